@@ -1,0 +1,181 @@
+# gpujoin: PGXS front end.
+#
+#   make, make install, make installcheck, make clean    as for any PGXS extension;
+#                                                        PG_CONFIG=... picks the PostgreSQL
+#   make check     every test and lint in a throw-away server (test/check.sh says how)
+#   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
+#   make bench     end-to-end SQL benchmark                    (BENCH_ROWS=..., BENCH_OUT=...)
+#   make bench-jobs  the seed's four jobs against stock plans  (JOBS_ROWS=..., JOBS_DEVICE=...)
+#   make lint      only the static checks
+#
+# SUITES="regress tap" and TESTS="basic 001_crash" narrow down `make check`.
+
+PG_CONFIG ?= pg_config
+export PG_CONFIG
+
+# The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
+# they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
+SCRIPT_GOALS = check demo bench bench-jobs lint
+.PHONY: $(SCRIPT_GOALS)
+
+ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
+ifneq (,$(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)))
+
+# Goals of both kinds: one after the other, each on its own.
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+$(MAKECMDGOALS):
+	@$(MAKE) --no-print-directory $@
+
+else
+
+# The scripts call make again; its jobserver and PG_CONFIG must come from their own arguments.
+unexport MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
+
+check:
+	@bash test/check.sh $(SUITES)
+
+lint:
+	@bash test/check.sh lint
+
+demo:
+	@bash test/demo/demo.sh
+
+bench:
+	@bash test/bench/bench_sql.sh
+
+bench-jobs:
+	@bash test/bench/bench_jobs.sh
+
+endif
+else
+
+MODULE_big = gpujoin
+OBJS = \
+	src/am.o \
+	src/ambuild.o \
+	src/amcheck.o \
+	src/aminsert.o \
+	src/amkey.o \
+	src/ampage.o \
+	src/amread.o \
+	src/amscan.o \
+	src/amvacuum.o \
+	src/amvalidate.o \
+	src/execjoin.o \
+	src/execjoinrows.o \
+	src/execkey.o \
+	src/execscan.o \
+	src/exectids.o \
+	src/explain.o \
+	src/explainjoin.o \
+	src/gpujoin.o \
+	src/guc.o \
+	src/helperprocess.o \
+	src/keyset.o \
+	src/match.o \
+	src/mirror.o \
+	src/mirrorcheck.o \
+	src/mirrorclean.o \
+	src/mirrorload.o \
+	src/mirrorshmem.o \
+	src/mirrorstats.o \
+	src/mirrortable.o \
+	src/plancost.o \
+	src/planhooks.o \
+	src/planjoin.o \
+	src/planjoinbuild.o \
+	src/planmatch.o \
+	src/planscan.o \
+	src/preload.o \
+	src/search.o \
+	src/searchkernel.o \
+	src/selftest.o \
+	src/serviceclient.o \
+	src/serviceexchange.o \
+	src/servicereason.o \
+	src/serviceshmem.o \
+	src/serviceslot.o \
+	src/servicetest.o \
+	src/smallside.o \
+	src/status.o \
+	src/smallsort.o \
+	src/supervisor.o \
+	src/tidset.o
+
+EXTENSION = gpujoin
+DATA = sql/gpujoin--1.0.sql
+PGFILEDESC = "gpujoin - small set against one integer key of a big table"
+
+# Parameters that a callback must take but does not use, partly filled node tags and PostgreSQL's
+# mix of signed and unsigned block arithmetic are not worth a warning; everything else is.
+PG_CPPFLAGS = -I$(srcdir)/src -I$(srcdir)
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
+
+# Tests are found, not listed: a test that exists is a test that runs. Inputs are in test/,
+# expected outputs in the top-level expected/ (the place where both pg_regress programs look when
+# --outputdir is ".").
+REGRESS = $(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test --load-extension=gpujoin
+ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=gpujoin
+ifneq (,$(wildcard test/t/*.pl))
+TAP_TESTS = 1
+PROVE_TESTS = test/t/*.pl
+endif
+
+EXTRA_CLEAN = src/*.gcno src/*.gcda test/__pycache__
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq (,$(wildcard $(PGXS)))
+$(error $(PG_CONFIG) has no PGXS: install the server development package of PostgreSQL 15 to 18, \
+or name another pg_config with PG_CONFIG=)
+endif
+
+# A server built with LLVM asks every extension for bitcode. Without its clang here the extension
+# works the same, only not inlined by JIT.
+ifeq (,$(shell command -v $$(sed -n 's/^CLANG = //p' $(dir $(PGXS))../Makefile.global) 2>/dev/null))
+override with_llvm = no
+endif
+
+# cuda/Makefile.inc builds the device libraries and their tests: it adds prerequisites to `all`,
+# `install` and `clean`, has the goals check-device and bench-device, and sets CUDA_LIBRARY to the
+# file it builds when there is an nvcc, to nothing otherwise.
+NVCC ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA_LIBRARY =
+
+# PGXS's first goal must stay `all`.
+all:
+include $(PGXS)
+-include cuda/Makefile.inc
+
+# The program that drives the device: no PostgreSQL in it, and no CUDA; it loads a library.
+HELPER = gpujoin_helper
+HELPER_SOURCES = $(wildcard cuda/helper*.c)
+
+$(HELPER): $(HELPER_SOURCES) $(wildcard cuda/*.h)
+	$(CC) -std=gnu99 -O2 -g -Wall -Wextra $(COPT) -Icuda -o $@ $(HELPER_SOURCES) -ldl
+
+all: $(HELPER)
+install: install-helper
+clean: clean-helper
+.PHONY: install-helper clean-helper
+install-helper: $(HELPER)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_PROGRAM) $(HELPER) '$(DESTDIR)$(pkglibdir)'
+clean-helper:
+	rm -f $(HELPER)
+
+all: device-note
+.PHONY: device-note
+device-note: $(CUDA_LIBRARY) all-lib
+	@echo "CUDA device library: $(if $(CUDA_LIBRARY),built,not built ($(if \
+	  $(NVCC),no CUDA sources here,no nvcc)))"
+
+# PGXS knows no header dependencies; the headers are few and the compile is short.
+$(OBJS): $(wildcard src/*.h cuda/gpujoin_*.h)
+ifeq ($(with_llvm),yes)
+$(OBJS:.o=.bc): $(wildcard src/*.h cuda/gpujoin_*.h)
+endif
+
+endif

@@ -1,0 +1,230 @@
+/* gpujoin--1.0.sql */
+
+-- complain if the script is sourced in psql rather than by CREATE EXTENSION
+\echo Use "CREATE EXTENSION gpujoin" to load this file. \quit
+
+-- Access method -----------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION gpujoin_handler(internal) IS 'handler of the gpujoin access method';
+
+CREATE ACCESS METHOD gpujoin TYPE INDEX HANDLER gpujoin_handler;
+COMMENT ON ACCESS METHOD gpujoin IS 'column store of an integer key for GPU and CPU searches';
+
+-- Key extraction: support function 1 of the operator classes ------------------------
+
+CREATE FUNCTION gpujoin_key(int2) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(int2) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(int4) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(int4) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(int8) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(int8) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(oid) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_oid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(oid) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(date) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(date) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(timestamp) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(timestamp) IS 'gpujoin support: key of a value';
+
+CREATE FUNCTION gpujoin_key(timestamptz) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_key_int8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_key(timestamptz) IS 'gpujoin support: key of a value';
+
+-- Operator classes --------------------------------------------------------------------
+
+CREATE OPERATOR FAMILY integer_ops USING gpujoin;
+COMMENT ON OPERATOR FAMILY integer_ops USING gpujoin IS 'int2, int4 and int8, in any mix';
+
+CREATE OPERATOR CLASS int2_ops DEFAULT FOR TYPE int2 USING gpujoin FAMILY integer_ops AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(int2),
+	STORAGE int4;
+COMMENT ON OPERATOR CLASS int2_ops USING gpujoin IS 'smallint keys, stored in four bytes';
+
+CREATE OPERATOR CLASS int4_ops DEFAULT FOR TYPE int4 USING gpujoin FAMILY integer_ops AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(int4);
+COMMENT ON OPERATOR CLASS int4_ops USING gpujoin IS 'integer keys, stored in four bytes';
+
+CREATE OPERATOR CLASS int8_ops DEFAULT FOR TYPE int8 USING gpujoin FAMILY integer_ops AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(int8);
+COMMENT ON OPERATOR CLASS int8_ops USING gpujoin IS 'bigint keys, stored in eight bytes';
+
+ALTER OPERATOR FAMILY integer_ops USING gpujoin ADD
+	OPERATOR 1 = (int2, int4),
+	OPERATOR 1 = (int2, int8),
+	OPERATOR 1 = (int4, int2),
+	OPERATOR 1 = (int4, int8),
+	OPERATOR 1 = (int8, int2),
+	OPERATOR 1 = (int8, int4);
+
+CREATE OPERATOR CLASS oid_ops DEFAULT FOR TYPE oid USING gpujoin AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(oid);
+COMMENT ON OPERATOR CLASS oid_ops USING gpujoin IS 'oid keys, stored in four bytes';
+
+CREATE OPERATOR CLASS date_ops DEFAULT FOR TYPE date USING gpujoin AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(date);
+COMMENT ON OPERATOR CLASS date_ops USING gpujoin IS 'date keys, stored in four bytes';
+
+CREATE OPERATOR CLASS timestamp_ops DEFAULT FOR TYPE timestamp USING gpujoin AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(timestamp);
+COMMENT ON OPERATOR CLASS timestamp_ops USING gpujoin IS 'timestamp keys, stored in eight bytes';
+
+CREATE OPERATOR CLASS timestamptz_ops DEFAULT FOR TYPE timestamptz USING gpujoin AS
+	OPERATOR 1 =,
+	FUNCTION 1 gpujoin_key(timestamptz);
+COMMENT ON OPERATOR CLASS timestamptz_ops USING gpujoin
+	IS 'timestamptz keys, stored in eight bytes';
+
+-- Looking at an index -------------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_check(index regclass, heapallindexed boolean DEFAULT false)
+	RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_check(regclass, boolean)
+	IS 'verify a gpujoin index, optionally against its table; returns the entries verified';
+
+CREATE FUNCTION gpujoin_index_info(index regclass,
+		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT empty_pages bigint,
+		OUT slots_per_page integer, OUT key_width integer, OUT lanes integer,
+		OUT open_pages integer, OUT sequence bigint, OUT vacuum_epoch bigint,
+		OUT format_version integer)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_index_info(regclass)
+	IS 'figures of a gpujoin index, by reading it whole';
+
+-- Mirrors in device memory -----------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_load(index regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_load(regclass)
+	IS 'load a gpujoin index into device memory; returns the bytes it takes there';
+
+CREATE FUNCTION gpujoin_unload(index regclass) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_unload(regclass)
+	IS 'free the device memory of a gpujoin index; was there any?';
+
+CREATE FUNCTION gpujoin_status(
+		OUT state text, OUT reason text, OUT state_since timestamptz,
+		OUT device text, OUT uuid text, OUT compute_capability text, OUT driver_version bigint,
+		OUT epoch bigint, OUT supervisor_pid bigint, OUT helper_pid bigint,
+		OUT memory_budget bigint, OUT memory_limit bigint, OUT memory_mirrors bigint,
+		OUT memory_scratch bigint,
+		OUT columns bigint, OUT keysets bigint, OUT matches bigint, OUT direct_copies boolean,
+		OUT request_slots bigint, OUT slots_used bigint, OUT slots_abandoned bigint,
+		OUT requests bigint, OUT requests_ok bigint, OUT requests_failed bigint,
+		OUT requests_unavailable bigint, OUT requests_busy bigint,
+		OUT requests_no_memory bigint, OUT requests_gone bigint,
+		OUT requests_abandoned bigint,
+		OUT bytes_sent bigint, OUT bytes_received bigint,
+		OUT helper_starts bigint, OUT helper_failures bigint, OUT watchdog_kills bigint,
+		OUT mirrors bigint, OUT device_answers bigint, OUT cpu_answers bigint,
+		OUT stats_reset timestamptz)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_status() IS 'state of the device service, and who answered';
+
+CREATE FUNCTION gpujoin_mirrors(
+		OUT database oid, OUT index oid, OUT tablespace oid, OUT filenode oid,
+		OUT build_id text, OUT state text, OUT reason text, OUT pinned boolean,
+		OUT pid bigint, OUT pages bigint, OUT pages_done bigint, OUT entries bigint,
+		OUT bytes bigint, OUT sequence bigint, OUT vacuum_epoch bigint, OUT open_pages bigint,
+		OUT syncs bigint, OUT pages_pushed bigint, OUT matches bigint,
+		OUT last_used timestamptz, OUT loaded_at timestamptz, OUT retry_at timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_mirrors() IS 'mirrors of all databases';
+
+CREATE FUNCTION gpujoin_fallbacks(OUT reason text, OUT description text, OUT count bigint)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_fallbacks() IS 'why the CPU searched and not the device, counted';
+
+CREATE FUNCTION gpujoin_stats_reset() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_stats_reset() IS 'count answers and fallbacks from zero again';
+
+CREATE VIEW pg_stat_gpujoin AS
+	SELECT * FROM gpujoin_status();
+COMMENT ON VIEW pg_stat_gpujoin IS 'state of the device service, and who answered';
+
+CREATE VIEW pg_stat_gpujoin_fallbacks AS
+	SELECT * FROM gpujoin_fallbacks();
+COMMENT ON VIEW pg_stat_gpujoin_fallbacks IS 'why the CPU searched and not the device, counted';
+
+CREATE VIEW pg_stat_gpujoin_mirrors AS
+	SELECT d.datname, m.index AS indexrelid,
+		CASE WHEN d.datname = pg_catalog.current_database() THEN n.nspname END AS schemaname,
+		CASE WHEN d.datname = pg_catalog.current_database() THEN c.relname END AS indexrelname,
+		m.state, m.reason, m.pinned, m.pid, m.pages, m.pages_done, m.entries, m.bytes,
+		m.sequence, m.syncs, m.pages_pushed, m.matches, m.last_used, m.loaded_at, m.retry_at
+	FROM gpujoin_mirrors() AS m
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = m.database
+	LEFT JOIN pg_catalog.pg_class AS c ON c.oid = m.index
+	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace;
+COMMENT ON VIEW pg_stat_gpujoin_mirrors IS 'mirrors in device memory, with progress and use';
+
+REVOKE ALL ON FUNCTION gpujoin_status(), gpujoin_mirrors(), gpujoin_fallbacks(),
+	gpujoin_stats_reset() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION gpujoin_status(), gpujoin_mirrors(), gpujoin_fallbacks()
+	TO pg_monitor;
+GRANT SELECT ON pg_stat_gpujoin, pg_stat_gpujoin_fallbacks, pg_stat_gpujoin_mirrors
+	TO pg_monitor;
+
+-- For the project's own tests ---------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_kernel_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_kernel_selftest()
+	IS 'compare all variants of the CPU search with each other; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_kernel_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_mirror_check(index regclass,
+		OUT entries bigint, OUT missing bigint, OUT stale bigint, OUT reason text)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_mirror_check(regclass)
+	IS 'compare what a device finds with the entries of the index';
+REVOKE ALL ON FUNCTION gpujoin_mirror_check(regclass) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_service_test(pages integer, slots integer DEFAULT 800,
+		key_width integer DEFAULT 4, nkeys integer DEFAULT 100, requests integer DEFAULT 1,
+		verify boolean DEFAULT true, count_only boolean DEFAULT false,
+		repeats integer DEFAULT 1,
+		OUT matches bigint, OUT ok bigint, OUT fallbacks bigint, OUT wrong bigint,
+		OUT loads bigint, OUT total_us double precision, OUT device_us double precision,
+		OUT last_error text)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
+		boolean, integer)
+	IS 'search a synthetic column on the device, checking each answer; medians of the times';
+REVOKE ALL ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
+		boolean, integer) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_inject_fault(point text, kind text, skip integer DEFAULT 0,
+		times integer DEFAULT 1, millis integer DEFAULT 0) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer)
+	IS 'make the reference device fail; returns why it cannot, or nothing';
+REVOKE ALL ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_tidset_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_tidset_selftest()
+	IS 'compare sets of TIDs with a plain list; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_tidset_selftest() FROM PUBLIC;
