@@ -1,0 +1,218 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  What differs between PostgreSQL 15, 16, 17 and 18.  No other file names a
+ *	  version: it tests a feature macro from here, or calls a wrapper.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_COMPAT_H
+#define GPUJOIN_COMPAT_H
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+
+#if PG_VERSION_NUM < 150000
+#error "gpujoin needs PostgreSQL 15 or newer"
+#endif
+
+/* Access method ------------------------------------------------------------ */
+
+#if PG_VERSION_NUM >= 160000
+#define GJ_HAVE_AMSUMMARIZING	1
+#endif
+#if PG_VERSION_NUM >= 180000
+#define GJ_HAVE_AMCONSISTENTEQUALITY	1
+#define GjVacuumDelayPoint()	vacuum_delay_point(false)
+#else
+#define GjVacuumDelayPoint()	vacuum_delay_point()
+#endif
+
+/* Files of relations: 16 renamed them, 18 returns paths by value -------------------- */
+
+#include "common/relpath.h"
+#include "utils/rel.h"
+
+#if PG_VERSION_NUM >= 160000
+#define GjRelationDatabase(rel)		((rel)->rd_locator.dbOid)
+#define GjRelationTablespace(rel)	((rel)->rd_locator.spcOid)
+#define GjRelationFile(rel)			((rel)->rd_locator.relNumber)
+#else
+#define GjRelationDatabase(rel)		((rel)->rd_node.dbNode)
+#define GjRelationTablespace(rel)	((rel)->rd_node.spcNode)
+#define GjRelationFile(rel)			((rel)->rd_node.relNode)
+#endif
+
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#else
+#include "storage/backendid.h"
+#endif
+
+/*
+ * Write the path of a permanent relation's first segment, from the data directory
+ */
+static inline void
+GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
+{
+#if PG_VERSION_NUM >= 180000
+	RelPathStr	result = GetRelationPath(database, tablespace, file, INVALID_PROC_NUMBER,
+										 MAIN_FORKNUM);
+
+	strlcpy(path, result.str, MAXPGPATH);
+#else
+#if PG_VERSION_NUM >= 170000
+	char	   *result = GetRelationPath(database, tablespace, file, INVALID_PROC_NUMBER,
+										 MAIN_FORKNUM);
+#else
+	char	   *result = GetRelationPath(database, tablespace, file, InvalidBackendId,
+										 MAIN_FORKNUM);
+#endif
+
+	strlcpy(path, result, MAXPGPATH);
+	pfree(result);
+#endif
+}
+
+/* Privileges ----------------------------------------------------------------- */
+
+#if PG_VERSION_NUM >= 160000
+#define GjIsTableOwner(relid)	object_ownercheck(RelationRelationId, relid, GetUserId())
+#else
+#define GjIsTableOwner(relid)	pg_class_ownercheck(relid, GetUserId())
+#endif
+
+#if PG_VERSION_NUM >= 170000
+#define GjRestrictSearchPath()	RestrictSearchPath()
+#else
+#define GjRestrictSearchPath()	((void) 0)
+#endif
+
+/* Snapshots ------------------------------------------------------------------ */
+
+/*
+ * With old_snapshot_threshold, gone in 17, rows that a snapshot sees may be removed
+ * under it; who reads index pages past the buffer manager's test must not be used.
+ */
+#if PG_VERSION_NUM >= 170000
+#define GjOldSnapshotsExpire()	false
+#else
+#define GjOldSnapshotsExpire()	OldSnapshotThresholdActive()
+#endif
+
+/* Planner -------------------------------------------------------------------- */
+
+#include "utils/selfuncs.h"
+
+#if PG_VERSION_NUM >= 170000
+#define GjEstimateArrayLength(root, array)	estimate_array_length(root, array)
+#else
+#define GjEstimateArrayLength(root, array)	((double) estimate_array_length(array))
+#endif
+
+/* EXPLAIN: 18 split its header --------------------------------------------------- */
+
+#include "commands/explain.h"
+
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
+/* TIDBitmap ----------------------------------------------------------------- */
+
+#include "nodes/tidbitmap.h"
+
+#if PG_VERSION_NUM >= 180000
+typedef TBMPrivateIterator GjBitmapIterator;
+#define GjBitmapBegin(bitmap)	tbm_begin_private_iterate(bitmap)
+#define GjBitmapEnd(iterator)	tbm_end_private_iterate(iterator)
+#else
+typedef TBMIterator GjBitmapIterator;
+#define GjBitmapBegin(bitmap)	tbm_begin_iterate(bitmap)
+#define GjBitmapEnd(iterator)	tbm_end_iterate(iterator)
+#endif
+
+/*
+ * Step to the next heap block.  offsets has room for MaxHeapTuplesPerPage, or is
+ * NULL if only the block is asked for; noffsets is -1 for a lossy block.
+ */
+static inline bool
+GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offsets,
+			 int *noffsets)
+{
+#if PG_VERSION_NUM >= 180000
+	TBMIterateResult result;
+
+	if (!tbm_private_iterate(iterator, &result))
+		return false;
+	*block = result.blockno;
+	*noffsets = -1;
+	if (!result.lossy)
+		*noffsets = (offsets == NULL) ? 0 :
+			tbm_extract_page_tuple(&result, offsets, MaxHeapTuplesPerPage);
+#else
+	TBMIterateResult *result = tbm_iterate(iterator);
+
+	if (result == NULL)
+		return false;
+	*block = result->blockno;
+	*noffsets = result->ntuples;
+	if (offsets != NULL && result->ntuples > 0)
+		memcpy(offsets, result->offsets, result->ntuples * sizeof(OffsetNumber));
+#endif
+	return true;
+}
+
+/* Joins: 18 counts the disabled nodes of a path's inputs --------------------------- */
+
+#if PG_VERSION_NUM >= 180000
+#define GjPathInheritDisabled(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)
+#else
+#define GjPathInheritDisabled(path, input) ((void) 0)
+#endif
+
+/* Wait events: 17 lets an extension name its own ----------------------------------- */
+
+#include "storage/latch.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM >= 170000
+#define GJ_WAIT_EVENT(function, name) \
+static inline uint32 \
+function(void) \
+{ \
+	static uint32 event = 0; \
+	if (event == 0) \
+		event = WaitEventExtensionNew(name); \
+	return event; \
+}
+#else
+#define GJ_WAIT_EVENT(function, name) \
+static inline uint32 \
+function(void) \
+{ \
+	return PG_WAIT_EXTENSION; \
+}
+#endif
+
+GJ_WAIT_EVENT(GjWaitEventDevice, "GpujoinDevice")
+GJ_WAIT_EVENT(GjWaitEventSlot, "GpujoinRequestSlot")
+GJ_WAIT_EVENT(GjWaitEventSupervisor, "GpujoinSupervisorMain")
+
+/* 17 ties a set to a resource owner; ours lives as long as the process needs it */
+#if PG_VERSION_NUM >= 180000
+#include "storage/waiteventset.h"
+#endif
+#if PG_VERSION_NUM >= 170000
+#define GjCreateWaitEventSet(nevents)	CreateWaitEventSet(NULL, nevents)
+#else
+#define GjCreateWaitEventSet(nevents)	CreateWaitEventSet(TopMemoryContext, nevents)
+#endif
+
+#endif							/* GPUJOIN_COMPAT_H */
