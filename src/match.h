@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * match.h
+ *	  The one question that scans ask: which entries of this index have a key
+ *	  of this set?
+ *
+ * Whoever answers (the search of the index pages on the CPU, or a device that
+ * holds a mirror of them) delivers a superset of the TIDs of all rows that are
+ * visible to a snapshot taken before the call and have such a key.  The rest
+ * (dead rows, entries of a TID that was used again) is the caller's to drop: it
+ * fetches under its snapshot and rechecks the key.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_MATCH_H
+#define GPUJOIN_MATCH_H
+
+#include "portability/instr_time.h"
+#include "storage/block.h"
+#include "utils/relcache.h"
+
+#include "am.h"
+#include "keyset.h"
+#include "tidset.h"
+
+/* What a match did, for EXPLAIN; summed up over rescans and batches */
+typedef struct GjMatchStats
+{
+	uint64		searches;		/* matches asked for */
+	uint64		keys;			/* distinct keys searched for */
+	uint64		entries;		/* index entries looked at */
+	uint64		device_entries; /* of these, by a device */
+	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
+	uint64		pages;			/* index pages read on the CPU */
+	uint64		pages_skipped;	/* data pages whose key range excludes the set */
+	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
+	uint64		tids;			/* matching TIDs */
+	instr_time	elapsed;
+	double		device_ms;		/* of it, the device was at work */
+	const char *device;			/* who answered last, e.g. "CPU (AVX-512)" */
+	const char *reason;			/* why not a GPU; NULL if it was one */
+} GjMatchStats;
+
+/* Hits on tail pages, kept until the data pages are done */
+typedef struct GjTailHits
+{
+	ItemPointerData *tids;
+	int			ntids;
+} GjTailHits;
+
+/* match.c */
+extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+
+/*
+ * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:
+ * the head of search.c says why.
+ */
+extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjTailHits *hits, GjMatchStats *stats);
+extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						 GjTidSet *tids, GjMatchStats *stats);
+extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						   BlockNumber start, BlockNumber end, GjTidSet *tids,
+						   GjMatchStats *stats);
+extern void GjTailHitsAdd(GjTailHits *hits, GjTidSet *tids, GjMatchStats *stats);
+
+#endif							/* GPUJOIN_MATCH_H */

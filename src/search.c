@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * search.c
+ *	  The CPU's answer to "which entries have a key of this set?", taken from the
+ *	  index pages in shared buffers.
+ *
+ * No page is locked while another one is read, and insertions go on meanwhile.
+ * That no entry is missed follows from the order of reading:
+ *
+ *	  1. the tail pages of all lanes,
+ *	  2. then the length of the index,
+ *	  3. then all data pages up to this length.
+ *
+ * An entry that the caller's snapshot may see was in the index before the search
+ * began.  It is on a tail page or on a data page; it moves once at most, from tail
+ * to data, and never again (GjTailFlush).  This move is one WAL record and takes
+ * place while both pages are locked exclusively.  If it comes after step 1 has
+ * locked the tail, the entry is seen on the tail.  If it comes before, the data
+ * page had the entry when the tail was unlocked; it was part of the index then, so
+ * step 2 counts it and step 3 reads it, with the entry, which stays where it is
+ * until a vacuum removes it as dead to everybody.  On a standby the same holds:
+ * redo changes the two pages of the record while it holds the locks of both.
+ *
+ * An entry may be seen twice, on the tail and on the data page.  The TID set
+ * delivers it once.
+ *
+ * A data page is matched in place under its share lock, for half a microsecond:
+ * copying it first would take longer.  The next page is pinned meanwhile, not
+ * locked, and its keys are fetched into the cache: a quarter of the time.  From
+ * disk, reading is sequential, which the operating system's read-ahead serves;
+ * asking the buffer manager to prefetch would cost an index in memory a lookup per
+ * page for nothing.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "am.h"
+#include "match.h"
+
+#define GJ_SEARCH_CACHE_LINE	64
+
+/*
+ * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  It is done where no more keys than this are expected
+ * there, if they are spread evenly.
+ */
+#define GJ_SEARCH_SPARSE_KEYS	16
+
+static bool search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info,
+							 const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
+
+/*
+ * Have the keys of a page on their way from memory.  Needs a pin only: addresses
+ * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
+ * a function that only prefetches: it takes it for one without effect.
+ */
+static pg_attribute_always_inline void
+prefetch_keys(Page page, const GjIndexInfo *info)
+{
+#ifdef __GNUC__
+	const char *keys = GjDataKeys(page, info);
+	int			size = info->slots * info->key_width;
+
+	__builtin_prefetch(GjDataUsed(page, info));
+	for (int offset = 0; offset < size; offset += GJ_SEARCH_CACHE_LINE)
+		__builtin_prefetch(keys + offset);
+#endif
+}
+
+/*
+ * Step 1: read all tail pages
+ *
+ * The hits are kept apart: they are the latest rows, and so the end of the heap, and
+ * added last they hardly disturb the order.
+ *
+ * All functions here take and release one share lock after another; the caller has the
+ * index open with at least AccessShareLock, its snapshot taken, and a key in its set.
+ */
+void
+GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTailHits *hits,
+			  GjMatchStats *stats)
+{
+	int			max_rows = BLCKSZ / info->row_width;
+
+	for (int lane = 0; lane < info->nlanes; lane++)
+	{
+		Buffer		buffer = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + lane);
+		Page		page = BufferGetPage(buffer);
+		int			nrows;
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		GjPageCheck(index, buffer, GJ_PAGE_TAIL);
+		nrows = GjPageGetOpaque(page)->used;
+		for (int row = 0; row < nrows; row++)
+		{
+			ItemPointerData tid;
+			int64		key = GjTailGetRow(page, info, row, &tid);
+
+			if (!GjKeySetContains(keys, key))
+				continue;
+			if (!GjTidIsPossible(&tid))
+				GjReportCorruption(index, BufferGetBlockNumber(buffer),
+								   "An entry has an impossible TID.");
+			if (hits->tids == NULL)
+				hits->tids = palloc(info->nlanes * max_rows * sizeof(ItemPointerData));
+			hits->tids[hits->ntids++] = tid;
+		}
+		stats->pages++;
+		stats->entries += nrows;
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/*
+ * Steps 2 and 3: read all data pages that there are
+ */
+void
+GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTidSet *tids,
+			 GjMatchStats *stats)
+{
+	GjSearchBlocks(index, info, keys, info->first_data, RelationGetNumberOfBlocks(index),
+				   tids, stats);
+}
+
+/*
+ * Search the data pages from start to before end
+ */
+void
+GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			   BlockNumber start, BlockNumber end, GjTidSet *tids, GjMatchStats *stats)
+{
+	BufferAccessStrategy strategy = NULL;
+	Buffer		next = InvalidBuffer;
+	bool		matching = true;
+
+	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
+	if (!RelationUsesLocalBuffers(index) && end > start + NBuffers / 4)
+		strategy = GetAccessStrategy(BAS_BULKREAD);
+
+	if (start < end)
+		next = ReadBufferExtended(index, MAIN_FORKNUM, start, RBM_NORMAL, strategy);
+
+	for (BlockNumber block = start; block < end; block++)
+	{
+		Buffer		buffer = next;
+		Page		page = BufferGetPage(buffer);
+
+		CHECK_FOR_INTERRUPTS();
+		if (block + 1 < end)
+		{
+			next = ReadBufferExtended(index, MAIN_FORKNUM, block + 1, RBM_NORMAL, strategy);
+			if (matching)
+				prefetch_keys(BufferGetPage(next), info);
+		}
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (!GjPageIsUnused(page))
+		{
+			GjPageCheck(index, buffer, GJ_PAGE_DATA);
+			matching = search_data_page(index, buffer, info, keys, tids, stats);
+		}
+		stats->pages++;
+		UnlockReleaseBuffer(buffer);
+	}
+
+	if (strategy != NULL)
+		FreeAccessStrategy(strategy);
+}
+
+/*
+ * Add what was found on the tail pages
+ */
+void
+GjTailHitsAdd(GjTailHits *hits, GjTidSet *tids, GjMatchStats *stats)
+{
+	for (int i = 0; i < hits->ntids; i++)
+		GjTidSetAddOne(tids, &hits->tids[i]);
+	stats->tids += hits->ntids;
+	if (hits->tids != NULL)
+		pfree(hits->tids);
+	hits->tids = NULL;
+	hits->ntids = 0;
+}
+
+/* Match one checked and locked data page; false if a look at its bounds was enough */
+static bool
+search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const GjKeySet *keys,
+				 GjTidSet *tids, GjMatchStats *stats)
+{
+	Page		page = BufferGetPage(buffer);
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32		hits[GJ_MAX_WORDS];
+	uint32		nhits;
+
+	stats->entries += opaque->used;
+	if (opaque->used == 0 || !page_may_match(opaque, keys))
+	{
+		stats->pages_skipped++;
+		return false;
+	}
+
+	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
+						  hits);
+	if (nhits > 0 && !GjTidSetAdd(tids, GjDataTids(page, info), hits, info->words))
+		GjReportCorruption(index, BufferGetBlockNumber(buffer), "An entry has an impossible TID.");
+	stats->tids += nhits;
+	return true;
+}
+
+/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
+static bool
+page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
+{
+	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
+	uint64		mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	uint64		position;
+
+	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+		return false;
+	if (page_span / GJ_SEARCH_SPARSE_KEYS > mean_gap)
+		return true;
+	position = GjKeySetLowerBound(keys, opaque->min_key);
+	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+}

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * searchkernel.h
+ *	  What the portable loops of searchkernel.c and those of searchkernelx86.h
+ *	  have in common.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SEARCHKERNEL_H
+#define GPUJOIN_SEARCHKERNEL_H
+
+#include "keyset.h"
+
+/* Keys that a word of hits, or of used slots, answers for */
+#define GJ_WORD_KEYS			32
+
+/* Every loop comes twice, with a constant width: the compiler drops what does not apply */
+#define GJ_DEFINE_KERNELS(body, suffix, attribute) \
+attribute static void \
+body##4##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
+				int n_words, uint32 *hits) \
+{ \
+	body##suffix(set, keys, sizeof(int32), used, n_words, hits); \
+} \
+attribute static void \
+body##8##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
+				int n_words, uint32 *hits) \
+{ \
+	body##suffix(set, keys, sizeof(int64), used, n_words, hits); \
+}
+
+#endif							/* GPUJOIN_SEARCHKERNEL_H */

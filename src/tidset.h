@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * tidset.h
+ *	  The matching TIDs: collected in any order, delivered block by block in
+ *	  heap order, each TID once.
+ *
+ * While they fit in the memory limit they are an array; beyond it they become a
+ * TIDBitmap, whose pages may turn lossy: then every tuple of the block is a
+ * candidate and the key recheck, which a caller does anyway, decides.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_TIDSET_H
+#define GPUJOIN_TIDSET_H
+
+#include "access/htup_details.h"
+#include "nodes/memnodes.h"
+#include "storage/itemptr.h"
+#include "storage/off.h"
+
+typedef struct GjTidSet GjTidSet;
+
+/* One heap block's worth of candidates */
+typedef struct GjTidBlock
+{
+	BlockNumber block;
+	bool		lossy;			/* offsets unknown: look at each tuple of the block */
+	int			noffsets;		/* at most MaxHeapTuplesPerPage; 0 when lossy */
+	const OffsetNumber *offsets;	/* ascending; valid until the next call */
+} GjTidBlock;
+
+/* Can this be the TID of a heap tuple?  Nothing read from disk is trusted. */
+#define GjTidIsPossible(tid) \
+	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
+	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
+
+extern GjTidSet *GjTidSetCreate(MemoryContext parent, Size memory_limit);
+extern bool GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
+						int n_words);
+extern bool GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n);
+extern void GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid);
+extern void GjTidSetFinish(GjTidSet *set);
+extern uint64 GjTidSetCount(const GjTidSet *set);	/* distinct TIDs; a lossy block counts 1 */
+extern bool GjTidSetIsLossy(const GjTidSet *set);
+extern bool GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out);
+extern bool GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block);	/* for prefetch: a cursor
+																	 * of its own, ahead */
+extern void GjTidSetRewind(GjTidSet *set);
+extern void GjTidSetFree(GjTidSet *set);
+
+#endif							/* GPUJOIN_TIDSET_H */
