@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * exec.h
+ *	  Parts of the executor that both nodes, GpuScan and GpuJoin, use: opening
+ *	  the index, reading a tuple's key, turning TIDs into tuples, EXPLAIN.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXEC_H
+#define GPUJOIN_EXEC_H
+
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+
+#include "compat.h"
+#include "match.h"
+
+/*
+ * exectids.c: TIDs to tuples, a heap block at a time, following HOT chains under
+ * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
+ * key: the caller rechecks it.  The tuple in the slot is good until the next call;
+ * at the end the slot is cleared.
+ */
+typedef struct GjFetch GjFetch;
+
+typedef struct GjFetchStats
+{
+	uint64		exact_blocks;	/* heap blocks with known offsets */
+	uint64		lossy_blocks;	/* heap blocks looked at whole */
+	uint64		tuples;			/* visible tuples delivered */
+	uint64		rechecked;		/* of these, removed by the key recheck (kept by caller) */
+} GjFetchStats;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
+extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
+extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */
+extern void GjFetchFree(GjFetch *fetch);
+extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+
+/* execkey.c: the key of a heap tuple, and the index that is searched */
+typedef struct GjKeyReader
+{
+	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
+	ExprState  *expr;
+	FmgrInfo	key_proc;
+} GjKeyReader;
+
+extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
+extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
+							PlanState *parent);
+extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
+					  int64 *key);	/* false: NULL */
+extern void GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull,
+						   bool is_array);
+extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,
+						GjTidSet *tids, GjMatchStats *stats);
+extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
+
+/* explain.c: every property that either node shows */
+extern void GjExplainIndex(ExplainState *es, Oid index_oid);
+extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
+								  List *key_quals);
+extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,
+						   const GjFetchStats *fetch);
+
+#endif							/* GPUJOIN_EXEC_H */

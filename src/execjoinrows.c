@@ -1,0 +1,361 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoinrows.c
+ *	  GpuJoin at work: join a small side with a big table through the table's
+ *	  gpujoin index.
+ *
+ * The small side's plan is run once and its rows collected (smallside.c).  For each
+ * batch of them, its distinct keys are searched for in the index, and the rows that
+ * the match names are fetched in heap order.  A big row's key is looked up in the
+ * batch's hash table.  Then come the big table's own filters, once a row, then for
+ * each small row of that key the other join quals.  One virtual slot holds the
+ * joined row: the big table's columns are put into it once a big row, the small
+ * columns once a pair, and nothing is allocated for a row.
+ *
+ * Why the answer is exact:
+ *
+ *	- The match gives at least the TIDs of all visible rows that have a key of the
+ *	  batch.  Looking up the key of the fetched row tests the clause that the index
+ *	  answers: two values are equal by an operator of the index's family just when
+ *	  their keys are the same integer.
+ *	- Each big row comes once a batch and each small row is in one batch, so that
+ *	  each pair comes once.  For a semijoin that returns big rows, all rows of one
+ *	  key are in one batch, so that a big row finds all its partners at once.
+ *	- Whether a small row has had a match is known when its batch ends; marks are
+ *	  set by the join quals alone, before the quals that remove result rows.
+ *	- Filters see only the big part of the slot (planjoinbuild.c puts nothing else
+ *	  there) and run before any join qual: security barriers of the big table are
+ *	  kept.
+ *
+ * The joined slot points into the heap page that the big slot pins and into the
+ * batch; the result is projected into a slot of its own, so that a node above may
+ * materialise it without making the joined slot keep copies.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "am.h"
+#include "execjoin.h"
+
+static void collect_small(GjJoinState *state);
+static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
+static bool start_batch(GjJoinState *state);
+static void match_batch(GjJoinState *state);
+static bool next_big_row(GjJoinState *state);
+static bool all_small_matched(GjJoinState *state);
+static bool find_partners(GjJoinState *state);
+static bool passes_filters(GjJoinState *state);
+static bool next_pair(GjJoinState *state);
+static bool pair_counts(GjJoinState *state, GjSmallRow *row);
+static bool next_unmatched(GjJoinState *state);
+static bool passes_other_quals(GjJoinState *state);
+static TupleTableSlot *project_joined(GjJoinState *state);
+
+/*
+ * Return the next joined row
+ */
+TupleTableSlot *
+GjExecJoin(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+				collect_small(state);
+				state->phase = GJ_PHASE_BATCH;
+				break;
+			case GJ_PHASE_BATCH:
+				state->phase = start_batch(state) ? GJ_PHASE_BIG_ROW : GJ_PHASE_DONE;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				if (next_big_row(state))
+					state->phase = GJ_PHASE_PAIRS;
+				else
+					state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
+						: GJ_PHASE_BATCH;
+				break;
+			case GJ_PHASE_PAIRS:
+				if (next_pair(state))
+					return project_joined(state);
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_UNMATCHED:
+				if (next_unmatched(state))
+					return project_joined(state);
+				state->phase = GJ_PHASE_BATCH;
+				break;
+			case GJ_PHASE_DONE:
+				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+		}
+	}
+}
+
+/*
+ * Run the small side to its end
+ */
+static void
+collect_small(GjJoinState *state)
+{
+	PlanState  *small_plan = linitial(state->css.custom_ps);
+
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(small_plan);
+		int64		key = 0;
+		bool		has_key;
+
+		if (TupIsNull(slot))
+			break;
+		slot_getallattrs(slot);
+		has_key = read_small_key(state, slot, &key);
+		GjSmallAdd(state->small, slot->tts_values, slot->tts_isnull, !has_key, key);
+	}
+	GjSmallFinish(state->small);
+}
+
+/*
+ * Read the key of a small row; false if it is NULL
+ *
+ * The value is an expression over the joined row, of which it uses the small part.
+ */
+static bool
+read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	Datum		value;
+	bool		isnull;
+
+	if (state->value_column >= 0)
+	{
+		value = slot->tts_values[state->value_column];
+		isnull = slot->tts_isnull[state->value_column];
+	}
+	else
+	{
+		int			natts = slot->tts_tupleDescriptor->natts;
+
+		ResetExprContext(econtext);
+		ExecStoreAllNullTuple(state->joined);
+		memcpy(&state->joined->tts_values[state->nbig], slot->tts_values, natts * sizeof(Datum));
+		memcpy(&state->joined->tts_isnull[state->nbig], slot->tts_isnull, natts * sizeof(bool));
+		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
+	}
+	if (!isnull)
+		*key = GjKeyFromDatum(&state->value_proc, value);
+	return !isnull;
+}
+
+/*
+ * Take the next batch and start fetching its big rows; false if there is none left
+ */
+static bool
+start_batch(GjJoinState *state)
+{
+	if (!GjSmallNextBatch(state->small))
+		return false;
+
+	if (!GjSmallIsOneBatch(state->small))
+		GjJoinDropTids(state);
+	if (state->tids == NULL)
+		match_batch(state);
+
+	GjFetchStart(state->fetch, state->tids);
+	state->unmatched = GjSmallFirst(state->small);
+	state->nmatched = 0;
+	return true;
+}
+
+static void
+match_batch(GjJoinState *state)
+{
+	GjKeySet   *keys = GjKeySetCreate(state->context, GjIndexKeyWidth(state->index));
+
+	GjSmallAddKeys(state->small, keys);
+	GjKeySetFinish(keys);
+	state->tids = GjTidSetCreate(state->context, GjWorkMemory() / 2);
+	GjExecMatch(state->index, state->css.ss.ps.state->es_snapshot, keys, state->tids,
+				&state->report.match);
+	GjKeySetFree(keys);
+}
+
+/*
+ * Forget the TIDs of the current batch
+ */
+void
+GjJoinDropTids(GjJoinState *state)
+{
+	if (state->tids != NULL)
+		GjTidSetFree(state->tids);
+	state->tids = NULL;
+}
+
+/*
+ * Fetch big rows until one has partners and passes its filters
+ */
+static bool
+next_big_row(GjJoinState *state)
+{
+	while (!all_small_matched(state) && GjFetchNext(state->fetch, state->big_slot))
+	{
+		if (find_partners(state) && passes_filters(state))
+			return true;
+	}
+
+	/* The joined slot points into the page */
+	ExecClearTuple(state->joined);
+	ExecClearTuple(state->big_slot);
+	GjFetchReset(state->fetch);
+	return false;
+}
+
+/*
+ * Where a small row's first match is all that counts, the rest need not be seen.
+ * Rows with a NULL key are never marked, so that they do not end a batch early.
+ */
+static bool
+all_small_matched(GjJoinState *state)
+{
+	return (state->kind == GJ_JOIN_RIGHT_SEMI || state->kind == GJ_JOIN_RIGHT_ANTI) &&
+		state->nmatched == GjSmallBatchRows(state->small);
+}
+
+/*
+ * Fill the joined row's big part and look up its key.  A key that is a column is
+ * looked up first, since a row without partners need not be deformed further.
+ */
+static bool
+find_partners(GjJoinState *state)
+{
+	bool		is_column = state->key_reader.attno != 0;
+	int64		key;
+
+	ResetExprContext(state->big_context);
+	ResetExprContext(state->css.ss.ps.ps_ExprContext);
+	if (!is_column)
+		ExecProject(state->big_projection);
+
+	if (GjReadKey(&state->key_reader, state->css.ss.ps.ps_ExprContext,
+				  is_column ? state->big_slot : state->joined, &key))
+		state->pair = GjSmallLookup(state->small, key);
+	else
+		state->pair = NULL;
+
+	if (state->pair == NULL)
+		GjFetchGetStats(state->fetch)->rechecked++;
+	else if (is_column)
+		ExecProject(state->big_projection);
+	return state->pair != NULL;
+}
+
+static bool
+passes_filters(GjJoinState *state)
+{
+	PlanState  *ps = &state->css.ss.ps;
+
+	if (ExecQual(ps->qual, ps->ps_ExprContext))
+		return true;
+
+	InstrCountFiltered1(ps, 1);
+	return false;
+}
+
+/*
+ * Find the next partner of the big row that makes a result row
+ */
+static bool
+next_pair(GjJoinState *state)
+{
+	while (state->pair != NULL)
+	{
+		GjSmallRow *row = state->pair;
+
+		CHECK_FOR_INTERRUPTS();
+		state->pair = row->next_of_key;
+		if (!pair_counts(state, row))
+			continue;
+		if (state->kind == GJ_JOIN_SEMI)
+			state->pair = NULL;
+		if (state->kind != GJ_JOIN_RIGHT_ANTI && passes_other_quals(state))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Join the big row with a small row.  Returns whether they match, which is marked,
+ * and whether that is news: where only a first match counts, it may be not.
+ */
+static bool
+pair_counts(GjJoinState *state, GjSmallRow *row)
+{
+	PlanState  *ps = &state->css.ss.ps;
+
+	if (row->matched && state->kind != GJ_JOIN_RIGHT)
+		return false;
+
+	GjSmallRowCopy(state->small, row, &state->joined->tts_values[state->nbig],
+				   &state->joined->tts_isnull[state->nbig]);
+	ResetExprContext(ps->ps_ExprContext);
+	if (!ExecQual(state->joinquals, ps->ps_ExprContext))
+	{
+		InstrCountFiltered2(ps, 1);
+		return false;
+	}
+
+	if (GjJoinMarksSmall(state->kind) && !row->matched)
+	{
+		row->matched = true;
+		state->nmatched++;
+	}
+	return true;
+}
+
+/*
+ * Find the next small row of the batch that had no match; the big part is NULL
+ */
+static bool
+next_unmatched(GjJoinState *state)
+{
+	while (state->unmatched != NULL)
+	{
+		GjSmallRow *row = state->unmatched;
+
+		CHECK_FOR_INTERRUPTS();
+		state->unmatched = row->next;
+		if (row->matched)
+			continue;
+
+		ExecStoreAllNullTuple(state->joined);
+		GjSmallRowCopy(state->small, row, &state->joined->tts_values[state->nbig],
+					   &state->joined->tts_isnull[state->nbig]);
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		if (passes_other_quals(state))
+			return true;
+	}
+	return false;
+}
+
+static bool
+passes_other_quals(GjJoinState *state)
+{
+	if (ExecQual(state->otherquals, state->css.ss.ps.ps_ExprContext))
+		return true;
+
+	state->report.removed_above++;
+	return false;
+}
+
+static TupleTableSlot *
+project_joined(GjJoinState *state)
+{
+	return ExecProject(state->css.ss.ps.ps_ProjInfo);
+}

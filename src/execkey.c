@@ -1,0 +1,168 @@
+/*-------------------------------------------------------------------------
+ *
+ * execkey.c
+ *	  Keys at run time: of a fetched tuple, of a value or array that a query
+ *	  brings; and the match that both nodes ask for.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tupmacs.h"
+#include "executor/executor.h"
+#include "executor/nodeHash.h"
+#include "miscadmin.h"
+#include "parser/parsetree.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "am.h"
+#include "exec.h"
+
+/* Elements of an array between two looks at interrupts */
+#define INTERRUPT_INTERVAL		65536
+
+static void add_array_keys(GjKeySet *set, FmgrInfo *key_proc, ArrayType *array);
+
+/*
+ * Open the index for a scan of the table at scanrelid
+ *
+ * The executor locks tables, not indexes.  With the table's own lock mode no
+ * conflict can arise that the table's lock did not bring to light.
+ */
+Relation
+GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
+{
+	return index_open(index_oid, exec_rt_fetch(scanrelid, estate)->rellockmode);
+}
+
+/*
+ * Prepare reading the key of heap tuples: of an attribute, or where attno is 0, of
+ * the indexed expression
+ */
+void
+GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
+				PlanState *parent)
+{
+	reader->attno = attno;
+	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
+	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
+				   CurrentMemoryContext);
+}
+
+/*
+ * Read the key of the tuple in the slot; false if it is NULL
+ *
+ * An expression leaves its garbage in the per-tuple memory of econtext.
+ */
+bool
+GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int64 *key)
+{
+	Datum		value;
+	bool		isnull;
+
+	if (reader->attno != 0)
+		value = slot_getattr(slot, reader->attno, &isnull);
+	else
+	{
+		econtext->ecxt_scantuple = slot;
+		value = ExecEvalExprSwitchContext(reader->expr, econtext, &isnull);
+	}
+	if (isnull)
+		return false;
+
+	*key = GjKeyFromDatum(&reader->key_proc, value);
+	return true;
+}
+
+/*
+ * Add the keys of a value, or of each element of an array.  A NULL, as the value,
+ * the array or an element, equals nothing and adds nothing.
+ */
+void
+GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull, bool is_array)
+{
+	if (isnull)
+		return;
+
+	if (is_array)
+		add_array_keys(set, key_proc, DatumGetArrayTypeP(value));
+	else
+		GjKeySetAdd(set, GjKeyFromDatum(key_proc, value));
+}
+
+/*
+ * Walk over the elements where they lie, whatever the array's dimensions: a list
+ * of them as Datums would take more memory than the keys themselves.
+ */
+static void
+add_array_keys(GjKeySet *set, FmgrInfo *key_proc, ArrayType *array)
+{
+	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	char	   *element = ARR_DATA_PTR(array);
+	bits8	   *not_null = ARR_NULLBITMAP(array);
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+
+	for (int i = 0; i < nelems; i++)
+	{
+		if (i % INTERRUPT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+
+		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
+			continue;
+
+		GjKeySetAdd(set, GjKeyFromDatum(key_proc, fetch_att(element, typbyval, typlen)));
+		element = att_addlength_pointer(element, typlen, element);
+		element = (char *) att_align_nominal(element, typalign);
+	}
+}
+
+/*
+ * Search the index for a set of keys, on behalf of a scan under this snapshot
+ *
+ * TIDs are used after the match without a hold on the index; only an MVCC snapshot
+ * makes that safe (exectids.c).  A serializable transaction locks the whole index,
+ * as it would with any access method that does not lock in finer grains: then an
+ * insertion of a wanted key that the match did not see is a conflict.
+ */
+void
+GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *tids,
+			GjMatchStats *stats)
+{
+	uint64		found = stats->tids;
+
+	if (!IsMVCCSnapshot(snapshot))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" can only be searched under an MVCC snapshot",
+						RelationGetRelationName(index))));
+
+	PredicateLockRelation(index, snapshot);
+	pgstat_count_index_scan(index);
+	GjMatch(index, keys, tids, stats);
+	GjTidSetFinish(tids);
+
+	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
+	if (!GjTidSetIsLossy(tids))
+		stats->tids = found + GjTidSetCount(tids);
+	pgstat_count_index_tuples(index, GjTidSetCount(tids));
+}
+
+/*
+ * What a node may use for keys and TIDs before it has to do with less
+ */
+Size
+GjWorkMemory(void)
+{
+	return get_hash_memory_limit();
+}

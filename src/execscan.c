@@ -1,0 +1,422 @@
+/*-------------------------------------------------------------------------
+ *
+ * execscan.c
+ *	  GpuScan: the rows of one table whose key is in a set that is known when the
+ *	  scan starts.
+ *
+ * The life of a scan: evaluate the values into a key set, once; match it against
+ * the index; fetch block by block; test the key of each fetched tuple against the
+ * set (not by the array clause, which would walk the array for each row); leave the
+ * other clauses and the projection to ExecScan().
+ *
+ * Nothing is searched before the first tuple is wanted: EXPLAIN, a branch that is
+ * never executed and the initialisation for EvalPlanQual cost nothing, and params
+ * have their values by then.
+ *
+ * A rescan that changes none of the params in the key clauses delivers the same
+ * TIDs again.  That is right only because the snapshot of a scan never changes
+ * while it lives.
+ *
+ * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
+ * changed, so the recheck method tests it against the key set; that copy of the
+ * node never searches.
+ *
+ * Scanning backward is not offered, as a bitmap heap scan does not: a cursor that
+ * asks for SCROLL gets a Material node on top, which costs one copy of the rows
+ * that are fetched, while going back through blocks would need a second visibility
+ * test of each.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am.h"
+#include "exec.h"
+#include "gpujoin.h"
+#include "plan.h"
+
+/* One key clause: where its keys come from */
+typedef struct KeySource
+{
+	ExprState  *value;
+	bool		is_array;
+	FmgrInfo	key_proc;
+} KeySource;
+
+typedef struct GjScanState
+{
+	CustomScanState css;		/* must be first */
+	Relation	index;			/* NULL in a mere EXPLAIN */
+	KeySource  *sources;
+	int			nsources;
+	Bitmapset  *params;			/* executor params in the key clauses */
+	GjKeyReader key_reader;
+
+	/* Made when first needed, dropped with context when params change */
+	MemoryContext context;
+	GjKeySet   *keys;
+	GjTidSet   *tids;
+
+	GjFetch    *fetch;
+	GjMatchStats stats;
+} GjScanState;
+
+static Node *create_state(CustomScan *plan);
+static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static void use_heap_slot(CustomScanState *node, EState *estate);
+static void init_sources(GjScanState *scan, CustomScan *plan);
+static bool collect_params(Node *node, void *params);
+static TupleTableSlot *exec_scan(CustomScanState *node);
+static TupleTableSlot *next_tuple(ScanState *node);
+static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
+static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
+static void start_fetch(GjScanState *scan);
+static void build_key_set(GjScanState *scan);
+static GjKeySet *evaluate_source(GjScanState *scan, KeySource *source);
+static void search_index(GjScanState *scan);
+static void drop_results(GjScanState *scan);
+static void rescan(CustomScanState *node);
+static void end_scan(CustomScanState *node);
+static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
+static List *make_key_quals(CustomScan *plan);
+static Expr *make_key_qual(Oid opno, bool is_array, Expr *key, Expr *value);
+static List *get_private(CustomScan *plan, GjScanPrivate item);
+
+const CustomScanMethods GjScanPlanMethods = {
+	.CustomName = "GpuScan",
+	.CreateCustomScanState = create_state,
+};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "GpuScan",
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = exec_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan,
+	.ExplainCustomScan = explain_scan,
+};
+
+/*
+ * Every process that may be handed a plan has to know the node by name, parallel
+ * workers included.
+ */
+void
+GjExecScanInit(void)
+{
+	RegisterCustomScanMethods(&GjScanPlanMethods);
+}
+
+static Node *
+create_state(CustomScan *plan)
+{
+	GjScanState *scan = (GjScanState *) newNode(sizeof(GjScanState), T_CustomScanState);
+
+	scan->css.methods = &exec_methods;
+	return (Node *) scan;
+}
+
+static void
+begin_scan(CustomScanState *node, EState *estate, int eflags)
+{
+	GjScanState *scan = (GjScanState *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	use_heap_slot(node, estate);
+	init_sources(scan, plan);
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	scan->index = GjOpenIndex(estate, plan->scan.scanrelid,
+							  linitial_oid(get_private(plan, GJ_SCAN_INDEX_OID)));
+	GjInitKeyReader(&scan->key_reader, scan->index,
+					intVal(list_nth(plan->custom_private, GJ_SCAN_KEY_ATTNO)),
+					llast(plan->custom_exprs), &node->ss.ps);
+	scan->context = AllocSetContextCreate(estate->es_query_cxt, "GpuScan results",
+										  ALLOCSET_DEFAULT_SIZES);
+	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
+								estate->es_snapshot);
+}
+
+/*
+ * Core made the scan slot a virtual one and compiled the expressions for it, that
+ * is, without the step that takes a heap tuple apart.  Do both again for the slot
+ * type of the table.  Subplans would be listed twice for EXPLAIN.
+ */
+static void
+use_heap_slot(CustomScanState *node, EState *estate)
+{
+	Relation	heap = node->ss.ss_currentRelation;
+
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
+						  table_slot_callbacks(heap));
+	node->ss.ps.subPlan = NIL;
+	ExecAssignScanProjectionInfo(&node->ss);
+	node->ss.ps.qual = ExecInitQual(node->ss.ps.plan->qual, &node->ss.ps);
+}
+
+static void
+init_sources(GjScanState *scan, CustomScan *plan)
+{
+	List	   *kinds = get_private(plan, GJ_SCAN_VALUE_KINDS);
+	List	   *procs = get_private(plan, GJ_SCAN_KEY_PROCS);
+
+	scan->nsources = list_length(kinds);
+	Assert(list_length(procs) == scan->nsources);
+	Assert(list_length(plan->custom_exprs) == scan->nsources + 1);
+
+	scan->sources = palloc0_array(KeySource, scan->nsources);
+	for (int i = 0; i < scan->nsources; i++)
+	{
+		KeySource  *source = &scan->sources[i];
+		Expr	   *value = list_nth(plan->custom_exprs, i);
+
+		source->value = ExecInitExpr(value, &scan->css.ss.ps);
+		source->is_array = list_nth_int(kinds, i) != 0;
+		fmgr_info(list_nth_oid(procs, i), &source->key_proc);
+		collect_params((Node *) value, &scan->params);
+	}
+}
+
+static bool
+collect_params(Node *node, void *params)
+{
+	Bitmapset **set = params;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+	{
+		Param	   *param = (Param *) node;
+
+		if (param->paramkind == PARAM_EXEC)
+			*set = bms_add_member(*set, param->paramid);
+		return false;
+	}
+	return expression_tree_walker(node, collect_params, params);
+}
+
+static TupleTableSlot *
+exec_scan(CustomScanState *node)
+{
+	return ExecScan(&node->ss, next_tuple, recheck_tuple);
+}
+
+/*
+ * Access method of ExecScan(): the next tuple whose key is wanted
+ */
+static TupleTableSlot *
+next_tuple(ScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	if (scan->tids == NULL)
+		start_fetch(scan);
+
+	while (GjFetchNext(scan->fetch, slot))
+	{
+		if (has_wanted_key(scan, slot))
+			return slot;
+
+		GjFetchGetStats(scan->fetch)->rechecked++;
+		ResetExprContext(node->ps.ps_ExprContext);
+	}
+	return slot;
+}
+
+/*
+ * Recheck method of ExecScan(), for EvalPlanQual
+ */
+static bool
+recheck_tuple(ScanState *node, TupleTableSlot *slot)
+{
+	GjScanState *scan = (GjScanState *) node;
+
+	if (scan->keys == NULL)
+		build_key_set(scan);
+	return has_wanted_key(scan, slot);
+}
+
+static bool
+has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
+{
+	int64		key;
+
+	return GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key) &&
+		GjKeySetContains(scan->keys, key);
+}
+
+static void
+start_fetch(GjScanState *scan)
+{
+	if (scan->keys == NULL)
+		build_key_set(scan);
+	search_index(scan);
+	GjFetchStart(scan->fetch, scan->tids);
+}
+
+/*
+ * Make the set of keys that satisfy all clauses
+ */
+static void
+build_key_set(GjScanState *scan)
+{
+	GjKeySet   *keys = evaluate_source(scan, &scan->sources[0]);
+
+	for (int i = 1; i < scan->nsources; i++)
+	{
+		GjKeySet   *other = evaluate_source(scan, &scan->sources[i]);
+
+		GjKeySetIntersect(keys, other);
+		GjKeySetFree(other);
+	}
+	scan->keys = keys;
+}
+
+/*
+ * Evaluate the value of one clause.  It and its detoasted copy live in the
+ * per-tuple memory, and not longer than it takes to copy the keys.
+ */
+static GjKeySet *
+evaluate_source(GjScanState *scan, KeySource *source)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	GjKeySet   *keys = GjKeySetCreate(scan->context, GjIndexKeyWidth(scan->index));
+	MemoryContext old;
+	Datum		value;
+	bool		isnull;
+
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	value = ExecEvalExpr(source->value, econtext, &isnull);
+	GjAddDatumKeys(keys, &source->key_proc, value, isnull, source->is_array);
+	MemoryContextSwitchTo(old);
+	ResetExprContext(econtext);
+
+	GjKeySetFinish(keys);
+	return keys;
+}
+
+/*
+ * Find the TIDs of the keys, with the memory that the keys leave
+ */
+static void
+search_index(GjScanState *scan)
+{
+	Size		limit = GjWorkMemory();
+	Size		used = GjKeySetMemory(scan->keys);
+
+	scan->tids = GjTidSetCreate(scan->context, used < limit / 2 ? limit - used : limit / 2);
+	GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys, scan->tids,
+				&scan->stats);
+}
+
+/*
+ * Forget keys and TIDs; the next tuple that is wanted makes new ones
+ */
+static void
+drop_results(GjScanState *scan)
+{
+	GjFetchReset(scan->fetch);
+	scan->keys = NULL;
+	scan->tids = NULL;
+	MemoryContextReset(scan->context);
+}
+
+/*
+ * Within EvalPlanQual, params get new values without a word in chgParam
+ */
+static void
+rescan(CustomScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
+
+	ExecScanReScan(&node->ss);
+
+	if (node->ss.ps.state->es_epq_active != NULL ||
+		bms_overlap(node->ss.ps.chgParam, scan->params))
+		drop_results(scan);
+	else if (scan->tids != NULL)
+		GjFetchStart(scan->fetch, scan->tids);
+}
+
+static void
+end_scan(CustomScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
+
+	if (scan->index == NULL)
+		return;
+
+	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	GjFetchFree(scan->fetch);
+	MemoryContextDelete(scan->context);
+	index_close(scan->index, NoLock);
+}
+
+static void
+explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	GjScanState *scan = (GjScanState *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	GjExplainIndex(es, linitial_oid(get_private(plan, GJ_SCAN_INDEX_OID)));
+	GjExplainKeyCondition(node, ancestors, es, make_key_quals(plan));
+	if (scan->fetch != NULL)
+		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
+}
+
+/*
+ * Put the key clauses together again, for EXPLAIN
+ */
+static List *
+make_key_quals(CustomScan *plan)
+{
+	List	   *kinds = get_private(plan, GJ_SCAN_VALUE_KINDS);
+	List	   *operators = get_private(plan, GJ_SCAN_OPERATORS);
+	Expr	   *key = llast(plan->custom_exprs);
+	List	   *quals = NIL;
+
+	for (int i = 0; i < list_length(operators); i++)
+		quals = lappend(quals, make_key_qual(list_nth_oid(operators, i),
+											 list_nth_int(kinds, i) != 0, key,
+											 list_nth(plan->custom_exprs, i)));
+	return quals;
+}
+
+static Expr *
+make_key_qual(Oid opno, bool is_array, Expr *key, Expr *value)
+{
+	ScalarArrayOpExpr *any;
+
+	if (!is_array)
+		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
+
+	any = makeNode(ScalarArrayOpExpr);
+	any->opno = opno;
+	any->opfuncid = get_opcode(opno);
+	any->useOr = true;
+	any->args = list_make2(key, value);
+	any->location = -1;
+	return &any->xpr;
+}
+
+/*
+ * A list in the plan's private data
+ */
+static List *
+get_private(CustomScan *plan, GjScanPrivate item)
+{
+	Assert(list_length(plan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
+	return (List *) list_nth(plan->custom_private, item);
+}

@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.h
+ *	  What the planner's side and the executor's side agree on: which clauses
+ *	  an index answers, what a plan carries, what it costs.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_PLAN_H
+#define GPUJOIN_PLAN_H
+
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+
+/*
+ * A clause "key = value" or "key = ANY(array)" that a gpujoin index answers.  The
+ * other side is free of the index's relation and not volatile; for a join clause
+ * it speaks of the small side, for a scan clause it is constant during a scan.
+ */
+typedef struct GjClause
+{
+	RestrictInfo *rinfo;
+	Expr	   *key_expr;		/* the index's side, as the clause has it */
+	Expr	   *value_expr;		/* the other side: a value, or an array */
+	bool		is_array;
+	Oid			opno;			/* the equality, with the key on the left */
+	Oid			value_type;		/* of a value, or of the array's elements, as the
+								 * operator takes it */
+	Oid			key_proc;		/* key extraction for value_type */
+} GjClause;
+
+/* planmatch.c: recognising */
+extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern bool GjIndexIsOurs(const IndexOptInfo *index);
+extern bool GjIndexEligible(IndexOptInfo *index);
+extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+							RestrictInfo *rinfo, GjClause *clause);
+
+/* plancost.c: the formulas */
+typedef struct GjCostInput
+{
+	RelOptInfo *rel;			/* the big table */
+	IndexOptInfo *index;
+	double		nkeys;			/* distinct keys expected */
+	double		nmatches;		/* TIDs expected */
+	QualCost	quals;			/* evaluated on each fetched tuple */
+} GjCostInput;
+
+extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
+extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
+extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
+						 Cost *startup, Cost *run);
+extern double GjClauseKeys(PlannerInfo *root, const GjClause *clause);
+
+/*
+ * custom_private of a GpuScan path: a list indexed by these.  A path is never
+ * copied, so planner nodes may be in it.
+ */
+typedef enum GjScanPathPrivate
+{
+	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
+	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo: what the index answers */
+	GJ_SCAN_PATH_COUNT
+} GjScanPathPrivate;
+
+/*
+ * custom_private of a GpuScan plan: a list indexed by these.  Expressions are
+ * never here (setrefs.c would not see them) but in custom_exprs.
+ */
+typedef enum GjScanPrivate
+{
+	GJ_SCAN_INDEX_OID,			/* Oid list of one */
+	GJ_SCAN_VALUE_KINDS,		/* int list, one a key clause: is it an array? */
+	GJ_SCAN_KEY_PROCS,			/* Oid list, one a key clause: key extraction */
+	GJ_SCAN_OPERATORS,			/* Oid list, one a key clause: the equality */
+	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
+	GJ_SCAN_PRIVATE_COUNT
+} GjScanPrivate;
+
+/*
+ * custom_exprs of GpuScan: list of value expressions, then the key expression
+ * (one), in this order; the executor knows how many from GJ_SCAN_VALUE_KINDS.
+ */
+
+/* planscan.c, planjoin.c: the bodies of the two path list hooks */
+extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						   RelOptInfo *innerrel, JoinType jointype,
+						   JoinPathExtraData *extra);
+
+/*
+ * planhooks.c: GjAddPath is add_path for our paths.  It sets the costs, which
+ * under gpujoin.force is not what they are, and makes room under it, since add_path
+ * would free a path of ours that costs more than another.  GjForcePaths leaves only
+ * our paths, where there are some; the hooks call it last.
+ */
+extern void GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
+extern void GjForcePaths(RelOptInfo *rel);
+
+/* execscan.c, execjoin.c: what CreateCustomScanState points to */
+extern const CustomScanMethods GjScanPlanMethods;
+extern const CustomScanMethods GjJoinPlanMethods;
+
+/* planscan.c, planjoin.c: to tell our paths from others */
+extern const CustomPathMethods GjScanPathMethods;
+extern const CustomPathMethods GjJoinPathMethods;
+
+#endif							/* GPUJOIN_PLAN_H */

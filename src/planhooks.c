@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * planhooks.c
+ *	  The doors into the planner, and the two switches that stand beside them.
+ *
+ * gpujoin.enabled = off takes our indexes out of the planner's list of a table's
+ * indexes, so that no path of any kind, a bitmap path included, can use one.  A
+ * prohibitive cost would not do: a path made expensive still wins where all
+ * others are disabled.
+ *
+ * gpujoin.force (for tests) leaves our paths alone in the lists where there are
+ * some, and costs them so low that whatever is planned above prefers them.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/plancat.h"
+
+#include "compat.h"
+#include "gpujoin.h"
+#include "plan.h"
+
+/* Keeps the order among our own paths, and puts all of them before any other */
+#define FORCED_COST_SCALE		1.0e-6
+
+static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
+static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
+static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
+
+static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						   RelOptInfo *innerrel, JoinType jointype,
+						   JoinPathExtraData *extra);
+static bool path_is_ours(const Path *path);
+
+/*
+ * Install the hooks, in front of those that are there
+ */
+void
+GjPlanInit(void)
+{
+	prev_get_relation_info_hook = get_relation_info_hook;
+	get_relation_info_hook = hide_indexes;
+	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = add_scan_paths;
+	prev_set_join_pathlist_hook = set_join_pathlist_hook;
+	set_join_pathlist_hook = add_join_paths;
+}
+
+/*
+ * Hide our indexes while gpujoin is off, and where snapshots may expire: searches do
+ * not test the pages they read for that.
+ */
+static void
+hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (prev_get_relation_info_hook)
+		prev_get_relation_info_hook(root, relid, inhparent, rel);
+
+	if (gj_enabled && !GjOldSnapshotsExpire())
+		return;
+
+	foreach(lc, rel->indexlist)
+	{
+		if (GjIndexIsOurs(lfirst_node(IndexOptInfo, lc)))
+			rel->indexlist = foreach_delete_current(rel->indexlist, lc);
+	}
+}
+
+static void
+add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (prev_set_rel_pathlist_hook)
+		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+
+	if (!gj_enabled)
+		return;
+
+	GjAddScanPaths(root, rel, rti, rte);
+	GjForcePaths(rel);
+}
+
+static void
+add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	if (prev_set_join_pathlist_hook)
+		prev_set_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
+
+	if (!gj_enabled)
+		return;
+
+	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
+	GjForcePaths(joinrel);
+}
+
+/*
+ * Give a path of ours its costs and add it to the relation
+ */
+void
+GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+{
+	double		scale = gj_force ? FORCED_COST_SCALE : 1.0;
+
+	path->path.startup_cost = startup * scale;
+	path->path.total_cost = (startup + run) * scale;
+
+	if (gj_force)
+	{
+		ListCell   *lc;
+
+		foreach(lc, rel->pathlist)
+		{
+			if (!path_is_ours(lfirst(lc)))
+				rel->pathlist = foreach_delete_current(rel->pathlist, lc);
+		}
+		rel->partial_pathlist = NIL;
+	}
+	add_path(rel, &path->path);
+}
+
+/*
+ * Under gpujoin.force, drop other paths of a relation that has a path of ours
+ *
+ * Ours have no parameters, so that set_cheapest() finds what it needs.  Core asks
+ * the join hook once for each pair of inputs and goes on adding paths in between:
+ * each call cleans up behind the last.
+ */
+void
+GjForcePaths(RelOptInfo *rel)
+{
+	List	   *ours = NIL;
+	ListCell   *lc;
+
+	if (!gj_force)
+		return;
+
+	foreach(lc, rel->pathlist)
+	{
+		if (path_is_ours(lfirst(lc)))
+			ours = lappend(ours, lfirst(lc));
+	}
+	if (ours != NIL)
+	{
+		rel->pathlist = ours;
+		rel->partial_pathlist = NIL;
+	}
+}
+
+static bool
+path_is_ours(const Path *path)
+{
+	return IsA(path, CustomPath) &&
+		(((const CustomPath *) path)->methods == &GjScanPathMethods ||
+		 ((const CustomPath *) path)->methods == &GjJoinPathMethods);
+}

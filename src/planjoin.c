@@ -1,0 +1,325 @@
+/*-------------------------------------------------------------------------
+ *
+ * planjoin.c
+ *	  Recognise small JOIN big ON big.key = small.k, offer GpuJoin paths.
+ *
+ * A GpuJoin replaces a join and the scan of the big table, so it answers for all
+ * that these two would have tested: every restriction of the big table (also the
+ * pseudoconstant ones, for which core makes a gating node only above the scan that
+ * it plans itself) and every clause of the join.  The clause that the index answers
+ * is left out, since the look-up in the table of small rows tests just that.
+ *
+ * What is not offered, and why:
+ *
+ *	- UPDATE, DELETE, MERGE, and a SELECT with row marks.  A concurrent update
+ *	  makes EvalPlanQual test a pair again with one side's row replaced, and this
+ *	  node has no child for the big side which could be given the row.  Row marks
+ *	  and command are those of this level of the query: a subquery of an UPDATE
+ *	  that was pulled up is part of the UPDATE's level and has row marks there, one
+ *	  that was not is run by EvalPlanQual as it stands, without replaced rows.
+ *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER: there the caller has to make a side
+ *	  unique.  FULL joins, and those that keep big rows without a match.
+ *	- Joins with a lateral reference left open, and pseudoconstant join clauses.
+ *	- Outer and anti joins whose clauses or target have a placeholder that needs
+ *	  the big table.  Such a value has to become NULL where there is no match, but
+ *	  here it would be computed above the join.  In other joins, the same value
+ *	  comes out above and below.
+ *
+ * In an outer join the ON clauses decide whether a row has a match and the others
+ * whether it is returned; both kinds are kept apart up to the executor.  The
+ * index's clause must be one of ON.
+ *
+ * Nothing here is parameterised by another relation, so core never has to translate
+ * a path for a child; a partition-wise join asks for a path of its own.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/selfuncs.h"
+
+#include "compat.h"
+#include "exec.h"
+#include "gpujoin.h"
+#include "joinplan.h"
+#include "plan.h"
+
+/* Bytes that a collected row takes besides its columns */
+#define SMALL_ROW_OVERHEAD		80
+
+static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
+							 JoinPathExtraData *extra);
+static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
+static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
+static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
+static bool find_key_clause(PlannerInfo *root, GjJoinCandidate *cand);
+static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
+static void cost_join(PlannerInfo *root, const GjJoinCandidate *cand, Cost *startup, Cost *run);
+static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
+static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
+/*
+ * Offer the ways in which one side of this join can be the big table
+ *
+ * The hook is called with either order of an inner join, so that each call has to
+ * try one side only.
+ */
+void
+GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	List	   *clauses = extra->restrictlist;
+
+	if (!join_is_eligible(root, joinrel, jointype, extra))
+		return;
+
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses);
+			break;
+		case JOIN_SEMI:
+			consider_sides(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses);
+			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses);
+			break;
+		case JOIN_LEFT:
+			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses);
+			break;
+		case JOIN_ANTI:
+			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses);
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * Is it a join that this node can run, whichever side is the big one?
+ *
+ * A semijoin may come as an inner join when a side has been made unique; that is
+ * for core's own nodes.
+ */
+static bool
+join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
+				 JoinPathExtraData *extra)
+{
+	ListCell   *lc;
+
+	if ((root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
+		root->parse->rowMarks != NIL || root->rowMarks != NIL)
+		return false;
+	if (!bms_is_empty(joinrel->lateral_relids) || extra->sjinfo->jointype != jointype)
+		return false;
+
+	foreach(lc, extra->restrictlist)
+	{
+		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
+			return false;
+	}
+	return true;
+}
+
+static void
+consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+			   RelOptInfo *small, GjJoinKind kind, List *restrictlist)
+{
+	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = kind,
+	.restrictlist = restrictlist};
+	ListCell   *lc;
+
+	if (!sides_are_eligible(root, &cand))
+		return;
+
+	foreach(lc, big->indexlist)
+	{
+		cand.index = lfirst_node(IndexOptInfo, lc);
+
+		if (GjIndexEligible(cand.index) && find_key_clause(root, &cand))
+			add_join_path(root, &cand);
+	}
+}
+
+static bool
+sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	RelOptInfo *big = cand->big;
+
+	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || big->indexlist == NIL ||
+		!GjRelationEligible(root, big, planner_rt_fetch(big->relid, root)))
+		return false;
+	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
+		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))
+		return false;
+
+	return !GjJoinKeepsUnmatched(cand->kind) ||
+		(!needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) &&
+		 !needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big));
+}
+
+/*
+ * Is there a placeholder in these expressions that is computed from the big table?
+ */
+static bool
+needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
+{
+	List	   *vars = pull_var_clause((Node *) exprs,
+									   PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+									   PVC_INCLUDE_PLACEHOLDERS);
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		Node	   *node = lfirst(lc);
+
+		if (IsA(node, PlaceHolderVar) &&
+			(bms_overlap(((PlaceHolderVar *) node)->phrels, big->relids) ||
+			 bms_overlap(pull_varnos(root, node), big->relids)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find a clause that the candidate's index answers from the small side alone
+ */
+static bool
+find_key_clause(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->restrictlist)
+	{
+		if (GjJoinClauseMatches(root, cand, lfirst_node(RestrictInfo, lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does the candidate's index answer this clause?  If so, fill in cand->key.
+ */
+bool
+GjJoinClauseMatches(PlannerInfo *root, GjJoinCandidate *cand, RestrictInfo *rinfo)
+{
+	Relids		value_relids;
+
+	if (GjJoinKeepsUnmatched(cand->kind) &&
+		RINFO_IS_PUSHED_DOWN(rinfo, cand->joinrel->relids))
+		return false;
+	if (!GjClauseMatches(root, cand->big, cand->index, rinfo, &cand->key) ||
+		cand->key.is_array)
+		return false;
+
+	value_relids = pull_varnos(root, (Node *) cand->key.value_expr);
+	return !bms_is_empty(value_relids) && bms_is_subset(value_relids, cand->small->relids);
+}
+
+static void
+add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	CustomPath *path = makeNode(CustomPath);
+	RelOptInfo *joinrel = cand->joinrel;
+	Path	   *small_path = cand->small->cheapest_total_path;
+	Cost		startup;
+	Cost		run;
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = joinrel;
+	path->path.pathtarget = joinrel->reltarget;
+	path->path.parallel_safe = joinrel->consider_parallel && cand->big->consider_parallel &&
+		small_path->parallel_safe;
+	path->path.rows = joinrel->rows;
+	GjPathInheritDisabled(&path->path, small_path);
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &GjJoinPathMethods;
+	path->custom_paths = list_make1(small_path);
+	path->custom_private = list_make5(cand->big, cand->index, cand->key.rinfo,
+									  cand->restrictlist, makeInteger(cand->kind));
+	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
+
+	cost_join(root, cand, &startup, &run);
+	GjAddPath(joinrel, path, startup, run);
+}
+
+/*
+ * The cost of the join:
+ *
+ *	  small side		its path, then what a hash join charges to build its table;
+ *						where it exceeds the memory limit, a sort besides
+ *	  batches			each searches the index anew: a match a batch
+ *	  big rows			GjCostSearch, over all batches
+ *	  pairs				the join quals on each pair with equal keys
+ *	  result			cpu_tuple_cost and the target list
+ */
+static void
+cost_join(PlannerInfo *root, const GjJoinCandidate *cand, Cost *startup, Cost *run)
+{
+	GjCostInput input = {.rel = cand->big,.index = cand->index,
+	.quals = cand->big->baserestrictcost};
+	PathTarget *target = cand->joinrel->reltarget;
+	Selectivity selectivity = key_selectivity(root, cand);
+	double		pairs = clamp_row_est(cand->big->rows * cand->small->rows * selectivity);
+	QualCost	joinquals;
+	Cost		collect;
+	double		nbatches = cost_collect(cand, &collect);
+
+	input.nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
+									  cand->small->rows, NULL, NULL);
+	input.nmatches = Min(cand->big->tuples * Min(1.0, input.nkeys * selectivity),
+						 cand->index->tuples);
+	GjCostSearch(root, &input, startup, run);
+	*startup += collect +
+		(nbatches - 1.0) * GjCostMatch(cand->index, input.nkeys / nbatches,
+									   input.nmatches / nbatches);
+
+	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
+												   list_make1(cand->key.rinfo)), root);
+	*startup += joinquals.startup + target->cost.startup;
+	*run += pairs * (joinquals.per_tuple + cpu_operator_cost) +
+		cand->joinrel->rows * (cpu_tuple_cost + target->cost.per_tuple);
+}
+
+/*
+ * Estimate what share of all pairs has equal keys, whatever the join's type makes
+ * of them.
+ */
+static Selectivity
+key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	SpecialJoinInfo sjinfo;
+
+	memset(&sjinfo, 0, sizeof(sjinfo));
+	sjinfo.type = T_SpecialJoinInfo;
+	sjinfo.min_lefthand = sjinfo.syn_lefthand = cand->small->relids;
+	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
+	sjinfo.jointype = JOIN_INNER;
+
+	return clauselist_selectivity(root, list_make1(cand->key.rinfo), 0, JOIN_INNER, &sjinfo);
+}
+
+/*
+ * The cost of the small side, and into how many batches it will fall
+ */
+static double
+cost_collect(const GjJoinCandidate *cand, Cost *cost)
+{
+	double		rows = cand->small->rows;
+	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
+	double		nbatches = ceil(bytes / GjWorkMemory());
+
+	*cost = cand->small->cheapest_total_path->total_cost +
+		rows * (cpu_operator_cost + cpu_tuple_cost);
+	if (nbatches > 1.0)
+		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +
+			2.0 * bytes / BLCKSZ * seq_page_cost;
+	return Max(nbatches, 1.0);
+}

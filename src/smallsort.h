@@ -1,0 +1,35 @@
+/*-------------------------------------------------------------------------
+ *
+ * smallsort.h
+ *	  Rows of a small side in the order of their keys, on disk if need be.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SMALLSORT_H
+#define GPUJOIN_SMALLSORT_H
+
+#include "access/tupdesc.h"
+#include "nodes/memnodes.h"
+
+typedef struct GjSmallSort GjSmallSort;
+
+/* The row that was read last; good until the next call for this sort */
+typedef struct GjSortedRow
+{
+	const Datum *values;
+	const bool *isnull;
+	bool		key_is_null;	/* such rows come last */
+	int64		key;
+} GjSortedRow;
+
+/* smallsort.c */
+extern GjSmallSort *GjSortBegin(MemoryContext parent, TupleDesc columns);
+extern void GjSortPut(GjSmallSort *sort, const Datum *values, const bool *isnull,
+					  bool key_is_null, int64 key);
+extern void GjSortFinish(GjSmallSort *sort);
+extern bool GjSortNext(GjSmallSort *sort, GjSortedRow *row);
+extern void GjSortRewind(GjSmallSort *sort);
+extern void GjSortEnd(GjSmallSort *sort);
+
+#endif							/* GPUJOIN_SMALLSORT_H */
