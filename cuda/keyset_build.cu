@@ -1,0 +1,183 @@
+/*
+ * keyset_build.cu
+ *	  The kernels that make filters and tables of the keys.
+ */
+#include "keyset.cuh"
+
+namespace gjd
+{
+
+namespace
+{
+
+template <class Key>
+struct build_job
+{
+	gjd_strategy strategy;
+	uint32_t count;
+	Key least;
+	keyset_parts parts;
+};
+
+/* Puts a key into the first bucket with room, starting at its own. */
+template <class Key>
+__device__ void
+insert_key(const keyset_parts &parts, Key key)
+{
+	constexpr uint32_t places = bucket_table<Key>::places;
+	uint32_t bucket = __umulhi(full_hash(key), parts.buckets);
+
+	for (;;)
+	{
+		uint32_t place = atomicAdd(&parts.fill[bucket], 1);
+
+		if (place < places)
+		{
+			((Key *) parts.table)[(uint64_t) bucket * places + place] = key;
+			return;
+		}
+		bucket = bucket + 1 == parts.buckets ? 0 : bucket + 1;
+	}
+}
+
+template <class Key>
+__device__ void
+set_prefilter(const keyset_parts &parts, uint32_t hash)
+{
+	word_and_rest at(hash, parts.filter_words);
+
+	if (parts.filter_words > 0)
+		set_filter_bit(parts.filter + at.word, at.first());
+}
+
+template <class Key>
+__device__ void
+build_key(const build_job<Key> &job, Key key)
+{
+	const keyset_parts &parts = job.parts;
+	uint64_t index = (uint64_t) (int64_t) key - (uint64_t) (int64_t) job.least;
+	uint32_t hash = quick_hash(key);
+
+	switch (job.strategy)
+	{
+		case GJD_BY_SPAN:
+			set_filter_bit(parts.filter + (index >> 5), (uint32_t) index);
+			return;
+		case GJD_BY_GLOBAL_SPAN:
+			set_prefilter<Key>(parts, hash);
+			set_filter_bit(parts.global + (index >> 5), (uint32_t) index);
+			return;
+		case GJD_BY_ONE_BIT:
+		{
+			uint32_t shift = (uint32_t) __clz((int) parts.filter_words) + 1;
+
+			set_filter_bit(parts.filter + (hash >> shift), hash >> (shift - 5));
+			break;
+		}
+		case GJD_BY_TWO_BITS:
+		{
+			word_and_rest at(hash, parts.filter_words);
+
+			set_filter_bit(parts.filter + at.word, at.first());
+			set_filter_bit(parts.filter + at.word, at.second());
+			break;
+		}
+		default:
+		{
+			word_and_rest at(second_hash(hash), parts.global_words);
+
+			set_prefilter<Key>(parts, hash);
+			set_filter_bit(parts.global + at.word, at.first());
+			set_filter_bit(parts.global + at.word, at.second());
+		}
+	}
+	insert_key(parts, key);
+}
+
+/* Fills the unused places of a bucket: see the head of keyset.cuh. */
+template <class Key>
+__device__ void
+fill_bucket(const build_job<Key> &job, uint32_t bucket)
+{
+	constexpr uint32_t places = bucket_table<Key>::places;
+	Key *slots = (Key *) job.parts.table + (uint64_t) bucket * places;
+	uint32_t used = min(job.parts.fill[bucket], places);
+	Key repeated = used > 0 ? slots[0] : ((const Key *) job.parts.keys)[0];
+
+	for (uint32_t i = used; i < places; i++)
+		slots[i] = repeated;
+}
+
+/* Adds the keys to structures that are zero. */
+template <class Key>
+__global__ void __launch_bounds__(policy::build_threads)
+build_kernel(build_job<Key> job)
+{
+	uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < job.count)
+		build_key(job, ((const Key *) job.parts.keys)[i]);
+}
+
+template <class Key>
+__global__ void __launch_bounds__(policy::build_threads)
+fill_kernel(build_job<Key> job)
+{
+	uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < job.parts.buckets)
+		fill_bucket(job, (uint32_t) i);
+}
+
+/* The same in one launch of one block, which for small sets is faster than three launches. */
+template <class Key>
+__global__ void __launch_bounds__(1024)
+block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors)
+{
+	for (uint32_t i = threadIdx.x; i < zero_vectors; i += blockDim.x)
+		zero[i] = uint4{0, 0, 0, 0};
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < job.count; i += blockDim.x)
+		build_key(job, ((const Key *) job.parts.keys)[i]);
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < job.parts.buckets; i += blockDim.x)
+		fill_bucket(job, i);
+}
+
+template <class Key>
+void
+build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
+{
+	cudaStream_t stream = keyset->device->execute;
+	build_job<Key> job = {keyset->strategy, (uint32_t) keyset->count, (Key) keyset->least,
+						  keyset->parts};
+	uint32_t threads = policy::build_threads;
+
+	if (keyset->count <= policy::block_build_most_keys && zero_bytes <= (256 << 10))
+	{
+		block_build_kernel<Key><<<1, 1024, 0, stream>>>(job, (uint4 *) zero,
+														 (uint32_t) (zero_bytes / 16));
+		check_launch(stream, "could not build a key set");
+		return;
+	}
+	check(cudaMemsetAsync(zero, 0, zero_bytes, stream), "could not clear a key set");
+	build_kernel<Key><<<(job.count + threads - 1) / threads, threads, 0, stream>>>(job);
+	check_launch(stream, "could not build a key set");
+	if (job.parts.buckets == 0)
+		return;
+	fill_kernel<Key><<<(job.parts.buckets + threads - 1) / threads, threads, 0, stream>>>(job);
+	check_launch(stream, "could not build a key set");
+}
+
+}  // namespace
+
+void
+launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
+{
+	if (keyset->key_bytes == 4)
+		build<int32_t>(keyset, zero, zero_bytes);
+	else
+		build<int64_t>(keyset, zero, zero_bytes);
+}
+
+}  // namespace gjd

@@ -1,0 +1,209 @@
+/*
+ * match_kernels.cuh
+ *	  The scan: reads the keys of a column once, and leaves a bitmap over positions and the count
+ *	  of each tile, or only the count of all.
+ *
+ * A warp owns a tile. Order needs no communication between tiles: the bitmap is in order by
+ * itself, and the counts of the tiles, summed up afterwards, say where in a list a tile's results
+ * begin. There are no partial tiles (see column.cuh): rows behind the last page are invalid.
+ */
+#ifndef GPUJOIN_MATCH_KERNELS_CUH
+#define GPUJOIN_MATCH_KERNELS_CUH
+
+#include "compact.cuh"
+
+namespace gjd
+{
+
+struct match_output
+{
+	uint32_t *bitmap;	  /* NULL: only the total is wanted */
+	uint64_t *tile_count; /* one a tile */
+	uint64_t *total;	  /* added to, if there is no bitmap */
+};
+
+template <class Key>
+struct key_vector;
+
+template <>
+struct key_vector<int32_t>
+{
+	using type = int4;
+	static constexpr uint32_t keys = 4;
+	static __device__ int32_t
+	get(const int4 &v, uint32_t i)
+	{
+		return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+	}
+};
+
+template <>
+struct key_vector<int64_t>
+{
+	using type = longlong2;
+	static constexpr uint32_t keys = 2;
+	static __device__ int64_t
+	get(const longlong2 &v, uint32_t i)
+	{
+		return i == 0 ? v.x : v.y;
+	}
+};
+
+/*
+ * Loads past the L1 cache, which would only hold each line for a moment. Volatile, because the
+ * loads of the next tile must not sink behind the work on this one.
+ */
+template <class Vector>
+__device__ inline Vector
+load_streaming(const Vector *from)
+{
+	union
+	{
+		uint32_t words[4];
+		Vector vector;
+	} loaded;
+
+	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+				 : "=r"(loaded.words[0]), "=r"(loaded.words[1]), "=r"(loaded.words[2]),
+				   "=r"(loaded.words[3])
+				 : "l"(from));
+	return loaded.vector;
+}
+
+/* The part of a tile that a lane has in registers at a time: eight vectors. */
+template <class Key>
+struct key_batch
+{
+	using vector = typename key_vector<Key>::type;
+	static constexpr int per = key_vector<Key>::keys;
+	static constexpr int vectors = 8;
+	static constexpr int a_tile = 32 / per / vectors;
+
+	vector loaded[vectors];
+
+	__device__ void
+	load(const Key *keys, int batch, uint32_t lane)
+	{
+#pragma unroll
+		for (int i = 0; i < vectors; i++)
+			loaded[i] = load_streaming((const vector *) keys + (batch * vectors + i) * 32 + lane);
+	}
+
+	/*
+	 * Tests the keys, the last first, because each answer is shifted in at the mask's low end. What
+	 * is not exact is kept, a vector at a time, so that the tests of a vector go together.
+	 */
+	template <class Filter, class Store>
+	__device__ uint32_t
+	test(const Filter &filter, const uint32_t *shared, uint32_t mask, const Store &store,
+		 uint32_t &place) const
+	{
+#pragma unroll
+		for (int i = vectors - 1; i >= 0; i--)
+		{
+			uint32_t answers[per];
+
+#pragma unroll
+			for (int j = per - 1; j >= 0; j--)
+			{
+				answers[j] = filter.test(key_vector<Key>::get(loaded[i], j), shared);
+				mask = __funnelshift_l(answers[j], mask, 1);
+			}
+			if (!Filter::exact)
+			{
+#pragma unroll
+				for (int j = per - 1; j >= 0; j--)
+					Store::keep(answers[j], key_vector<Key>::get(loaded[i], j), place);
+				store.limit(place);
+			}
+		}
+		return mask;
+	}
+};
+
+/*
+ * The loop is a pipeline: as soon as a tile's keys have been tested, the loads of the next tile's
+ * start, and what is left to do for this one (verifying above all, a chain of loads that depend on
+ * each other) is done while they are under way.
+ */
+template <class Policy, class Key, class Filter, bool with_bitmap>
+__global__ void __launch_bounds__(Policy::threads, Policy::blocks)
+match_kernel(const __grid_constant__ column_view column, const __grid_constant__ Filter filter,
+			 const bucket_table<Key> table, const match_output out)
+{
+	extern __shared__ uint4 shared_vectors[];
+	uint32_t *shared = (uint32_t *) shared_vectors;
+	uint32_t lane = threadIdx.x % 32;
+	uint32_t warp = threadIdx.x / 32;
+	uint32_t index = row_word<Key>(lane);
+	candidate_store<Policy, Key> store((char *) (shared + filter.words) + warp * Policy::kept_bytes,
+									   lane);
+	tile_stride stride(gridDim.x * (Policy::threads / 32), column.tiles_per_extent);
+	uint64_t found = 0;
+	key_batch<Key> batch;
+
+	/* Neighbouring tiles go to different blocks, so that the last round is spread over all. */
+	tile_cursor at(warp * gridDim.x + blockIdx.x, column.tiles_per_extent);
+	bool inside = at.tile < column.tiles;
+	const char *extent = inside ? column.extents[at.extent] : nullptr;
+
+	if (inside)
+		batch.load((const Key *) extent + (uint64_t) at.within * tile_rows,
+				   key_batch<Key>::a_tile - 1, lane);
+	for (uint32_t i = threadIdx.x; i < filter.words / 4; i += Policy::threads)
+		shared_vectors[i] = __ldg((const uint4 *) filter.image + i);
+	__syncthreads();
+
+	while (inside)
+	{
+		const Key *keys = (const Key *) extent + (uint64_t) at.within * tile_rows;
+		const uint32_t *valid =
+			(const uint32_t *) (extent + column.valid_at) + (uint64_t) at.within * tile_words;
+		uint64_t tile = at.tile;
+		uint32_t mask = 0;
+		uint32_t place = store.begin;
+
+		at.advance(stride);
+		inside = at.tile < column.tiles;
+		extent = inside ? column.extents[at.extent] : nullptr;
+#pragma unroll
+		for (int part = key_batch<Key>::a_tile - 1; part >= 0; part--)
+		{
+			mask = batch.test(filter, shared, mask, store, place);
+			if (part > 0)
+				batch.load(keys, part - 1, lane);
+			else if (inside)
+				batch.load((const Key *) extent + (uint64_t) at.within * tile_rows,
+						   key_batch<Key>::a_tile - 1, lane);
+		}
+
+		if (!Filter::exact)
+			mask = verify_candidates<Policy>(mask, store, keys, table, lane);
+
+		uint32_t word = into_row_order<Key>(mask, lane);
+
+		if (word != 0)
+			word &= valid[index];
+		if (with_bitmap)
+		{
+			uint32_t n = __reduce_add_sync(all_lanes, __popc(word));
+
+			out.bitmap[tile * tile_words + index] = word;
+			if (lane == 0)
+				out.tile_count[tile] = n;
+		}
+		else
+			found += __popc(word);
+	}
+	if (!with_bitmap)
+	{
+		/* A warp sees fewer than 2^32 rows of any column that fits a card. */
+		found = __reduce_add_sync(all_lanes, (uint32_t) found);
+		if (lane == 0 && found > 0)
+			atomicAdd((unsigned long long *) out.total, (unsigned long long) found);
+	}
+}
+
+}  // namespace gjd
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * policy.cuh
+ *	  The numbers, and nothing else. What was measured to choose them stands in cuda/README.
+ */
+#ifndef GPUJOIN_POLICY_CUH
+#define GPUJOIN_POLICY_CUH
+
+#include <cstdint>
+
+namespace gjd
+{
+namespace policy
+{
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+constexpr uint64_t scratch_granule = 256 << 10;
+constexpr uint64_t locked_bytes = 32 << 20; /* 8 M keys of 4 bytes on their way */
+constexpr uint64_t locked_granule = 4 << 10;
+constexpr uint64_t staging_bytes = 8 << 20; /* page images of one scatter */
+constexpr uint32_t staging_buffers = 3;
+constexpr uint32_t staging_images = 4096; /* at most, in one buffer */
+constexpr uint64_t table_bytes = 256 << 10; /* 32768 extents a column */
+constexpr uint32_t max_regions = 16;
+constexpr uint64_t window_items = 1 << 20; /* TIDs gathered without knowing how many there are */
+
+/* ---- key sets ------------------------------------------------------------------------------ */
+
+constexpr uint32_t most_constants = 8;
+constexpr uint32_t one_bit_bits_a_key = 64;
+constexpr uint32_t one_bit_most_bits = 1 << 20;
+constexpr uint32_t two_bits_bits_a_key = 7;	   /* below, the filter lets too many pass */
+constexpr uint32_t two_bits_most_words = 51200; /* 200 KB */
+constexpr uint64_t global_span_most_bits = (uint64_t) 1 << 28; /* 32 MB: stays in L2 */
+constexpr uint32_t bloom_bits_a_key = 32;
+constexpr uint64_t bloom_most_bytes = 32 << 20;
+constexpr uint32_t prefilter_least_bits_a_tenth = 6; /* filter bits a key, in tenths, worth it */
+constexpr uint32_t block_build_most_keys = 8192;	 /* built by one block in one launch */
+
+/* Average keys in a 32-byte bucket of the exact table: 8 (4) places of 4 (8) bytes. */
+constexpr double keys_a_bucket(uint32_t key_bytes)
+{
+	return key_bytes == 4 ? 3.0 : 1.5;
+}
+
+/* ---- launches ------------------------------------------------------------------------------ */
+
+/*
+ * One block a multiprocessor, because a filter can take all its shared memory. Twenty warps with
+ * the next tile's loads under way keep the memory busy, and leave registers for what is verified.
+ */
+struct match_wide
+{
+	static constexpr uint32_t threads = 640;
+	static constexpr uint32_t blocks = 1;
+	static constexpr uint32_t kept_bytes = 1280;	/* of shared memory for a warp's candidates */
+	static constexpr uint32_t verified_at_once = 2; /* candidates a lane looks up at a time */
+};
+
+constexpr uint32_t build_threads = 256;
+constexpr uint32_t gather_threads = 256;
+constexpr uint32_t scatter_threads = 256;
+
+}  // namespace policy
+}  // namespace gjd
+
+#endif

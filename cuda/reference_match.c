@@ -1,0 +1,366 @@
+/*
+ * reference_match.c
+ *	  Key sets and matches of the reference library. The whole result is computed in match_begin().
+ */
+#include "reference.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- key set ------------------------------------------------------------------------------- */
+
+static void
+free_keyset(gjd_keyset *keyset)
+{
+	keyset->device->scratch_used -= keyset->bytes;
+	keyset->device->keysets--;
+	free(keyset->keys);
+	free(keyset);
+}
+
+/* Frees a set that is destroyed and not in use. */
+static void
+release_keyset(gjd_keyset *keyset)
+{
+	if (keyset->destroyed && keyset->users == 0)
+		free_keyset(keyset);
+}
+
+static gjd_status
+copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, gjd_error *error)
+{
+	for (uint64_t i = 0; i < params->count; i++)
+	{
+		int64_t key = params->keys[i];
+
+		if (i > 0 && key <= params->keys[i - 1])
+			return fail(error, GJD_INVALID, 0, "keys do not ascend strictly");
+		if (keyset->key_bytes == 8 || (key >= INT32_MIN && key <= INT32_MAX))
+			keyset->keys[keyset->count++] = key;
+	}
+	return GJD_OK;
+}
+
+gjd_status
+keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
+			  gjd_error *error)
+{
+	uint32_t delay;
+	gjd_status status;
+
+	if (device == NULL || params == NULL || out == NULL || params->struct_size < sizeof(*params) ||
+		(params->key_bytes != 4 && params->key_bytes != 8) ||
+		(params->count > 0 && params->keys == NULL) || params->count > (uint64_t) 1 << 31)
+		return fail(error, GJD_INVALID, 0, "invalid key set parameters");
+	status = play_fault(device, GJD_AT_KEYSET, &delay, error);
+	if (status != GJD_OK)
+		return status;
+	uint64_t bytes = KEPT_BYTES + params->count * params->key_bytes;
+
+	status = charge(device, bytes, error);
+	if (status != GJD_OK)
+		return status;
+
+	gjd_keyset *keyset = calloc(1, sizeof(*keyset));
+	int64_t *keys = malloc((params->count + 1) * sizeof(*keys));
+
+	if (keyset == NULL || keys == NULL)
+	{
+		device->scratch_used -= bytes;
+		free(keyset);
+		free(keys);
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	}
+	keyset->device = device;
+	keyset->key_bytes = params->key_bytes;
+	keyset->keys = keys;
+	keyset->bytes = bytes;
+	device->keysets++;
+	status = copy_keys(keyset, params, error);
+	if (status != GJD_OK)
+	{
+		free_keyset(keyset);
+		return status;
+	}
+	*out = keyset;
+	return GJD_OK;
+}
+
+gjd_status
+keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error)
+{
+	if (keyset == NULL || info == NULL)
+		return fail(error, GJD_INVALID, 0, "no key set");
+	info->count = keyset->count;
+	info->bytes = keyset->bytes;
+	info->strategy = keyset->count ? GJD_BY_SEARCH : GJD_BY_NOTHING;
+	return GJD_OK;
+}
+
+gjd_status
+keyset_destroy(gjd_keyset *keyset, gjd_error *error)
+{
+	if (keyset == NULL)
+		return fail(error, GJD_INVALID, 0, "no key set");
+	keyset->destroyed = true;
+	release_keyset(keyset);
+	return GJD_OK;
+}
+
+static bool
+in_keyset(const gjd_keyset *keyset, int64_t key)
+{
+	uint64_t low = 0;
+	uint64_t high = keyset->count;
+
+	while (low < high)
+	{
+		uint64_t mid = low + (high - low) / 2;
+
+		if (keyset->keys[mid] < key)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < keyset->count && keyset->keys[low] == key;
+}
+
+/* ---- match --------------------------------------------------------------------------------- */
+
+static void
+free_match(gjd_match *match)
+{
+	gjd_device *device = match->column->device;
+
+	device->scratch_used -= match->charged;
+	device->matches--;
+	match->column->users--;
+	match->keyset->users--;
+	release_column(match->column);
+	release_keyset(match->keyset);
+	free(match->items);
+	free(match);
+}
+
+/* Calls visit for each matching position, in order. */
+static void
+visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t position, gjd_tid tid),
+		   void *context)
+{
+	const gjd_column *column = match->column;
+	uint32_t slots = column->slots;
+
+	for (uint64_t page = 0; page < column->pages; page++)
+	{
+		const char *image = page_at(column, page);
+		const int32_t *keys4 = (const int32_t *) image;
+		const int64_t *keys8 = (const int64_t *) image;
+		const void *blocks = image + gjd_image_blocks_at(slots, column->key_bytes);
+		const void *offsets = image + gjd_image_offsets_at(slots, column->key_bytes);
+		const void *valid = image + gjd_image_valid_at(slots, column->key_bytes);
+
+		for (uint32_t slot = 0; slot < slots; slot++)
+		{
+			int64_t key = column->key_bytes == 4 ? keys4[slot] : keys8[slot];
+
+			if ((((const uint32_t *) valid)[slot / 32] >> slot % 32 & 1) == 0 ||
+				!in_keyset(match->keyset, key))
+				continue;
+			visit(context, page * slots + slot,
+				  gjd_tid_make(((const uint32_t *) blocks)[slot],
+							   ((const uint16_t *) offsets)[slot]));
+		}
+	}
+}
+
+static void
+count_hit(void *context, uint64_t position, gjd_tid tid)
+{
+	(void) position;
+	(void) tid;
+	++*(uint64_t *) context;
+}
+
+static void
+keep_hit(void *context, uint64_t position, gjd_tid tid)
+{
+	gjd_match *match = context;
+
+	if (match->what == GJD_BITMAP)
+		((uint32_t *) match->items)[position / 32] |= (uint32_t) 1 << position % 32;
+	else
+		((uint64_t *) match->items)[match->state.items++] =
+			match->what == GJD_TIDS ? tid : position;
+}
+
+static int
+compare_tids(const void *a, const void *b)
+{
+	gjd_tid x = *(const gjd_tid *) a;
+	gjd_tid y = *(const gjd_tid *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Brings TIDs that do not ascend by position into order, without doubles. */
+static void
+order_tids(gjd_match *match)
+{
+	gjd_tid *tids = (gjd_tid *) match->items;
+	uint64_t n = match->state.items;
+	uint64_t kept = 0;
+	bool ascending = true;
+
+	for (uint64_t i = 1; i < n && ascending; i++)
+		ascending = tids[i] > tids[i - 1];
+	if (ascending)
+		return;
+	qsort(tids, n, sizeof(*tids), compare_tids);
+	for (uint64_t i = 0; i < n; i++)
+		if (kept == 0 || tids[i] != tids[kept - 1])
+			tids[kept++] = tids[i];
+	match->state.items = match->state.count = kept;
+}
+
+/* Computes the whole result. */
+static gjd_status
+compute(gjd_match *match, gjd_error *error)
+{
+	gjd_device *device = match->column->device;
+	uint64_t bytes = KEPT_BYTES;
+	gjd_status status;
+
+	visit_hits(match, count_hit, &match->state.count);
+	match->state.ascending = true;
+	match->state.item_bytes = match->what == GJD_BITMAP ? 4 : match->what == GJD_COUNT ? 0 : 8;
+	if (match->what == GJD_BITMAP)
+		match->state.items = match->column->pages * match->column->slots / 32;
+	bytes += match->what == GJD_BITMAP ? match->state.items * 4
+									   : match->state.count * match->state.item_bytes;
+	status = charge(device, bytes, error);
+	if (status != GJD_OK)
+		return status;
+	match->charged = bytes;
+	match->items = calloc(1, bytes);
+	if (match->items == NULL)
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	if (match->what != GJD_COUNT)
+		visit_hits(match, keep_hit, match);
+	if (match->what == GJD_TIDS)
+		order_tids(match);
+	return GJD_OK;
+}
+
+static void
+copy_items(gjd_match *match, void *buffer, uint64_t capacity)
+{
+	uint64_t left = match->state.items - match->state.begun;
+	uint64_t n = left < capacity ? left : capacity;
+
+	if (n > 0)
+		memcpy(buffer, match->items + match->state.begun * match->state.item_bytes,
+			   n * match->state.item_bytes);
+	match->state.begun += n;
+}
+
+gjd_status
+match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+			gjd_match **out, gjd_error *error)
+{
+	uint32_t delay;
+	gjd_status status;
+
+	if (column == NULL || keyset == NULL || params == NULL || out == NULL ||
+		params->struct_size < sizeof(*params) || column->destroyed || keyset->destroyed ||
+		column->device != keyset->device || (int) params->what < GJD_COUNT ||
+		params->what > GJD_BITMAP)
+		return fail(error, GJD_INVALID, 0, "invalid match parameters");
+	if (column->key_bytes != keyset->key_bytes)
+		return fail(error, GJD_INVALID, 0, "key widths of column and set differ");
+	status = play_fault(column->device, GJD_AT_BEGIN, &delay, error);
+	if (status != GJD_OK)
+		return status;
+
+	gjd_match *match = calloc(1, sizeof(*match));
+
+	if (match == NULL)
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	match->column = column;
+	match->keyset = keyset;
+	match->what = params->what;
+	column->users++;
+	keyset->users++;
+	column->device->matches++;
+	status = compute(match, error);
+	if (status != GJD_OK)
+	{
+		free_match(match);
+		return status;
+	}
+	if (params->first_buffer && params->what != GJD_COUNT)
+		copy_items(match, params->first_buffer, params->first_capacity);
+	match->done = due_in(delay);
+	*out = match;
+	return GJD_OK;
+}
+
+gjd_status
+match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error)
+{
+	uint32_t delay;
+	gjd_status status;
+
+	if (match == NULL || state == NULL)
+		return fail(error, GJD_INVALID, 0, "no match");
+	memset(state, 0, sizeof(*state));
+	status = play_fault(match->column->device, GJD_AT_POLL, &delay, error);
+	if (status != GJD_OK)
+		return status;
+	if (delay > 0)
+		match->done = due_in(delay);
+	if (is_due(&match->done))
+	{
+		match->state.ready = true;
+		match->state.delivered = match->state.begun;
+	}
+	if (match->state.ready)
+		*state = match->state;
+	return match->state.ready && match->state.delivered == match->state.begun ? GJD_OK
+																			  : GJD_PENDING;
+}
+
+gjd_status
+match_next(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk, gjd_error *error)
+{
+	uint32_t delay;
+	gjd_status status;
+
+	if (match == NULL || buffer == NULL || capacity == 0 || chunk == NULL)
+		return fail(error, GJD_INVALID, 0, "invalid buffer");
+	if (!match->state.ready)
+		return fail(error, GJD_INVALID, 0, "match is not ready");
+	chunk->first = match->state.begun;
+	chunk->items = 0;
+	status = play_fault(match->column->device, GJD_AT_NEXT, &delay, error);
+	if (status != GJD_OK)
+		return status;
+	copy_items(match, buffer, capacity);
+	chunk->items = match->state.begun - chunk->first;
+	if (chunk->items > 0)
+		match->done = due_in(delay);
+	return GJD_OK;
+}
+
+gjd_status
+match_end(gjd_match *match, gjd_error *error)
+{
+	if (match == NULL)
+		return fail(error, GJD_INVALID, 0, "no match");
+	if (match->column->device->lost)
+		return fail(error, GJD_DEVICE_LOST, 0, "device was lost");
+	if (!is_due(&match->done))
+		return GJD_PENDING;
+	free_match(match);
+	return GJD_OK;
+}
