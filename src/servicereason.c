@@ -1,0 +1,199 @@
+/*-------------------------------------------------------------------------
+ *
+ * servicereason.c
+ *	  Why there is no device: texts, advice, and whether trying again is any use.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "serviceshared.h"
+
+static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
+	[GJ_REASON_NONE] = {"", NULL, false},
+	[GJ_REASON_NOT_PRELOADED] = {
+		"gpujoin is not in shared_preload_libraries", NULL, true
+	},
+	[GJ_REASON_DEVICE_NONE] = {
+		"gpujoin.device is none", NULL, true
+	},
+	[GJ_REASON_NO_SUPERVISOR] = {
+		"the supervisor of the device process is not running",
+		"Check that max_worker_processes leaves room for it.", false
+	},
+	[GJ_REASON_STARTING] = {
+		"the device process is starting", NULL, false
+	},
+	[GJ_REASON_NO_ARENA] = {
+		"no memory could be shared with the device process", NULL, true
+	},
+	[GJ_REASON_NO_PROGRAM] = {
+		"the device process could not be started",
+		"The program gpujoin_helper belongs beside gpujoin.so, executable for the server's user.",
+		true
+	},
+	[GJ_REASON_NO_LIBRARY] = {
+		"the device library could not be loaded",
+		"Install the library that gpujoin.device asks for beside gpujoin.so, then reload the "
+		"configuration.", true
+	},
+	[GJ_REASON_VERSION] = {
+		"the device process and gpujoin.so are of different versions",
+		"Install all files of gpujoin anew and restart the server.", true
+	},
+	[GJ_REASON_NO_DRIVER] = {
+		"no usable GPU driver",
+		"Install the GPU's driver, or set gpujoin.device to none.  It is looked for again when "
+		"the configuration is reloaded.", true
+	},
+	[GJ_REASON_NO_DEVICE] = {
+		"no such GPU",
+		"Compare gpujoin.gpu with the GPUs that nvidia-smi -L lists for the server's user.  It is "
+		"looked for again when the configuration is reloaded.", true
+	},
+	[GJ_REASON_NO_PERMISSION] = {
+		"no permission to use the GPU",
+		"Give the server's user access to the GPU's device files, then reload the configuration.",
+		true
+	},
+	[GJ_REASON_IN_USE] = {
+		"the GPU is reserved by another process",
+		"Look at the GPU's compute mode, or choose another with gpujoin.gpu.", false
+	},
+	[GJ_REASON_NO_MEMORY] = {
+		"the GPU has not enough free memory",
+		"Lower gpujoin.device_memory, or free memory of the GPU.", false
+	},
+	[GJ_REASON_NO_HOST_MEMORY] = {
+		"the device process ran out of memory",
+		"Lower gpujoin.result_buffer, or raise the limit for locked memory.", false
+	},
+	[GJ_REASON_UNSUPPORTED] = {
+		"the GPU or the system cannot do what gpujoin needs", NULL, true
+	},
+	[GJ_REASON_INVALID] = {
+		"the device library refused its settings",
+		"Check gpujoin.gpu and gpujoin.device_memory.", true
+	},
+	[GJ_REASON_LOST] = {
+		"the GPU was lost", "The system's log may have a message of the driver.", false
+	},
+	[GJ_REASON_HUNG] = {
+		"the GPU made no progress",
+		"If the GPU was only slow, raise gpujoin.device_timeout.", false
+	},
+	[GJ_REASON_FROZEN] = {
+		"the device process did not respond",
+		"If it was only slow, raise gpujoin.device_timeout.", false
+	},
+	[GJ_REASON_CRASHED] = {
+		"the device process crashed", NULL, false
+	},
+	[GJ_REASON_EXITED] = {
+		"the device process exited", NULL, false
+	},
+	[GJ_REASON_INTERNAL] = {
+		"the device library failed", NULL, false
+	}
+};
+
+static const char *const calls[GJP_CALL_COUNT] = {
+	[GJP_CALL_NONE] = NULL,
+	[GJP_CALL_LOAD] = "dlopen",
+	[GJP_CALL_OPEN] = "device_open",
+	[GJP_CALL_REGISTER] = "host_register",
+	[GJP_CALL_INFO] = "device_info",
+	[GJP_CALL_CREATE] = "column_create",
+	[GJP_CALL_DESTROY] = "column_destroy",
+	[GJP_CALL_WRITE] = "column_write_pages",
+	[GJP_CALL_KEYSET] = "keyset_create",
+	[GJP_CALL_BEGIN] = "match_begin",
+	[GJP_CALL_POLL] = "match_poll",
+	[GJP_CALL_NEXT] = "match_next",
+	[GJP_CALL_END] = "match_end",
+	[GJP_CALL_FAULT] = "inject_fault"
+};
+
+/*
+ * Get what there is to say about a reason.
+ */
+const GjReasonInfo *
+GjReasonGet(GjServiceReason reason)
+{
+	Assert(reason < GJ_REASON_COUNT);
+	return &reasons[reason];
+}
+
+/*
+ * Find out from its wait status why the helper ended.
+ */
+GjServiceReason
+GjReasonOfExit(int wait_status)
+{
+	if (WIFSIGNALED(wait_status))
+		return GJ_REASON_CRASHED;
+	switch (WEXITSTATUS(wait_status))
+	{
+		case GJD_INVALID:
+			return GJ_REASON_INVALID;
+		case GJD_NO_MEMORY:
+			return GJ_REASON_NO_MEMORY;
+		case GJD_NO_HOST_MEMORY:
+			return GJ_REASON_NO_HOST_MEMORY;
+		case GJD_NO_DRIVER:
+			return GJ_REASON_NO_DRIVER;
+		case GJD_NO_DEVICE:
+			return GJ_REASON_NO_DEVICE;
+		case GJD_NO_PERMISSION:
+			return GJ_REASON_NO_PERMISSION;
+		case GJD_DEVICE_IN_USE:
+			return GJ_REASON_IN_USE;
+		case GJD_UNSUPPORTED:
+			return GJ_REASON_UNSUPPORTED;
+		case GJD_DEVICE_LOST:
+			return GJ_REASON_LOST;
+		case GJD_INTERNAL:
+			return GJ_REASON_INTERNAL;
+		case GJP_EXIT_USAGE:
+			return GJ_REASON_VERSION;
+		case GJP_EXIT_LIBRARY:
+			return GJ_REASON_NO_LIBRARY;
+		case GJP_EXIT_HUNG:
+			return GJ_REASON_HUNG;
+		case GJP_EXIT_EXEC:
+			return GJ_REASON_NO_PROGRAM;
+	}
+	return GJ_REASON_EXITED;
+}
+
+/*
+ * Describe how the helper ended, for the log; the text is good until the next call.  detail is
+ * what the helper has left in its report, checked, or empty.
+ */
+const char *
+GjReasonDescribe(int wait_status, const char *detail)
+{
+	static char text[400];
+	int			code = GjControl()->report.failure_code;
+	uint32		call = GjControl()->call;
+	const char *call_name = (call < GJP_CALL_COUNT) ? calls[call] : NULL;
+	const char *within = call_name ? " in a call of " : "";
+
+	if (call_name == NULL)
+		call_name = "";
+	if (detail[0] != '\0' && code != 0)
+		snprintf(text, sizeof(text), "The device library said: %s (error %d).", detail, code);
+	else if (detail[0] != '\0')
+		snprintf(text, sizeof(text), "The device library said: %s.", detail);
+	else if (WIFSIGNALED(wait_status))
+		snprintf(text, sizeof(text), "The process was ended by signal %d%s%s.",
+				 WTERMSIG(wait_status), within, call_name);
+	else
+		snprintf(text, sizeof(text), "The process exited with code %d%s%s.",
+				 WEXITSTATUS(wait_status), within, call_name);
+	return text;
+}
