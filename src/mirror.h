@@ -1,0 +1,193 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirror.h
+ *	  Mirrors: copies of indexes in the memory of a device, as a cache that proves
+ *	  its freshness from the index's own pages.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_MIRROR_H
+#define GPUJOIN_MIRROR_H
+
+#include "datatype/timestamp.h"
+
+#include "am.h"
+#include "match.h"
+#include "service.h"
+
+/* Why a match was not answered by a device.  Names and texts: mirrortable.c */
+typedef enum GjFallback
+{
+	GJ_FALLBACK_NONE,			/* it was */
+	GJ_FALLBACK_NO_KEYS,		/* nothing to do; not counted */
+	GJ_FALLBACK_NOT_PRELOADED,	/* no shared memory; not counted */
+	GJ_FALLBACK_SERVICE,		/* the service has no device, or not now */
+	GJ_FALLBACK_TEMPORARY,
+	GJ_FALLBACK_SMALL,
+	GJ_FALLBACK_NO_MIRROR,
+	GJ_FALLBACK_LOADING,
+	GJ_FALLBACK_BEHIND,
+	GJ_FALLBACK_NO_MEMORY,
+	GJ_FALLBACK_TABLE_FULL,
+	GJ_FALLBACK_BUSY,
+	GJ_FALLBACK_GONE,
+	GJ_FALLBACK_FAILED
+} GjFallback;
+
+#define GJ_FALLBACK_COUNT		(GJ_FALLBACK_FAILED + 1)
+
+/*
+ * What is mirrored.  A file's name alone is used again, for other contents; the build id
+ * alone would do, but the file is what tells whether the index still exists.
+ */
+typedef struct GjMirrorKey
+{
+	Oid			database;
+	Oid			tablespace;
+	Oid			file;			/* relfilenode */
+	Oid			unused;			/* always 0: no padding */
+	uint64		build_id;
+} GjMirrorKey;
+
+typedef enum GjMirrorState
+{
+	GJ_MIRROR_EMPTY,			/* a free entry of the table */
+	GJ_MIRROR_WANTED,			/* for the loader to make */
+	GJ_MIRROR_LOADING,			/* by its owner */
+	GJ_MIRROR_READY,
+	GJ_MIRROR_REFUSED,			/* could not be loaded; not again before retry_at */
+	GJ_MIRROR_DROPPED			/* nobody finds it any more; its column is to be freed */
+} GjMirrorState;
+
+/* One entry of the table; under the table's lock, but for what says otherwise */
+typedef struct GjMirror
+{
+	GjMirrorKey key;
+	Oid			index;
+	GjMirrorState state;
+	int			owner;			/* pid of who loads, synchronises or frees it; 0: nobody */
+	bool		doomed;			/* its owner shall drop it when done */
+	bool		pinned;			/* reloption preload: not evicted for others */
+	GjFallback	refusal;		/* GJ_MIRROR_REFUSED: why */
+	TimestampTz retry_at;
+	GjServiceColumn column;		/* epoch 0: none */
+
+	/*
+	 * The proof: each page's copy has all changes up to sequence.  See the head of
+	 * mirror.c.
+	 */
+	uint64		sequence;
+	uint64		vacuum_epoch;
+	int			nopen;
+	BlockNumber open_blocks[GJ_MAX_LANES];	/* at sequence */
+
+	BlockNumber pages;			/* data pages of the index when last synchronised */
+	BlockNumber pages_done;		/* progress, written by the owner without the lock */
+	uint64		entries;		/* about */
+	uint64		bytes;			/* of device memory */
+	uint64		syncs;
+	uint64		pages_pushed;
+	TimestampTz loaded_at;
+} GjMirror;
+
+/* Use of an entry, counted without the table's lock */
+typedef struct GjMirrorUse
+{
+	uint64		matches;
+	TimestampTz last_used;
+} GjMirrorUse;
+
+/* Some blocks, end excluded */
+typedef struct GjBlockRange
+{
+	BlockNumber start;
+	BlockNumber end;
+} GjBlockRange;
+
+/* What a mirror lacks: ranges ascend and do not touch */
+typedef struct GjMirrorLag
+{
+	bool		unknown;		/* the journal does not reach back far enough */
+	BlockNumber blocks;
+	int			nranges;
+	GjBlockRange ranges[GJ_JOURNAL_ENTRIES + GJ_MAX_LANES];
+} GjMirrorLag;
+
+/* How badly a load is wanted */
+typedef enum GjLoadMode
+{
+	GJ_LOAD_BY_QUERY,			/* in passing: only takes memory that nobody uses */
+	GJ_LOAD_BY_LOADER,			/* the same, and gives way to whoever waits for the index */
+	GJ_LOAD_BY_COMMAND			/* evicts any mirror that is not pinned */
+} GjLoadMode;
+
+/* mirrorshmem.c: the table of mirrors, in shared memory */
+extern void GjMirrorInit(void);
+extern bool GjMirrorTableExists(void);
+extern int	GjMirrorTableSize(void);
+extern void GjMirrorAbandon(void);
+
+/* mirrortable.c: its entries */
+extern bool GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use);
+extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
+extern void GjMirrorUsed(int slot);
+extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot);
+extern bool GjMirrorClaimWanted(Oid database, int *slot, GjMirror *mirror);
+extern bool GjMirrorClaimSync(int slot, GjMirror *mirror);
+extern void GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages,
+							  uint64 bytes);
+extern void GjMirrorSetProgress(int slot, BlockNumber pages_done);
+extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages,
+						   uint64 pushed, uint64 entries);
+
+/* A load that gave way to a lock is tried again after this time */
+#define GJ_MIRROR_GAVE_WAY_MS	1000
+
+extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
+extern void GjMirrorAbandonEntry(int slot);
+extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned);
+extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
+extern void GjMirrorGone(int slot, const GjServiceColumn *column);
+extern void GjMirrorSetPinned(int slot, const GjMirrorKey *key, bool pinned);
+
+/* mirrorclean.c: freeing device memory */
+extern void GjMirrorRelationRebuilt(Relation index);
+extern bool GjMirrorCanMakeRoom(uint64 bytes, GjLoadMode mode);
+extern bool GjMirrorEvict(GjLoadMode mode);
+extern void GjMirrorCollect(void);
+extern void GjMirrorSweep(void);
+extern void GjMirrorRequeue(void);
+extern void GjMirrorRetry(void);
+
+/* mirror.c: matching */
+extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjTidSet *tids, GjMatchStats *stats);
+extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
+extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
+						   const GjIndexJournal *journal, GjMirrorLag *lag);
+
+/* mirrorload.c: loading and synchronising */
+extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
+extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
+extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int slot,
+						 uint64 *pages_pushed);
+
+/* mirrorstats.c: counters of answers and fallbacks */
+extern void GjFallbackCount(GjFallback why);
+extern uint64 GjFallbackGet(GjFallback why);
+extern const char *GjFallbackName(GjFallback why);
+extern const char *GjFallbackText(GjFallback why);
+extern void GjMirrorStatsReset(void);
+extern TimestampTz GjMirrorStatsSince(void);
+
+/* status.c */
+extern Relation GjOpenManagedIndex(Oid index_oid);
+
+/* preload.c: the launcher and the loaders */
+extern void GjPreloadInit(void);
+extern void GjPreloadWake(void);
+extern PGDLLEXPORT void GjLauncherMain(Datum arg);
+extern PGDLLEXPORT void GjLoaderMain(Datum arg);
+
+#endif							/* GPUJOIN_MIRROR_H */
