@@ -1,0 +1,256 @@
+#!/usr/bin/env bash
+# test/check.sh [SUITE...]: every test of the project, in throw-away servers (test/setup.sh).
+#
+#   lint       test/lint.sh                   one test a check
+#   regress    test/sql/*.sql                 one test a file, run twice: without and with
+#                                             shared_preload_libraries = 'gpujoin' and a device
+#   isolation  test/specs/*.spec              one test a file
+#   pgtap      test/pgtap/*.sql               one test an assertion
+#   tap        test/t/*.pl                    one test an assertion (the top-level ones)
+#   device     make check-device              one test an assertion, where cuda/ has that goal
+#
+# The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
+# same tests, with the same outputs, on a card.
+#
+# A file that dies without a failed assertion counts as one failure, so does a server that crashed.
+# Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
+# of these names. Logs, results and diffs are kept in tmp_check/. The last line is
+# "N passed, N failed"; the exit status is 0 if some passed and none failed.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+all_suites="lint regress isolation pgtap tap device"
+
+# The counts cross from the inside half to the outside half in a file: the last line is printed
+# after the clean-up, so that it is the last.
+last_words() {
+    local status=$1 passed=0 failed=0
+    [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"
+    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    [ -z "$logs_kept_in" ] || note "logs and results: $logs_kept_in"
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
+}
+
+if ! inside; then
+    for suite in "$@"; do
+        [[ " $all_suites " == *" $suite "* ]] || die "no suite \"$suite\"; there are: $all_suites"
+    done
+    run_inside check test/check.sh "$@"
+fi
+
+# ---------------------------------------------------------------------------------------------
+# Counting
+# ---------------------------------------------------------------------------------------------
+
+total_passed=0
+total_failed=0
+
+# Add a suite's result and show it; the totals are written at once, should the run be cut short.
+count() {
+    local name=$1 passed=$2 failed=$3 since=$4 skipped=${5:-0} extra=''
+    total_passed=$((total_passed + passed))
+    total_failed=$((total_failed + failed))
+    echo "$total_passed $total_failed" >"$log/totals"
+    [ "$skipped" = 0 ] || extra=", $skipped skipped"
+    note "$(printf '%-34s %4d passed, %d failed%s  (%d s)' \
+        "$name" "$passed" "$failed" "$extra" $((SECONDS - since)))"
+}
+
+# Count the lines of a TAP stream; skipped tests are counted apart.
+count_tap() {
+    local name=$1 file=$2 status=$3 since=$4 passed failed skipped
+    skipped=$(grep -ciE '^ok [0-9-].*# skip' "$file" || true)
+    passed=$(grep -E '^ok [0-9-]' "$file" | grep -vciE '# skip' || true)
+    failed=$(grep -cE '^not ok ' "$file" || true)
+    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    # A whole file may be skipped, which is fine; one that says nothing at all is not.
+    if [ "$passed$failed$skipped" = 000 ] && ! grep -qiE '1\.\.0|skipped' "$file"; then
+        failed=1
+    fi
+    count "$name" "$passed" "$failed" "$since" "$skipped"
+    [ "$failed" = 0 ] || show_failures "$file"
+}
+
+show_failures() {
+    grep -vE '^ok [0-9-]' "$1" | tail -n 60 | sed 's/^/    | /'
+}
+
+# Names of the files of a suite, without folder and suffix, narrowed down by TESTS.
+names() {
+    local pattern=$1 suffix=$2 file name
+    for file in $pattern; do
+        [ -e "$file" ] || continue
+        name=$(basename "$file" "$suffix")
+        [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $name "* ]] || continue
+        echo "$name"
+    done
+}
+
+# A test that hangs is a failure, not a stop. In the foreground so that it stays in our group.
+limited() { timeout --foreground -k 10 "$@"; }
+
+# ---------------------------------------------------------------------------------------------
+# Suites
+# ---------------------------------------------------------------------------------------------
+
+suite_lint() {
+    local since=$SECONDS status=0
+    bash test/lint.sh "$log/warnings.log" >"$log/lint.log" 2>&1 || status=$?
+    count_tap lint "$log/lint.log" "$status" "$since"
+}
+
+# Count what a pg_regress program printed. Up to version 15 "test NAME ... ok", from 16 on TAP.
+count_regress() {
+    local name=$1 out=$2 status=$3 since=$4 passed failed
+    passed=$(grep -cE '^ok [0-9]+|^(test| ) .* \.\.\. ok' "$out" || true)
+    failed=$(grep -cE '^not ok [0-9]+|^(test| ) .* \.\.\. (failed|FAILED)' "$out" || true)
+    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    count "$name" "$passed" "$failed" "$since"
+    [ "$failed" = 0 ] && return
+    if [ -s regression.diffs ]; then
+        head -n 150 regression.diffs | sed 's/^/    | /'
+    else
+        tail -n 30 "$out" | sed 's/^/    | /'
+    fi
+}
+
+# run_regress NAME PROGRAM TEST...: outputs go to this folder, as for `make installcheck`, then to
+# the logs.
+run_regress() {
+    local name=$1 program=$2 since=$SECONDS status=0 test
+    shift 2
+    [ $# != 0 ] || return 0
+    rm -rf results regression.diffs regression.out output_iso
+    mkdir -p "$log/$name" expected
+    # Without an expected file the programs stop there and then; with an empty one they go on, and
+    # the diff is the output.
+    for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
+    limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
+        --bindir="$(dirname "$PG_CONFIG")" --host="$PGHOST" --user="$PGUSER" \
+        --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
+        >"$log/$name/output" 2>&1 || status=$?
+    count_regress "$name" "$log/$name/output" "$status" "$since"
+    mv results "$log/$name/" 2>/dev/null || true
+    cp regression.diffs "$log/$name/" 2>/dev/null || true
+}
+
+suite_regress() {
+    # shellcheck disable=SC2046  # a list of names
+    run_regress "regress-$1" regress/pg_regress $(names 'test/sql/*.sql' .sql)
+}
+
+suite_isolation() {
+    # shellcheck disable=SC2046
+    run_regress isolation isolation/pg_isolation_regress $(names 'test/specs/*.spec' .spec)
+}
+
+# One database a file, copied from one that holds both extensions.
+suite_pgtap() {
+    local name since status
+    [ -n "$(names 'test/pgtap/*.sql' .sql)" ] || return 0
+    createdb pgtap_template
+    psql -qX -d pgtap_template -c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION gpujoin'
+    for name in $(names 'test/pgtap/*.sql' .sql); do
+        since=$SECONDS status=0
+        createdb -T pgtap_template "pgtap_$name"
+        limited 300 pg_prove --verbose --dbname "pgtap_$name" "test/pgtap/$name.sql" \
+            >"$log/pgtap-$name.log" 2>&1 || status=$?
+        count_tap "pgtap $name" "$log/pgtap-$name.log" "$status" "$since"
+    done
+}
+
+# PostgreSQL::Test::Cluster takes everything from the environment: TESTDIR up to version 15, the
+# other two folders from 16 on.
+suite_tap() {
+    local name since status
+    for name in $(names 'test/t/*.pl' .pl); do
+        since=$SECONDS status=0
+        mkdir -p "$work/tap/$name"
+        env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$work/tap/$name" \
+            TESTDATADIR="$work/tap/$name/tmp_check" TESTLOGDIR="$work/tap/$name/tmp_check/log" \
+            PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
+            timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
+            "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
+        stop_servers
+        count_tap "tap $name" "$log/tap-$name.log" "$status" "$since"
+        cp -r "$work/tap/$name/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
+        rm -rf "$work/tap/$name"
+    done
+}
+
+suite_device() {
+    local since=$SECONDS status=0
+    if ! run_make -n check-device >/dev/null 2>&1; then
+        note "device                             skipped: cuda/ has no check-device"
+        return 0
+    fi
+    limited 300 make --no-print-directory PG_CONFIG="$PG_CONFIG" check-device PROVE_FLAGS=-v \
+        >"$log/device.log" 2>&1 || status=$?
+    count_tap device "$log/device.log" "$status" "$since"
+}
+
+# A crash that a test did not notice (it reconnected, say) is still one.
+look_for_crashes() {
+    local since=$SECONDS file=$log/server-$1.log
+    if grep -E 'TRAP:|PANIC:|terminated by signal|terminated by exception' "$file" \
+        >"$log/crashes-$1"; then
+        count "server $1: no crash" 0 1 "$since"
+        sed 's/^/    | /' "$log/crashes-$1" | head -n 20
+    else
+        count "server $1: no crash" 1 0 "$since"
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------
+# The run
+# ---------------------------------------------------------------------------------------------
+
+wants() { [[ " $suites " == *" $1 "* ]]; }
+
+suites=${*:-$all_suites}
+pgxs_dir=$(dirname "$("$PG_CONFIG" --pgxs)")
+echo "0 0" >"$log/totals"
+
+# With warnings as errors first, to have them all in one list; lint counts them. Where there are
+# some, the tests still run, on a build that lets them pass.
+say "building with warnings as errors"
+if run_make -k -j"$jobs" COPT=-Werror all >"$log/warnings.log" 2>&1; then
+    build_and_install COPT=-Werror
+else
+    note "not clean: see lint"
+    build_and_install
+fi
+
+if wants lint; then
+    say "lint"
+    suite_lint
+fi
+if wants regress; then
+    say "server without gpujoin preloaded"
+    start_server plain <test/regress.conf
+    suite_regress plain
+    stop_server plain
+    look_for_crashes plain
+fi
+if wants regress || wants isolation || wants pgtap; then
+    say "server with gpujoin preloaded"
+    {
+        cat test/regress.conf
+        echo "shared_preload_libraries = 'gpujoin'"
+        echo "gpujoin.device = '${CHECK_DEVICE:-reference}'"
+    } | start_server preloaded
+    ! wants regress || suite_regress preloaded
+    ! wants isolation || suite_isolation
+    ! wants pgtap || suite_pgtap
+    stop_server preloaded
+    look_for_crashes preloaded
+fi
+if wants tap; then
+    say "servers of their own"
+    suite_tap
+fi
+if wants device; then
+    say "device library"
+    suite_device
+fi

@@ -1,0 +1,1 @@
+SELECT count(*) FROM patents WHERE class_id = ANY (:'classes')

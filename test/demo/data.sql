@@ -1,0 +1,18 @@
+-- The demo's tables: patents, which test/demo/demo.sh fills in steps (fill.sql), and 4,000 of
+-- their 80,000 classes, so that one patent in twenty matches.
+
+CREATE EXTENSION gpujoin;
+
+CREATE TABLE patents (
+    patent_id    integer NOT NULL,
+    class_id     integer NOT NULL,
+    app_year     integer NOT NULL,
+    issue_year   integer NOT NULL,
+    company_id   integer NOT NULL,
+    is_important boolean NOT NULL
+);
+
+SELECT setseed(0.4);
+CREATE TABLE top_classes AS
+    SELECT class_id FROM generate_series(1, 80000) AS class_id ORDER BY random() LIMIT 4000;
+VACUUM ANALYZE top_classes;

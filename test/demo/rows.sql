@@ -1,0 +1,1 @@
+SELECT * FROM patents WHERE class_id = ANY (:'classes')

@@ -1,0 +1,33 @@
+/*
+ * cases.h
+ *	  The cases of the device test, by file.
+ */
+#ifndef GPUJOIN_TEST_CASES_H
+#define GPUJOIN_TEST_CASES_H
+
+#include "harness.h"
+
+/* device_test.c */
+bool check_column(library *lib, gjd_column *column, const model *m, key_set set);
+void check_model(library *libs, int n, const model *m, key_set set, const char *what);
+
+/* answers_cases.c: what is answered */
+void test_sizes(library *libs, int n);
+void test_extremes(library *libs, int n);
+void test_sets(library *libs, int n);
+void test_random(library *libs, int n, int rounds);
+void test_large(const gjd_api *api);
+
+/* column_cases.c: how columns change, how results come */
+void test_arguments(library *lib);
+void test_pages(library *lib);
+void test_delivery(library *lib);
+void test_order(library *lib);
+
+/* service_cases.c: what a service needs */
+void test_concurrency(library *lib);
+void test_cancel(library *lib);
+void test_memory(const gjd_api *api);
+void test_faults(library *lib);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * device_test.c
+ *	  device_test LIBRARY [LIBRARY]: puts device libraries to the test, prints TAP.
+ *
+ * Every case computes the right answer from a model and asks each library for it in each of its
+ * strategies; with two libraries their answers are so compared with each other as well. By the
+ * environment: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of
+ * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, random, sets,
+ * memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow kernels down.
+ */
+#include "cases.h"
+
+static const gjd_api *apis[MAX_LIBRARIES];
+static int n_apis = 0;
+
+static const gjd_strategy strategies[] = {
+	GJD_BY_AUTO,	 GJD_BY_CONSTANTS,	 GJD_BY_SPAN,		 GJD_BY_ONE_BIT,
+	GJD_BY_TWO_BITS, GJD_BY_GLOBAL_SPAN, GJD_BY_GLOBAL_BLOOM};
+
+/* Asks one library for one kind of answer in all strategies that fit. */
+static bool
+agrees(library *lib, gjd_column *column, uint32_t key_bytes, key_set set, gjd_what what,
+	   const answer *expected)
+{
+	int n = lib->api->inject_fault ? 1 : (int) (sizeof(strategies) / sizeof(strategies[0]));
+	bool good = true;
+	delivery d = {0, true, 0, false};
+
+	for (int i = 0; i < n && good; i++)
+	{
+		gjd_keyset *keyset = make_keyset(lib, key_bytes, set, strategies[i]);
+
+		if (keyset == NULL && strategies[i] != GJD_BY_AUTO)
+			continue;
+		if (keyset == NULL)
+			return false;
+
+		answer a = run_match(lib, column, keyset, what, d);
+
+		good = same_answer(&a, expected);
+		if (!good)
+			note("%s, strategy %d, what %d, %llu keys", lib->api->name, strategies[i], what,
+				 (unsigned long long) set.count);
+		free_answer(&a);
+		lib->api->keyset_destroy(keyset, NULL);
+	}
+	return good;
+}
+
+bool
+check_column(library *lib, gjd_column *column, const model *m, key_set set)
+{
+	bool good = column != NULL;
+
+	for (gjd_what what = GJD_COUNT; what <= GJD_BITMAP && good; what++)
+	{
+		if (test_is_small() && what == GJD_POSITIONS)
+			continue;
+
+		answer expected = expected_answer(m, set, what);
+
+		good = agrees(lib, column, m->key_bytes, set, what, &expected);
+		free_answer(&expected);
+	}
+	return good;
+}
+
+void
+check_model(library *libs, int n, const model *m, key_set set, const char *what)
+{
+	for (int i = 0; i < n; i++)
+	{
+		gjd_column *column = make_column(&libs[i], m);
+
+		ok(check_column(&libs[i], column, m, set), "%s: %u-byte keys, %llu rows, set of %llu: %s",
+		   libs[i].api->name, m->key_bytes, (unsigned long long) (m->pages * m->slots),
+		   (unsigned long long) set.count, what);
+		if (column)
+			destroy_column(&libs[i], column);
+	}
+}
+
+static void
+check_nothing_left(library *lib)
+{
+	gjd_memory_info info;
+
+	lib->api->memory_info(lib->device, &info, NULL);
+	ok(info.columns == 0 && info.keysets == 0 && info.matches == 0 && info.columns_used == 0,
+	   "%s: nothing left behind", lib->api->name);
+	ok(close_library(lib), "%s: closes", lib->api->name);
+}
+
+static bool
+wanted(const char *group)
+{
+	const char *groups = getenv("GPUJOIN_TEST_CASES");
+
+	return groups == NULL || strstr(groups, group) != NULL;
+}
+
+/* Runs the cases, with shared memory as large as it is or as small as on small cards. */
+static void
+run_cases(uint32_t shared_limit)
+{
+	library libs[MAX_LIBRARIES];
+
+	for (int i = 0; i < n_apis; i++)
+		open_library(&libs[i], apis[i], (uint64_t) 1 << 30, (uint64_t) 512 << 20, shared_limit);
+	if (shared_limit == 0)
+	{
+		if (wanted("sizes"))
+			test_sizes(libs, n_apis);
+		if (wanted("extremes"))
+			test_extremes(libs, n_apis);
+		for (int i = 0; i < n_apis && wanted("service"); i++)
+		{
+			test_arguments(&libs[i]);
+			test_pages(&libs[i]);
+			test_delivery(&libs[i]);
+			test_order(&libs[i]);
+			test_concurrency(&libs[i]);
+			test_cancel(&libs[i]);
+			test_faults(&libs[i]);
+		}
+		if (wanted("random"))
+			test_random(libs, n_apis, test_is_small() ? 8 : 40);
+	}
+	if (wanted("sets"))
+		test_sets(libs, n_apis);
+	for (int i = 0; i < n_apis; i++)
+		check_nothing_left(&libs[i]);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 2 || argc > 1 + MAX_LIBRARIES)
+	{
+		fprintf(stderr, "usage: device_test LIBRARY [LIBRARY]\n");
+		return 2;
+	}
+	for (n_apis = 0; n_apis < argc - 1; n_apis++)
+		apis[n_apis] = load_library(argv[n_apis + 1]);
+	run_cases(0);
+	if (!test_is_small())
+		run_cases(99 * 1024);
+	for (int i = 0; i < n_apis; i++)
+	{
+		if (wanted("memory"))
+			test_memory(apis[i]);
+		if (getenv("GPUJOIN_TEST_LARGE") && apis[i]->inject_fault == NULL)
+			test_large(apis[i]);
+	}
+	return finish_tap();
+}

@@ -1,0 +1,438 @@
+/*
+ * harness.c
+ *	  See harness.h.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+static int tests = 0;
+static int failures = 0;
+
+/* ---- TAP ----------------------------------------------------------------------------------- */
+
+void
+ok(bool passed, const char *format, ...)
+{
+	va_list args;
+
+	tests++;
+	failures += !passed;
+	printf("%sok %d - ", passed ? "" : "not ", tests);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	fflush(stdout);
+}
+
+void
+note(const char *format, ...)
+{
+	va_list args;
+
+	printf("# ");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	fflush(stdout);
+}
+
+int
+finish_tap(void)
+{
+	printf("1..%d\n", tests);
+	return failures > 0;
+}
+
+bool
+test_is_small(void)
+{
+	return getenv("GPUJOIN_TEST_SMALL") != NULL;
+}
+
+uint64_t
+random64(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* ---- library ------------------------------------------------------------------------------- */
+
+static void
+give_up(const char *what, const char *why)
+{
+	printf("Bail out! %s: %s\n", what, why);
+	exit(2);
+}
+
+const gjd_api *
+load_library(const char *path)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	gjd_get_api_fn get_api;
+
+	if (handle == NULL)
+		give_up(path, dlerror());
+	*(void **) &get_api = dlsym(handle, GJD_ENTRY);
+	if (get_api == NULL)
+		give_up(path, "entry not found");
+	if (get_api(GJD_API_VERSION + 1) != NULL || get_api(GJD_API_VERSION) == NULL)
+		give_up(path, "wrong version");
+	return get_api(GJD_API_VERSION);
+}
+
+void
+open_library(library *lib, const gjd_api *api, uint64_t budget, uint64_t scratch,
+			 uint32_t shared_limit)
+{
+	gjd_open_params params = {sizeof(params), shared_limit, NULL, budget, scratch};
+	gjd_error error;
+
+	lib->api = api;
+	if (api->device_open(&params, &lib->device, &error) != GJD_OK)
+		give_up("could not open the device", error.message);
+	lib->arena_bytes = (uint64_t) 32 << 20;
+	lib->arena = mmap(NULL, lib->arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+					  -1, 0);
+	if (lib->arena == MAP_FAILED)
+		give_up("could not map an arena", "");
+	if (api->host_register(lib->device, lib->arena, lib->arena_bytes, &error) != GJD_OK)
+		note("%s: arena not registered: %s", api->name, error.message);
+}
+
+bool
+close_library(library *lib)
+{
+	bool good = lib->api->host_unregister(lib->device, lib->arena, NULL) == GJD_OK;
+
+	good &= lib->api->device_close(lib->device, NULL) == GJD_OK;
+	munmap(lib->arena, lib->arena_bytes);
+	return good;
+}
+
+/* ---- model --------------------------------------------------------------------------------- */
+
+model *
+make_model(uint32_t key_bytes, uint32_t slots, uint64_t pages)
+{
+	model *m = malloc(sizeof(*m));
+	uint64_t rows = pages * slots;
+
+	m->key_bytes = key_bytes;
+	m->slots = slots;
+	m->pages = pages;
+	m->keys = calloc(rows + 1, sizeof(*m->keys));
+	m->valid = calloc(rows / 32 + 1, sizeof(*m->valid));
+	m->blocks = malloc((rows + 1) * sizeof(*m->blocks));
+	m->offsets = malloc((rows + 1) * sizeof(*m->offsets));
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		m->blocks[i] = (uint32_t) (i / 157);
+		m->offsets[i] = (uint16_t) (i % 157 + 1);
+	}
+	return m;
+}
+
+void
+free_model(model *m)
+{
+	free(m->keys);
+	free(m->valid);
+	free(m->blocks);
+	free(m->offsets);
+	free(m);
+}
+
+void
+set_row(model *m, uint64_t position, int64_t key, bool is_valid)
+{
+	uint32_t bit = (uint32_t) 1 << position % 32;
+
+	m->keys[position] = key;
+	if (is_valid)
+		m->valid[position / 32] |= bit;
+	else
+		m->valid[position / 32] &= ~bit;
+}
+
+void
+make_image(const model *m, uint64_t page, char *image)
+{
+	uint64_t row = page * m->slots;
+
+	memset(image, 0, gjd_image_bytes(m->slots, m->key_bytes));
+	for (uint32_t i = 0; i < m->slots; i++)
+		if (m->key_bytes == 4)
+			((int32_t *) image)[i] = (int32_t) m->keys[row + i];
+		else
+			((int64_t *) image)[i] = m->keys[row + i];
+	memcpy(image + gjd_image_blocks_at(m->slots, m->key_bytes), m->blocks + row, m->slots * 4);
+	memcpy(image + gjd_image_offsets_at(m->slots, m->key_bytes), m->offsets + row, m->slots * 2);
+	memcpy(image + gjd_image_valid_at(m->slots, m->key_bytes), m->valid + row / 32, m->slots / 8);
+}
+
+gjd_status
+push_pages(library *lib, gjd_column *column, const model *m, uint64_t first, uint64_t count,
+		   uint64_t version)
+{
+	uint64_t image_bytes = gjd_image_bytes(m->slots, m->key_bytes);
+	uint64_t fit = lib->arena_bytes / 2 / image_bytes;
+	gjd_status status = GJD_OK;
+
+	for (uint64_t done = 0; done < count && status == GJD_OK;)
+	{
+		uint64_t n = count - done < fit ? count - done : fit;
+		gjd_page_head *heads = malloc(n * sizeof(*heads));
+		uint64_t sent = 0;
+		uint64_t ticket = 0;
+
+		for (uint64_t i = 0; i < n; i++)
+		{
+			heads[i].page = first + done + i;
+			heads[i].version = version;
+			make_image(m, first + done + i, lib->arena + i * image_bytes);
+		}
+		while (sent < n && (status == GJD_OK || status == GJD_PENDING))
+		{
+			uint64_t accepted;
+
+			status = lib->api->column_write_pages(column, heads + sent,
+												  lib->arena + sent * image_bytes, n - sent,
+												  &accepted, &ticket, NULL);
+			sent += accepted;
+		}
+		if (status == GJD_OK)
+			do
+				status = lib->api->column_write_poll(column, ticket, NULL);
+			while (status == GJD_PENDING);
+		free(heads);
+		done += n;
+	}
+	return status;
+}
+
+gjd_column *
+make_column(library *lib, const model *m)
+{
+	gjd_column_params params = {sizeof(params), m->key_bytes, m->slots, 0, 0};
+	gjd_column *column = NULL;
+
+	if (lib->api->column_create(lib->device, &params, &column, NULL) != GJD_OK)
+		return NULL;
+	if (push_pages(lib, column, m, 0, m->pages, 1) != GJD_OK)
+	{
+		destroy_column(lib, column);
+		return NULL;
+	}
+	return column;
+}
+
+gjd_keyset *
+make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy)
+{
+	gjd_keyset_params params = {sizeof(params), key_bytes, set.keys, set.count, strategy};
+	gjd_keyset *keyset = NULL;
+
+	return lib->api->keyset_create(lib->device, &params, &keyset, NULL) == GJD_OK ? keyset : NULL;
+}
+
+void
+destroy_column(library *lib, gjd_column *column)
+{
+	while (lib->api->column_destroy(column, NULL) == GJD_PENDING)
+		;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *) a;
+	int64_t y = *(const int64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+void
+sort_set(key_set *set)
+{
+	uint64_t kept = 0;
+
+	qsort(set->keys, set->count, sizeof(*set->keys), compare_keys);
+	for (uint64_t i = 0; i < set->count; i++)
+		if (kept == 0 || set->keys[i] != set->keys[kept - 1])
+			set->keys[kept++] = set->keys[i];
+	set->count = kept;
+}
+
+bool
+set_contains(key_set set, int64_t key)
+{
+	return set.count > 0 &&
+		   bsearch(&key, set.keys, set.count, sizeof(*set.keys), compare_keys) != NULL;
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+answer
+expected_answer(const model *m, key_set set, gjd_what what)
+{
+	uint64_t rows = m->pages * m->slots;
+	answer a = {GJD_OK, 0, 0, true, NULL, 8};
+	uint64_t *list = calloc(rows + 1, 8);
+	uint32_t *bitmap = (uint32_t *) list;
+
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		if ((m->valid[i / 32] >> i % 32 & 1) == 0 || !set_contains(set, m->keys[i]))
+			continue;
+		if (what == GJD_BITMAP)
+			bitmap[i / 32] |= (uint32_t) 1 << i % 32;
+		else
+			list[a.count] =
+				what == GJD_TIDS ? gjd_tid_make(m->blocks[i], m->offsets[i]) : i;
+		a.count++;
+	}
+	if (what == GJD_TIDS)
+	{
+		key_set as_set = {(int64_t *) list, a.count};
+
+		sort_set(&as_set);
+		a.count = as_set.count;
+	}
+	a.item_bytes = what == GJD_COUNT ? 0 : what == GJD_BITMAP ? 4 : 8;
+	a.items = what == GJD_COUNT ? 0 : what == GJD_BITMAP ? rows / 32 : a.count;
+	a.data = list;
+	return a;
+}
+
+gjd_status
+begin_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, gjd_match **match)
+{
+	gjd_match_params params = {sizeof(params), what, NULL, 0};
+
+	return lib->api->match_begin(column, keyset, &params, match, NULL);
+}
+
+void
+end_match(library *lib, gjd_match *match)
+{
+	while (lib->api->match_end(match, NULL) == GJD_PENDING)
+		;
+}
+
+static gjd_status
+wait_match(library *lib, gjd_match *match, gjd_match_state *state)
+{
+	gjd_status status;
+
+	do
+		status = lib->api->match_poll(match, state, NULL);
+	while (status == GJD_PENDING);
+	return status;
+}
+
+/* Fetches what is left of a result in chunks, and ends the match. */
+answer
+collect_match(library *lib, gjd_match *match, void *first, delivery d)
+{
+	gjd_match_state state;
+	answer a = {GJD_OK, 0, 0, true, NULL, 0};
+	uint64_t half;
+	char *space = d.registered ? lib->arena : malloc(lib->arena_bytes);
+
+	memset(&state, 0x5a, sizeof(state));
+	a.status = wait_match(lib, match, &state);
+	if (a.status != GJD_OK)
+		return a;
+	a.count = state.count;
+	a.items = state.items;
+	a.ascending = state.ascending;
+	a.item_bytes = state.item_bytes;
+	a.data = malloc(state.items * state.item_bytes + 8);
+	if (first && state.delivered > 0)
+		memcpy(a.data, first, state.delivered * state.item_bytes);
+	half = lib->arena_bytes / 2;
+	while (a.status == GJD_OK && state.begun < state.items)
+	{
+		uint64_t capacity = d.capacity ? d.capacity : half / state.item_bytes;
+		gjd_chunk chunks[2] = {{0, 0}, {0, 0}};
+
+		for (int i = 0; i < (d.two_at_once ? 2 : 1); i++)
+		{
+			gjd_status status = lib->api->match_next(match, space + (uint64_t) i * half, capacity,
+													 &chunks[i], NULL);
+
+			if (status != GJD_OK && status != GJD_PENDING)
+				a.status = status;
+		}
+		if (a.status == GJD_OK)
+			a.status = wait_match(lib, match, &state);
+		for (int i = 0; i < 2; i++)
+			memcpy((char *) a.data + chunks[i].first * state.item_bytes,
+				   space + (uint64_t) i * half, chunks[i].items * state.item_bytes);
+	}
+	if (state.delivered != state.items)
+		a.status = GJD_INTERNAL;
+	end_match(lib, match);
+	if (!d.registered)
+		free(space);
+	return a;
+}
+
+answer
+run_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, delivery d)
+{
+	gjd_match *match;
+	gjd_match_params params = {sizeof(params), what, NULL, d.first_capacity};
+	answer a = {GJD_OK, 0, 0, true, NULL, 0};
+	char *first = NULL;
+
+	/* The first items go behind the middle of the arena, which single chunks do not use. */
+	if (d.first_capacity)
+		first = d.registered ? lib->arena + lib->arena_bytes / 2 : malloc(d.first_capacity * 8);
+	params.first_buffer = first;
+	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
+	if (a.status == GJD_OK)
+		a = collect_match(lib, match, first, d);
+	if (!d.registered)
+		free(first);
+	return a;
+}
+
+bool
+same_answer(const answer *a, const answer *b)
+{
+	if (a->status != b->status || a->count != b->count || a->items != b->items ||
+		a->ascending != b->ascending || a->item_bytes != b->item_bytes)
+	{
+		note("status %d %d, count %llu %llu, items %llu %llu, ascending %d %d", a->status,
+			 b->status, (unsigned long long) a->count, (unsigned long long) b->count,
+			 (unsigned long long) a->items, (unsigned long long) b->items, a->ascending,
+			 b->ascending);
+		return false;
+	}
+	for (uint64_t i = 0; i < a->items; i++)
+		if (memcmp((char *) a->data + i * a->item_bytes, (char *) b->data + i * a->item_bytes,
+				   a->item_bytes) != 0)
+		{
+			note("first difference at item %llu", (unsigned long long) i);
+			return false;
+		}
+	return true;
+}
+
+void
+free_answer(answer *a)
+{
+	free(a->data);
+	a->data = NULL;
+}

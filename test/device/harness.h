@@ -1,0 +1,105 @@
+/*
+ * harness.h
+ *	  TAP lines, libraries under test, and a model of a column that knows the right answers.
+ */
+#ifndef GPUJOIN_TEST_HARNESS_H
+#define GPUJOIN_TEST_HARNESS_H
+
+#include "gpujoin_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LIBRARIES 2
+
+/* ---- TAP ---- */
+
+void ok(bool passed, const char *format, ...);
+void note(const char *format, ...);
+int finish_tap(void); /* prints the plan; the exit status */
+
+bool test_is_small(void); /* wanted for checking tools */
+
+/* ---- random numbers ---- */
+
+uint64_t random64(uint64_t *state);
+
+/* ---- library ---- */
+
+typedef struct library
+{
+	const gjd_api *api;
+	gjd_device *device;
+	char *arena; /* registered */
+	uint64_t arena_bytes;
+} library;
+
+const gjd_api *load_library(const char *path);
+
+/* Opens a device with that budget and registers an arena. Exits if it cannot. */
+void open_library(library *lib, const gjd_api *api, uint64_t budget, uint64_t scratch,
+				  uint32_t shared_limit);
+bool close_library(library *lib);
+
+/* ---- model ---- */
+
+typedef struct model
+{
+	uint32_t key_bytes, slots;
+	uint64_t pages;
+	int64_t *keys;
+	uint32_t *valid;
+	uint32_t *blocks;
+	uint16_t *offsets;
+} model;
+
+typedef struct key_set
+{
+	int64_t *keys;
+	uint64_t count;
+} key_set;
+
+typedef struct answer
+{
+	gjd_status status;
+	uint64_t count, items;
+	bool ascending;
+	void *data; /* items * item_bytes; malloced */
+	uint32_t item_bytes;
+} answer;
+
+model *make_model(uint32_t key_bytes, uint32_t slots, uint64_t pages);
+void free_model(model *m);
+void set_row(model *m, uint64_t position, int64_t key, bool is_valid);
+void make_image(const model *m, uint64_t page, char *image);
+
+/* Pushes pages first .. first + count of the model, all with one version; waits. */
+gjd_status push_pages(library *lib, gjd_column *column, const model *m, uint64_t first,
+					  uint64_t count, uint64_t version);
+gjd_column *make_column(library *lib, const model *m);
+gjd_keyset *make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy);
+void destroy_column(library *lib, gjd_column *column);
+bool set_contains(key_set set, int64_t key);
+void sort_set(key_set *set); /* sorts and drops doubles */
+
+/* The right answer. */
+answer expected_answer(const model *m, key_set set, gjd_what what);
+
+typedef struct delivery
+{
+	uint64_t capacity; /* items a chunk; 0: as many as fit the arena */
+	bool registered;
+	uint64_t first_capacity; /* with first_buffer, if not 0 */
+	bool two_at_once;		 /* a second chunk is begun before the first is waited for */
+} delivery;
+
+answer run_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, delivery d);
+answer collect_match(library *lib, gjd_match *match, void *first, delivery d);
+gjd_status begin_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what,
+					   gjd_match **match);
+void end_match(library *lib, gjd_match *match);
+bool same_answer(const answer *a, const answer *b);
+void free_answer(answer *a);
+
+#endif

@@ -1,0 +1,323 @@
+/*
+ * service_cases.c
+ *	  What a service needs: many requests at once, requests given up, memory that runs out, faults.
+ */
+#define _GNU_SOURCE
+#include "cases.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static model *
+simple_model(uint64_t pages, int64_t distinct)
+{
+	model *m = make_model(4, 160, pages);
+
+	for (uint64_t i = 0; i < pages * 160; i++)
+		set_row(m, i, (int64_t) (i * 7919) % distinct, i % 13 != 0);
+	return m;
+}
+
+static key_set
+set_of(int64_t *keys, uint64_t count, int64_t first)
+{
+	key_set set = {keys, count};
+
+	for (uint64_t i = 0; i < count; i++)
+		keys[i] = first + (int64_t) i * 3;
+	return set;
+}
+
+/*
+ * Sixteen matches under way while the column changes between their beginnings: each must see the
+ * column as it was at its own. At last the handles of column and sets go before the answers come.
+ */
+void
+test_concurrency(library *lib)
+{
+	enum
+	{
+		n = 16
+	};
+	model *m = simple_model(300, 5000);
+	gjd_column *column = make_column(lib, m);
+	gjd_match *matches[n];
+	answer expected[n];
+	int64_t keys[600];
+	bool good = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		gjd_what what = (gjd_what) (i % 4);
+		key_set set = set_of(keys, 10 + (uint64_t) i * 30, i);
+		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
+
+		for (uint64_t r = (uint64_t) i * 160; r < (uint64_t) (i + 3) * 160; r++)
+			set_row(m, r, (int64_t) (r * (uint64_t) (i + 3)) % 5000, r % 3 != 0);
+		good &= push_pages(lib, column, m, (uint64_t) i, 3, (uint64_t) i + 2) == GJD_OK;
+		expected[i] = expected_answer(m, set, what);
+		good &= begin_match(lib, column, keyset, what, &matches[i]) == GJD_OK;
+		good &= lib->api->keyset_destroy(keyset, NULL) == GJD_OK;
+	}
+	destroy_column(lib, column);
+	for (int i = n - 1; i >= 0 && good; i--)
+	{
+		delivery d = {100, i % 3 != 0, 0, true};
+		answer a = collect_match(lib, matches[i], NULL, d);
+
+		good &= same_answer(&a, &expected[i]);
+		free_answer(&a);
+		free_answer(&expected[i]);
+	}
+	ok(good, "%s: concurrent matches see the column as it was when they began", lib->api->name);
+	free_model(m);
+}
+
+/* Matches given up at once, or in the middle of their result, leave nothing behind. */
+void
+test_cancel(library *lib)
+{
+	model *m = simple_model(2000, 700);
+	gjd_column *column = make_column(lib, m);
+	int64_t keys[200];
+	key_set set = set_of(keys, 200, 0);
+	gjd_memory_info before, after;
+	bool good = true;
+
+	lib->api->memory_info(lib->device, &before, NULL);
+	for (int i = 0; i < (test_is_small() ? 20 : 200); i++)
+	{
+		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
+		gjd_match_params params = {sizeof(params), GJD_TIDS, i % 2 ? lib->arena : NULL, 50};
+		gjd_match *match;
+		gjd_match_state state;
+		gjd_chunk chunk;
+
+		good &= lib->api->match_begin(column, keyset, &params, &match, NULL) == GJD_OK;
+		lib->api->keyset_destroy(keyset, NULL);
+		if (i % 4 >= 2)
+		{
+			while (lib->api->match_poll(match, &state, NULL) == GJD_PENDING)
+				;
+			good &= lib->api->match_next(match, lib->arena, 100, &chunk, NULL) == GJD_OK &&
+					chunk.items == 100;
+		}
+		end_match(lib, match);
+	}
+	lib->api->memory_info(lib->device, &after, NULL);
+	ok(good && before.scratch_used == after.scratch_used && after.matches == 0 &&
+		   after.keysets == 0,
+	   "%s: matches given up, nothing left", lib->api->name);
+	destroy_column(lib, column);
+	free_model(m);
+}
+
+/* Fills the budget with columns, then the scratch with matches; both recover. */
+void
+test_memory(const gjd_api *api)
+{
+	library lib;
+	model *m = make_model(4, 160, 16384);
+	gjd_column_params params = {sizeof(params), 4, 160, 0, 0};
+	gjd_column *column;
+	gjd_column *other;
+	gjd_column_info info;
+	gjd_memory_info start, end;
+	gjd_match *matches[64];
+	gjd_match *extra;
+	int64_t keys[8];
+	key_set set = set_of(keys, 8, 0);
+	gjd_keyset *keyset;
+	gjd_status status;
+	gjd_error error;
+	int n = 0;
+
+	for (uint64_t i = 0; i < m->pages * 160; i++)
+		set_row(m, i, (int64_t) (i % 24), true);
+	open_library(&lib, api, (uint64_t) 192 << 20, (uint64_t) 96 << 20, 0);
+	api->memory_info(lib.device, &start, NULL);
+	ok(start.budget == (uint64_t) 192 << 20 && start.columns_limit == (uint64_t) 96 << 20,
+	   "%s: budget as asked for", api->name);
+	column = make_column(&lib, m);
+	ok(column != NULL && check_column(&lib, column, m, set), "%s: column in a small budget",
+	   api->name);
+	api->column_info(column, &info, NULL);
+	status = api->column_reserve(column, 100000, &error);
+	ok(status == GJD_NO_MEMORY && error.status == GJD_NO_MEMORY, "%s: too many pages: %s",
+	   api->name, error.message);
+
+	uint64_t bytes = info.bytes;
+
+	api->column_info(column, &info, NULL);
+	ok(info.bytes == bytes, "%s: a refused reservation takes nothing", api->name);
+	params.reserve_pages = 100000;
+	ok(api->column_create(lib.device, &params, &other, NULL) == GJD_NO_MEMORY,
+	   "%s: no room for another column", api->name);
+	ok(check_column(&lib, column, m, set), "%s: the column still answers", api->name);
+
+	/* 873813 rows match: results of 7 MB each, until there is no scratch memory left. */
+	keyset = make_keyset(&lib, 4, set, GJD_BY_AUTO);
+	do
+		status = begin_match(&lib, column, keyset, GJD_TIDS, &matches[n]);
+	while (status == GJD_OK && ++n < 64);
+	ok(status == GJD_BUSY && n > 0, "%s: %d matches, then no scratch memory", api->name, n);
+	end_match(&lib, matches[--n]);
+	ok(begin_match(&lib, column, keyset, GJD_TIDS, &extra) == GJD_OK,
+	   "%s: room again after one has ended", api->name);
+	matches[n++] = extra;
+
+	answer expected = expected_answer(m, set, GJD_TIDS);
+	bool good = true;
+
+	while (n > 0)
+	{
+		delivery d = {100000, true, 0, true};
+		answer a = collect_match(&lib, matches[--n], NULL, d);
+
+		good &= same_answer(&a, &expected);
+		free_answer(&a);
+	}
+	ok(good, "%s: all of them right", api->name);
+	free_answer(&expected);
+	api->keyset_destroy(keyset, NULL);
+
+	/* Every row matches: more than a window holds, and no room for the whole result. */
+	for (int i = 0; i < 8; i++)
+		keys[i] = i * 3;
+	for (uint64_t i = 0; i < m->pages * 160; i++)
+		set_row(m, i, keys[i % 8], true);
+	push_pages(&lib, column, m, 0, m->pages, 2);
+	keyset = make_keyset(&lib, 4, set, GJD_BY_AUTO);
+	expected = expected_answer(m, set, GJD_TIDS);
+	do
+		status = begin_match(&lib, column, keyset, GJD_TIDS, &matches[n]);
+	while (status == GJD_OK && ++n < 64);
+	good = n > 0;
+	while (n > 0)
+	{
+		delivery d = {300000, true, 0, true};
+		answer a = collect_match(&lib, matches[--n], NULL, d);
+
+		good &= same_answer(&a, &expected);
+		free_answer(&a);
+	}
+	ok(good, "%s: results larger than the scratch memory left", api->name);
+	free_answer(&expected);
+	api->keyset_destroy(keyset, NULL);
+
+	destroy_column(&lib, column);
+	api->memory_info(lib.device, &end, NULL);
+	ok(end.columns_used == 0 && end.scratch_used == start.scratch_used,
+	   "%s: all memory is back", api->name);
+	ok(close_library(&lib), "%s: closes after running out of memory", api->name);
+	free_model(m);
+}
+
+/* ---- faults -------------------------------------------------------------------------------- */
+
+static void
+arm(library *lib, gjd_fault_point point, gjd_fault_kind kind, uint32_t skip, uint32_t times,
+	uint32_t millis)
+{
+	gjd_fault fault = {sizeof(fault), point, kind, skip, times, millis};
+
+	lib->api->inject_fault(lib->device, &fault, NULL);
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	timespec_get(&t, TIME_UTC);
+	return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* How a child ends that begins a match under a fault. */
+static int
+end_of_child(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_fault_kind kind)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+	{
+		gjd_match *match;
+
+		arm(lib, GJD_AT_BEGIN, kind, 0, 1, 0);
+		if (kind == GJD_FAULT_HANG)
+			alarm(1);
+		begin_match(lib, column, keyset, GJD_COUNT, &match);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+void
+test_faults(library *lib)
+{
+	const gjd_api *api = lib->api;
+	model *m = simple_model(10, 50);
+	gjd_column *column;
+	gjd_keyset *keyset;
+	gjd_match *match;
+	gjd_match_state state;
+	int64_t keys[5];
+	key_set set = set_of(keys, 5, 0);
+	int64_t begun;
+	int status;
+
+	if (api->inject_fault == NULL)
+	{
+		ok(strcmp(api->name, "reference") != 0, "%s: no faults to inject", api->name);
+		free_model(m);
+		return;
+	}
+	column = make_column(lib, m);
+	keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
+	arm(lib, GJD_AT_BEGIN, GJD_FAULT_NO_MEMORY, 1, 1, 0);
+	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_OK, "fault waits for its turn");
+	end_match(lib, match);
+	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_NO_MEMORY, "fault strikes");
+	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_OK, "fault is over");
+	end_match(lib, match);
+	arm(lib, GJD_AT_BEGIN, GJD_FAULT_DELAY, 0, 1, 200);
+	begun = now_ms();
+	begin_match(lib, column, keyset, GJD_COUNT, &match);
+	ok(now_ms() - begun < 150, "a delayed call returns at once");
+	while (api->match_poll(match, &state, NULL) == GJD_PENDING)
+		;
+	ok(now_ms() - begun >= 150, "a delayed match comes late");
+	end_match(lib, match);
+	status = end_of_child(lib, column, keyset, GJD_FAULT_CRASH);
+	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "crash");
+	status = end_of_child(lib, column, keyset, GJD_FAULT_ABORT);
+	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "abort");
+	status = end_of_child(lib, column, keyset, GJD_FAULT_EXIT);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 3, "exit");
+	status = end_of_child(lib, column, keyset, GJD_FAULT_HANG);
+	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM, "hang");
+	api->keyset_destroy(keyset, NULL);
+	destroy_column(lib, column);
+	free_model(m);
+
+	/* A device that is lost stays lost. */
+	library lost;
+
+	open_library(&lost, api, (uint64_t) 1 << 28, 0, 0);
+	m = simple_model(10, 50);
+	column = make_column(&lost, m);
+	keyset = make_keyset(&lost, 4, set, GJD_BY_AUTO);
+	arm(&lost, GJD_AT_POLL, GJD_FAULT_LOST, 0, 1, 0);
+	begin_match(&lost, column, keyset, GJD_COUNT, &match);
+	ok(api->match_poll(match, &state, NULL) == GJD_DEVICE_LOST &&
+		   api->match_poll(match, &state, NULL) == GJD_DEVICE_LOST &&
+		   begin_match(&lost, column, keyset, GJD_COUNT, &match) == GJD_DEVICE_LOST,
+	   "a lost device stays lost");
+	free_model(m);
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# test/lint.sh [WARNINGS_LOG]: the static checks, one line of TAP each. Run through `make lint`,
+# which builds first, with warnings as errors, into WARNINGS_LOG.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+warnings_log=${1:-}
+pg_config=${PG_CONFIG:-pg_config}
+cc=${CC:-cc}
+number=0
+failures=0
+
+# check NAME COMMAND...: the command prints what is wrong, nothing when all is well.
+check() {
+    local name=$1 findings status=0
+    shift
+    number=$((number + 1))
+    findings=$("$@" 2>&1) || status=$?
+    if [ -z "$findings" ] && [ "$status" = 0 ]; then
+        echo "ok $number - $name"
+        return
+    fi
+    failures=$((failures + 1))
+    echo "not ok $number - $name"
+    printf '%s\n' "${findings:-exit status $status}" | head -n 30 | sed 's/^/#   /'
+}
+
+# Files of the project by suffix, in the folders that hold code.
+sources() {
+    local folder suffix
+    for folder in src cuda test; do
+        [ -d "$folder" ] || continue
+        for suffix in "$@"; do
+            find "$folder" -name "*.$suffix" -not -path '*/results/*'
+        done
+    done | sort
+}
+
+# grep with "nothing found" as success, since a finding is what a check prints.
+finds() { grep "$@" || [ $? = 1 ]; }
+
+# ---------------------------------------------------------------------------------------------
+
+# With -k every file's warnings are in the log; one is enough for the build to have failed.
+no_warnings() { [ -z "$warnings_log" ] || finds -E '(warning|error):|\*\*\*' "$warnings_log"; }
+
+version_only_in_compat() { finds -rln PG_VERSION_NUM src --include='*.[ch]' | finds -v compat.h; }
+
+no_cuda_in_src() {
+    finds -rnE '#include.*(cuda|cub/|thrust/|\.cuh)' src | finds -vE 'gpujoin_(device|protocol)\.h'
+}
+
+no_postgres_in_cuda() {
+    [ ! -d cuda ] || finds -rnE '#include.*(postgres|c\.h"|fmgr\.h|pg_config)' cuda
+}
+
+# A header may need postgres.h, as every header of PostgreSQL does, and nothing else before it.
+headers_alone() {
+    local header flags
+    flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
+    for header in src/*.h; do
+        [ -e "$header" ] || continue
+        # shellcheck disable=SC2086  # flags are words
+        printf '#include "postgres.h"\n#include "%s"\n' "$header" |
+            $cc $flags -Wall -Werror -fsyntax-only -x c - || echo "$header does not compile alone"
+    done
+}
+
+border_alone() {
+    local header
+    for header in cuda/gpujoin_device.h cuda/gpujoin_protocol.h; do
+        [ -e "$header" ] || continue
+        printf '#include "%s"\n' "$header" |
+            $cc -std=c99 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only -x c -
+        ! command -v c++ >/dev/null || printf '#include "%s"\n' "$header" |
+            c++ -std=c++17 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only -x c++ -
+    done
+}
+
+# Columns are counted with tabs of four.
+line_length() {
+    sources c h cu cuh sh pl pm | while IFS= read -r file; do
+        expand -t 4 "$file" | awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
+    done
+    expand -t 4 Makefile | awk 'length($0) > 100 {print "Makefile:" FNR ": " length($0)}'
+}
+
+file_length() {
+    sources c h cu cuh sh pl pm | while IFS= read -r file; do
+        awk -v f="$file" 'END {if (NR > 600) print f ": " NR " lines"}' "$file"
+    done
+}
+
+# The words are put together from parts so that this file does not find itself.
+no_unfinished_marks() {
+    local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
+    grep -rnIE "$marks" src cuda sql test Makefile README.md .ci --exclude-dir=results \
+        2>/dev/null || true
+}
+
+trailing_space() {
+    sources c h cu cuh sh pl pm | xargs -r grep -nE '[[:space:]]+$' Makefile || [ $? = 123 ]
+}
+
+# Everything undefined in the extension must come from PostgreSQL or the C library.
+no_cuda_symbols() {
+    [ -e gpujoin.so ] || { echo "gpujoin.so has not been built"; return; }
+    nm -D -u gpujoin.so | finds -E '\b(cu[A-Z]|cuda|nvrtc|__cuda)'
+}
+
+# Exported names are the linker's global namespace of the whole server: only ours, with our prefix.
+exports_prefixed() {
+    [ -e gpujoin.so ] || { echo "gpujoin.so has not been built"; return; }
+    nm -D --defined-only gpujoin.so | awk '{print $NF}' |
+        finds -vE '^(Gj|gj|gpujoin|pg_finfo_gj|pg_finfo_gpujoin|Pg_magic_func|_PG_init|_PG_fini)'
+}
+
+objects_listed() {
+    local file
+    for file in src/*.c; do
+        grep -qw "${file%.c}.o" Makefile || echo "$file is not among OBJS"
+    done
+}
+
+shell_syntax() {
+    local file
+    for file in $(sources sh) .ci/run; do bash -n "$file"; done
+}
+
+perl_syntax() {
+    local file include
+    include=$(dirname "$("$pg_config" --pgxs)")/../test/perl
+    perl -MIPC::Run -e1 2>/dev/null || return 0
+    for file in $(sources pl pm); do
+        perl -I "$include" -I test/t -c "$file" 2>&1 | finds -v 'syntax OK$'
+    done
+}
+
+meta_json() {
+    perl -MJSON::PP -e '
+        local $/;
+        open(my $f, "<", "META.json") or die "META.json: $!\n";
+        my $m = decode_json(<$f>);
+        for my $key (qw(name abstract version maintainer license provides meta-spec)) {
+            print "META.json has no $key\n" unless exists $m->{$key};
+        }
+        for my $p (values %{$m->{provides}}) {
+            -e $p->{$_} or print "META.json names $p->{$_}, which is not there\n"
+                for grep { exists $p->{$_} } qw(file docfile);
+        }'
+}
+
+control_file() {
+    local version
+    version=$(sed -nE "s/^default_version = '(.*)'/\\1/p" gpujoin.control)
+    [ -e "sql/gpujoin--$version.sql" ] || echo "no sql/gpujoin--$version.sql for default_version"
+}
+
+# Every object has a comment: compare the names after CREATE with those after COMMENT ON.
+sql_comments() {
+    local kind name line kinds='ACCESS METHOD|OPERATOR CLASS|OPERATOR FAMILY|FUNCTION|VIEW|TYPE'
+    [ -e sql/gpujoin--1.0.sql ] || { echo "sql/gpujoin--1.0.sql is not there"; return; }
+    tr '\n' ' ' <sql/gpujoin--1.0.sql | tr ';' '\n' |
+        sed -nE "s/.*CREATE (OR REPLACE )?(($kinds) +[a-z0-9_]+).*/\\2/p" |
+        while IFS= read -r line; do
+            name=${line##* } kind=${line% *}
+            grep -qE "COMMENT ON $kind +$name\\b" sql/gpujoin--1.0.sql ||
+                echo "no COMMENT ON $kind $name"
+        done
+}
+
+check "no compiler warnings" no_warnings
+check "PG_VERSION_NUM only in src/compat.h" version_only_in_compat
+check "no CUDA header in src/" no_cuda_in_src
+check "no PostgreSQL header in cuda/" no_postgres_in_cuda
+check "headers of src/ compile alone after postgres.h" headers_alone
+check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
+check "lines of at most 100 columns" line_length
+check "files of at most 600 lines" file_length
+check "no unfinished marks" no_unfinished_marks
+check "no trailing white space" trailing_space
+check "gpujoin.so needs no CUDA" no_cuda_symbols
+check "gpujoin.so exports only names with our prefix" exports_prefixed
+check "every source file is in the Makefile" objects_listed
+check "shell scripts parse" shell_syntax
+check "Perl scripts compile" perl_syntax
+check "META.json is valid" meta_json
+check "control file and install script agree" control_file
+check "every SQL object has a comment" sql_comments
+
+sources c h cu cuh | while IFS= read -r file; do
+    awk -v f="$file" 'END {if (NR > 500) print "# " f ": " NR " lines, time to split it"}' "$file"
+done
+echo "1..$number"
+[ "$failures" = 0 ]

@@ -1,0 +1,315 @@
+# test/setup.sh: the set-up that `make check`, `make demo` and `make bench` share; sourced, not run.
+# shellcheck shell=bash
+#
+# A script that sources this file runs twice:
+#
+#   outside  as the caller, perhaps root: installs missing packages (root only), makes a work
+#            folder, copies the source tree and a private copy of the PostgreSQL installation into
+#            it, starts the script again, waits, and cleans up whatever the end was;
+#   inside   as an unprivileged user, since PostgreSQL refuses root: builds, installs into the
+#            private copy, starts servers there, does the script's own work.
+#
+# The private copy works because PostgreSQL's programs find their files relative to themselves.
+# So nothing of the machine's own PostgreSQL is changed, a running server is not disturbed, no
+# root is needed once the packages are there, and any number of runs can go on at a time.
+#
+# Environment: PG_CONFIG  the PostgreSQL to use (15 to 18)
+#              TMPDIR     where the work folder goes
+#              KEEP=1     leave the work folder for inspection
+
+supported_majors="18 17 16 15"
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+say() { printf '==> %s\n' "$*"; }
+note() { printf '    %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+inside() { [ -n "${GPUJOIN_WORK:-}" ]; }
+
+# ---------------------------------------------------------------------------------------------
+# Outside: which PostgreSQL, and what is missing
+# ---------------------------------------------------------------------------------------------
+
+is_supported() { [[ " $supported_majors " == *" $1 "* ]]; }
+
+major_of() { "$1" --version 2>/dev/null | sed -nE 's/^PostgreSQL ([0-9]+).*/\1/p'; }
+
+# Choose the PostgreSQL: sets pgbin (its program folder) and major. Where none is installed, pgbin
+# is where the distribution's package will put it.
+choose_postgres() {
+    local candidate
+    pgbin='' major=''
+    if [ -n "${PG_CONFIG:-}" ] && [ "$PG_CONFIG" != pg_config ]; then
+        if [[ ! -x $(command -v "$PG_CONFIG") && $PG_CONFIG =~ ^/usr/lib/postgresql/([0-9]+)/bin/ ]]
+        then
+            major=${BASH_REMATCH[1]} pgbin=/usr/lib/postgresql/$major/bin
+        else
+            major=$(major_of "$PG_CONFIG") || true
+            [ -n "$major" ] || die "PG_CONFIG=$PG_CONFIG is not a working pg_config"
+            pgbin=$("$PG_CONFIG" --bindir)
+        fi
+        is_supported "$major" ||
+            die "$PG_CONFIG is PostgreSQL $major; supported: $supported_majors"
+        return
+    fi
+    # A complete installation first: pg_config alone may belong to a client library.
+    for candidate in $(command -v pg_config || true) \
+        $(for m in $supported_majors; do echo "/usr/lib/postgresql/$m/bin/pg_config"; done); do
+        [ -x "$candidate" ] || continue
+        major=$(major_of "$candidate") pgbin=$("$candidate" --bindir)
+        is_supported "$major" && [ -x "$pgbin/postgres" ] && return
+    done
+    for major in $supported_majors; do
+        if apt-cache show "postgresql-server-dev-$major" >/dev/null 2>&1; then
+            pgbin=/usr/lib/postgresql/$major/bin
+            return
+        fi
+    done
+    pgbin='' major=''
+}
+
+has_pgxs() { [ -x "$pgbin/pg_config" ] && [ -e "$("$pgbin/pg_config" --pgxs)" ]; }
+has_pgtap() { [ -e "$("$pgbin/pg_config" --sharedir)/extension/pgtap.control" ]; }
+
+# List what is missing for PURPOSE (check, demo or bench), one Debian package a line.
+list_missing() {
+    local purpose=$1
+    command -v make >/dev/null || echo make
+    command -v cc >/dev/null || echo gcc
+    [ -e /usr/include/stdio.h ] || echo libc6-dev
+    [ -x "$pgbin/postgres" ] && [ -x "$pgbin/psql" ] || echo "postgresql-$major"
+    has_pgxs || echo "postgresql-server-dev-$major"
+    command -v perl >/dev/null && perl -MJSON::PP -e1 2>/dev/null || echo perl
+    [ "$purpose" = check ] || return 0
+    perl -MIPC::Run -e1 2>/dev/null || echo libipc-run-perl
+    command -v pg_prove >/dev/null || echo libtap-parser-sourcehandler-pgtap-perl
+    [ -x "$pgbin/pg_config" ] && has_pgtap || echo "postgresql-$major-pgtap"
+}
+
+ask_to_install() {
+    command -v apt-get >/dev/null || die "please install what these Debian packages hold: $*"
+    printf 'Some packages are missing. Please run this command, then try again:\n\n' >&2
+    printf '    sudo sh -c "apt-get update && apt-get install -y --no-install-recommends %s"\n\n' \
+        "$*" >&2
+    exit 1
+}
+
+# Make sure that everything PURPOSE needs is there, or stop with the command that would do it.
+require_packages() {
+    local purpose=$1 missing
+    choose_postgres
+    if [ -z "$major" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "reading the package lists"
+        apt-get update -qq
+        choose_postgres
+    fi
+    if [ -z "$major" ] && ! apt-cache show postgresql >/dev/null 2>&1 && [ "$(id -u)" != 0 ]; then
+        # No package lists yet: the versions are not known.
+        ask_to_install postgresql postgresql-server-dev-all
+    fi
+    [ -n "$major" ] || die "no PostgreSQL of versions $supported_majors is installed or among" \
+        "this machine's packages; install one, or name its pg_config with PG_CONFIG="
+
+    missing=$(list_missing "$purpose" | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null || die "please install what these Debian packages hold: $missing"
+    # shellcheck disable=SC2086  # a list of names
+    [ "$(id -u)" = 0 ] || ask_to_install $missing
+    say "installing $missing"
+    apt_log=$(mktemp)
+    # shellcheck disable=SC2086  # a list of names
+    install_packages $missing || { cat "$apt_log" >&2; die "apt-get failed"; }
+    rm "$apt_log"
+    missing=$(list_missing "$purpose" | tr '\n' ' ')
+    [ -z "$missing" ] || die "still missing after apt-get: $missing"
+}
+
+# Install packages, with a sign of life every twenty of them; what apt-get says goes to apt_log.
+install_packages() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >>"$apt_log" 2>&1 || true
+    apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" </dev/null 2>&1 |
+        tee -a "$apt_log" |
+        awk '/^Setting up/ && ++n % 20 == 0 {print "    " n " packages set up"; fflush()}'
+}
+
+# ---------------------------------------------------------------------------------------------
+# Outside: the work folder
+# ---------------------------------------------------------------------------------------------
+
+# Copy the source tree without what a build or a test run has left in it.
+copy_sources() {
+    mkdir "$work/src"
+    # Status 1 is a file that changed while it was read, by an editor or a build.
+    tar -C "$project" --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
+        --exclude=./.gpu --exclude=./results --exclude=./tmp_check --exclude=./output_iso \
+        -cf "$work/src.tar" . || [ $? = 1 ]
+    tar -C "$work/src" -xf "$work/src.tar"
+    rm "$work/src.tar"
+}
+
+# Copy the PostgreSQL installation: the programs as files, since they resolve symbolic links before
+# they look for their relatives; the rest as symbolic links in folders of our own.
+copy_postgres() {
+    local pg_config=$pgbin/pg_config inst=$work/pg bindir dir
+    bindir=$("$pg_config" --bindir)
+    mkdir -p "$inst$bindir"
+    cp -L "$bindir"/* "$inst$bindir/"
+    for dir in $("$pg_config" --pkglibdir) $("$pg_config" --sharedir); do
+        mkdir -p "$inst$dir"
+        cp -rs "$dir/." "$inst$dir/"
+    done
+    for dir in $("$pg_config" --includedir) $("$pg_config" --pkgincludedir) \
+        $("$pg_config" --includedir-server) $("$pg_config" --libdir); do
+        [ -e "$inst$dir" ] && continue
+        mkdir -p "$(dirname "$inst$dir")"
+        ln -s "$dir" "$inst$dir"
+    done
+    # A gpujoin that the machine has installed must not be the one under test.
+    find "$inst" -name 'gpujoin*' -prune -exec rm -rf {} +
+    private_pg_config=$inst$bindir/pg_config
+}
+
+# Stop every server whose data folder is inside the work folder. A stale pid file may name somebody
+# else's process by now: a postmaster's working folder is its data folder, so that is looked at.
+stop_servers() {
+    local file pid
+    while IFS= read -r file; do
+        pid=$(head -n 1 "$file" 2>/dev/null) || continue
+        [ "$(readlink "/proc/$pid/cwd" 2>/dev/null)" = "$(dirname "$file")" ] || continue
+        kill -QUIT "$pid" 2>/dev/null || continue
+        for _ in $(seq 50); do
+            [ -e "/proc/$pid" ] || break
+            sleep 0.1
+        done
+    done < <(find "$work" -name postmaster.pid -type f 2>/dev/null)
+}
+
+clean_up() {
+    local group=$1 keep_logs=$2
+    trap '' INT TERM HUP
+    # The inside half leads a process group of its own: nothing else is in it.
+    if [ -n "$group" ] && kill -0 -- "-$group" 2>/dev/null; then
+        kill -TERM -- "-$group" 2>/dev/null || true
+        sleep 0.5
+        kill -KILL -- "-$group" 2>/dev/null || true
+    fi
+    stop_servers
+    if [ "$keep_logs" = 1 ] && [ -d "$work/log" ]; then
+        keep_logs_of_run
+    fi
+    if [ -n "${KEEP:-}" ]; then
+        note "kept: $work"
+    else
+        rm -rf "$work"
+    fi
+}
+
+keep_logs_of_run() {
+    local target=$project/tmp_check
+    [ -w "$project" ] || target=${TMPDIR:-/tmp}/gpujoin-logs-$(id -u)
+    rm -rf "$target"
+    cp -r "$work/log" "$target" || return 0
+    # Root's run in a user's tree must not leave files that the user cannot remove.
+    [ "$(id -u)" != 0 ] || chown -R --reference="$project" "$target"
+    logs_kept_in=$target
+}
+
+# Run SCRIPT (a path in the source tree) with the remaining arguments inside, for PURPOSE. Does not
+# return.
+run_inside() {
+    local purpose=$1 script=$2 status=0 tmp user='' as_user=()
+    shift 2
+    require_packages "$purpose"
+    tmp=$(cd "${TMPDIR:-/tmp}" && pwd -P)
+    # A Unix socket's path has room for some hundred bytes.
+    [ ${#tmp} -le 50 ] || tmp=/tmp
+    work=$(mktemp -d "$tmp/gpujoin.XXXXXX")
+    inside_pid='' logs_kept_in=''
+    trap 'clean_up "$inside_pid" 0' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+
+    say "PostgreSQL $("$pgbin/pg_config" --version | cut -d' ' -f2) in $pgbin"
+    copy_sources
+    copy_postgres
+    mkdir "$work/log" "$work/tmp" "$work/sock"
+    if [ "$(id -u)" = 0 ]; then
+        user=postgres
+        id "$user" >/dev/null 2>&1 || user=nobody
+        chown -R "$user" "$work"
+        as_user=(setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups)
+    fi
+
+    # A session of its own keeps Ctrl-C at the terminal from reaching the inside half on its own
+    # account, and makes it one process group that clean_up can end.
+    (
+        cd "$work/src"
+        # Connection settings of the caller would lead to the caller's own server.
+        for name in $(compgen -e | grep '^PG'); do unset "$name"; done
+        # shellcheck disable=SC2030
+        export GPUJOIN_WORK=$work PG_CONFIG=$private_pg_config TMPDIR=$work/tmp HOME=$work \
+            PATH=$(dirname "$private_pg_config"):$PATH LC_ALL=C
+        exec setsid "${as_user[@]}" bash "$script" "$@"
+    ) </dev/null &
+    inside_pid=$!
+    wait "$inside_pid" || status=$?
+    clean_up "$inside_pid" 1
+    trap - EXIT
+    last_words "$status" || status=1
+    exit "$status"
+}
+
+# What a script prints after cleaning up; scripts may replace it.
+last_words() { [ "$1" = 0 ] || note "logs: $logs_kept_in"; }
+
+# ---------------------------------------------------------------------------------------------
+# Inside: build and servers
+# ---------------------------------------------------------------------------------------------
+
+if inside; then
+    work=$GPUJOIN_WORK
+    log=$work/log
+    jobs=$(nproc 2>/dev/null || echo 1)
+    export PGHOST=$work/sock PGUSER=gpujoin PGDATABASE=postgres
+fi
+
+# Where there is no card, to see that the CUDA part compiles one architecture will do: all of them
+# take minutes.
+ls /dev/nvidia[0-9]* >/dev/null 2>&1 || export GPUJOIN_CUDA_ARCHS=${GPUJOIN_CUDA_ARCHS:-90}
+
+run_make() { make --no-print-directory PG_CONFIG="$PG_CONFIG" "$@"; }
+
+# Build and install into the private copy. Arguments go to make.
+build_and_install() {
+    say "building"
+    if ! run_make -j"$jobs" "$@" all >"$log/build.log" 2>&1; then
+        grep -E '(error|warning):|undefined reference|\*\*\*' "$log/build.log" | head -40 >&2
+        die "the build failed; the whole log is build.log in the log folder"
+    fi
+    grep 'CUDA device library' "$log/build.log" | sed 's/^/    /' || true
+    run_make "$@" install >"$log/install.log" 2>&1 || { cat "$log/install.log" >&2; return 1; }
+}
+
+# Start server NAME, made first if it is new; standard input holds lines for its configuration,
+# which take the place of those of an earlier start.
+start_server() {
+    local name=$1 data=$work/$1
+    if [ ! -d "$data" ]; then
+        initdb -D "$data" -U "$PGUSER" -A trust -E UTF8 --no-locale --no-sync \
+            >"$log/initdb-$name.log" 2>&1 || { cat "$log/initdb-$name.log" >&2; return 1; }
+        echo "include_if_exists = 'gpujoin.conf'" >>"$data/postgresql.conf"
+    fi
+    {
+        echo "listen_addresses = ''"
+        echo "unix_socket_directories = '$PGHOST'"
+        cat
+    } >"$data/gpujoin.conf"
+    if ! pg_ctl -D "$data" -l "$log/server-$name.log" -s -w -t 120 start; then
+        tail -n 20 "$log/server-$name.log" >&2
+        return 1
+    fi
+}
+
+stop_server() { pg_ctl -D "$work/$1" -s -w -t 120 -m fast stop; }

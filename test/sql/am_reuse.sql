@@ -1,0 +1,49 @@
+-- Free slots and free pages are used again: ten rounds of updating every row leave an
+-- index of at most twice its fresh size (plus what the lanes keep open).
+CREATE TABLE reuse (id int, k int, b bigint) WITH (autovacuum_enabled = off);
+INSERT INTO reuse SELECT i, i * 7 % 50000, i FROM generate_series(1, 50000) i;
+CREATE INDEX reuse_k ON reuse USING gpujoin (k);
+CREATE INDEX reuse_b ON reuse USING gpujoin (b);
+CREATE TABLE fresh AS
+	SELECT pg_relation_size('reuse_k') AS k, pg_relation_size('reuse_b') AS b;
+SELECT k / 50000.0 <= 11 AS "at most 11 bytes a row" FROM fresh;
+
+-- three versions of each row, then none but the last
+UPDATE reuse SET k = k + 1, b = b + 1;
+UPDATE reuse SET k = k + 1, b = b + 1;
+SELECT gpujoin_check('reuse_k', true) AS entries_before_vacuum;
+VACUUM reuse;
+SELECT gpujoin_check('reuse_k', true), gpujoin_check('reuse_b', true);
+VACUUM FULL reuse;
+
+-- the rounds proper
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
+SELECT gpujoin_check('reuse_k', true), gpujoin_check('reuse_b', true);
+SELECT pg_relation_size('reuse_k') <= 2 * k + 8 * 8192 AS k_is_bounded,
+	pg_relation_size('reuse_b') <= 2 * b + 8 * 8192 AS b_is_bounded FROM fresh;
+SELECT entries, vacuum_epoch >= 10 AS vacuumed FROM gpujoin_index_info('reuse_k');
+
+-- the same with gaps all over: half of each page's entries die in turn
+DELETE FROM reuse WHERE id % 2 = 0; VACUUM reuse;
+INSERT INTO reuse SELECT i, i, i FROM generate_series(1, 25000) i;
+DELETE FROM reuse WHERE id % 3 = 0; VACUUM reuse;
+INSERT INTO reuse SELECT i, i, i FROM generate_series(1, 16000) i;
+SELECT gpujoin_check('reuse_k', true) = count(*) AS complete FROM reuse;
+SELECT pg_relation_size('reuse_k') <= 2 * k + 8 * 8192 AS k_is_bounded FROM fresh;
+
+-- entries out of heap order: answers are the same, each row once
+SET gpujoin.force = on;
+SELECT count(*), sum(id) FROM reuse WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000)));
+SET gpujoin.force = off;
+SET gpujoin.enabled = off;
+SELECT count(*), sum(id) FROM reuse WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000)));
+DROP TABLE reuse, fresh;

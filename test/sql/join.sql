@@ -1,0 +1,178 @@
+-- GpuJoin, inner joins: the rows of stock plans, whatever the small side is.
+CREATE SCHEMA gj_join;
+SET search_path = gj_join, public;
+
+-- Run a query under gpujoin.force and with gpujoin off. Says which GpuJoin nodes the forced plan
+-- has, how many rows come, and how many rows of either answer the other one lacks.
+CREATE FUNCTION compare(query text, OUT nodes text, OUT n bigint, OUT missing bigint,
+						OUT surplus bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	PERFORM set_config('gpujoin.force', 'on', true);
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		CONTINUE WHEN line !~ 'Join Type: ';
+		nodes = concat_ws(', ', nodes, substring(line FROM 'Join Type: (.*)'));
+	END LOOP;
+	EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
+	PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
+	EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	SELECT count(*) INTO n FROM ours;
+	SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
+	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
+	DROP TABLE ours, stock;
+END $$;
+
+CREATE TABLE big (id int, key int, v int, t text);
+INSERT INTO big
+SELECT i, CASE WHEN i % 50 > 0 THEN i * 7919 % 1000 END, i % 10, 'row ' || i
+FROM generate_series(1, 20000) i;
+CREATE INDEX ON big USING gpujoin (key);
+-- some HOT chains, dead rows, new entries
+UPDATE big SET v = v + 10 WHERE id % 17 = 0;
+UPDATE big SET key = key + 1 WHERE id % 19 = 0;
+DELETE FROM big WHERE id % 23 = 0;
+CREATE TABLE small (k int, x int, label text);
+INSERT INTO small SELECT i * 3, i % 4, 'label ' || i FROM generate_series(1, 60) i;
+INSERT INTO small VALUES (6, 1, 'twice'), (6, 12, NULL), (NULL, 1, 'null'), (NULL, 2, 'null'),
+	(5000, 1, 'absent'), (-1, NULL, 'negative');
+ANALYZE big, small;
+
+SET gpujoin.force = on;
+EXPLAIN (COSTS OFF)
+SELECT b.*, s.x FROM small s JOIN big b ON b.key = s.k;
+EXPLAIN (COSTS OFF)
+SELECT b.id, s.label || b.t
+FROM big b JOIN small s ON b.key = s.k AND s.x <> b.v WHERE b.v > 3 AND b.t <> 'row 7' AND s.x < 9;
+-- what was done; in formats for programs, each fact is a property with a type
+CREATE FUNCTION explained(query text) RETURNS TABLE (property text, type text, value text)
+LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON, ANALYZE, TIMING OFF) ' || query INTO plan;
+	RETURN QUERY
+	SELECT key, json_typeof(e.value), CASE WHEN key NOT LIKE 'Memory%' THEN e.value #>> '{}' END
+	FROM json_each(plan -> 0 -> 'Plan') e
+	WHERE key ~ '^(Join|Result|Index|Key|Small|Batches|Memory|Entries|Matched|Exact|Lossy|Rows Removed)';
+END $$;
+SELECT * FROM explained('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND s.x < b.v
+	WHERE b.v > 3');
+SELECT * FROM explained('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND b.v > 3
+	AND b.v <> s.x WHERE b.t IS NULL OR b.t LIKE ''%1''');
+RESET gpujoin.force;
+
+-- kinds of small sides
+CREATE TEMP TABLE temp_small AS SELECT k FROM small;
+SELECT * FROM compare('SELECT b.*, s.* FROM small s JOIN big b ON b.key = s.k');
+SELECT * FROM compare('SELECT b.*, s.* FROM big b JOIN small s ON s.k = b.key');
+SELECT * FROM compare('SELECT b.* FROM big b, small s WHERE s.k = b.key');
+SELECT * FROM compare('SELECT b.id FROM temp_small s JOIN big b ON b.key = s.k');
+SELECT * FROM compare('SELECT * FROM big b JOIN (VALUES (6), (6), (9), (NULL)) s(k) ON b.key = s.k');
+SELECT * FROM compare('WITH s AS MATERIALIZED (SELECT k, x FROM small WHERE x > 1)
+	SELECT b.id, s.x FROM big b JOIN s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.o FROM big b
+	JOIN unnest(ARRAY[6, 9, NULL, 6]) WITH ORDINALITY s(k, o) ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN generate_series(1, 30) s(k) ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.n FROM big b
+	JOIN (SELECT x * 3 AS k, count(*) AS n FROM small GROUP BY 1) s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id FROM big b
+	JOIN (SELECT k FROM small UNION SELECT k + 1 FROM small) s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id FROM big b
+	JOIN (SELECT k FROM small WHERE k IS NOT NULL ORDER BY k LIMIT 7) s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN (SELECT 1 AS k WHERE false) s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND s.k IS NULL');
+
+-- keys that are expressions of the small side
+SELECT * FROM compare('SELECT b.id, s.k FROM big b JOIN small s ON b.key = s.k * 2 + 1');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = coalesce(s.x, 3)');
+
+-- quals
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND b.v > s.x');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND b.key = s.x * 3');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND b.v = s.x
+	WHERE b.t LIKE ''%1'' AND s.label LIKE ''%2%''');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k
+	WHERE b.v > (SELECT min(x) FROM small s2 WHERE s2.k < b.v + 10)');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k
+	WHERE b.v > (SELECT max(x) - 9 FROM small) AND (SELECT count(*) FROM small) > 5');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k
+	WHERE (SELECT count(*) FROM small) < 5');
+SELECT * FROM compare('SELECT b.id FROM big b JOIN small s ON b.key = s.k OR b.key = s.x');
+
+-- target lists
+SELECT * FROM compare('SELECT 1 FROM big b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b, s FROM big b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.ctid AS c, b.tableoid AS o, b.xmin::text AS m, s.ctid AS sc, s.label, b.t
+	FROM big b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT row(b.*, s.x)::text AS r, upper(b.t) || s.label AS u FROM big b
+	JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT s.x, count(*), sum(b.v), min(b.t) FROM big b
+	JOIN small s ON b.key = s.k GROUP BY s.x');
+SELECT * FROM compare('SELECT DISTINCT b.v, s.x FROM big b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, generate_series(1, s.x) FROM big b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, rank() OVER (PARTITION BY s.k ORDER BY b.id) FROM big b
+	JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, (SELECT max(x) FROM small s2 WHERE s2.x < b.v) FROM big b
+	JOIN small s ON b.key = s.k');
+
+-- joins below and above
+SELECT * FROM compare('SELECT b.id, s2.label FROM big b JOIN small s ON b.key = s.k
+	JOIN small s2 ON s2.k = b.v');
+SELECT * FROM compare('SELECT b.id FROM (SELECT s.k FROM small s JOIN small s2 USING (k)) s
+	JOIN big b ON b.key = s.k LEFT JOIN small s3 ON s3.x = b.v');
+SELECT * FROM compare('SELECT b.id, b2.id AS id2 FROM small s JOIN big b ON b.key = s.k
+	JOIN big b2 ON b2.key = b.id');
+SELECT * FROM compare('SELECT b.id, c.a FROM small s LEFT JOIN
+	(SELECT b.id, b.key, 1 AS a FROM big b JOIN small s2 ON b.key = s2.k) c ON c.id = s.k
+	JOIN big b ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.k FROM small s FULL JOIN big b ON b.key = s.k');
+
+-- types: values that the key's type does not have match nothing and wrap nowhere
+CREATE TABLE small8 (k int8, k2 int2);
+INSERT INTO small8 SELECT i, i FROM generate_series(1, 20) i;
+INSERT INTO small8 VALUES (4294967296 + 6, 6), (-4294967290, -6), (9223372036854775807, 32767);
+CREATE TABLE big8 AS SELECT id, key::int8 + CASE WHEN id % 2 = 0 THEN 4294967296 ELSE 0 END AS key
+	FROM big;
+INSERT INTO big8 VALUES (-1, 9223372036854775807), (-2, -9223372036854775808);
+CREATE INDEX ON big8 USING gpujoin (key);
+ANALYZE small8, big8;
+SELECT * FROM compare('SELECT b.id, s.k FROM big b JOIN small8 s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.k FROM big b JOIN small8 s ON b.key = s.k2');
+SELECT * FROM compare('SELECT b.id, s.k FROM big8 b JOIN small8 s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.k FROM big8 b JOIN small8 s ON b.key = s.k2');
+SELECT * FROM compare('SELECT b.id, s.k FROM big8 b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.k FROM big b JOIN small s ON b.key = s.k::numeric');
+
+-- other shapes of the big side: dropped columns, an expression index, a partial one, a partition
+ALTER TABLE big8 ADD COLUMN late text DEFAULT 'x', DROP COLUMN id;
+SELECT * FROM compare('SELECT b, b.late, s.x FROM big8 b JOIN small s ON b.key = s.k');
+CREATE TABLE bige AS SELECT id, key FROM big;
+CREATE INDEX ON bige USING gpujoin ((key * 2));
+CREATE INDEX ON bige USING gpujoin (id) WHERE key > 100;
+ANALYZE bige;
+SELECT * FROM compare('SELECT b.id, s.x FROM bige b JOIN small s ON b.key * 2 = s.k');
+SELECT * FROM compare('SELECT b.key FROM bige b JOIN small s ON b.id = s.k AND b.key > 100');
+SELECT * FROM compare('SELECT b.key FROM bige b JOIN small s ON b.id = s.k');
+CREATE TABLE bigp (id int, key int) PARTITION BY RANGE (key);
+CREATE TABLE bigp1 PARTITION OF bigp FOR VALUES FROM (0) TO (90);
+CREATE TABLE bigp2 PARTITION OF bigp DEFAULT;
+CREATE TABLE smallp (k int, x int) PARTITION BY RANGE (k);
+CREATE TABLE smallp1 PARTITION OF smallp FOR VALUES FROM (0) TO (90);
+CREATE TABLE smallp2 PARTITION OF smallp DEFAULT;
+INSERT INTO bigp SELECT id, key FROM big;
+INSERT INTO smallp SELECT k, x FROM small;
+CREATE INDEX ON bigp USING gpujoin (key);
+ANALYZE bigp, smallp;
+SELECT * FROM compare('SELECT b.id, s.x FROM bigp1 b JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT b, b.tableoid AS o, s.x FROM bigp b JOIN smallp s ON b.key = s.k');
+SET enable_partitionwise_join = on;
+SELECT * FROM compare('SELECT b, b.tableoid AS o, s.x FROM bigp b JOIN smallp s ON b.key = s.k');
+SELECT * FROM compare('SELECT b.id, s.x FROM bigp b JOIN smallp s ON b.key = s.k WHERE b.id < 5000');
+SELECT * FROM compare('SELECT s.k, b.id FROM smallp s LEFT JOIN bigp b ON b.key = s.k');
+RESET enable_partitionwise_join;
+
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP SCHEMA gj_join CASCADE;

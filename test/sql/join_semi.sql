@@ -1,0 +1,140 @@
+-- GpuJoin, semi, left and anti joins: the rows of stock plans, NULLs and ON against WHERE included.
+CREATE SCHEMA gj_semi;
+SET search_path = gj_semi, public;
+
+-- Run a query under gpujoin.force and with gpujoin off. Says which GpuJoin nodes the forced plan
+-- has, how many rows come, and how many rows of either answer the other one lacks.
+CREATE FUNCTION compare(query text, OUT nodes text, OUT n bigint, OUT missing bigint,
+						OUT surplus bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	PERFORM set_config('gpujoin.force', 'on', true);
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		CONTINUE WHEN line !~ 'Join Type: ';
+		nodes = concat_ws(', ', nodes, substring(line FROM 'Join Type: (.*)'));
+	END LOOP;
+	EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
+	PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
+	EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	SELECT count(*) INTO n FROM ours;
+	SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
+	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
+	DROP TABLE ours, stock;
+END $$;
+
+CREATE TABLE big (id int, key int, v int, t text);
+INSERT INTO big
+SELECT i, CASE WHEN i % 50 > 0 THEN i * 7919 % 1000 END, i % 10, 'row ' || i
+FROM generate_series(1, 20000) i;
+CREATE INDEX ON big USING gpujoin (key);
+-- some HOT chains, dead rows, new entries
+UPDATE big SET v = v + 10 WHERE id % 17 = 0;
+UPDATE big SET key = key + 1 WHERE id % 19 = 0;
+DELETE FROM big WHERE id % 23 = 0;
+CREATE TABLE small (k int, x int, label text);
+INSERT INTO small SELECT i * 3, i % 4, 'label ' || i FROM generate_series(1, 60) i;
+INSERT INTO small VALUES (6, 1, 'twice'), (6, 12, NULL), (NULL, 1, 'null'), (NULL, 2, 'null'),
+	(5000, 1, 'absent'), (-1, NULL, 'negative');
+ANALYZE big, small;
+
+SET gpujoin.force = on;
+EXPLAIN (COSTS OFF)
+SELECT id FROM big WHERE key IN (SELECT k FROM small);
+EXPLAIN (COSTS OFF)
+SELECT * FROM small s WHERE EXISTS (SELECT FROM big b WHERE b.key = s.k AND b.v > s.x);
+EXPLAIN (COSTS OFF)
+SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND b.v > 3 AND b.v <> s.x
+WHERE b.t IS NULL OR b.t LIKE '%1';
+EXPLAIN (COSTS OFF)
+SELECT * FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.key = s.k);
+RESET gpujoin.force;
+
+-- big rows, each once
+SELECT * FROM compare('SELECT * FROM big WHERE key IN (SELECT k FROM small)');
+SELECT * FROM compare('SELECT * FROM big WHERE key IN (SELECT k FROM small WHERE x > 1) AND v > 4');
+SELECT * FROM compare('SELECT b.* FROM big b WHERE EXISTS
+	(SELECT FROM small s WHERE s.k = b.key AND s.x <> b.v)');
+SELECT * FROM compare('SELECT b.*, b AS w FROM big b WHERE EXISTS
+	(SELECT FROM small s WHERE s.k = b.key AND s.x > b.v OFFSET 0)');
+SELECT * FROM compare('SELECT count(*), sum(id) FROM big WHERE key IN (VALUES (6), (6), (9), (NULL))');
+SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT unnest(ARRAY[6, 9, NULL, 6]))');
+SELECT * FROM compare('SELECT id FROM big WHERE key = ANY (SELECT k * 2 FROM small)');
+SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT s.k FROM small s JOIN small s2 USING (x))');
+SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT k FROM small)
+	AND v IN (SELECT x FROM small)');
+SELECT * FROM compare('SELECT b.id, s2.label FROM big b JOIN small s2 ON s2.x = b.v
+	WHERE b.key IN (SELECT k FROM small)');
+SELECT * FROM compare('SELECT id FROM big WHERE key NOT IN (SELECT k FROM small)');
+SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT k FROM small) OR v = 3');
+SELECT * FROM compare('SELECT id, key IN (SELECT k FROM small) AS is_in FROM big');
+
+-- small rows, each once
+SELECT * FROM compare('SELECT * FROM small s WHERE EXISTS (SELECT FROM big b WHERE b.key = s.k)');
+SELECT * FROM compare('SELECT * FROM small s WHERE EXISTS
+	(SELECT FROM big b WHERE b.key = s.k AND b.v = s.x AND b.t LIKE ''%1%'')');
+SELECT * FROM compare('SELECT * FROM small WHERE k IN (SELECT key FROM big)');
+SELECT * FROM compare('SELECT s.x, s2.k FROM small s JOIN small s2 USING (x)
+	WHERE EXISTS (SELECT FROM big b WHERE b.key = s.k + s2.k)');
+
+-- small rows without a match
+SELECT * FROM compare('SELECT * FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.key = s.k)');
+SELECT * FROM compare('SELECT * FROM small s WHERE NOT EXISTS
+	(SELECT FROM big b WHERE b.key = s.k AND b.v = s.x AND b.id > 700)');
+SELECT * FROM compare('SELECT s.*, b.id, b AS w FROM small s LEFT JOIN big b ON b.key = s.k
+	WHERE b.key IS NULL');
+SELECT * FROM compare('SELECT * FROM small WHERE k NOT IN (SELECT key FROM big)');
+
+-- small rows with or without
+SELECT * FROM compare('SELECT s.*, b.* FROM small s LEFT JOIN big b ON b.key = s.k');
+SELECT * FROM compare('SELECT s.*, b.* FROM big b RIGHT JOIN small s ON b.key = s.k');
+SELECT * FROM compare('SELECT s.k, b AS w, b.ctid AS c, b.tableoid AS o FROM small s
+	LEFT JOIN big b ON b.key = s.k');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND b.v = s.x');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND b.v = 4');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND s.x = 1');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k
+	AND (SELECT count(*) FROM small) > 5');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k
+	AND (SELECT count(*) FROM small) < 5');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k
+	WHERE b.v IS DISTINCT FROM 4');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k
+	WHERE coalesce(b.v, s.x) > 2');
+SELECT * FROM compare('SELECT * FROM small s LEFT JOIN big b ON b.key = s.k AND b.id < 0
+	WHERE s.x > 0');
+SELECT * FROM compare('SELECT s.k, coalesce(b.t, ''none'') AS t FROM small s
+	LEFT JOIN (SELECT key, t, v FROM big WHERE v > 5) b ON b.key = s.k');
+SELECT * FROM compare('SELECT * FROM big b LEFT JOIN small s ON b.key = s.k');
+
+-- what has to become NULL but is computed from the big table, or from nothing
+SELECT * FROM compare('SELECT s.k, b.one, b.c FROM small s
+	LEFT JOIN (SELECT key, 1 AS one, coalesce(v, 7) AS c FROM big) b ON b.key = s.k');
+SELECT * FROM compare('SELECT s.k, b.id FROM small s
+	LEFT JOIN (SELECT key, 1 AS one, id FROM big) b ON b.key = s.k WHERE b.one IS NULL OR b.id < 500');
+SELECT * FROM compare('SELECT s.k, b.id, b.one FROM small s JOIN
+	(SELECT key, id, 1 AS one FROM big) b ON b.key = s.k');
+SELECT * FROM compare('SELECT a.x, c.* FROM small a LEFT JOIN
+	(SELECT s.k, b.id, 1 AS one, coalesce(b.v, s.x) AS c FROM small s JOIN big b ON b.key = s.k) c
+	ON c.k = a.k + 3');
+SELECT * FROM compare('SELECT c.one, b.id FROM
+	(SELECT s.k, t.one FROM small s LEFT JOIN (SELECT x, 1 AS one FROM small WHERE x > 2) t
+	ON t.x = s.x) c JOIN big b ON b.key = c.k');
+SELECT * FROM compare('SELECT c.one, b.id FROM
+	(SELECT s.k, t.one FROM small s LEFT JOIN (SELECT x, 1 AS one FROM small WHERE x > 2) t
+	ON t.x = s.x) c LEFT JOIN big b ON b.key = c.k AND b.v = c.one');
+
+-- outer joins in a row
+SELECT * FROM compare('SELECT s.k, b.id, s2.label FROM small s LEFT JOIN big b ON b.key = s.k
+	LEFT JOIN small s2 ON s2.k = b.v');
+SELECT * FROM compare('SELECT s.k, b.id, s2.label FROM small s LEFT JOIN small s2 ON s2.k = s.x
+	LEFT JOIN big b ON b.key = s2.k AND b.v <> s.x');
+SELECT * FROM compare('SELECT s.k, b.id, s2.label FROM small s
+	LEFT JOIN (small s2 LEFT JOIN big b ON b.key = s2.k) ON s2.x = s.k');
+SELECT * FROM compare('SELECT s.k, b.id, s2.label FROM small s
+	FULL JOIN (small s2 LEFT JOIN big b ON b.key = s2.k) ON s2.x = s.k');
+
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP SCHEMA gj_semi CASCADE;

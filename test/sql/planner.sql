@@ -1,0 +1,119 @@
+--
+-- When GpuScan is offered, and when it is chosen
+--
+CREATE SCHEMA planned;
+SET search_path = planned, public;
+SET max_parallel_workers_per_gather = 0;
+
+-- The nodes of a plan that read tables, and how
+CREATE FUNCTION nodes(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	result text := '';
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ '(Scan|Append|Gather|Join|Loop|Aggregate)' THEN
+			result := result || regexp_replace(line, '^[ >-]+', '') || E'\n';
+		END IF;
+	END LOOP;
+	RETURN rtrim(result, E'\n');
+END $$;
+
+CREATE TABLE facts (id int, k int, plain int, a int, b int, c int, d int, e int);
+INSERT INTO facts SELECT i, (i * 7919::int8) % 100000, (i * 7919::int8) % 100000, i, i, i, i, i
+	FROM generate_series(1, 300000) i;
+CREATE INDEX facts_k ON facts USING gpujoin (k);
+VACUUM ANALYZE facts;
+
+-- Costs: few keys of a large table go to the index, most of the table does not
+SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
+SELECT nodes(format('SELECT sum(a) FROM facts WHERE k = ANY (%L)', array_agg(i))) FROM generate_series(1, 4000) i;
+SELECT nodes(format('SELECT sum(a) FROM facts WHERE k = ANY (%L)', array_agg(i))) FROM generate_series(1, 95000) i;
+SELECT nodes('SELECT * FROM facts WHERE k = ANY (ARRAY[]::int[]) LIMIT 1');
+
+-- With a btree, few keys stay there
+CREATE INDEX facts_btree ON facts (k);
+SELECT nodes('SELECT * FROM facts WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)');
+SELECT nodes('SELECT * FROM facts WHERE k = 1');
+SELECT nodes('SELECT * FROM facts WHERE k BETWEEN 1 AND 10');
+SELECT nodes('SELECT * FROM facts ORDER BY k LIMIT 10');
+
+-- Force makes ours win over all that PostgreSQL has
+SET gpujoin.force = on;
+SELECT nodes('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT nodes('SELECT k FROM facts WHERE k = 1');
+SELECT nodes('SELECT * FROM facts WHERE k IN (1, 2, 3) ORDER BY k LIMIT 1');
+SELECT nodes('SELECT max(k) FROM facts WHERE k IN (1, 2, 3)');
+SELECT nodes('SELECT * FROM facts WHERE k BETWEEN 1 AND 10');
+CREATE TABLE empty (k int PRIMARY KEY);
+CREATE INDEX empty_k ON empty USING gpujoin (k);
+VACUUM ANALYZE empty;
+SELECT nodes('SELECT * FROM empty WHERE k = 1');
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT nodes('SELECT * FROM empty WHERE k = 1');
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+RESET gpujoin.force;
+DROP INDEX facts_btree;
+
+-- The switch takes all paths away, also those of cached plans and the bitmap
+PREPARE cached(int[]) AS SELECT count(*) FROM facts WHERE k = ANY ($1);
+SET plan_cache_mode = force_generic_plan;
+SELECT nodes('EXECUTE cached(''{1}'')');
+SET gpujoin.enabled = off;
+SELECT nodes('EXECUTE cached(''{1}'')');
+SET enable_seqscan = off;
+SELECT nodes('EXECUTE cached(''{1}'')');
+RESET enable_seqscan;
+RESET gpujoin.enabled;
+SELECT nodes('EXECUTE cached(''{1}'')');
+RESET plan_cache_mode;
+
+-- Small tables are left alone, unless forced
+SET gpujoin.min_rows = 1000000;
+SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS left_alone;
+SET gpujoin.force = on;
+SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
+RESET gpujoin.force;
+RESET gpujoin.min_rows;
+
+-- The cost settings do what they say
+SET gpujoin.search_cost = 1;
+SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS too_expensive;
+RESET gpujoin.search_cost;
+
+-- Barriers: a clause that leaks, of a view's user, does not go before the view's
+CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';
+CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM facts WHERE id % 2 = 0;
+EXPLAIN (COSTS OFF) SELECT * FROM guarded WHERE k IN (1, 2, 3) AND leak(id) = 0;
+
+-- Partitions under a parallel append: a scan runs in one process as a whole
+SET gpujoin.force = on;
+CREATE TABLE halves (id int, k int) PARTITION BY RANGE (id);
+CREATE TABLE halves_1 PARTITION OF halves FOR VALUES FROM (0) TO (20000);
+CREATE TABLE halves_2 PARTITION OF halves FOR VALUES FROM (20000) TO (40001);
+INSERT INTO halves SELECT i, i % 500 FROM generate_series(1, 40000) i;
+CREATE INDEX ON halves USING gpujoin (k);
+ANALYZE halves;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+SELECT nodes('SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3)')
+	~ 'Gather.*Parallel Append.*GpuScan.*GpuScan' AS parallel;
+SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3);
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+RESET max_parallel_workers_per_gather;
+
+-- A partition that cannot match is pruned when the scan starts
+PREPARE pruned(int) AS SELECT count(*) FROM halves WHERE k = ANY ('{1,2}') AND id < $1;
+SET plan_cache_mode = force_generic_plan;
+SELECT nodes('EXECUTE pruned(10)');
+EXECUTE pruned(1000);
+RESET plan_cache_mode;
+
+SET client_min_messages = warning;
+DROP SCHEMA planned CASCADE;

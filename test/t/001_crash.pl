@@ -1,0 +1,119 @@
+# The server is killed in the middle of insertions, updates, deletions and VACUUMs, several times.
+# After each recovery every index passes gpujoin_check() against its table, forced queries give
+# stock's rows, and unlogged tables with their indexes are empty and usable.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $node = new_server('main', 'fsync = off', 'max_wal_size = 64MB', 'min_wal_size = 32MB');
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE big (id bigserial, k int, b bigint, v int) WITH (fillfactor = 80);
+	CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
+	CREATE INDEX big_b ON big USING gpujoin (b);
+	CREATE UNLOGGED TABLE loose (id bigserial, k int);
+	CREATE INDEX loose_k ON loose USING gpujoin (k);
+	INSERT INTO big (k, b, v) SELECT i % 1000, i % 777, 0 FROM generate_series(1, 20000) i;
+});
+
+# With SKIP_LOCKED a VACUUM does not wait for another one, whose truncation would wait for it.
+my %scripts = (
+	insert => q{
+		INSERT INTO big (k, b, v) SELECT i % 1000, i, 1 FROM generate_series(1, 300) i;
+		INSERT INTO loose (k) SELECT generate_series(1, 50);
+	},
+	update => q{
+		\set first random(1, 40000)
+		UPDATE big SET k = (k + 7) % 1000, b = b + 1 WHERE id BETWEEN :first AND :first + 300;
+		UPDATE big SET v = v + 1 WHERE id BETWEEN :first AND :first + 300;
+	},
+	undone => q{
+		BEGIN;
+		INSERT INTO big (k, b, v) SELECT i % 1000, i, 2 FROM generate_series(1, 200) i;
+		ROLLBACK;
+	},
+	delete => q{
+		\set rest random(0, 19)
+		DELETE FROM big WHERE id % 20 = :rest AND id % 3 = 0;
+	},
+	vacuum => q{ VACUUM (SKIP_LOCKED) big; });
+my %weights = (insert => 6, update => 5, undone => 2, delete => 1, vacuum => 2);
+my @load = ('pgbench', '-n', '-c', '4', '-j', '2', '-T', '60', '--max-tries=0');
+
+foreach my $name (sort keys %scripts)
+{
+	my $file = $node->basedir . "/$name.pgbench";
+
+	append_to_file($file, $scripts{$name});
+	push @load, '-f', "$file\@$weights{$name}";
+}
+
+my $queries = [
+	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
+	'SELECT * FROM big WHERE b IN (3, 30, 300)',
+	'SELECT b.* FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
+	'SELECT b.id, s FROM generate_series(0, 300) s(b) JOIN big b USING (b)',
+	'SELECT * FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999)))'
+];
+
+ok(uses_node($node, 'GpuScan', $queries->[0]), 'a scan of ours is in the plan');
+ok(uses_node($node, 'GpuJoin', $queries->[2]), 'a join of ours is in the plan');
+
+my $changes = 0;
+
+foreach my $round (1 .. 5)
+{
+	my $offset = -s $node->logfile;
+	my ($out, $err) = ('', '');
+	my $pgbench = IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+
+	sleep(1.5 + 0.3 * $round);
+	# in some rounds the kill comes soon after a checkpoint, in some there is more to replay
+	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 2;
+	sleep(0.2);
+	$node->stop('immediate');
+	$pgbench->finish;
+	$node->start;
+
+	ok(slurp_file($node->logfile, $offset) =~ /redo done/, "round $round: there was WAL to replay");
+
+	my ($before, $now) = ($changes, $node->safe_psql('postgres',
+			"SELECT sequence FROM gpujoin_index_info('big_k')"));
+	cmp_ok($now, '>', $before + 5, "round $round: the index had changed");
+	$changes = $now;
+
+	foreach my $index (qw(big_k big_b))
+	{
+		is($node->safe_psql('postgres',
+				"SELECT gpujoin_check('$index', true) >= count(*) FROM big"),
+			't', "round $round: $index has an entry for each row");
+	}
+	is(join("\n", differing($node, @$queries)), '', "round $round: same rows as stock");
+
+	is($node->safe_psql('postgres', "SELECT gpujoin_check('loose_k', true), count(*) FROM loose"),
+		'0|0', "round $round: unlogged table and its index are empty");
+	is($node->safe_psql('postgres', q{
+			INSERT INTO loose (k) SELECT i % 100 FROM generate_series(1, 2000) i;
+			SET gpujoin.force = on;
+			SELECT count(*), gpujoin_check('loose_k', true) FROM loose WHERE k IN (3, 4)}),
+		'40|2000', "round $round: and usable");
+	$node->safe_psql('postgres', 'TRUNCATE loose');
+	is($node->safe_psql('postgres', "VACUUM big; SELECT 1"), '1', "round $round: VACUUM works");
+	is(join("\n", differing($node, @$queries)), '', "round $round: same rows after VACUUM");
+	log_is_clean($node, "round $round: log is clean", $offset);
+}
+
+# All that crashes have left behind goes with the rows.
+is($node->safe_psql('postgres', q{
+		DELETE FROM big; VACUUM big;
+		SELECT entries FROM gpujoin_index_info('big_k')}), '0', 'VACUUM finds every entry');
+
+done_testing();

@@ -1,0 +1,299 @@
+# Damaged index pages: each query, insertion, VACUUM and check ends in an error that names index and
+# block (SQLSTATE XX002) or does what it should; nothing crashes or hangs. What no reader can see,
+# since the page is as good as another one (a key, a TID, a bit), gpujoin_check() finds.
+#
+# Each kind of damage is done to an index of its own while the server is down, to have one restart
+# for all of them. Data checksums are off.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Where things are in a page: src/am.h
+use constant {
+	PAGE => 8192,
+	META => 0,
+	JOURNAL => 1,
+	TAIL => 2,
+	MAGIC => 24,
+	VERSION => 28,
+	SEQUENCE => 40,
+	FLOOR => 56,
+	JOURNAL_NEXT => 64,
+	JOURNAL_USED => 68,
+	JOURNAL_START => 72,
+	JOURNAL_BLOCKS => 76,
+	FIRST_DATA => 80,
+	SLOTS => 86,
+	USED_OFFSET => 88,
+	TAIL_ROWS => 92,
+	NLANES => 94,
+	KEY_WIDTH => 96,
+	KEY_OFFSET => 98,
+	TID_OFFSET => 106,
+	LANES => 352,
+	CHANGE => 8160,
+	MIN_KEY => 8168,
+	MAX_KEY => 8176,
+	USED => 8184,
+	KIND => 8186,
+	FLAGS => 8187,
+	PAGE_ID => 8190
+};
+my $first_data = 2 + 1;    # one lane
+my $slots = 800;           # of 4-byte keys
+my $tids = 24 + $slots * 4;
+my $wanted_tid = $tids + 2 * 6;    # of slot 2, whose key 3 the queries ask for
+my $bitmap = $tids + $slots * 6;
+
+# name => [block, offset, bytes, what gpujoin_check() has to say]
+#   damaged    XX002
+#   version    0A000
+#   header     XX001: PostgreSQL itself refuses the page
+#   either     the damage may be harmless
+#   short      the file has lost its end: XX001 or XX002, or rows that nobody misses
+my %damages;
+
+sub damage
+{
+	my ($name, $block, $offset, $bytes, $verdict) = @_;
+	$damages{$name} = [ $block, $offset, $bytes, $verdict // 'damaged' ];
+}
+
+my %numbers = (zero => 0, one => 1, big => 0xffff, odd => 0x1234);
+
+foreach my $block (META, JOURNAL, TAIL, $first_data)
+{
+	my $page = { META, 'meta', JOURNAL, 'journal', TAIL, 'tail', $first_data, 'data' }->{$block};
+
+	damage("${page}_kind", $block, KIND, pack('C', 77));
+	damage("${page}_kind_other", $block, KIND, pack('C', $block == TAIL ? 4 : 3));
+	damage("${page}_page_id", $block, PAGE_ID, pack('v', 0));
+	damage("${page}_zeroes", $block, 0, "\0" x PAGE);
+	damage("${page}_garbage", $block, 24, join('', map { chr($_ * 37 % 256) } 24 .. PAGE - 1));
+	damage("${page}_special", $block, 16, pack('v', 8176));
+	damage("${page}_upper", $block, 14, pack('v', 8192), 'header');
+	damage("${page}_page_size", $block, 18, pack('v', 0x1004), 'header');
+	damage("${page}_header", $block, 0, "\xff" x 24, 'header');
+	damage("${page}_used_big", $block, USED, pack('v', 0xffff));
+}
+damage('magic', META, MAGIC, pack('V', 0));
+damage('version', META, VERSION, pack('V', 99), 'version');
+damage('sequence_zero', META, SEQUENCE, pack('Q<', 0));
+foreach my $field (qw(JOURNAL_NEXT JOURNAL_USED JOURNAL_START JOURNAL_BLOCKS FIRST_DATA))
+{
+	damage(lc "${field}_$_", META, __PACKAGE__->can($field)->(), pack('V', $numbers{$_} * 0x10001))
+	  foreach qw(big odd);
+}
+damage('first_data_zero', META, FIRST_DATA, pack('V', 0));
+foreach my $field (qw(SLOTS USED_OFFSET TAIL_ROWS NLANES KEY_WIDTH KEY_OFFSET TID_OFFSET))
+{
+	damage(lc "${field}_$_", META, __PACKAGE__->can($field)->(), pack('v', $numbers{$_}))
+	  foreach qw(zero big odd);
+}
+damage('tail_rows_more', META, TAIL_ROWS, pack('v', 65), 'either');
+damage('nlanes_more', META, NLANES, pack('v', 2));
+my %blocks = (own_tail => TAIL, meta => META, journal => JOURNAL, absent => 5000,
+	huge => 0xfffffffe);
+damage("open_$_", META, LANES, pack('V', $blocks{$_})) foreach keys %blocks;
+damage('open_other_data', META, LANES, pack('V', $first_data), 'either');
+# two lanes, on which tails and data pages move up by one block
+damage('two_lanes_less', META, NLANES, pack('v', 1));
+damage('two_lanes_crossed', META, LANES, pack('VV', TAIL + 1, TAIL));
+damage('two_lanes_same', META, LANES, pack('V', $first_data + 1) x 2);
+damage('journal_sequence', JOURNAL, 24, pack('Q<', ~0));
+damage('journal_start_block', JOURNAL, 24 + 8, pack('V', 0xffffff));
+damage('journal_end_block', JOURNAL, 24 + 12, pack('V', 0xffffff));
+damage('journal_entry_kind', JOURNAL, 24 + 16, pack('V', 9));
+damage('journal_floor', META, FLOOR, pack('Q<', ~0));
+damage('tail_used_more', TAIL, USED, pack('v', 65));
+damage('tail_used_most', TAIL, USED, pack('v', 800));
+damage('tail_lower', TAIL, 12, pack('v', 24));
+damage('tail_key', TAIL, 24, pack('V', 4321));
+damage('tail_tid', TAIL, 24 + 4, pack('vvv', 0, 0, 0));
+damage('tail_tid_far', TAIL, 24 + 4, pack('vvv', 0xffff, 0xfffe, 1));
+damage('tail_tid_other', TAIL, 24 + 4, pack('vvv', 0, 0, 9));
+damage('tail_tid_offset', TAIL, 24 + 4, pack('vvv', 0, 1, 0xffff));
+damage('tail_bounds', TAIL, MIN_KEY, pack('q<', 900));
+damage('data_change', $first_data, CHANGE, pack('Q<', 1 << 60));
+damage('data_used_less', $first_data, USED, pack('v', 3));
+damage('data_used_none', $first_data, USED, pack('v', 0));
+damage('data_min', $first_data, MIN_KEY, pack('q<', 900));
+damage('data_max', $first_data, MAX_KEY, pack('q<', 2));
+damage('data_key', $first_data, 24, pack('V', 999));
+damage('data_key_out', $first_data, 24, pack('V', 999999));
+damage('data_keys', $first_data, 24, "\x07\0\0\0" x $slots);
+damage('data_tid_none', $first_data, $wanted_tid, "\0" x 6);
+damage('data_tid_all', $first_data, $tids, "\xff" x (6 * $slots));
+damage('data_tid_far', $first_data, $wanted_tid, pack('vvv', 0x7fff, 0xfffe, 1));
+damage('data_tid_offset', $first_data, $wanted_tid, pack('vvv', 0, 0, 2047));
+damage('data_tid_offset_most', $first_data, $wanted_tid, pack('vvv', 0, 0, 0xffff));
+damage('data_tid_twice', $first_data, $wanted_tid, pack('vvv', 0, 0, 2));
+damage('data_tids_same', $first_data, $tids, pack('vvv', 0, 0, 2) x $slots);
+damage('data_bitmap_less', $first_data, $bitmap, "\xfe");
+damage('data_bitmap_none', $first_data, $bitmap, "\0" x ($slots / 8));
+damage('data_open', $first_data, FLAGS, pack('C', 1));
+damage('data_flags', $first_data, FLAGS, pack('C', 255));
+damage('none', META, 0, '', 'sound');
+
+# One byte anywhere, but for the page's LSN: a byte there makes PostgreSQL wait for WAL to come.
+srand(20261121);
+foreach my $i (1 .. 40)
+{
+	my $block = ($i * 5) % 7;
+	damage("random$i", $block, 16 + int(rand(PAGE - 16)), pack('C', int(rand(256))), 'either');
+}
+damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, 3, 6);
+
+# ---------------------------------------------------------------------------------------------
+# Make the indexes, damage them
+# ---------------------------------------------------------------------------------------------
+
+my $node = new_server('main', 'fsync = off', 'log_statement = none', 'log_min_messages = warning');
+my @names = sort keys %damages;
+
+# Every fifth row comes after the build, through the tails; some rows have died, so that the journal
+# has something to say and pages have free slots.
+$node->safe_psql('postgres', "CREATE TABLE t_$_ (id int, k int) WITH (autovacuum_enabled = off);
+	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
+	CREATE INDEX i_$_ ON t_$_ USING gpujoin (k) WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
+	DELETE FROM t_$_ WHERE id % 10 = 0;
+	VACUUM t_$_;
+	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;") foreach @names;
+my $layout = $node->safe_psql('postgres',
+	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
+is($layout, "$slots|1|1", 'the format is the one that this test knows');
+
+my %files = map { split /\|/ } split /\n/,
+  $node->safe_psql('postgres', "SELECT substr(relname, 3), pg_relation_filepath(oid) FROM pg_class
+	WHERE relname LIKE 'i\\_%' AND relkind = 'i'");
+my ($in_set, $all) = map {
+	$node->safe_psql('postgres', "SELECT count(*), sum(id) FROM t_none" . $_)
+} ' WHERE k % 10 IN (3, 7)', '';
+
+$node->stop;
+my $sound = slurp_file($node->data_dir . '/' . $files{none});
+is(unpack('V', substr($sound, MAGIC, 4)), 0x4A504721, 'the metapage is where this test looks');
+cmp_ok(unpack('v', substr($sound, TAIL * PAGE + USED, 2)), '>', 0, 'a tail page has rows');
+cmp_ok(unpack('V', substr($sound, JOURNAL_USED, 4)), '>', 1, 'the journal has entries');
+
+foreach my $name (@names)
+{
+	my ($block, $offset, $bytes) = @{ $damages{$name} };
+	my $path = $node->data_dir . '/' . $files{$name};
+
+	open(my $file, '+<', $path) or die "$path: $!";
+	binmode $file;
+	if (defined $offset)
+	{
+		seek($file, $block * PAGE + $offset, 0);
+		print $file $bytes;
+	}
+	else
+	{
+		truncate($file, $block * PAGE);
+	}
+	close $file;
+}
+$node->start;
+my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//sr;
+
+# ---------------------------------------------------------------------------------------------
+# What comes of it
+# ---------------------------------------------------------------------------------------------
+
+my $offset = -s $node->logfile;
+my (@wrong, @hung, %verdicts);
+
+# Run SQL; return its output, or SQLSTATE and message. A statement that hangs on a page lock cannot
+# be interrupted, so the server is killed.
+sub outcome
+{
+	my ($name, $what, $sql) = @_;
+	my ($out, $err, $hung) = ('', '', 0);
+
+	$node->psql('postgres', "\\set VERBOSITY verbose\n$sql", stdout => \$out, stderr => \$err,
+		on_error_stop => 1, timeout => 20, timed_out => \$hung);
+	if ($hung)
+	{
+		push @hung, "$name: $what";
+		$node->stop('immediate');
+		$node->start;
+		return 'hung';
+	}
+	return $out if $err !~ /ERROR|FATAL|PANIC|connection/;
+
+	my ($state, $message) = $err =~ /(?:ERROR|FATAL|PANIC):  (\w{5}): (.*)/;
+	return 'lost connection' unless defined $state;
+	# an error of ours names index and block; PostgreSQL's own name file and block
+	my $ours = qr/^index "i_$name" is corrupted at block \d+$|lacks an entry in index "i_$name"$/;
+	return "XX002" if $state eq 'XX002' && $message =~ $ours;
+	return "XX001" if $state eq 'XX001' && $message =~ /^(invalid page in|could not read) block/;
+	return "0A000" if $state eq '0A000' && $message =~ /^index "i_$name" has format version/;
+	return "$state $message";
+}
+
+my %errors = (
+	version => qr/^0A000$/,
+	header => qr/^XX00[12]$/,
+	short => qr/^XX00[12]$/);
+my $query = "SET gpujoin.force = on; SELECT count(*), sum(id) FROM ";
+
+foreach my $name (@names)
+{
+	my $verdict = $damages{$name}[3];
+	my $error = $errors{$verdict} // qr/^XX002$/;
+	my %results = (
+		check => outcome($name, 'check', "SELECT gpujoin_check('i_$name', true)"),
+		info => outcome($name, 'info', "SELECT pages FROM gpujoin_index_info('i_$name')"),
+		scan => outcome($name, 'scan', "$query t_$name WHERE k = ANY (ARRAY(
+			SELECT i FROM generate_series(0, 999) i WHERE i % 10 IN (3, 7)))"),
+		join => outcome($name, 'join', "$query generate_series(0, 999) s JOIN t_$name ON k = s
+			WHERE s % 10 IN (3, 7)"),
+		bitmap => outcome($name, 'bitmap', "SET enable_seqscan = off; SET gpujoin.min_rows = 100000;
+			SELECT count(*), sum(id) FROM t_$name WHERE k = ANY (ARRAY(
+			SELECT i FROM generate_series(0, 999) i WHERE i % 10 IN (3, 7)))"),
+		insert => outcome($name, 'insert',
+			"INSERT INTO t_$name SELECT i, i % 7 FROM generate_series(10001, 10400) i"),
+		vacuum => outcome($name, 'vacuum',
+			"DELETE FROM t_$name WHERE id > 10200; VACUUM t_$name"));
+	my $found = $results{check} =~ $error;
+
+	$verdicts{$verdict}{ $found ? 'found' : 'not found' }++;
+	push @wrong, "$name: check said $results{check}"
+	  if !$found && ($verdict !~ /either|sound|short/ || $results{check} !~ /^\d+$/);
+	foreach my $what (qw(scan join bitmap))
+	{
+		# a wrong answer only where the check would have told
+		push @wrong, "$name: $what said $results{$what}"
+		  unless $results{$what} eq $in_set || $results{$what} =~ $error
+		  || ($found && $results{$what} =~ /^\d+\|\d*$/);
+	}
+	push @wrong, "$name: $_ said $results{$_}"
+	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error } qw(info insert vacuum);
+}
+
+is(join("\n", @wrong), '', 'each operation was right or named the damage');
+is("@hung", '', 'nothing hung');
+is(slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//sr, $postmaster,
+	'the server went on running') if !@hung;
+unlike(slurp_file($node->logfile, $offset), qr/PANIC|TRAP|terminated by signal/,
+	'no process crashed');
+note(scalar(@names) . ' damages; ' . join('; ', map {
+			my $v = $_;
+			"$v: " . join(', ', map { "$verdicts{$v}{$_} $_" } sort keys %{ $verdicts{$v} })
+		} sort keys %verdicts));
+
+# REINDEX is the remedy that the hint names.
+my @still = grep {
+	outcome($_, 'reindex', "REINDEX INDEX i_$_; SELECT gpujoin_check('i_$_', true) = count(*)
+		FROM t_$_") ne 't'
+} @names;
+is("@still", '', 'REINDEX mends every index');
+
+done_testing();

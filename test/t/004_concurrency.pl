@@ -1,0 +1,137 @@
+# A storm of insertions, updates, deletions, rollbacks, VACUUMs and a REINDEX CONCURRENTLY, with
+# readers that compare forced answers with stock's in one snapshot each.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $seconds = 20;
+my $node = new_server('main', 'fsync = off', 'synchronous_commit = off', 'jit = off');
+
+# "verify" runs in REPEATABLE READ: both queries see the same rows. Writers change single rows, so
+# that they cannot deadlock with each other.
+$node->safe_psql('postgres', q{
+	CREATE TABLE big (id bigserial, k int, v int, pad text) WITH (fillfactor = 70);
+	CREATE TABLE small (k int, w int);
+	CREATE TABLE verified (query text, rows bigint, failed boolean, stock text, forced text);
+	INSERT INTO big (k, v, pad)
+		SELECT i % 200, 0, repeat('x', i % 50) FROM generate_series(1, 8000) i;
+	INSERT INTO small SELECT i * 7 % 200, i % 3 FROM generate_series(1, 20) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
+	CREATE INDEX big_id ON big (id);
+	CREATE FUNCTION answer(query text, forced boolean) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		result text;
+	BEGIN
+		PERFORM set_config('gpujoin.enabled', forced::text, true),
+			set_config('gpujoin.force', forced::text, true);
+		EXECUTE format($q$SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' ORDER BY
+			t::text)), '') FROM (%s) t$q$, query) INTO result;
+		RETURN result;
+	END $$;
+	CREATE FUNCTION verify(query text) RETURNS void LANGUAGE plpgsql AS $$
+	DECLARE
+		stock text;
+		forced text;
+	BEGIN
+		IF random() < 0.5 THEN
+			stock := answer(query, false);
+			forced := answer(query, true);
+		ELSE
+			forced := answer(query, true);
+			stock := answer(query, false);
+		END IF;
+		INSERT INTO verified
+		VALUES (query, split_part(stock, ' ', 1)::bigint, stock <> forced, stock, forced);
+	END $$;
+});
+
+my @queries = (
+	'SELECT * FROM big WHERE k = ANY (ARRAY[:a, :b, 5000, :c])',
+	'SELECT id, v FROM big WHERE k IN (:a, :b) AND v % 2 = 0',
+	'SELECT b.id, s.w FROM small s JOIN big b ON b.k = s.k',
+	'SELECT b.* FROM big b WHERE EXISTS (SELECT FROM small s WHERE s.k = b.k AND s.w = :w)',
+	'SELECT s.k, b.id FROM small s LEFT JOIN big b ON b.k = s.k AND b.v > 3',
+	'SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w < :w))');
+my %scripts = (
+	'insert@8' => q{INSERT INTO big (k, v, pad) VALUES (:a, :c, repeat('y', :b % 50));},
+	'batch@2' => q{INSERT INTO big (k, v) SELECT i % 200, :c FROM generate_series(1, 100) i;},
+	'rekey@8' => q{UPDATE big SET k = :b WHERE id = :id;},
+	'hot@8' => q{UPDATE big SET v = v + 1 WHERE id = :id;},
+	'delete@4' => q{DELETE FROM big WHERE id = :id; DELETE FROM big WHERE id = :id + 1;},
+	'sweep@1' => q{DELETE FROM big WHERE id IN (SELECT id FROM big WHERE k = :a
+		ORDER BY id LIMIT 30 FOR UPDATE SKIP LOCKED);},
+	'undone@3' => q{BEGIN; INSERT INTO big (k, v) SELECT :a, i FROM generate_series(1, 30) i;
+		SAVEPOINT s; UPDATE big SET k = :c WHERE id = :id; ROLLBACK TO s; ROLLBACK;},
+	'partly@3' => q{BEGIN; SAVEPOINT s; INSERT INTO big (k, v) VALUES (:a, 1); ROLLBACK TO s;
+		INSERT INTO big (k, v) VALUES (:b, 2); COMMIT;},
+	'lock@2' => q{BEGIN; SET LOCAL gpujoin.force = on;
+		SELECT id FROM big WHERE k = ANY (ARRAY[:a]) AND id % 50 = 0 FOR UPDATE SKIP LOCKED;
+		COMMIT;},
+	'vacuum@1' => 'VACUUM (SKIP_LOCKED) big;',
+	'check@1' => q{SELECT gpujoin_check('big_k', :w = 1);});
+$scripts{"verify$_\@4"} = "BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
+  . "SELECT verify('$queries[$_]');\nCOMMIT;"
+  foreach 0 .. $#queries;
+
+my @load = ('pgbench', '-n', '-c', '6', '-j', '2', '-T', $seconds, '--max-tries=0');
+my $variables = "\\set id random(1, 12000)\n\\set a random(0, 199)\n\\set b random(0, 199)\n"
+  . "\\set c random(0, 199)\n\\set w random(0, 2)\n";
+
+foreach my $script (sort keys %scripts)
+{
+	my ($name, $weight) = split /@/, $script;
+	my $file = $node->basedir . "/$name.pgbench";
+
+	# a pgbench variable is not replaced inside quotes; concatenation does it
+	my $sql = $scripts{$script} =~ s/(verify\('.*'\))/$1 =~ s{:([abcw])\b}{' || :$1 || '}gr/er;
+	append_to_file($file, $variables . $sql . "\n");
+	push @load, '-f', "$file\@$weight";
+}
+foreach my $query (@queries[ 0 .. 2 ])
+{
+	my $plain = $query =~ s/:[abcw]/1/gr;
+	ok(uses_node($node, 'GpuScan', $plain) || uses_node($node, 'GpuJoin', $plain), "ours: $query");
+}
+
+my $offset = -s $node->logfile;
+my ($out, $err) = ('', '');
+my $pgbench = IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+
+# The index is built anew twice under all of it.
+sleep($seconds / 3);
+$node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY big_k');
+sleep($seconds / 6);
+$node->safe_psql('postgres',
+	'CREATE INDEX CONCURRENTLY big_k2 ON big USING gpujoin (k); DROP INDEX CONCURRENTLY big_k2');
+ok($pgbench->finish, 'no client failed') or diag($err);
+is($node->safe_psql('postgres', 'SELECT * FROM verified WHERE failed LIMIT 5'), '',
+	'forced and stock agree in each snapshot');
+my ($count, $rows, $kinds) = split /\|/,
+  $node->safe_psql('postgres', q{SELECT count(*), sum(rows), count(DISTINCT stock) FROM verified});
+note("$count comparisons of $rows rows, $kinds different answers");
+cmp_ok($count, '>', 200, 'there were many comparisons');
+cmp_ok($kinds, '>', 100, 'of many different answers');
+
+is($node->safe_psql('postgres', "SELECT gpujoin_check('big_k', true) >= count(*) FROM big"), 't',
+	'each row has its entry');
+# A plain VACUUM may leave entries: it skips the indexes when few heap pages have dead tuples, and a
+# page that the checkpointer has pinned. These options make it visit every page and every index.
+is( $node->safe_psql(
+		'postgres', q{VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP ON) big;
+		SELECT gpujoin_check('big_k', true) - count(*) FROM big}),
+	'0',
+	'after VACUUM there is no other entry');
+cmp_ok($node->safe_psql('postgres', 'SELECT n_dead_tup + n_tup_del FROM pg_stat_user_tables
+		WHERE relname = \'big\''), '>', 500, 'much was deleted');
+log_is_clean($node, 'log is clean', $offset);
+unlike(slurp_file($node->logfile, $offset), qr/deadlock|ERROR/, 'no error of any kind');
+
+done_testing();

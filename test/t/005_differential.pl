@@ -1,0 +1,257 @@
+# Random tables, random changes, random queries: with gpujoin forced the rows must be those that
+# PostgreSQL gives without it.
+#
+#   GPUJOIN_SEED=...     start from this seed; it is in the output of each run. Round N of a run
+#                        uses the seed plus N, so that one round can be run alone
+#   GPUJOIN_ROUNDS=...   how many rounds (default: as many as fit into 50 seconds)
+#
+# Each query runs three times in one state of the tables: with gpujoin.enabled = off; forced, under
+# random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our
+# indexes come up as well. So that the test cannot pass by using nothing, it counts in how many
+# plans our nodes were, for each shape of query.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinFuzz;
+use GpuJoinTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed = $ENV{GPUJOIN_SEED} // (time() ^ ($$ << 8)) & 0x7fffffff;
+my $rounds = $ENV{GPUJOIN_ROUNDS};
+my $seconds = 50;
+
+print "# GPUJOIN_SEED=$seed\n";
+
+my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
+	'max_parallel_workers = 2', 'shared_buffers = 64MB');
+
+# ---------------------------------------------------------------------------------------------
+# In the server: running a query in one of several ways, and comparing
+# ---------------------------------------------------------------------------------------------
+
+# Ways to run a query:
+#   whole     as a subquery in FROM, where it may be flattened
+#   loop      through a portal that fetches a few rows at a time
+#   cursor    some rows, then the tables change, then the other rows
+#   scroll    to the end and back again
+#   generic   as a prepared statement with a generic plan, executed three times
+#   change    INSERT, UPDATE or DELETE with RETURNING: its rows and the table behind it
+$node->safe_psql('postgres', <<'SQL');
+CREATE SCHEMA t;
+ALTER DATABASE postgres SET search_path = t, public;
+CREATE FUNCTION public.digest(lines text[]) RETURNS text LANGUAGE sql AS $$
+	SELECT count(*) || ' ' || md5(coalesce(string_agg(line, E'\n' ORDER BY line COLLATE "C"), ''))
+	FROM unnest(lines) line
+$$;
+CREATE FUNCTION public.lines(query text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	result text[] := '{}';
+BEGIN
+	FOR r IN EXECUTE query LOOP result := result || coalesce(r::text, 'NULL'); END LOOP;
+	RETURN result;
+END $$;
+CREATE FUNCTION public.run(how text, query text, args text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	c refcursor;
+	result text[] := '{}';
+BEGIN
+	IF how = 'whole' THEN
+		EXECUTE format('SELECT array_agg(t::text) FROM (%s) t', query) INTO result;
+	ELSIF how = 'loop' THEN
+		result := public.lines(query);
+	ELSIF how = 'generic' THEN
+		SET LOCAL plan_cache_mode = force_generic_plan;
+		EXECUTE 'PREPARE q AS ' || query;
+		FOR i IN 1..3 LOOP
+			result := result || public.lines('EXECUTE q' || args);
+		END LOOP;
+		DEALLOCATE q;
+	ELSIF how = 'scroll' THEN
+		OPEN c SCROLL FOR EXECUTE query;
+		LOOP FETCH c INTO r; EXIT WHEN NOT FOUND; result := result || r::text; END LOOP;
+		LOOP FETCH PRIOR FROM c INTO r; EXIT WHEN NOT FOUND; result := result || r::text; END LOOP;
+		CLOSE c;
+	ELSIF how = 'cursor' THEN
+		BEGIN
+			OPEN c NO SCROLL FOR EXECUTE query;
+			FOR i IN 1..3 LOOP
+				FETCH c INTO r;
+				IF FOUND THEN result := result || r::text; END IF;
+			END LOOP;
+			EXECUTE args;
+			LOOP FETCH c INTO r; EXIT WHEN NOT FOUND; result := result || r::text; END LOOP;
+			RAISE SQLSTATE 'UNDO0';
+		EXCEPTION WHEN SQLSTATE 'UNDO0' THEN NULL;
+		END;
+	ELSIF how = 'change' THEN
+		BEGIN
+			result := public.lines(query) || public.lines('SELECT * FROM big');
+			RAISE SQLSTATE 'UNDO0';
+		EXCEPTION WHEN SQLSTATE 'UNDO0' THEN NULL;
+		END;
+	END IF;
+	RETURN public.digest(result);
+EXCEPTION WHEN OTHERS THEN
+	DEALLOCATE ALL;
+	RETURN 'error ' || SQLSTATE || ' ' || SQLERRM;
+END $$;
+CREATE FUNCTION public.nodes(how text, query text, args text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	explain text := 'EXPLAIN (COSTS OFF) ' || query;
+	result text[] := '{}';
+BEGIN
+	IF how = 'whole' THEN
+		explain := format('EXPLAIN (COSTS OFF) SELECT array_agg(t::text) FROM (%s) t', query);
+	ELSIF how = 'generic' THEN
+		SET LOCAL plan_cache_mode = force_generic_plan;
+		EXECUTE 'PREPARE q AS ' || query;
+		explain := 'EXPLAIN (COSTS OFF) EXECUTE q' || args;
+	END IF;
+	FOR line IN EXECUTE explain LOOP
+		result := result || substring(line FROM 'Custom Scan \((\w+)\)')
+			|| substring(line FROM '(Bitmap Index Scan) on \w*gj');
+	END LOOP;
+	DEALLOCATE ALL;
+	RETURN coalesce((SELECT string_agg(DISTINCT replace(n, ' ', ''), '+') FROM unnest(result) n),
+		'none');
+EXCEPTION WHEN OTHERS THEN
+	DEALLOCATE ALL;
+	RETURN 'none';
+END $$;
+CREATE FUNCTION public.compare(shape text, how text, query text, args text, settings text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	setting text;
+	stock text;
+	forced text;
+	free text;
+	used text;
+	free_used text;
+BEGIN
+	PERFORM set_config('gpujoin.enabled', 'off', true);
+	stock := public.run(how, query, args);
+	FOREACH setting IN ARRAY string_to_array(settings, ' ') LOOP
+		PERFORM set_config(split_part(setting, '=', 1), split_part(setting, '=', 2), true);
+	END LOOP;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	PERFORM set_config('gpujoin.force', 'on', true);
+	forced := public.run(how, query, args);
+	used := public.nodes(how, query, args);
+	PERFORM set_config('gpujoin.force', 'off', true);
+	PERFORM set_config('enable_seqscan', 'off', true);
+	free := public.run(how, query, args);
+	free_used := public.nodes(how, query, args);
+	RETURN concat_ws('|', shape, how, used, free_used,
+		CASE WHEN stock IS DISTINCT FROM forced OR stock IS DISTINCT FROM free THEN 'different'
+			WHEN stock LIKE 'error%' THEN 'error' ELSE 'same' END,
+		stock, forced, free);
+END $$;
+CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN ARRAY(SELECT k::bigint FROM small WHERE w < n ORDER BY w);
+END $$;
+SQL
+
+# ---------------------------------------------------------------------------------------------
+# The run
+# ---------------------------------------------------------------------------------------------
+
+my %count = (same => 0, different => 0, error => 0, checked => 0);
+my (%shape_runs, %shape_ours, %ours, @failures);
+my $done = 0;
+my $start = time();
+
+while (defined $rounds ? $done < $rounds : time() - $start < $seconds)
+{
+	srand($seed + $done);
+	my $script = create_tables();
+	foreach (1 .. 6)
+	{
+		$script .= join('', (map { random_query() } 1 .. 12), transaction(), transaction(),
+			check_indexes());
+	}
+	my @queries = $script =~ /^(SELECT compare.*;)$/mg;
+	my ($status, $out, $err) = $node->psql('postgres', $script, timeout => 300);
+	my $before = @failures;
+
+	push @failures, "psql ended with $status: $err" if $status != 0;
+	foreach my $line (split /\n/, $out)
+	{
+		my ($shape, $how, $used, $free_used, $verdict, @answers) = split /\|/, $line;
+		if ($shape eq 'checked') { $count{checked} += $how; next; }
+		my $query = shift @queries;
+		$count{$verdict}++;
+		push @failures, "$line\n$query" if $verdict eq 'different';
+		note("error: $answers[0]: $query") if $verdict eq 'error';
+		$shape_runs{$shape}++;
+		$shape_ours{$shape}++ if "$used $free_used" =~ /Gpu|Bitmap/;
+		$ours{$_}++ foreach split /\+/, "$used+$free_used";
+	}
+	if (@failures > $before)
+	{
+		my $file = "$PostgreSQL::Test::Utils::log_path/round_$done.sql";
+		append_to_file($file, $script);
+		diag(sprintf("round %d (GPUJOIN_SEED=%d GPUJOIN_ROUNDS=1): %s", $done, $seed + $done,
+				$failures[$before]));
+	}
+	$done++;
+	last if @failures >= 5;
+}
+
+# Sets of TIDs that are too many for memory become lossy: whole heap pages are tested then. No
+# random table is big enough for that.
+my $little = 'work_mem=64kB hash_mem_multiplier=1';
+my $lossy = $node->safe_psql('postgres', qq{
+	DROP SCHEMA t CASCADE; CREATE SCHEMA t;
+	CREATE TABLE big (id int, k int, v int, t text) WITH (autovacuum_enabled = off);
+	INSERT INTO big SELECT i, i % 3, i % 100, repeat('x', 500) FROM generate_series(1, 24000) i;
+	CREATE INDEX big_gj ON big USING gpujoin (k);
+	CREATE TABLE small AS SELECT 1 AS k, w FROM generate_series(1, 2) w;
+	UPDATE big SET v = 1000 WHERE id % 7 = 0;
+	DELETE FROM big WHERE id % 5 = 0;
+	SELECT compare('lossy', 'whole', 'SELECT id, v FROM big WHERE k IN (1, 7)', '', '$little');
+	SELECT compare('lossy', 'loop', 'SELECT id, v FROM big WHERE k IN (1, 2, 7) AND v < 500', '',
+		'$little');
+	SELECT compare('lossy', 'cursor', 'SELECT id, v FROM big WHERE k IN (1, 2, 7)',
+		'DELETE FROM big WHERE id % 2 = 0', '$little');
+	SELECT compare('lossy', 'whole', 'SELECT id, v, w FROM small JOIN big USING (k)', '',
+		'$little');
+	SELECT compare('lossy', 'change',
+		'UPDATE big SET v = 3 WHERE k IN (1, 7) AND v < 90 RETURNING id', '', '$little');
+	SET gpujoin.force = on; SET work_mem = '64kB'; SET hash_mem_multiplier = 1;
+	EXPLAIN (ANALYZE, TIMING off) SELECT id, v FROM big WHERE k IN (1, 7)});
+push @failures, $lossy if $lossy =~ /\|different\|/;
+is(() = $lossy =~ /\|same\|/g, 5, 'lossy sets of TIDs give the same rows') or diag($lossy);
+like($lossy, qr/Heap Blocks:.* lossy=\d{3}/, 'and there were some');
+
+note(sprintf('%-15s %5d queries, ours in %d', $_, $shape_runs{$_}, $shape_ours{$_} // 0))
+  foreach sort keys %shape_runs;
+my $total = $count{same} + $count{different} + $count{error};
+note("$done rounds, $total queries: " . join(', ', map { "$_ $count{$_}" } sort keys %count)
+	  . '; plans with: ' . join(', ', map { "$_ $ours{$_}" } sort keys %ours));
+
+is(scalar(@failures), 0, "no difference (GPUJOIN_SEED=$seed)");
+ok($count{same} > 100, 'queries were compared');
+cmp_ok($count{error}, '<', $total / 20, 'few queries were in error');
+cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
+my $used = 0;
+$used += $_ foreach values %shape_ours;
+cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
+foreach my $name (qw(GpuScan GpuJoin BitmapIndexScan))
+{
+	ok(($ours{$name} // 0) > 10, "$name was used");
+}
+# Row marks over a join, and joins of UPDATE and DELETE, are stock's.
+my @unused = grep { $shape_runs{$_} > 20 && !$shape_ours{$_} }
+  grep { !/locked_join|_using|_from|update_in/ } sort keys %shape_runs;
+is("@unused", '', 'each shape used our indexes');
+log_is_clean($node, 'log has no sign of crash or leak');
+
+done_testing();

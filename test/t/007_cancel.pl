@@ -1,0 +1,210 @@
+# Cancelling, timing out and terminating at each stage of our work leaves nothing behind: a build,
+# the search, the collection of a big small side, the fetch, insertions, VACUUM. Sets and small
+# sides that are too big for memory or temp_file_limit work or fail with a proper error.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = new_server('main', 'fsync = off', 'jit = off', 'max_wal_size = 2GB',
+	'log_statement = none', 'max_parallel_workers_per_gather = 0');
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE big (id int, k int, v int);
+	INSERT INTO big SELECT i, i % 100000, i % 7 FROM generate_series(1, 400000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k);
+	CREATE TABLE thousand AS SELECT i FROM generate_series(0, 999) i;
+	CREATE FUNCTION slow(int) RETURNS boolean LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_sleep(0.02); RETURN true; END';
+	CREATE TABLE filled (k int);
+	CREATE INDEX filled_k ON filled USING gpujoin (k);
+});
+my $sound = q{SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY[1, 2, 99999])};
+my $answer = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $sound");
+my $offset = -s $node->logfile;
+
+# The small side of this one never ends.
+my $endless = 'SELECT a.i * 1000000000::bigint + b.i * 1000000 + c.i * 1000 + d.i AS k
+	FROM thousand a, thousand b, thousand c, thousand d';
+# stage => [SQL, condition by which its session is seen to be there]
+my %stages = (
+	'array of a query' => [ "SELECT count(*) FROM big WHERE k = ANY (ARRAY($endless))" ],
+	'collection' => [ "SELECT count(*) FROM ($endless) s JOIN big b USING (k)" ],
+	'collection that spills' =>
+	  [ "SET work_mem = '64kB'; SELECT count(*) FROM ($endless) s JOIN big b USING (k)" ],
+	'fetch of a scan' => [
+		'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000)))
+		AND slow(v)',
+		"wait_event = 'PgSleep'" ],
+	'fetch of a join' => [
+		'SELECT count(*) FROM generate_series(1, 5000) s JOIN big b ON b.k = s AND slow(b.v + s)',
+		"wait_event = 'PgSleep'" ],
+	'batches' => [ "SET work_mem = '64kB'; SELECT count(*) FROM thousand a, thousand b JOIN big
+		ON big.k = b.i WHERE slow(a.i)", "wait_event = 'PgSleep'" ],
+	'fetch under a cursor' => [
+		'BEGIN; DECLARE c CURSOR FOR SELECT id FROM big WHERE k = ANY (ARRAY[1, 2, 3]);
+		FETCH 2 FROM c; SELECT pg_sleep(60)', "wait_event = 'PgSleep'" ],
+	'insertion' => [ 'INSERT INTO filled SELECT a.i FROM thousand a, thousand b, thousand c' ],
+	'build' => [
+		'CREATE INDEX too_slow ON big USING gpujoin (k) WHERE slow_for(id)',
+		"wait_event = 'PgSleep'" ],
+	'build concurrently' => [
+		'CREATE INDEX CONCURRENTLY too_slow ON big USING gpujoin (k) WHERE slow_for(id)',
+		"wait_event = 'PgSleep'" ],
+	'VACUUM' => [ 'SET vacuum_cost_delay = 50; SET vacuum_cost_limit = 20; VACUUM big',
+		"wait_event = 'VacuumDelay'" ]);
+
+# immutable by its word only, so that an index predicate may use it
+$node->safe_psql('postgres', q{CREATE FUNCTION slow_for(int) RETURNS boolean IMMUTABLE
+	LANGUAGE plpgsql AS
+	'BEGIN IF $1 > 100000 THEN PERFORM pg_sleep(0.02); END IF; RETURN true; END'});
+
+# Start SQL in a session of its own, do something to it, return its messages.
+sub disturbed
+{
+	my ($stage, $settings, $action) = @_;
+
+	# what a failed build of the concurrent kind leaves, stock's too
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS too_slow');
+	my ($sql, $condition) = @{ $stages{$stage} };
+	my ($out, $err) = ('', '');
+	my @statements = split(/;\s+(?=[A-Z])/, "$settings; $sql");
+	my $psql = IPC::Run::start(
+		[ 'psql', '-qXAt', '-v', 'VERBOSITY=verbose', '-v', 'ON_ERROR_STOP=1',
+			'-d', $node->connstr('postgres') . ' application_name=victim',
+			map { ('-c', $_) } @statements ],
+		'<', \undef, '>', \$out, '2>', \$err);
+
+	if ($action)
+	{
+		wait_for_query($node, 'victim', "state = 'active' AND " . ($condition
+				// "query_start < now() - interval '0.3 s'"));
+		$node->safe_psql('postgres', "SELECT $action(pid) FROM pg_stat_activity
+			WHERE application_name = 'victim'");
+	}
+	$psql->finish;
+	return $err;
+}
+
+sub nothing_left
+{
+	my $name = shift;
+
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'");
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks
+			WHERE relation IN ('big'::regclass, 'big_k'::regclass, 'filled_k'::regclass)}), '0',
+		"$name: no lock is left");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'), '0',
+		"$name: no temporary file is left");
+}
+
+my $force = 'SET gpujoin.force = on';
+
+foreach my $stage (sort keys %stages)
+{
+	my $plain = $stages{$stage}[0];
+
+	if ($plain =~ /JOIN|ANY/ && $plain !~ /DECLARE/)
+	{
+		my ($query) = $plain =~ /(SELECT count.*)/s;
+		ok(uses_node($node, $plain =~ /JOIN/ ? 'GpuJoin' : 'GpuScan', $query), "$stage: is ours");
+	}
+	like(disturbed($stage, $force, 'pg_cancel_backend'),
+		qr/ERROR:  57014: canceling statement due to user/, "$stage: can be cancelled");
+	like(disturbed($stage, "$force; SET statement_timeout = '400ms'"),
+		qr/57014: .* statement timeout/, "$stage: can time out");
+	my $start = time();
+	like(disturbed($stage, $force, 'pg_terminate_backend'), qr/57P01|server closed the connection/,
+		"$stage: can be terminated");
+	cmp_ok(time() - $start, '<', 20, "$stage: soon");
+	nothing_left($stage);
+	is($node->safe_psql('postgres', "$force; $sound"), $answer, "$stage: answers are still right");
+}
+is($node->safe_psql('postgres',
+		"SELECT gpujoin_check('big_k', true), gpujoin_check('filled_k', true) > 0"),
+	'400000|t', 'the indexes are sound');
+is($node->safe_psql('postgres', "VACUUM filled; SELECT gpujoin_check('filled_k', true)"), '0',
+	'what the cancelled insertions left goes with VACUUM');
+
+# Timeouts of all lengths, to hit whatever comes in between.
+my ($cancelled, $finished, @wrong) = (0, 0);
+my $queries = [
+	'SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 3)))',
+	'SELECT count(*), sum(id) FROM generate_series(0, 60000, 3) s JOIN big b ON b.k = s' ];
+foreach my $query (@$queries)
+{
+	my $stock = $query =~ s/ = ANY \(ARRAY(\(.*\))\)/ IN $1/r;
+	my $right = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $stock");
+
+	foreach my $timeout (1 .. 25, 30, 35, 40, 50, 60, 80, 100, 3000)
+	{
+		foreach my $work_mem ('64kB', '4MB')
+		{
+			my ($status, $out, $err) = $node->psql('postgres',
+				"$force; SET work_mem = '$work_mem'; SET statement_timeout = $timeout; $query;
+				RESET statement_timeout; SELECT 'alive'");
+			if ($err =~ /statement timeout/) { $cancelled++; }
+			elsif ($out eq "$right\nalive") { $finished++; }
+			else { push @wrong, "$query: $out $err"; }
+		}
+	}
+}
+is("@wrong", '', 'timeouts: cancelled or right');
+cmp_ok($cancelled, '>', 10, 'timeouts: some were cancelled');
+cmp_ok($finished, '>', 3, 'timeouts: some came to their end');
+note("$cancelled cancelled, $finished finished");
+
+# In one transaction: a cancelled subtransaction leaves the session in order.
+is($node->safe_psql('postgres', qq{$force;
+	BEGIN;
+	DECLARE c CURSOR FOR SELECT id FROM big WHERE k = ANY (ARRAY[1, 2, 3]) ORDER BY id;
+	DO \$\$
+	BEGIN
+		FOR n IN 1..10 LOOP
+			BEGIN
+				PERFORM sum(x) FROM (SELECT 1 / (a.i - 50 * n) AS x, a.i AS k FROM thousand a) s
+				JOIN big b USING (k);
+			EXCEPTION WHEN division_by_zero THEN NULL;
+			END;
+		END LOOP;
+	END \$\$;
+	FETCH 2 FROM c; CLOSE c; $sound; COMMIT}), "1\n2\n$answer", 'errors in subtransactions');
+
+# Limits.
+my ($status, $out, $err) = $node->psql('postgres', "$force; SET work_mem = '64kB';
+	SET temp_file_limit = '1MB'; \\set VERBOSITY verbose
+	SELECT count(*) FROM (SELECT a.i * 1000 + b.i AS k FROM thousand a, thousand b) s
+	JOIN big USING (k)", on_error_stop => 1);
+like($err, qr/53400: temporary file size exceeds/, 'temp_file_limit');
+nothing_left('temp_file_limit');
+is($node->safe_psql('postgres', "$force; SET work_mem = '64kB'; SELECT count(*), sum(id) FROM
+	(SELECT a.i * 1000 + b.i AS k FROM thousand a, thousand b) s JOIN big USING (k)"),
+	$node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM big WHERE k < 1000000'),
+	'a small side of a million rows in little memory');
+nothing_left('million rows');
+
+# Five million elements, as a query's result and as a literal.
+my $all = $node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM big');
+is($node->safe_psql('postgres', "$force; SELECT count(*), sum(id) FROM big
+	WHERE k = ANY (ARRAY(SELECT generate_series(0, 4999999)))"), $all, 'array of five million');
+is($node->safe_psql('postgres', qq{$force; SET work_mem = '64kB';
+	SELECT format('SELECT count(*), sum(id) FROM big WHERE k = ANY (%L::int[])',
+		array_agg(i)::text) FROM generate_series(-2500000, 2499999) i \\gexec}), $all,
+	'literal of five million');
+is($node->safe_psql('postgres', "$force; SELECT count(*), sum(id) FROM big
+	WHERE k = ANY (array_fill(77, ARRAY[3000000]))"),
+	$node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM big WHERE k = 77'),
+	'three million times the same');
+
+log_is_clean($node, 'log has no sign of a leak', $offset);
+unlike(slurp_file($node->logfile, $offset), qr/WARNING/, 'nor any warning');
+
+done_testing();

@@ -1,0 +1,119 @@
+# Requests that nobody waits for any more: cancelled at random moments, their backend terminated,
+# their answer late. And requests under pressure: more clients than slots, the device process
+# killed again and again under load. Nothing is answered wrongly, nothing leaks.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
+	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 4',
+	"gpujoin.device_timeout = '5s'");
+my $bystander = open_bystander($node);
+
+wait_ready($node);
+my $epoch = service($node, 'epoch');
+
+# ---- cancelled ------------------------------------------------------------------------------
+
+# Each statement makes a column, fills it, searches it: the timeout hits any of these.
+inject($node, 'poll', 'delay', 0, 0, 10);
+my $script = join '', map {
+	"SET statement_timeout = '" . (3 + $_ % 60) . "ms';\n"
+	  . service_sql('60, nkeys => 2000') . ";\n"
+} 1 .. 200;
+my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0);
+my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
+my $answered = () = $out =~ /ok 1, fallbacks 0, wrong 0/g;
+
+cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
+is($cancelled + $answered, 200, 'and the others answered');
+inject($node, 'poll', 'none', 0, 0);
+no_leaks($node, 'after 200 requests with a timeout');
+cmp_ok(service($node, 'requests_abandoned'), '>=', $cancelled, 'abandoned requests are counted');
+
+# The answer to the first request comes while the second is under way.
+inject($node, 'poll', 'delay', 0, 1, 400);
+($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '100ms';\n"
+	  . service_sql('10, nkeys => 1000') . ";\nRESET statement_timeout;\n"
+	  . service_sql('20, nkeys => 77, requests => 200') . ";\n", on_error_stop => 0);
+like($err, qr/canceling statement/, 'a request is cancelled');
+like($out, qr/ok 200, fallbacks 0, wrong 0/, 'its late answer reaches nobody');
+
+# ---- terminated -----------------------------------------------------------------------------
+
+inject($node, 'poll', 'delay', 0, 1, 1000);
+my $running = start_service($node, '10, nkeys => 100');
+$node->poll_query_until('postgres', 'SELECT slots_used > 0 FROM gpujoin_status()');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()");
+like(finish_service($running), qr/terminating connection/,
+	'a backend is terminated while it waits');
+is(service($node, 'epoch'), $epoch, 'all that time it was the same device process');
+
+# The column of that session has no owner any more: here only its process' end frees it.
+signal_helper($node, 'KILL');
+$node->poll_query_until('postgres', "SELECT epoch <> $epoch FROM gpujoin_status()");
+restart_now($node);
+no_leaks($node, 'after the termination');
+
+# ---- an error while a load is under way -----------------------------------------------------
+
+inject($node, 'write', 'delay', 0, 0, 20);
+($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '15ms';\n"
+	  . service_sql('400, nkeys => 10') . ";\n", on_error_stop => 0) for 1 .. 20;
+inject($node, 'write', 'none', 0, 0);
+no_leaks($node, 'after loads that were cancelled');
+
+# ---- more clients than slots, and kills under load ------------------------------------------
+
+my $load = $node->basedir . '/load.sql';
+append_to_file($load, "SELECT 1 / (wrong = 0)::int
+	FROM gpujoin_service_test(20, nkeys => 500, requests => 20);\n");
+
+sub load_for
+{
+	my $seconds = shift;
+
+	return ('pgbench', '-n', '-c', '8', '-j', '1', '-T', $seconds, '-f', $load,
+		$node->connstr('postgres'));
+}
+
+$node->command_checks_all([ load_for(3) ], 0, [qr/number of failed transactions: 0 /], [],
+	'eight clients share four slots');
+no_leaks($node, 'after that');
+
+my ($pgbench_out, $pgbench_err) = ('', '');
+my $pgbench = IPC::Run::start([ load_for(12) ], '<', \undef, '>', \$pgbench_out, '2>',
+	\$pgbench_err, IPC::Run::timeout(120));
+my $kills = 0;
+
+while ($pgbench->pumpable && $kills < 12)
+{
+	$pgbench->pump_nb;
+	$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
+	restart_now($node);
+	select(undef, undef, undef, 0.3);
+}
+$pgbench->finish;
+is($pgbench->result(0), 0, "no client of the load failed in $kills kills") or diag($pgbench_err);
+like($pgbench_out, qr/number of failed transactions: 0 /, 'and no answer was wrong');
+cmp_ok($kills, '>=', 8, 'the process was killed often enough');
+restart_now($node);
+is(run_service($node, '20, nkeys => 500, requests => 5'), 'ok 5, fallbacks 0, wrong 0, loads 1',
+	'the next answers are right');
+no_leaks($node, 'after the kills under load');
+
+is(ask_bystander($bystander), $bystander->{pid}, 'a session opened before all this is well');
+$bystander->{run}->kill_kill;
+unlike(slurp_file($node->logfile), qr/reinitializing/, 'the server did not restart');
+log_is_clean($node, 'the log shows no crash of PostgreSQL');
+
+done_testing();

@@ -1,0 +1,137 @@
+# A process of PostgreSQL itself is killed, which is PostgreSQL's own crash restart: afterwards
+# there is one device process, a new one, and it answers. And the ways to have no device at all:
+# gpujoin.device = none, no library, no driver.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
+	'restart_after_crash = on', "gpujoin.result_buffer = '4MB'");
+
+wait_ready($node);
+
+# A process of this server, as it says itself.
+sub pid_of
+{
+	my $pid = shift;
+
+	die "no such process" unless $pid > 1;
+	return $pid;
+}
+
+# Wait for the end of a process; a zombie has ended.
+sub is_gone
+{
+	my $pid = shift;
+
+	foreach (1 .. 200)
+	{
+		return 1 if !-e "/proc/$pid" || slurp_file("/proc/$pid/stat") =~ /\) Z /;
+		select(undef, undef, undef, 0.05);
+	}
+	return 0;
+}
+
+sub comes_back
+{
+	my ($name, $helper) = @_;
+
+	$node->poll_query_until('postgres', 'SELECT true');
+	ok(is_gone($helper), "$name: the device process has gone, too");
+	ok(wait_ready($node), "$name: there is a device again");
+	isnt(service($node, 'helper_pid'), $helper, "$name: with another process");
+	is(run_service($node, '20, nkeys => 500, requests => 5'),
+		'ok 5, fallbacks 0, wrong 0, loads 1', "$name: answers are right");
+	no_leaks($node, $name);
+}
+
+# ---- killed in the middle of a request ------------------------------------------------------
+
+my $helper = service($node, 'helper_pid');
+inject($node, 'poll', 'delay', 0, 0, 2000);
+my $running = start_service($node, '10, nkeys => 100');
+$node->poll_query_until('postgres', 'SELECT slots_used > 0 FROM gpujoin_status()');
+my $backend = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity
+	WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()");
+kill 'KILL', pid_of($backend);
+finish_service($running);
+comes_back('backend killed', $helper);
+
+$helper = service($node, 'helper_pid');
+kill 'KILL', pid_of(service($node, 'supervisor_pid'));
+comes_back('supervisor killed', $helper);
+
+my $log = slurp_file($node->logfile);
+my $restarts = () = $log =~ /all server processes terminated; reinitializing/g;
+is($restarts, 2, 'these were crash restarts');
+
+# ---- the supervisor terminated, which is no crash -------------------------------------------
+
+$helper = service($node, 'helper_pid');
+my $supervisor = service($node, 'supervisor_pid');
+kill 'TERM', pid_of($supervisor);
+ok($node->poll_query_until('postgres',
+		"SELECT supervisor_pid IS DISTINCT FROM $supervisor FROM gpujoin_status()"),
+	'the supervisor has gone');
+like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
+	'without a supervisor there is no device');
+comes_back('supervisor terminated', $helper);
+is(() = slurp_file($node->logfile) =~ /reinitializing/g, 2, 'that was no crash');
+
+# ---- the whole server stops: nothing is left ------------------------------------------------
+
+$helper = service($node, 'helper_pid');
+$node->stop('fast');
+ok(is_gone($helper), 'with the server the device process ends');
+$node->start;
+wait_ready($node);
+$helper = service($node, 'helper_pid');
+$node->stop('immediate');
+ok(is_gone($helper), 'and when it is stopped immediately');
+
+# ---- no device ------------------------------------------------------------------------------
+
+$node->adjust_conf('postgresql.conf', 'gpujoin.device', "'none'");
+$node->start;
+is(service($node, "state || ': ' || reason"), 'off: gpujoin.device is none', 'no device wanted');
+is(service($node, 'supervisor_pid'), 0, 'and no process for it');
+like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
+	'nothing is answered');
+
+# A library that is there but finds no such device
+my $from = -s $node->logfile;
+$node->adjust_conf('postgresql.conf', 'gpujoin.device', "'reference'");
+$node->append_conf('postgresql.conf', "gpujoin.gpu = '17'");
+$node->restart;
+$node->poll_query_until('postgres', "SELECT state = 'failed' FROM gpujoin_status()");
+is(service($node, "state || ': ' || reason"),
+	'failed: no such GPU: device "17" does not exist', 'a device that does not exist');
+sleep 3;
+is(service($node, 'helper_starts'), 1, 'is looked for once');
+$node->reload;
+$node->poll_query_until('postgres', 'SELECT helper_starts = 2 FROM gpujoin_status()');
+$node->poll_query_until('postgres', "SELECT state = 'failed' FROM gpujoin_status()");
+is(service($node, 'helper_starts'), 2, 'and again after a reload');
+$log = slurp_file($node->logfile, $from);
+like($log, qr/gpujoin works without a device: no such GPU.*DETAIL.*"17" does not exist.*HINT/s,
+	'with reason and advice in the log');
+
+# On this machine there may be a GPU or not: either it serves, or it failed for good.
+$node->adjust_conf('postgresql.conf', 'gpujoin.device', "'auto'");
+$node->adjust_conf('postgresql.conf', 'gpujoin.gpu', "''");
+$node->restart;
+$node->poll_query_until('postgres', "SELECT state IN ('failed', 'ready') FROM gpujoin_status()");
+my $state = service($node, 'state');
+note("auto: $state: " . service($node, 'reason') . service($node, 'device'));
+is(run_service($node, '20, nkeys => 500, requests => 5'),
+	$state eq 'ready' ? 'ok 5, fallbacks 0, wrong 0, loads 1' :
+	  'ok 0, fallbacks 5, wrong 0, loads 0', "auto: $state");
+
+done_testing();

@@ -1,0 +1,197 @@
+# Mirrors under load: insertions, updates, deletions, VACUUM and slots used again, on a primary
+# and on its standby. Every answer that the device gave is compared with PostgreSQL's own in the
+# same snapshot, and every entry of the index is looked for in the mirror.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $conf = q{
+shared_preload_libraries = 'gpujoin'
+gpujoin.device = reference
+gpujoin.device_memory = 512MB
+gpujoin.result_buffer = 16MB
+gpujoin.force = on
+autovacuum = off
+fsync = off
+max_connections = 30
+max_worker_processes = 20
+wal_consistency_checking = 'generic'
+max_standby_streaming_delay = -1
+hot_standby_feedback = on
+};
+
+my $primary = PostgreSQL::Test::Cluster->new('primary');
+$primary->init(allows_streaming => 1);
+$primary->append_conf('postgresql.conf', $conf);
+$primary->start;
+$primary->safe_psql('postgres', q{
+	CREATE EXTENSION gpujoin;
+	CREATE TABLE t (id serial, k int, pad text);
+	ALTER TABLE t SET (fillfactor = 70);
+	INSERT INTO t (k, pad) SELECT i % 500, repeat('x', 20) FROM generate_series(1, 30000) i;
+	CREATE INDEX t_k ON t USING gpujoin (k) WITH (lanes = 2);
+});
+$primary->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpujoin})
+  or die 'the device is not ready';
+
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$standby->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpujoin})
+  or die "the standby's device is not ready";
+
+# One comparison: the same question with and without gpujoin in one snapshot. A procedure would
+# have to be planned anew for each setting, so it is plain SQL.
+sub compare_script
+{
+	my ($file, $sync_blocks) = @_;
+	my $script = "\\set k random(0, 499)\n";
+	my $where = 'k IN (:k, :k + 7, :k + 31, :k + 64, 499 - :k)';
+	my $answer = "SELECT hashtextextended(concat_ws(' ', count(*), sum(id),\n"
+	  . "sum(hashtext(pad)::bigint)), 0) AS %s FROM t WHERE $where \\gset\n";
+
+	$script .= "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\n";
+	$script .= "SET LOCAL gpujoin.sync_blocks = $sync_blocks;\n";
+	$script .= sprintf($answer, 'ours');
+	$script .= "SET LOCAL gpujoin.enabled = off;\n";
+	$script .= sprintf($answer, 'stock');
+	$script .= "COMMIT;\n";
+	# an error, and so a failed client, if they differ
+	$script .= "SELECT 1 / ((:ours) = (:stock))::int AS same \\gset\n";
+	append_to_file($file, $script);
+	return $file;
+}
+
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my @compare = map { compare_script("$dir/compare$_.sql", $_) } (0, 3, 1000000);
+
+append_to_file("$dir/write.sql", q{
+\set k random(0, 499)
+\set what random(1, 100)
+\if :what <= 40
+INSERT INTO t (k, pad) SELECT (:k + i) % 500, repeat('y', 20) FROM generate_series(1, 120) i;
+\elif :what <= 60
+UPDATE t SET k = (k + 1) % 500 WHERE id IN (SELECT id FROM t WHERE id % 200 = :k % 200 LIMIT 150);
+\elif :what <= 80
+UPDATE t SET pad = repeat('z', :k % 50) WHERE id % 300 = :k % 300;
+\elif :what <= 92
+DELETE FROM t WHERE id % 100 = :k % 100 AND id < (SELECT max(id) - 20000 FROM t);
+\else
+BEGIN;
+INSERT INTO t (k, pad) SELECT i % 500, 'gone' FROM generate_series(1, 200) i;
+SAVEPOINT s;
+DELETE FROM t WHERE k = :k;
+ROLLBACK TO s;
+ROLLBACK;
+\endif
+});
+append_to_file("$dir/vacuum.sql", "VACUUM (INDEX_CLEANUP ON) t;\n\\sleep 30 ms\n");
+append_to_file("$dir/check.sql", q{
+SELECT missing AS missing FROM gpujoin_mirror_check('t_k') \gset
+SELECT 1 / (:missing = 0)::int AS same \gset
+\sleep 50 ms
+});
+
+# Run pgbench with files on a node in the background; returns a handle
+sub start_bench
+{
+	my ($node, $clients, $seconds, @files) = @_;
+	my ($in, $out, $err) = ('', '', '');
+	my @command = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds,
+		'-h', $node->host, '-p', $node->port, map { ('-f', $_) } @files);
+	my $handle = IPC::Run::start([@command, 'postgres'], \$in, '>', \$out, '2>', \$err);
+	return { handle => $handle, out => \$out, err => \$err };
+}
+
+sub finish_bench
+{
+	my ($bench, $what) = @_;
+	$bench->{handle}->finish;
+	my $err = ${ $bench->{err} };
+	unlike($err, qr/division by zero/, "$what: every answer was right");
+	unlike($err, qr/ERROR/, "$what: no error");
+	like(${ $bench->{out} }, qr/number of transactions actually processed: [1-9]/,
+		"$what: something ran");
+	note(${ $bench->{out} } =~ /(number of transactions actually processed.*)/);
+	diag($err) if $err =~ /ERROR/;
+}
+
+my $seconds = $ENV{MIRROR_SECONDS} || 12;
+my @benches = (
+	[ start_bench($primary, 2, $seconds, "$dir/write.sql"), 'writers' ],
+	[ start_bench($primary, 1, $seconds, "$dir/vacuum.sql"), 'vacuum' ],
+	[ start_bench($primary, 3, $seconds, @compare), 'readers of the primary' ],
+	[ start_bench($primary, 1, $seconds, "$dir/check.sql"), 'checks of the primary' ],
+	[ start_bench($standby, 3, $seconds, @compare), 'readers of the standby' ],
+	[ start_bench($standby, 1, $seconds, "$dir/check.sql"), 'checks of the standby' ]);
+finish_bench(@$_) foreach @benches;
+
+# At rest
+is($primary->safe_psql('postgres', q{SELECT gpujoin_check('t_k', true) > 0}), 't',
+	'the index is sound');
+$primary->wait_for_catchup($standby);
+foreach my $node ($primary, $standby)
+{
+	my $name = $node->name;
+
+	is($node->safe_psql('postgres', q{
+		SET gpujoin.sync_blocks = 0;
+		SELECT missing, stale, reason FROM gpujoin_mirror_check('t_k')}),
+		'0|0|', "$name: the mirror is complete, and has nothing stale after a synchronisation");
+	is($node->safe_psql('postgres', q{
+		SELECT device_answers > 100 AND columns = 1 AND slots_used = 0 AND slots_abandoned = 0
+		FROM pg_stat_gpujoin}), 't', "$name: the device did answer, and nothing is left over");
+	is($node->safe_psql('postgres', q{
+		SELECT syncs > 10 AND pages_pushed > pages FROM pg_stat_gpujoin_mirrors}), 't',
+		"$name: the mirror was synchronised often");
+	note($node->safe_psql('postgres', q{
+		SELECT string_agg(reason || '=' || count, ' ') FROM gpujoin_fallbacks() WHERE count > 0}));
+}
+
+# More changes than the journal keeps: pages are opened for insertion, and then every other page
+# loses entries, which takes a journal entry each. (The standby's feedback would keep VACUUM from
+# deleting.)
+$standby->stop;
+$primary->safe_psql('postgres', q{
+	CREATE TABLE w (id int, k int);
+	INSERT INTO w SELECT i, i % 1000 FROM generate_series(1, 400000) i;
+	CREATE INDEX w_k ON w USING gpujoin (k);
+	SELECT gpujoin_load('w_k');
+	INSERT INTO w SELECT i, i % 1000 FROM generate_series(400001, 500000) i;
+	DELETE FROM w WHERE id % 1600 BETWEEN 100 AND 110});
+$primary->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_replication});
+$primary->safe_psql('postgres', 'VACUUM w');
+is($primary->safe_psql('postgres', q{
+	SET gpujoin.sync_blocks = 1000000;
+	SELECT missing, stale, reason FROM gpujoin_mirror_check('w_k')}), '0|0|',
+	'a journal that has wrapped: the pages tell themselves');
+my $pushed = $primary->safe_psql('postgres', q{
+	SELECT syncs, pages_pushed - pages FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 'w_k'});
+like($pushed, qr/^1\|(2\d\d|3\d\d)$/, 'only those that had changed were pushed again');
+
+# A mirror loaded while others write has everything that was there before
+$primary->safe_psql('postgres', q{SELECT gpujoin_unload('t_k')});
+my $writers = start_bench($primary, 2, 5, "$dir/write.sql");
+append_to_file("$dir/reload.sql", q{
+SELECT gpujoin_unload('t_k') AS unloaded \gset
+SELECT gpujoin_load('t_k') AS bytes \gset
+SELECT missing AS missing FROM gpujoin_mirror_check('t_k') \gset
+SELECT 1 / (:missing = 0)::int AS same \gset
+});
+my $loaders = start_bench($primary, 2, 5, "$dir/reload.sql");
+my $readers = start_bench($primary, 2, 5, @compare);
+finish_bench($writers, 'writers beside loads');
+finish_bench($loaders, 'loads');
+finish_bench($readers, 'readers beside loads');
+
+$primary->stop;
+foreach my $node ($primary, $standby)
+{
+	my $log = slurp_file($node->logfile);
+	unlike($log, qr/reinitializing|terminated by signal|PANIC/, $node->name . ': no crash');
+}
+done_testing();

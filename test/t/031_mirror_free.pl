@@ -1,0 +1,237 @@
+# Device memory of indexes that are no more is given back: DROP, TRUNCATE, REINDEX, rollback,
+# DROP DATABASE; on a standby too. Mirrors come back after a restart (reloption preload) and after
+# the device's process died. What does not fit drives out what was not used for longest, and a
+# query does without.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('primary');
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'gpujoin'
+gpujoin.device = reference
+gpujoin.device_memory = 128MB
+gpujoin.result_buffer = 16MB
+gpujoin.min_rows = 0
+autovacuum = off
+max_worker_processes = 20
+});
+$node->start;
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION gpujoin;
+	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		EXECUTE format('CREATE TABLE %I (id int, k int)', name);
+		EXECUTE format('INSERT INTO %I SELECT i, i %% 1000 FROM generate_series(1, %s) i',
+			name, n);
+		EXECUTE format('CREATE INDEX %I ON %I USING gpujoin (k)', name || '_k', name);
+	END $$;
+});
+
+sub wait_ready
+{
+	my $server = shift;
+	$server->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpujoin})
+	  or die 'the device is not ready';
+}
+
+# Columns and bytes on the device, and entries of the table
+sub held
+{
+	my $server = shift;
+	return $server->safe_psql('postgres', q{
+		SELECT columns, memory_mirrors, (SELECT count(*) FROM gpujoin_mirrors())
+		FROM gpujoin_status()});
+}
+
+sub wait_held
+{
+	my ($server, $expected, $what) = @_;
+	$server->reload;	# which has the launcher look around at once
+	$server->poll_query_until('postgres', q{
+		SELECT columns || '|' || memory_mirrors || '|' ||
+			(SELECT count(*) FROM gpujoin_mirrors()) FROM gpujoin_status()}, $expected);
+	is(held($server), $expected, $what);
+}
+
+sub states
+{
+	my $server = shift;
+	return $server->safe_psql('postgres', q{
+		SELECT indexrelname, state FROM pg_stat_gpujoin_mirrors ORDER BY 1});
+}
+
+wait_ready($node);
+my $extent = 16 * 1024 * 1024;
+my $none = '0|0|0';
+is(held($node), $none, 'nothing held at first');
+
+# gpujoin_load, gpujoin_unload
+$node->safe_psql('postgres', q{SELECT fill('a', 100000)});
+is($node->safe_psql('postgres', q{SELECT gpujoin_load('a_k'), gpujoin_load('a_k')}),
+	"$extent|$extent", 'loaded, once');
+is(held($node), "1|$extent|1", 'one column');
+is($node->safe_psql('postgres', q{SELECT gpujoin_unload('a_k'), gpujoin_unload('a_k')}),
+	't|f', 'unloaded, once');
+is(held($node), $none, 'nothing held after unloading');
+
+$node->safe_psql('postgres', q{SELECT gpujoin_load('a_k')});
+
+# The ways in which an index ends
+my %ends = (
+	'DROP INDEX' => 'DROP INDEX b_k',
+	'DROP TABLE' => 'DROP TABLE b',
+	'TRUNCATE' => 'TRUNCATE b',
+	'REINDEX' => 'REINDEX INDEX b_k',
+	'REINDEX CONCURRENTLY' => 'REINDEX INDEX CONCURRENTLY b_k',
+	'VACUUM FULL' => 'VACUUM FULL b',
+	'ALTER TYPE' => 'ALTER TABLE b ALTER k TYPE bigint',
+	'DROP SCHEMA' => 'CREATE SCHEMA s; ALTER TABLE b SET SCHEMA s; DROP SCHEMA s CASCADE');
+foreach my $what (sort keys %ends)
+{
+	$node->safe_psql('postgres', q{SELECT fill('b', 50000)});
+	$node->safe_psql('postgres', q{SELECT gpujoin_load('b_k')});
+	is(held($node), "2|" . 2 * $extent . "|2", "$what: two columns before");
+	$node->safe_psql('postgres', $ends{$what});
+	wait_held($node, "1|$extent|1", "$what: one column after");
+	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS b');
+}
+
+$node->safe_psql('postgres', q{
+	BEGIN;
+	SELECT fill('b', 50000);
+	SELECT gpujoin_load('b_k');
+	ROLLBACK});
+wait_held($node, "1|$extent|1", 'rollback of CREATE INDEX');
+
+$node->safe_psql('postgres', q{
+	BEGIN;
+	SELECT fill('b', 50000);
+	SELECT gpujoin_load('b_k');
+	TRUNCATE b;
+	INSERT INTO b SELECT i, 7 FROM generate_series(1, 200) i;
+	SET LOCAL gpujoin.force = on;
+	SELECT 1 / (count(*) = 200)::int FROM b WHERE k = 7;
+	SELECT 1 / (count(*) = 0)::int FROM b WHERE k = 8;
+	SAVEPOINT s;
+	TRUNCATE b;
+	SELECT 1 / (count(*) = 0)::int FROM b WHERE k = 7;
+	ROLLBACK TO s;
+	SELECT 1 / (count(*) = 200)::int FROM b WHERE k = 7;
+	COMMIT});
+pass('TRUNCATE in the transaction that made the table: right answers');
+wait_held($node, "2|" . 2 * $extent . "|2", 'and one mirror of it');
+$node->safe_psql('postgres', 'DROP TABLE b');
+wait_held($node, "1|$extent|1", 'and none after the drop');
+
+# A database
+$node->safe_psql('postgres', 'CREATE DATABASE d');
+$node->safe_psql('d', q{
+	CREATE EXTENSION gpujoin;
+	CREATE TABLE b (k int);
+	INSERT INTO b SELECT generate_series(1, 50000);
+	CREATE INDEX b_k ON b USING gpujoin (k);
+	SELECT gpujoin_load('b_k')});
+is(held($node), "2|" . 2 * $extent . "|2", 'DROP DATABASE: two columns before');
+$node->safe_psql('postgres', 'DROP DATABASE d');
+wait_held($node, "1|$extent|1", 'DROP DATABASE: one column after');
+
+# The same on a standby
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+wait_ready($standby);
+is(held($standby), $none, 'standby: nothing held at first');
+$node->safe_psql('postgres', q{SELECT fill('b', 50000)});
+$node->wait_for_catchup($standby);
+$standby->safe_psql('postgres', q{SELECT gpujoin_load('a_k'), gpujoin_load('b_k')});
+is(held($standby), "2|" . 2 * $extent . "|2", 'standby: two columns');
+$node->safe_psql('postgres', 'DROP TABLE b');
+$node->wait_for_catchup($standby);
+wait_held($standby, "1|$extent|1", 'standby: one after the drop');
+$standby->stop;
+
+# Restart and preload
+$node->safe_psql('postgres', q{
+	SELECT fill('p', 100000);
+	SELECT fill('q', 100000);
+	ALTER INDEX p_k SET (preload)});
+is($node->safe_psql('postgres', q{SELECT reloptions FROM pg_class WHERE relname = 'p_k'}),
+	'{preload=true}', 'reloption');
+$node->restart;
+wait_ready($node);
+wait_held($node, "1|$extent|1", 'preloaded after a restart');
+is(states($node), 'p_k|ready', 'the one that was marked');
+
+# The device's process dies: what was there comes back by itself
+$node->safe_psql('postgres', q{SELECT gpujoin_load('q_k')});
+my $epoch = $node->safe_psql('postgres', 'SELECT epoch FROM gpujoin_status()');
+kill 'KILL', $node->safe_psql('postgres', 'SELECT helper_pid FROM gpujoin_status()');
+$node->poll_query_until('postgres',
+	"SELECT state = 'ready' AND epoch <> $epoch FROM gpujoin_status()");
+wait_held($node, "2|" . 2 * $extent . "|2", 'loaded again after the helper was killed');
+is(states($node), "p_k|ready\nq_k|ready", 'both of them');
+is($node->safe_psql('postgres', q{SELECT missing, stale, reason FROM gpujoin_mirror_check('q_k')}),
+	'0|0|', 'and complete');
+
+# A big index is loaded by a loader, which gives way to DDL
+$node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
+$node->safe_psql('postgres', q{SELECT count(*) FROM big WHERE k IN (1, 2, 3)});
+$node->poll_query_until('postgres', q{
+	SELECT state = 'ready' FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 'big_k'});
+like(states($node), qr/big_k\|ready/, 'loaded because a query wanted it');
+$node->safe_psql('postgres', q{DROP TABLE big});
+$node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
+$node->safe_psql('postgres', q{SELECT count(*) FROM big WHERE k IN (1, 2, 3)});
+$node->safe_psql('postgres', q{SET statement_timeout = '20s'; DROP TABLE big});
+wait_held($node, "2|" . 2 * $extent . "|2", 'dropped while it was being loaded');
+
+# Cancelling a load leaves nothing behind
+$node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
+my ($status, $out, $err) = $node->psql('postgres',
+	q{SET statement_timeout = '3ms'; SELECT gpujoin_load('big_k')});
+like($err, qr/canceling statement due to statement timeout/, 'a load can be cancelled');
+wait_held($node, "2|" . 2 * $extent . "|2", 'and leaves nothing behind');
+is($node->safe_psql('postgres', q{SELECT gpujoin_load('big_k') > 0}), 't', 'and done again');
+$node->safe_psql('postgres', q{DROP TABLE big});
+
+# Eviction: 64 MB of the 128 are for results, so four columns of one piece fit
+$node->safe_psql('postgres', q{SELECT gpujoin_unload('q_k')});
+$node->safe_psql('postgres', qq{SELECT fill('e$_', 30000); SELECT gpujoin_load('e${_}_k')})
+  foreach (1 .. 3);
+wait_held($node, "4|" . 4 * $extent . "|4", 'the device is full');
+$node->safe_psql('postgres', q{
+	SET gpujoin.force = on;
+	SELECT count(*) FROM e1 WHERE k = 1});
+$node->safe_psql('postgres', q{SELECT fill('e4', 30000); SELECT gpujoin_load('e4_k')});
+is(states($node), "e1_k|ready\ne3_k|ready\ne4_k|ready\np_k|ready",
+	'the one unused for longest had to go; pinned and used ones stayed');
+is(held($node), "4|" . 4 * $extent . "|4", 'and its memory was used');
+
+# A query in passing does not drive out what was used a moment ago
+like($node->safe_psql('postgres', q{
+	SET gpujoin.force = on;
+	EXPLAIN (ANALYZE) SELECT count(*) FROM e2 WHERE k = 1}),
+	qr/Device Reason: there is not enough device memory/, 'a query does without');
+is($node->safe_psql('postgres', q{
+	SET gpujoin.force = on;
+	SELECT count(*) FROM e2 WHERE k = 1}), '30', 'and has its answer');
+$node->safe_psql('postgres', q{SELECT fill('huge', 5200000)});
+($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('huge_k')});
+like($err, qr/could not load index "huge_k": there is not enough device memory/,
+	'what can never fit is refused');
+is($node->safe_psql('postgres', q{
+	SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE state = 'ready'}), '4',
+	'and nothing was evicted for it');
+
+is($node->safe_psql('postgres', q{SELECT slots_used + slots_abandoned FROM gpujoin_status()}),
+	'0', 'no request slot is left over');
+$node->stop;
+unlike(slurp_file($node->logfile), qr/reinitializing|terminated by signal (?!9)|PANIC/,
+	'no crash');
+done_testing();

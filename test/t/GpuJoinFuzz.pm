@@ -1,0 +1,466 @@
+# Random tables, changes and queries for 005_differential.pl, as text for psql.
+#
+# A round has one big table "big" with key column k (of any supported type, on plain, partitioned,
+# inherited, temporary and unlogged tables) and small relations with columns k and w; what kind it
+# is, %round says. All randomness comes from rand().
+package GpuJoinFuzz;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(create_tables random_query transaction check_indexes);
+
+# ---------------------------------------------------------------------------------------------
+# Random things
+# ---------------------------------------------------------------------------------------------
+
+sub pick { return $_[ int(rand(@_)) ]; }
+sub upto { return int(rand($_[0])); }
+sub chance { return rand() < $_[0]; }
+
+# For each type: the SQL value of a number, and whether integer arithmetic is defined on it.
+my %types = (
+	int2 => { value => sub { "($_[0])::int2" }, family => 'int' },
+	int4 => { value => sub { "($_[0])::int4" }, family => 'int' },
+	int8 => { value => sub { "($_[0])::int8" }, family => 'int' },
+	oid => { value => sub { "(($_[0]) + 40000)::oid" }, family => 'oid' },
+	date => { value => sub { "('2000-01-01'::date + ($_[0])::int)" }, family => 'date' },
+	timestamp => {
+		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" },
+		family => 'timestamp'
+	},
+	timestamptz => {
+		value => sub { "('2000-01-01 UTC'::timestamptz + ($_[0]) * interval '11 s')" },
+		family => 'timestamptz'
+	});
+my @int_types = qw(int2 int4 int8);
+my %extremes = (
+	int2 => ['-32768', '32767'],
+	int4 => ['-2147483648', '2147483647'],
+	int8 => ['-9223372036854775808', '9223372036854775807']);
+
+# What the round has made: type of the key, of the small side's key, span of the numbers.
+my %round;
+
+# A type that compares with the key through the operator family.
+sub like_key { return $types{ $round{type} }{family} eq 'int' ? pick(@int_types) : $round{type}; }
+sub is_int { return $types{ $round{type} }{family} eq 'int'; }
+
+sub value
+{
+	my ($type, $number) = @_;
+	return "NULL::$type" if chance(0.04);
+	return "'" . pick(@{ $extremes{$type} }) . "'::$type" if $extremes{$type} && chance(0.04);
+	# equal to a key but for the upper bits
+	return "($number + 4294967296)::int8" if $type eq 'int8' && chance(0.05);
+	return "($number + 65536)::int4" if $type eq 'int4' && chance(0.05);
+	return $types{$type}{value}->($number);
+}
+
+sub number { return upto($round{span} * 1.3) - int($round{span} * 0.1); }
+
+# Comma-separated values, with duplicates now and then.
+sub list
+{
+	my ($type, $n) = @_;
+	my @values = map { value($type, number()) } 1 .. ($n // pick(1, 2, 3, 10, 40));
+	push @values, pick(@values) if chance(0.3);
+	return join(', ', @values);
+}
+
+sub array
+{
+	my $type = shift // like_key();
+	return "NULL::${type}[]" if chance(0.03);
+	return "'{}'::${type}[]" if chance(0.03);
+	return "ARRAY[[" . value($type, number()) . "], [" . value($type, number()) . "]]"
+	  if chance(0.05);
+	return "ARRAY(SELECT " . $types{$type}{value}->('g') . " FROM generate_series(0, "
+	  . upto($round{span}) . ", " . pick(1, 2, 17) . ") g)" if chance(0.15);
+	return "'[3:4]={1,2}'::${type}[]" if chance(0.05) && is_int();
+	return "(ARRAY[" . list($type) . "])[1:5]" if chance(0.05);
+	return "array_append(ARRAY[" . list($type) . "], NULL)" if chance(0.1);
+	return "ARRAY[" . list($type) . "]";
+}
+
+# A condition that is no key condition.
+sub filter
+{
+	my $b = shift;
+	return pick("$b.v < " . upto(100), "$b.id % 3 <> 1", "length($b.t) % 2 = 0", "$b.v IS NOT NULL",
+		"($b.v > " . upto(80) . " OR $b.id % 5 = 0)", "$b.v = ANY (ARRAY[1, 5, 9, 33, NULL])",
+		"$b.id NOT IN (3, 4, 5)", "$b.t LIKE '%a%'", "coalesce($b.v, 0) + $b.id > 50",
+		'random() >= 0', "$b.k IS NOT NULL", 'true',
+		$round{predicate} ? "$b.$round{predicate}" : 'true');
+}
+
+sub filters
+{
+	my $b = shift;
+	return join('', map { ' AND ' . filter($b) } 1 .. pick(0, 0, 1, 2));
+}
+
+# A condition on the key that a scan can answer from a set.
+sub key_condition
+{
+	my $b = shift;
+	my $key = $round{expression} && chance(0.4) ? "($b.k + 1)" : "$b.k";
+	$key = "$b.k2" if is_int() && chance(0.1);
+	my $type = like_key();
+	return pick(
+		sub { "$key IN (" . list($type) . ")" },
+		sub { "$key = ANY (" . array($type) . ")" },
+		sub { "$key = " . value($type, number()) },
+		sub { value($type, number()) . " = $key" },
+		sub { "$key = ANY (ARRAY(SELECT s.k FROM small s WHERE s.w < " . upto(60) . "))" },
+		sub { "$key = (SELECT max(s.k) FROM small s WHERE s.w < " . upto(60) . ")" },
+		sub {
+			is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
+			  : "$key IN (" . list($type) . ")";
+		},
+		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" })->();
+}
+
+# A small relation with columns k and w, as an item of FROM.
+sub small_side
+{
+	my $alias = shift;
+	my $type = like_key();
+	my $rows = join(', ', map { "(" . value($type, number()) . ", $_)" } 1 .. pick(1, 3, 20));
+	return pick(
+		"small $alias", "small $alias", "temp_small $alias",
+		"(VALUES $rows) $alias(k, w)",
+		"unnest(ARRAY[" . list($type) . "]) WITH ORDINALITY $alias(k, w)",
+		"(SELECT k, min(w) AS w FROM small GROUP BY k) $alias",
+		"(SELECT DISTINCT k, w % 3 AS w FROM small) $alias",
+		"(SELECT k, w FROM small ORDER BY w, k LIMIT " . upto(30) . ") $alias",
+		"(SELECT k, w FROM small WHERE w < " . upto(60) . ") $alias",
+		"(SELECT k, w FROM small UNION ALL SELECT k, w FROM temp_small) $alias",
+		"(SELECT s.k, s.w + t.w AS w FROM small s JOIN temp_small t ON t.w = s.w) $alias",
+		"some_keys(" . upto(40) . ") $alias",
+		"(SELECT k, w FROM small WHERE false) $alias");
+}
+
+sub targets
+{
+	return pick('b.*, s.*', 's.w, b.id', 'b.id, b.v + s.w AS x, b.t', 'b.ctid, b.tableoid, s.k',
+		'b, s.w', 'b.id', 's.k, s.w', '1 AS one', 'b.k = s.k AS e, length(b.t), b.id', 's, b.k');
+}
+
+sub join_filter
+{
+	return pick('', '', ' AND b.v > s.w', ' AND b.id % 3 <> s.w % 3', ' AND s.w < 20',
+		' AND (b.v < 50 OR s.w > 10)', ' AND b.t <> s.w::text', filters('b'));
+}
+
+# Shapes of queries. Each returns SQL with only "big" as the big table.
+my %shapes = (
+	in_list => sub { "SELECT " . pick('*', 'id', 'ctid, k', 'count(*)', 'b, tableoid::regclass')
+		  . " FROM big b WHERE " . key_condition('b') . filters('b') },
+	negated => sub { "SELECT id, k FROM big b WHERE " . pick('NOT (', '(') . "b.k "
+		  . pick('IN', 'NOT IN') . " (" . list(like_key()) . ")) "
+		  . pick('', 'IS NOT TRUE', 'IS NULL') },
+	or_lists => sub { "SELECT id, k, v FROM big b WHERE (" . key_condition('b') . " OR "
+		  . pick(key_condition('b'), 'b.v = 7', 'b.k IS NULL') . ")" . filters('b') },
+	aggregate => sub { "SELECT k, count(*), sum(v), min(t) FROM big b WHERE " . key_condition('b')
+		  . filters('b') . " GROUP BY k" . pick('', ' HAVING count(*) > 1') },
+	limited => sub { "SELECT id, v, k FROM big b WHERE " . key_condition('b') . filters('b')
+		  . " ORDER BY " . pick('id', 'v, id', 'k DESC, id') . " LIMIT " . upto(30)
+		  . " OFFSET " . pick(0, 0, 3) },
+	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
+		  . key_condition('b') },
+	union_all => sub { "SELECT id, k FROM big b WHERE " . key_condition('b')
+		  . pick(' UNION ALL ', ' UNION ', ' INTERSECT ', ' EXCEPT ALL ')
+		  . "SELECT id, k FROM big b WHERE " . key_condition('b') . filters('b') },
+	inner_join => sub {
+		my $small = small_side('s');
+		my $on = pick('b.k = s.k', 's.k = b.k');
+		my ($target, $and) = (targets(), join_filter());
+		pick("SELECT $target FROM $small JOIN big b ON $on$and",
+			"SELECT $target FROM big b JOIN $small ON $on$and",
+			"SELECT $target FROM $small, big b WHERE $on$and",
+			"WITH s AS " . pick('', 'MATERIALIZED ') . "(SELECT * FROM $small) "
+			  . "SELECT $target FROM s JOIN big b ON $on$and") },
+	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
+		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
+	join_limited => sub { "SELECT b.id, s.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
+		  . join_filter() . " ORDER BY b.id, s.w LIMIT " . upto(40) },
+	distinct => sub { "SELECT DISTINCT b.* FROM " . small_side('s') . " JOIN big b ON b.k = s.k" },
+	outer_join => sub {
+		my $small = small_side('s');
+		my $and = join_filter();
+		my $where = pick('', '', ' WHERE b.id IS NULL', ' WHERE s.w > 5', ' WHERE b.v > 30',
+			' WHERE s.w IS NULL');
+		pick("SELECT s.*, b.id, b.v FROM $small LEFT JOIN big b ON b.k = s.k$and$where",
+			"SELECT s.*, b.id, b.v FROM big b RIGHT JOIN $small ON b.k = s.k$and$where",
+			"SELECT s.*, b.id, b.v FROM big b LEFT JOIN $small ON b.k = s.k$and$where",
+			"SELECT s.w, x.id, x.c FROM $small LEFT JOIN (SELECT id, k, v, 'c' AS c FROM big b "
+			  . "WHERE true" . filters('b') . ") x ON x.k = s.k",
+			"SELECT s.*, b.id FROM $small FULL JOIN big b ON b.k = s.k$where") },
+	exists => sub { "SELECT b.id, b.k, b.v FROM big b WHERE " . pick('', 'NOT ')
+		  . "EXISTS (SELECT FROM " . small_side('s') . " WHERE s.k = b.k"
+		  . pick('', ' AND s.w < 20', ' AND s.w < b.v') . ")" . filters('b') },
+	in_select => sub { "SELECT b.id, b.k, b.t FROM big b WHERE b.k "
+		  . pick('IN', 'IN', 'IN', 'NOT IN', '= ANY') . " (SELECT s.k FROM " . small_side('s')
+		  . pick('', ' WHERE s.w < 20', ' WHERE s.k IS NOT NULL') . ")" . filters('b') },
+	small_exists => sub { "SELECT s.* FROM " . small_side('s') . " WHERE " . pick('', 'NOT ')
+		  . "EXISTS (SELECT FROM big b WHERE b.k = s.k" . filters('b') . ")" },
+	correlated => sub { "SELECT s.w, (SELECT count(*) FROM big b WHERE b.k = s.k" . filters('b')
+		  . ") FROM " . small_side('s') },
+	lateral => sub { "SELECT s.w, x.* FROM " . small_side('s') . pick(', ', ' LEFT JOIN ')
+		  =~ s/, $/ CROSS JOIN /r . "LATERAL (SELECT b.id, b.v, s.w + b.v AS y FROM big b WHERE "
+		  . pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])', key_condition('b') . ' AND b.v > s.w')
+		  . pick('', ' ORDER BY b.id LIMIT 2') . ") x" },
+	three_way => sub { "SELECT s.w, b.id, t.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k "
+		  . pick('JOIN ', 'LEFT JOIN ')
+		  . pick('temp_small t', '(SELECT min(k) AS k, w FROM small GROUP BY w) t')
+		  . pick(' ON t.w = s.w', ' ON t.w = b.v', ' ON t.k = b.k AND t.w < 5') },
+	self_join => sub { "SELECT b.id, c.id FROM big b JOIN big c ON c.id = b.id WHERE "
+		  . key_condition('b') . filters('c') },
+	nested => sub { "SELECT s.w, x.n FROM (SELECT k, count(*) AS n FROM big b WHERE "
+		  . key_condition('b') . " GROUP BY k) x JOIN " . small_side('s') . " ON s.k = x.k" },
+	initplan_join => sub { "SELECT (SELECT count(*) FROM " . small_side('s')
+		  . " JOIN big b ON b.k = s.k" . join_filter() . ") AS n, w FROM small" },
+	locked => sub { "SELECT b.id, b.k, b.ctid FROM big b WHERE " . key_condition('b') . filters('b')
+		  . pick(' FOR UPDATE', ' FOR SHARE', ' FOR NO KEY UPDATE SKIP LOCKED') },
+	locked_join => sub { "SELECT b.id, b.k, s.w FROM small s JOIN big b ON b.k = s.k"
+		  . join_filter() . pick(' FOR UPDATE', ' FOR UPDATE OF b', ' FOR SHARE OF s') });
+
+my %changes = (
+	update => sub { "UPDATE big b SET " . pick('v = v + 1', 'k = k', "t = t || 'x', v = 3")
+		  . " WHERE " . key_condition('b') . filters('b') . " RETURNING *" },
+	delete => sub { "DELETE FROM big b WHERE " . key_condition('b') . filters('b')
+		  . " RETURNING id" },
+	update_from => sub { "UPDATE big b SET v = s.w FROM "
+		  . "(SELECT k, min(w) AS w FROM small GROUP BY k) s WHERE b.k = s.k" . filters('b')
+		  . " RETURNING b.id, b.v, s.w" },
+	delete_using => sub { "DELETE FROM big b USING small s WHERE b.k = s.k" . filters('b')
+		  . " RETURNING b.id" },
+	insert_select => sub { "INSERT INTO big (id, k, v, t) SELECT 900000 + b.id, b.k, 5, 'n' "
+		  . "FROM big b WHERE " . key_condition('b') . " RETURNING id, k, v" },
+	update_in => sub { "UPDATE big SET v = 77 WHERE k IN (SELECT k FROM small WHERE w < 9) "
+		  . "RETURNING id, v" });
+
+# Statements with parameters and their arguments.
+sub generic_query
+{
+	my $type = like_key();
+	my $array;
+	do { $array = array($type) } while ($array =~ /SELECT/);
+	return pick(
+		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
+				"($array)" ] },
+		sub { [ "SELECT count(*), sum(v) FROM big b WHERE b.k = \$1::$type AND b.v > \$2::int",
+				"(" . value($type, number()) . ", " . upto(60) . ")" ] },
+		sub { [ "SELECT id, k FROM big b WHERE b.k IN (\$1::$type, \$2::$type, \$3::$type)",
+				"(" . join(', ', map { value($type, number()) } 1 .. 3) . ")" ] },
+		sub { [ "SELECT s.w, b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w < \$1::int"
+			  . join_filter(), "(" . upto(60) . ")" ] },
+		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",
+				"($array)" ] },
+		sub { [ "SELECT b.id FROM big b "
+			  . "WHERE b.k = ANY (ARRAY(SELECT k FROM small WHERE w < \$1::int))",
+				"(" . upto(60) . ")" ] })->();
+}
+
+my @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
+	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
+	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
+	  join_collapse_limit=1 enable_bitmapscan=off geqo_threshold=2 hash_mem_multiplier=1
+	  cursor_tuple_fraction=1 constraint_exclusion=on),
+	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+	. 'max_parallel_workers_per_gather=2',
+	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
+
+# ---------------------------------------------------------------------------------------------
+# A round: tables, then changes and queries in turn
+# ---------------------------------------------------------------------------------------------
+
+sub rows_sql
+{
+	my ($first, $n) = @_;
+	my $key = $types{ $round{type} }{value}->("(hashint4(i + $round{salt}) % $round{span} + "
+		  . "$round{span}) % $round{span}");
+	$key = "CASE WHEN hashint4(i * 7) % 100 < $round{nulls} THEN NULL ELSE $key END"
+	  if $round{nulls};
+	my $long = $round{toasted} ? "repeat(md5(i::text), (i % 40 = 0)::int * 100)" : "''";
+	return "INSERT INTO big (id, k, v, t, k2) SELECT i, $key, i % 100, "
+	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37 "
+	  . "FROM generate_series($first, $first + $n - 1) i;\n";
+}
+
+sub create_tables
+{
+	%round = (
+		type => pick(sort(keys %types), @int_types),
+		span => pick(3, 30, 300, 3000, 24000),
+		nulls => pick(0, 0, 5, 50),
+		salt => upto(1000000),
+		step => pick(1, 1, 7),
+		toasted => chance(0.2),
+		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
+		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key inherited)));
+	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int";
+	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
+	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
+	my @leaves = ('big');
+
+	if ($round{kind} eq 'partitioned')
+	{
+		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
+		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
+		  . "CREATE TABLE big_1 (t text, x int, k2 int, k $round{type}, v int, id int) $with;\n"
+		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
+		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
+		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
+		@leaves = qw(big_0 big_1 big_2);
+	}
+	elsif ($round{kind} eq 'by_key')
+	{
+		my $middle = $types{ $round{type} }{value}->(int($round{span} / 2));
+		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (k);\n"
+		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO ($middle) $with;\n"
+		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES FROM ($middle) TO (MAXVALUE) $with;\n"
+		  . "CREATE TABLE big_2 PARTITION OF big DEFAULT $with;\n";
+		@leaves = qw(big_0 big_1 big_2);
+	}
+	elsif ($round{kind} eq 'inherited')
+	{
+		$sql .= "CREATE TABLE big ($columns) $with;\n"
+		  . "CREATE TABLE big_0 (extra int) INHERITS (big) $with;\n"
+		  . "CREATE TABLE big_1 () INHERITS (big_0) $with;\n";
+		@leaves = qw(big big_0 big_1);
+	}
+	else
+	{
+		my %kinds = (plain => '', unlogged => 'UNLOGGED', temporary => 'TEMPORARY');
+		$sql .= "CREATE $kinds{ $round{kind} } TABLE big ($columns) $with;\n";
+	}
+
+	my $before = upto($round{rows});
+	$round{next} = $round{rows} + 1;
+	$sql .= "ALTER TABLE big DROP gone1;\n" if chance(0.5);
+	$sql .= rows_sql(1, $before);
+	$sql .= create_indexes(@leaves);
+	$sql .= "ALTER TABLE big DROP gone2;\n" if chance(0.5);
+	$sql .= rows_sql($before + 1, $round{rows} - $before);
+	$sql .= "ALTER TABLE big ADD late int DEFAULT 5;\n" if chance(0.3);
+	$sql .= "INSERT INTO big_0 (id, k, v, t, k2) SELECT id + 100000, k, v, t, k2 FROM ONLY big;\n"
+	  . "INSERT INTO big_1 (id, k, v, t, k2) SELECT id + 200000, k, v, t, k2 FROM ONLY big;\n"
+	  if $round{kind} eq 'inherited';
+
+	my $type = like_key();
+	# a join's result, and stock's work for correlated subqueries, stay small enough
+	my $n = pick(grep { $_ * $round{rows} <= 40000 * $round{span} && $_ * $round{rows} <= 900000 }
+		  0, 5, 60, 200, 200, 3000);
+	my $small_key = $types{$type}{value}->("i * $round{step} % " . int($round{span} * 1.2 + 1));
+	$sql .= "CREATE TABLE small (k $type, w int, name text);\n"
+	  . "INSERT INTO small SELECT nullif($small_key, " . $types{$type}{value}->(2) . "), i % 60, "
+	  . "'n' || i FROM generate_series(1, " . $n . ") i;\n"
+	  . "CREATE TEMP TABLE temp_small AS SELECT k, w FROM small WHERE w % 7 = 1;\n"
+	  . "INSERT INTO temp_small SELECT k::$type, 1000 + v FROM big LIMIT 3;\n"
+	  . "CREATE FUNCTION some_keys(n int) RETURNS TABLE (k $type, w int) STABLE LANGUAGE sql AS "
+	  . "'SELECT k, w FROM small WHERE w < n';\n";
+	$sql .= "ANALYZE;\n" if chance(0.5);
+	return $sql;
+}
+
+sub create_indexes
+{
+	my @leaves = @_;
+	my $sql = '';
+	my $lanes = pick('', '', ' WITH (lanes = 1)', ' WITH (lanes = 7)');
+	my @tables = $round{kind} eq 'inherited' ? @leaves : ('big');
+
+	$round{predicate} = pick(undef, undef, 'v < 60', 'v % 2 = 0');
+	$round{expression} = is_int() && chance(0.3);
+	foreach my $table (@tables)
+	{
+		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
+		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$lanes$where;\n";
+		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k);\n"
+		  if $round{predicate} && chance(0.8);
+		$sql .= "CREATE INDEX ${table}_k2_gj ON $table USING gpujoin (k2)$lanes;\n" if chance(0.5);
+		$sql .= "CREATE INDEX ${table}_e_gj ON $table USING gpujoin ((k + 1));\n"
+		  if $round{expression};
+		$sql .= "CREATE INDEX ${table}_v ON $table (v);\n" if chance(0.3);
+		$sql .= "CREATE INDEX ${table}_kb ON $table (k);\n" if chance(0.2);
+	}
+	return $sql;
+}
+
+sub random_change
+{
+	my $n = pick(1, 20, 200, 900);
+	my $any = sub { "id % " . pick(2, 3, 7, 50) . " = " . upto(3) };
+	return pick(
+		sub { my $sql = rows_sql($round{next}, $n); $round{next} += $n; $sql },
+		sub { "UPDATE big SET v = (v + 1) % 100 WHERE " . $any->() . ";\n" },
+		sub {
+			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
+			  . " WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET k = NULL WHERE id % 97 = 3;\n" },
+		sub { "DELETE FROM big WHERE " . $any->() . ";\n" })->();
+}
+
+# Changes in one transaction of some kind.
+sub transaction
+{
+	my @changes = map { random_change() } 1 .. pick(1, 2, 3);
+	return pick(
+		sub { join('', @changes) },
+		sub { "BEGIN;\n" . join('', @changes) . "COMMIT;\n" },
+		sub { "BEGIN;\n" . join('', @changes) . "ROLLBACK;\n" },
+		sub { "BEGIN;\nSAVEPOINT a;\n" . join('', @changes) . "ROLLBACK TO a;\n" . random_change()
+			  . "SAVEPOINT b;\n" . random_change() . "RELEASE b;\nCOMMIT;\n" },
+		sub {
+			$round{kind} eq 'temporary' ? join('', @changes) : "BEGIN;\n"
+			  . join('', grep { !/temp/ } @changes) . "PREPARE TRANSACTION 'p';\n"
+			  . pick('COMMIT', 'ROLLBACK') . " PREPARED 'p';\n" },
+		sub { "VACUUM big;\n" },
+		sub { join('', @changes) . "VACUUM (FREEZE, INDEX_CLEANUP on) big;\n" },
+		sub { chance(0.3) ? "VACUUM FULL big;\n" : "VACUUM ANALYZE big;\n" },
+		sub { chance(0.3) ? "REINDEX TABLE big;\n" : "VACUUM big;\n" },
+		sub { chance(0.2) ? "TRUNCATE big;\n" . rows_sql(1, 700) : join('', @changes) })->();
+}
+
+sub quoted { my $text = shift; $text =~ s/'/''/g; return "'$text'"; }
+
+sub random_query
+{
+	my $kind = rand();
+	my ($shape, $how, $query, $args) = ('', '', '', '');
+
+	if ($kind < 0.08)
+	{
+		$shape = pick(sort keys %changes);
+		($how, $query) = ('change', $changes{$shape}->());
+	}
+	elsif ($kind < 0.2)
+	{
+		($shape, $how) = ('generic', 'generic');
+		($query, $args) = @{ generic_query() };
+	}
+	else
+	{
+		$shape = pick(sort keys %shapes);
+		$how = pick(qw(whole whole loop scroll cursor));
+		$how = 'loop' if $shape =~ /locked/;
+		$args = random_change() =~ s/;\n$//r if $how eq 'cursor';
+		$query = $shapes{$shape}->();
+		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;
+	}
+	my $settings = join(' ', map { pick(@settings) } 1 .. pick(0, 1, 2));
+	return "SELECT compare("
+	  . join(', ', map { quoted($_) } $shape, $how, $query, $args, $settings) . ");\n";
+}
+
+sub check_indexes
+{
+	return "SELECT 'checked|' || count(gpujoin_check(c.oid, true)) FROM pg_class c "
+	  . "JOIN pg_am a ON a.oid = c.relam WHERE amname = 'gpujoin' AND relkind = 'i';\n";
+}
+
+1;

@@ -1,0 +1,88 @@
+# Shared by the TAP tests: a server with gpujoin, and answers of ours compared with stock ones.
+package GpuJoinTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query);
+
+# A started server with the extension in database postgres. Further arguments are lines for the
+# configuration; init options come as a hash reference first.
+sub new_server
+{
+	my ($name, @lines) = @_;
+	my $init = ref $lines[0] ? shift @lines : {};
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%$init);
+	$node->append_conf('postgresql.conf', join("\n",
+			'autovacuum = off', "shared_preload_libraries = 'gpujoin'",
+			"log_line_prefix = '%m [%p] %q%a '", @lines, ''));
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin');
+	return $node;
+}
+
+# Run each query in one snapshot without and with gpujoin; return those whose rows differ, with
+# both answers. The rows are compared as multisets of text.
+sub differing
+{
+	my ($node, @queries) = @_;
+	my @different;
+
+	foreach my $query (@queries)
+	{
+		my $digest = "SELECT count(*) || ' ' || "
+		  . "md5(coalesce(string_agg(t::text, E'\\n' ORDER BY t::text), '')) FROM ($query) t;";
+		my ($status, $out, $err) = $node->psql('postgres', qq{
+			BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+			SET LOCAL gpujoin.enabled = off;
+			$digest
+			SET LOCAL gpujoin.enabled = on;
+			SET LOCAL gpujoin.force = on;
+			$digest
+			COMMIT;});
+		my ($stock, $ours) = split /\n/, $out;
+
+		push @different, "$query: stock " . ($stock // "nothing") . ", ours " . ($ours // $err)
+		  if $status != 0 || !defined $ours || $stock ne $ours;
+	}
+	return @different;
+}
+
+# Is this node (GpuScan or GpuJoin) in the forced plan of the query?
+sub uses_node
+{
+	my ($node, $name, $query) = @_;
+	my $plan = $node->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN (COSTS OFF) $query");
+
+	return $plan =~ /Custom Scan \($name\)/;
+}
+
+# The log since an offset has no sign of a crash or of something that was not released.
+sub log_is_clean
+{
+	my ($node, $name, $offset) = @_;
+	my @findings = grep {
+		/PANIC:|TRAP:|terminated by signal| leak: |still active|resource was not closed|XX000/
+	} split /\n/, slurp_file($node->logfile, $offset // 0);
+
+	is(join("\n", @findings), '', $name);
+}
+
+# Wait until a session that is named by application_name runs, or waits for, something.
+sub wait_for_query
+{
+	my ($node, $name, $condition) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) > 0 FROM pg_stat_activity
+		 WHERE application_name = '$name' AND " . ($condition // "state = 'active'"));
+}
+
+1;

@@ -1,0 +1,146 @@
+# Shared by the TAP tests of the device service.
+package ServiceTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(service wait_ready restart_now run_service start_service finish_service inject
+  no_leaks signal_helper service_sql open_bystander ask_bystander);
+
+# One column of gpujoin_status().
+sub service
+{
+	my ($node, $column) = @_;
+
+	return $node->safe_psql('postgres', "SELECT $column FROM gpujoin_status()");
+}
+
+sub wait_ready
+{
+	my $node = shift;
+
+	return $node->poll_query_until('postgres', "SELECT state = 'ready' FROM gpujoin_status()");
+}
+
+# Do not wait for the delay before the next start: a reload ends it. The helper may still be in
+# the middle of dying, hence more than once.
+sub restart_now
+{
+	my $node = shift;
+
+	foreach (1 .. 200)
+	{
+		return 1 if service($node, 'state') eq 'ready';
+		$node->reload;
+		select(undef, undef, undef, 0.05);
+	}
+	return 0;
+}
+
+sub service_sql
+{
+	my $arguments = shift;
+
+	return "SELECT format('ok %s, fallbacks %s, wrong %s, loads %s', ok, fallbacks, wrong, loads)
+		FROM gpujoin_service_test($arguments)";
+}
+
+sub run_service
+{
+	my ($node, $arguments) = @_;
+
+	return $node->safe_psql('postgres', service_sql($arguments));
+}
+
+# The same in the background.
+sub start_service
+{
+	my ($node, $arguments) = @_;
+	my $running = { out => '', err => '' };
+
+	$running->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', service_sql($arguments) ],
+		'<', \undef, '>', \$running->{out}, '2>', \$running->{err},
+		IPC::Run::timeout(120));
+	return $running;
+}
+
+sub finish_service
+{
+	my $running = shift;
+
+	$running->{run}->finish;
+	chomp $running->{out};
+	return $running->{out} || $running->{err};
+}
+
+sub inject
+{
+	my ($node, $point, $kind, $skip, $times, $millis) = @_;
+
+	$millis //= 0;
+	return $node->safe_psql('postgres',
+		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis)");
+}
+
+# A session that is opened before something happens and must still be there afterwards.
+sub open_bystander
+{
+	my $node = shift;
+	my $bystander = { in => '', out => '', err => '' };
+
+	$bystander->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
+		'<', \$bystander->{in}, '>', \$bystander->{out}, '2>', \$bystander->{err},
+		IPC::Run::timeout(300));
+	$bystander->{pid} = ask_bystander($bystander);
+	return $bystander;
+}
+
+# Its backend's pid, as it says itself; something else, or death, if it is not well.
+sub ask_bystander
+{
+	my $bystander = shift;
+
+	$bystander->{out} = '';
+	$bystander->{in} .= "SELECT pg_backend_pid();\n";
+	$bystander->{run}->pump until $bystander->{out} =~ /\n/ || $bystander->{err} ne '';
+	chomp $bystander->{out};
+	return $bystander->{out};
+}
+
+# Send signals to the device process, if there is one at this moment; returns its pid. A pid of 0
+# would be this test itself.
+sub signal_helper
+{
+	my ($node, @signals) = @_;
+	my $pid = service($node, 'helper_pid');
+
+	return 0 unless $pid > 1;
+	kill $_, $pid foreach @signals;
+	return $pid;
+}
+
+# No slot, no column, no key set, no match and no byte is left. The helper's figures lag a moment.
+sub no_leaks
+{
+	my ($node, $name) = @_;
+	my $query = 'SELECT slots_used + slots_abandoned + columns + keysets + matches
+		+ memory_mirrors + memory_scratch = 0 FROM gpujoin_status()';
+	my $clean = 0;
+
+	foreach (1 .. 100)
+	{
+		last if $clean = $node->safe_psql('postgres', $query) eq 't';
+		select(undef, undef, undef, 0.05);
+	}
+	ok($clean, "no leaks: $name")
+	  or diag($node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()'));
+}
+
+1;
