@@ -122,6 +122,7 @@ cmp_ok($kinds, '>', 100, 'of many different answers');
 
 is($node->safe_psql('postgres', "SELECT gpujoin_check('big_k', true) >= count(*) FROM big"), 't',
 	'each row has its entry');
+
 # A plain VACUUM may leave entries: it skips the indexes when few heap pages have dead tuples, and a
 # page that the checkpointer has pinned. These options make it visit every page and every index.
 is( $node->safe_psql(
