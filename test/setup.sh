@@ -68,7 +68,11 @@ choose_postgres() {
     pgbin='' major=''
 }
 
-has_pgxs() { [ -x "$pgbin/pg_config" ] && [ -e "$("$pgbin/pg_config" --pgxs)" ]; }
+# Debian has pg_config and the makefiles in the client's package, the server's headers in another.
+has_pgxs() {
+    [ -x "$pgbin/pg_config" ] && [ -e "$("$pgbin/pg_config" --pgxs)" ] &&
+        [ -e "$("$pgbin/pg_config" --includedir-server)/postgres.h" ]
+}
 has_pgtap() { [ -e "$("$pgbin/pg_config" --sharedir)/extension/pgtap.control" ]; }
 
 # List what is missing for PURPOSE (check, demo or bench), one Debian package a line.
@@ -161,7 +165,8 @@ copy_postgres() {
     done
     for dir in $("$pg_config" --includedir) $("$pg_config" --pkgincludedir) \
         $("$pg_config" --includedir-server) $("$pg_config" --libdir); do
-        [ -e "$inst$dir" ] && continue
+        # A folder within one that is linked is there already.
+        [ -e "$dir" ] && [ ! -e "$inst$dir" ] || continue
         mkdir -p "$(dirname "$inst$dir")"
         ln -s "$dir" "$inst$dir"
     done
