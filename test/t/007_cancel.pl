@@ -131,8 +131,9 @@ foreach my $stage (sort keys %stages)
 is($node->safe_psql('postgres',
 		"SELECT gpujoin_check('big_k', true), gpujoin_check('filled_k', true) > 0"),
 	'400000|t', 'the indexes are sound');
-is($node->safe_psql('postgres', "VACUUM (FREEZE, INDEX_CLEANUP ON) filled; SELECT gpujoin_check('filled_k', true)"), '0',
-	'what the cancelled insertions left goes with VACUUM');
+is($node->safe_psql('postgres',
+		"VACUUM (FREEZE, INDEX_CLEANUP ON) filled; SELECT gpujoin_check('filled_k', true)"),
+	'0', 'what the cancelled insertions left goes with VACUUM');
 
 # Timeouts of all lengths, to hit whatever comes in between.
 my ($cancelled, $finished, @wrong) = (0, 0);
