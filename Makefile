@@ -67,6 +67,7 @@ OBJS = \
 	src/execkey.o \
 	src/execscan.o \
 	src/exectids.o \
+	src/execvisible.o \
 	src/explain.o \
 	src/explainjoin.o \
 	src/gpujoin.o \

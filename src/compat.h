@@ -105,6 +105,22 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GjOldSnapshotsExpire()	OldSnapshotThresholdActive()
 #endif
 
+/* Statistics: 16 renamed a table's counters ----------------------------------------- */
+
+#include "pgstat.h"
+
+static inline void
+GjCountHeapFetches(Relation heap, int n)
+{
+#if PG_VERSION_NUM >= 160000
+	if (pgstat_should_count_relation(heap))
+		heap->pgstat_info->counts.tuples_fetched += n;
+#else
+	if (pgstat_should_count_relation(heap))
+		heap->pgstat_info->t_counts.t_tuples_fetched += n;
+#endif
+}
+
 /* Planner -------------------------------------------------------------------- */
 
 #include "utils/selfuncs.h"

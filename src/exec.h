@@ -28,7 +28,7 @@ typedef struct GjFetchStats
 {
 	uint64		exact_blocks;	/* heap blocks with known offsets */
 	uint64		lossy_blocks;	/* heap blocks looked at whole */
-	uint64		tuples;			/* visible tuples delivered */
+	uint64		tuples;			/* visible tuples, a block's all at once */
 	uint64		rechecked;		/* of these, removed by the key recheck (kept by caller) */
 } GjFetchStats;
 

@@ -23,35 +23,43 @@
  * Nothing is concluded from the visibility map.
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
- * testing their visibility needs the lock.  Predicate locks on tuples are taken
- * with that test, those on the index before the match (execkey.c).
+ * testing their visibility needs the lock (execvisible.c).  Predicate locks on tuples
+ * are taken with that test, those on the index before the match (execkey.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/htup_details.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/bufmgr.h"
-#include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
 #include "exec.h"
+#include "execvisible.h"
 
-/* Where the line pointers of most pages are, page header included */
-#define POINTER_BYTES			512
-#define CACHE_LINE_BYTES		64
+/* Blocks that are pinned ahead; a power of two */
+#define MAX_PINNED_AHEAD		4
+
+/* Blocks found in memory, one after the other, until prefetching stops */
+#define STOP_AFTER_HITS			128
+
+/* A block whose turn comes soon: pinned, its memory on its way into the cache */
+typedef struct PinnedBlock
+{
+	Buffer		buffer;
+	GjTidBlock	tids;
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
+} PinnedBlock;
 
 struct GjFetch
 {
 	Relation	heap;
 	Snapshot	snapshot;
-	GjTidSet   *tids;
+	GjTidSet   *tids;			/* NULL: all blocks are taken off */
 	BlockNumber nblocks;		/* of the heap, after the match */
 
 	/* The block being delivered: its pin and its visible candidates */
@@ -60,10 +68,20 @@ struct GjFetch
 	int			next;
 
 	/*
-	 * How far prefetching is ahead, in blocks, and how far it may get.  The
-	 * target grows from none to the maximum, since a query with a LIMIT may be
-	 * done after a few tuples.
+	 * The next blocks, a ring.  It grows block by block to its limit, since a query
+	 * with a LIMIT may be done after a few tuples.
 	 */
+	PinnedBlock pinned[MAX_PINNED_AHEAD];
+	int			pinned_first;
+	int			npinned;
+	int			pinned_target;
+	int			pinned_limit;
+
+	/*
+	 * While blocks come from disk, how far reading ahead is in front of the last
+	 * pinned one, in blocks, and how far it may get.
+	 */
+	int			hits;			/* blocks found in memory since the last that was not */
 	int			prefetch_ahead;
 	int			prefetch_target;
 	int			prefetch_maximum;
@@ -73,11 +91,14 @@ struct GjFetch
 };
 
 static bool load_block(GjFetch *fetch);
-static void collect_chains(GjFetch *fetch, const GjTidBlock *block);
-static void collect_whole_block(GjFetch *fetch, BlockNumber block);
+static void pin_ahead(GjFetch *fetch);
+static bool pin_block(GjFetch *fetch);
+static Buffer read_block(GjFetch *fetch, BlockNumber block);
+static PinnedBlock *pinned_at(GjFetch *fetch, int ahead);
+static int	max_pinned(Relation heap);
 static void start_prefetch(GjFetch *fetch);
-static void follow_prefetch(GjFetch *fetch, BlockNumber block);
-static void prefetch(GjFetch *fetch, BlockNumber block);
+static void follow_prefetch(GjFetch *fetch);
+static void prefetch(GjFetch *fetch);
 
 /*
  * Make a fetch for one heap and snapshot
@@ -104,6 +125,8 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids)
 
 	fetch->tids = tids;
 	fetch->nblocks = RelationGetNumberOfBlocks(fetch->heap);
+	fetch->pinned_target = 0;
+	fetch->pinned_limit = max_pinned(fetch->heap);
 	GjTidSetRewind(tids);
 	start_prefetch(fetch);
 }
@@ -116,7 +139,7 @@ GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 {
 	while (fetch->next >= fetch->ntuples)
 	{
-		if (fetch->tids == NULL || !load_block(fetch))
+		if (!load_block(fetch))
 		{
 			ExecClearTuple(slot);
 			GjFetchReset(fetch);
@@ -124,14 +147,12 @@ GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 		}
 	}
 
-	pgstat_count_heap_fetch(fetch->heap);
-	fetch->stats.tuples++;
 	ExecStoreBufferHeapTuple(&fetch->tuples[fetch->next++], slot, fetch->buffer);
 	return true;
 }
 
 /*
- * Let go of the set and of the pin
+ * Let go of the set and of the pins
  */
 void
 GjFetchReset(GjFetch *fetch)
@@ -139,6 +160,8 @@ GjFetchReset(GjFetch *fetch)
 	if (BufferIsValid(fetch->buffer))
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = InvalidBuffer;
+	while (fetch->npinned > 0)
+		ReleaseBuffer(pinned_at(fetch, --fetch->npinned)->buffer);
 	fetch->tids = NULL;
 	fetch->ntuples = 0;
 	fetch->next = 0;
@@ -161,118 +184,138 @@ GjFetchGetStats(GjFetch *fetch)
 }
 
 /*
- * Pin the next block and find its visible tuples; false if there is no more block
+ * Take the next block and find its visible tuples; false if there is no more block
  */
 static bool
 load_block(GjFetch *fetch)
 {
-	GjTidBlock	block;
+	PinnedBlock *pinned;
 
 	CHECK_FOR_INTERRUPTS();
 
-	/* Blocks ascend: behind the first one past the end there are only more */
-	if (!GjTidSetNextBlock(fetch->tids, &block) || block.block >= fetch->nblocks)
+	pin_ahead(fetch);
+	if (fetch->npinned == 0)
 		return false;
+	if (fetch->npinned > 1)
+		GjPrefetchTuples(pinned_at(fetch, 1)->buffer, &pinned_at(fetch, 1)->tids);
 
-	follow_prefetch(fetch, block.block);
-	fetch->buffer = ReleaseAndReadBuffer(fetch->buffer, fetch->heap, block.block);
-	heap_page_prune_opt(fetch->heap, fetch->buffer);
+	pinned = pinned_at(fetch, 0);
+	if (BufferIsValid(fetch->buffer))
+		ReleaseBuffer(fetch->buffer);
+	fetch->buffer = pinned->buffer;
+	fetch->pinned_first = (fetch->pinned_first + 1) % MAX_PINNED_AHEAD;
+	fetch->npinned--;
 
-	fetch->ntuples = 0;
 	fetch->next = 0;
-	LockBuffer(fetch->buffer, BUFFER_LOCK_SHARE);
-	if (block.lossy)
-		collect_whole_block(fetch, block.block);
+	fetch->ntuples = 0;			/* should the test fail with an error */
+	fetch->ntuples = GjCollectVisible(fetch->heap, fetch->buffer, fetch->snapshot,
+									  &pinned->tids, fetch->tuples);
+	if (pinned->tids.lossy)
+		fetch->stats.lossy_blocks++;
 	else
-		collect_chains(fetch, &block);
-	LockBuffer(fetch->buffer, BUFFER_LOCK_UNLOCK);
-
-	prefetch(fetch, block.block);
+		fetch->stats.exact_blocks++;
+	fetch->stats.tuples += fetch->ntuples;
+	GjCountHeapFetches(fetch->heap, fetch->ntuples);
 	return true;
 }
 
 /*
- * Of each chain whose root is a candidate, take the member that is visible
+ * Pin blocks until there are enough or no more
  *
- * heap_hot_search_buffer() takes the predicate locks.  Chains share no member, so
- * the tuples are no more than a page has.
+ * A block is touched three times, each time to ask for what the next touch needs:
+ * when it is pinned, for its line pointers; when it is the next but one, for its
+ * tuples; then it is delivered.  Otherwise most of the time of a fetch in memory
+ * goes into waiting for one cache line after the other.
  */
 static void
-collect_chains(GjFetch *fetch, const GjTidBlock *block)
+pin_ahead(GjFetch *fetch)
 {
-	Page		page = BufferGetPage(fetch->buffer);
-
-	fetch->stats.exact_blocks++;
-
-	/*
-	 * Most of the time goes into waiting for tuple headers to come from memory:
-	 * have all of them on their way first.  Where a line pointer redirects, some
-	 * other line comes, which does no harm.
-	 */
-	for (int i = 0; i < block->noffsets; i++)
+	if (fetch->pinned_target < fetch->pinned_limit)
+		fetch->pinned_target++;
+	while (fetch->npinned < fetch->pinned_target)
 	{
-		if (block->offsets[i] <= PageGetMaxOffsetNumber(page))
-			__builtin_prefetch((char *) page +
-							   ItemIdGetOffset(PageGetItemId(page, block->offsets[i])));
-	}
-
-	for (int i = 0; i < block->noffsets; i++)
-	{
-		HeapTuple	tuple = &fetch->tuples[fetch->ntuples];
-		ItemPointerData tid;
-
-		ItemPointerSet(&tid, block->block, block->offsets[i]);
-		if (heap_hot_search_buffer(&tid, fetch->heap, fetch->buffer, fetch->snapshot,
-								   tuple, NULL, true))
-			fetch->ntuples++;
+		if (!pin_block(fetch))
+			return;
 	}
 }
 
 /*
- * Offsets are not known: take each visible tuple.  As all are looked at, chains
- * need not be followed.
+ * Pin the next block of the set; false if there is none
  */
-static void
-collect_whole_block(GjFetch *fetch, BlockNumber block)
+static bool
+pin_block(GjFetch *fetch)
 {
-	Page		page = BufferGetPage(fetch->buffer);
-	OffsetNumber last = PageGetMaxOffsetNumber(page);
+	PinnedBlock *pinned = pinned_at(fetch, fetch->npinned);
+	GjTidBlock *tids = &pinned->tids;
 
-	fetch->stats.lossy_blocks++;
-
-	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
+	/* Blocks ascend: behind the first one past the end there are only more */
+	if (fetch->tids == NULL || !GjTidSetNextBlock(fetch->tids, tids) ||
+		tids->block >= fetch->nblocks)
 	{
-		ItemId		item = PageGetItemId(page, offset);
-		HeapTuple	tuple = &fetch->tuples[fetch->ntuples];
-		bool		visible;
-
-		if (!ItemIdIsNormal(item))
-			continue;
-
-		tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
-		tuple->t_len = ItemIdGetLength(item);
-		tuple->t_tableOid = RelationGetRelid(fetch->heap);
-		ItemPointerSet(&tuple->t_self, block, offset);
-
-		visible = HeapTupleSatisfiesVisibility(tuple, fetch->snapshot, fetch->buffer);
-		if (visible)
-			PredicateLockTID(fetch->heap, &tuple->t_self, fetch->snapshot,
-							 HeapTupleHeaderGetXmin(tuple->t_data));
-		HeapCheckForSerializableConflictOut(visible, fetch->heap, tuple, fetch->buffer,
-											fetch->snapshot);
-		if (visible)
-			fetch->ntuples++;
+		fetch->tids = NULL;
+		return false;
 	}
+	if (!tids->lossy)
+		memcpy(pinned->offsets, tids->offsets, tids->noffsets * sizeof(OffsetNumber));
+	tids->offsets = pinned->offsets;
+
+	follow_prefetch(fetch);
+	pinned->buffer = read_block(fetch, tids->block);
+	fetch->npinned++;
+	prefetch(fetch);
+	GjPrefetchLinePointers(pinned->buffer, tids);
+	return true;
 }
 
 /*
- * effective_io_concurrency may be changed between two starts
+ * Read a block, and find out whether it was in memory
+ */
+static Buffer
+read_block(GjFetch *fetch, BlockNumber block)
+{
+	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
+	Buffer		buffer = ReadBuffer(fetch->heap, block);
+
+	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != read)
+		fetch->hits = 0;
+	else if (fetch->hits < STOP_AFTER_HITS)
+		fetch->hits++;
+	return buffer;
+}
+
+/*
+ * The pinned block that is so far from being delivered
+ */
+static PinnedBlock *
+pinned_at(GjFetch *fetch, int ahead)
+{
+	return &fetch->pinned[(fetch->pinned_first + ahead) % MAX_PINNED_AHEAD];
+}
+
+/*
+ * How many blocks may be pinned ahead
+ *
+ * No process should pin more than its share of the buffers, and a query may have
+ * many scans.  Of the few buffers for temporary tables, none is taken beyond need.
+ */
+static int
+max_pinned(Relation heap)
+{
+	if (RelationUsesLocalBuffers(heap))
+		return 1;
+	return Max(1, Min(MAX_PINNED_AHEAD, NBuffers / MaxBackends / MAX_PINNED_AHEAD));
+}
+
+/*
+ * effective_io_concurrency may be changed between two starts.  Nothing is asked for
+ * before a block was not in memory: asking costs as much as finding it there.
  */
 static void
 start_prefetch(GjFetch *fetch)
 {
+	fetch->hits = STOP_AFTER_HITS;
 	fetch->prefetch_ahead = 0;
-	fetch->prefetch_target = -1;
+	fetch->prefetch_target = 0;
 	fetch->prefetch_maximum =
 		get_tablespace_io_concurrency(fetch->heap->rd_rel->reltablespace);
 }
@@ -281,7 +324,7 @@ start_prefetch(GjFetch *fetch)
  * A block was taken off the set: keep the prefetch cursor at it or ahead of it
  */
 static void
-follow_prefetch(GjFetch *fetch, BlockNumber block)
+follow_prefetch(GjFetch *fetch)
 {
 	BlockNumber peeked;
 
@@ -289,42 +332,33 @@ follow_prefetch(GjFetch *fetch, BlockNumber block)
 		fetch->prefetch_ahead--;
 	else if (fetch->prefetch_maximum > 0)
 		GjTidSetPeekBlock(fetch->tids, &peeked);
-
-	if (fetch->prefetch_target < 1)
-		fetch->prefetch_target++;
-	else
-		fetch->prefetch_target *= 2;
-	fetch->prefetch_target = Min(fetch->prefetch_target, fetch->prefetch_maximum);
 }
 
 /*
- * Ask for the blocks that come next, now that this one was read
+ * Ask for the blocks that come next, further and further ahead, unless all blocks
+ * are found in memory
  */
 static void
-prefetch(GjFetch *fetch, BlockNumber block)
+prefetch(GjFetch *fetch)
 {
+	if (fetch->hits >= STOP_AFTER_HITS)
+	{
+		fetch->prefetch_target = 0;
+		return;
+	}
+	fetch->prefetch_target = Min(Max(fetch->prefetch_target * 2, 1), fetch->prefetch_maximum);
+
 	while (fetch->prefetch_ahead < fetch->prefetch_target)
 	{
 		BlockNumber ahead;
-		PrefetchBufferResult result;
 
 		if (!GjTidSetPeekBlock(fetch->tids, &ahead) || ahead >= fetch->nblocks)
 		{
 			/* The end: stop asking, and stop following */
 			fetch->prefetch_maximum = 0;
-			fetch->prefetch_target = 0;
 			return;
 		}
 		fetch->prefetch_ahead++;
-		result = PrefetchBuffer(fetch->heap, MAIN_FORKNUM, ahead);
-
-		/* If it is in memory, have its line pointers come from there; no pin needed */
-		if (BufferIsValid(result.recent_buffer))
-		{
-			char	   *page = BufferGetPage(result.recent_buffer);
-
-			for (int offset = 0; offset < POINTER_BYTES; offset += CACHE_LINE_BYTES)
-				__builtin_prefetch(page + offset);
-		}
+		PrefetchBuffer(fetch->heap, MAIN_FORKNUM, ahead);
 	}
 }

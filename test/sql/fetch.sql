@@ -1,0 +1,117 @@
+--
+-- From TIDs to tuples: HOT chains, all-visible pages, blocks that are tested whole
+--
+CREATE SCHEMA fetching;
+SET search_path = fetching, public;
+SET gpujoin.force = on;
+
+CREATE TABLE big (id int, k int, v int) WITH (fillfactor = 50, autovacuum_enabled = off);
+INSERT INTO big SELECT i, i % 100, 0 FROM generate_series(1, 5000) i;
+CREATE INDEX big_k ON big USING gpujoin (k);
+
+-- What the snapshot sees, with the place of each version, by a plan of ours and
+-- without.
+CREATE FUNCTION compare(keys int[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT array_agg(ROW(ctid, b)::text ORDER BY ctid) FROM big b WHERE k = ANY (%L)', keys);
+	stock text[];
+	ours text[];
+BEGIN
+	SET LOCAL gpujoin.enabled = off;
+	EXECUTE query INTO stock;
+	SET LOCAL gpujoin.enabled = on;
+	EXECUTE query INTO ours;
+	RETURN format('%s rows, %s', cardinality(stock),
+				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
+END $$;
+
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = ANY ('{1,2,3}');
+
+-- No page is all-visible yet; then all are
+SELECT compare('{1,2,3}');
+VACUUM big;
+SELECT compare('{1,2,3}');
+
+-- A chain of two members.  The root names the first; once that is pruned, the second.
+UPDATE big SET v = 1 WHERE k < 10;
+SELECT compare('{1,2,3}');
+VACUUM big;
+SELECT compare('{1,2,3}');
+SELECT bool_and(v = 1), count(*) FROM big WHERE k = ANY ('{1,2,3}');
+UPDATE big SET v = 2 WHERE k = 2;
+VACUUM big;
+SELECT compare('{1,2,3}');
+
+-- A chain whose second member was rolled back: the first is the only one again
+BEGIN;
+UPDATE big SET v = -1 WHERE k = 3;
+SELECT compare('{1,2,3}');
+ROLLBACK;
+SELECT compare('{1,2,3}');
+VACUUM big;
+SELECT compare('{1,2,3}');
+
+-- A version with another key is not of the chain
+UPDATE big SET k = k + 1000 WHERE k = 1 AND id % 2 = 0;
+SELECT compare('{1,2,1001}');
+VACUUM big;
+SELECT compare('{1,2,1001}');
+
+-- Deleted rows, then others in their places, on pages with and without mark
+DELETE FROM big WHERE k IN (2, 3) AND id % 3 = 0;
+SELECT compare('{1,2,3,1001}');
+VACUUM big;
+INSERT INTO big SELECT i, i % 100, 3 FROM generate_series(5001, 5100) i;
+SELECT compare('{1,2,3,1001}');
+
+-- A query has its snapshot's rows to the end, whatever becomes of the pages meanwhile
+CREATE FUNCTION change_while_reading(OUT rows int, OUT old int) LANGUAGE plpgsql AS $$
+DECLARE
+	c NO SCROLL CURSOR FOR SELECT id, v FROM big WHERE k = ANY ('{4,5}');
+	r record;
+BEGIN
+	rows := 0;
+	old := 0;
+	FOR r IN c LOOP
+		IF rows = 0 THEN
+			UPDATE big SET v = 9 WHERE k = 4;
+			DELETE FROM big WHERE k = 5;
+		END IF;
+		rows := rows + 1;
+		old := old + (r.v <> 9)::int;
+	END LOOP;
+END $$;
+SELECT * FROM change_while_reading();
+SELECT compare('{4,5}');
+VACUUM big;
+SELECT compare('{4,5}');
+
+-- More TIDs than there is memory for: blocks are tested whole, marked or not
+CREATE TABLE whole (id int, k int, pad text) WITH (autovacuum_enabled = off);
+INSERT INTO whole SELECT i, i % 3, repeat('x', 400) FROM generate_series(1, 40000) i;
+CREATE INDEX whole_k ON whole USING gpujoin (k);
+SET work_mem = '64kB';
+SET hash_mem_multiplier = 1;
+CREATE FUNCTION lossy() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+		SELECT * FROM whole WHERE k = ANY (''{0,1}'')' LOOP
+		IF line ~ 'Heap Blocks: .*lossy=' THEN RETURN true; END IF;
+	END LOOP;
+	RETURN false;
+END $$;
+SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+UPDATE whole SET id = -id WHERE id % 1000 = 0;
+SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+VACUUM whole;
+SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+SELECT compare('{1,2,3,1001}');
+COMMIT;
+SET gpujoin.enabled = off;
+SELECT count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+RESET ALL;
+DROP SCHEMA fetching CASCADE;
