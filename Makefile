@@ -64,6 +64,7 @@ OBJS = \
 	src/amvalidate.o \
 	src/execjoin.o \
 	src/execjoinrows.o \
+	src/execjoinscan.o \
 	src/execkey.o \
 	src/execscan.o \
 	src/exectids.o \
@@ -86,6 +87,8 @@ OBJS = \
 	src/planhooks.o \
 	src/planjoin.o \
 	src/planjoinbuild.o \
+	src/planjoinclauses.o \
+	src/planjointables.o \
 	src/planmatch.o \
 	src/planscan.o \
 	src/preload.o \

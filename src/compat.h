@@ -131,6 +131,16 @@ GjCountHeapFetches(Relation heap, int n)
 #define GjEstimateArrayLength(root, array)	((double) estimate_array_length(array))
 #endif
 
+/*
+ * Since 16 a Var says which outer joins may have made it NULL.  Below them, at the
+ * scan of its table, none has.
+ */
+#if PG_VERSION_NUM >= 160000
+#define GjVarAtScan(var)		((var)->varnullingrels = NULL)
+#else
+#define GjVarAtScan(var)		((void) 0)
+#endif
+
 /* EXPLAIN: 18 split its header --------------------------------------------------- */
 
 #include "commands/explain.h"

@@ -6,19 +6,18 @@
  * How it makes its rows, and why they are the right ones, is in execjoinrows.c.
  *
  * Nothing that the small side gave is evaluated again in a rescan, unless a
- * parameter on which it depends has changed.  If all was one batch, the TIDs are
- * kept for rescans too: the snapshot is the same, and what the index has gained or
- * lost since then is invisible to it, or is sorted out in the fetch.
+ * parameter on which it depends has changed.  If all was one batch and the big side
+ * is one table, the TIDs are kept for rescans too: the snapshot is the same, and what
+ * the index has gained or lost since then is invisible to it, or is sorted out in the
+ * fetch.  Of several tables each is searched anew, since the TIDs of all of them could
+ * take many times the memory that one may have.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/tableam.h"
 #include "executor/executor.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "utils/memutils.h"
@@ -32,9 +31,10 @@ static Node *create_join_state(CustomScan *scan);
 static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static int	find_value_column(GjJoinState *state, Expr *value);
-static void begin_big(GjJoinState *state, EState *estate, int eflags);
+static void begin_scans(GjJoinState *state, EState *estate, int eflags);
 static void begin_joined(GjJoinState *state);
 static void rescan_join(CustomScanState *node);
+static void rescan_scans(GjJoinState *state);
 static bool small_is_stale(GjJoinState *state, PlanState *small_plan);
 static void end_join(CustomScanState *node);
 static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -60,6 +60,7 @@ void
 GjExecJoinInit(void)
 {
 	RegisterCustomScanMethods(&GjJoinPlanMethods);
+	RegisterCustomScanMethods(&GjJoinScanPlanMethods);
 }
 
 static Node *
@@ -85,10 +86,10 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	GjJoinState *state = (GjJoinState *) node;
 
 	state->joined = node->ss.ss_ScanTupleSlot;
-	state->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join",
+	state->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join keys",
 										   ALLOCSET_DEFAULT_SIZES);
 	begin_small(state, estate, eflags);
-	begin_big(state, estate, eflags);
+	begin_scans(state, estate, eflags);
 	begin_joined(state);
 	state->phase = GJ_PHASE_COLLECT;
 }
@@ -140,33 +141,24 @@ find_value_column(GjJoinState *state, Expr *value)
 }
 
 /*
- * The big table's columns are put into the joined slot by a projection, which knows
- * system columns and whole rows, and deforms no more than is needed.
- *
- * It must not be told that it belongs to this node: it would take the node's scan
- * slot, which is virtual, for its input, and not deform at all.
+ * The plans behind the first one are the scans of the big side
  */
 static void
-begin_big(GjJoinState *state, EState *estate, int eflags)
+begin_scans(GjJoinState *state, EState *estate, int eflags)
 {
-	CustomScan *scan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *columns = list_copy_head(scan->custom_scan_tlist, state->nbig);
-	Index		big_rti = ((Var *) linitial_node(TargetEntry, columns)->expr)->varno;
-	List	   *index_oid = list_nth(scan->custom_private, GJ_JOIN_INDEX_OID);
-	AttrNumber	key_attno = intVal(list_nth(scan->custom_private, GJ_JOIN_KEY_ATTNO));
+	List	   *plans = ((CustomScan *) state->css.ss.ps.plan)->custom_plans;
 
-	state->big = ExecOpenScanRelation(estate, big_rti, eflags);
-	state->index = GjOpenIndex(estate, big_rti, linitial_oid(index_oid));
-	GjInitKeyReader(&state->key_reader, state->index, key_attno,
-					list_nth(scan->custom_exprs, GJ_JOIN_KEY_EXPR), &state->css.ss.ps);
+	state->nscans = list_length(plans) - 1;
+	state->scans = palloc_array(GjJoinScanState *, state->nscans);
+	for (int i = 0; i < state->nscans; i++)
+	{
+		PlanState  *scan = ExecInitNode(list_nth(plans, i + 1), estate, eflags);
 
-	state->big_slot = table_slot_create(state->big, &estate->es_tupleTable);
-	state->big_context = CreateExprContext(estate);
-	state->big_context->ecxt_scantuple = state->big_slot;
-	state->big_projection = ExecBuildProjectionInfo(columns, state->big_context, state->joined,
-													NULL, RelationGetDescr(state->big));
-	state->fetch = GjFetchCreate(estate->es_query_cxt, state->big, estate->es_snapshot);
-	state->report.fetch = GjFetchGetStats(state->fetch);
+		state->scans[i] = (GjJoinScanState *) castNode(CustomScanState, scan);
+		Assert(((CustomScan *) scan->plan)->methods == &GjJoinScanPlanMethods);
+		GjJoinScanAttach(state->scans[i], state->joined);
+		state->css.custom_ps = lappend(state->css.custom_ps, scan);
+	}
 }
 
 /*
@@ -198,10 +190,9 @@ rescan_join(CustomScanState *node)
 	PlanState  *small_plan = linitial(node->custom_ps);
 
 	ExecClearTuple(state->joined);
-	ExecClearTuple(state->big_slot);
-	GjFetchReset(state->fetch);
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(small_plan, node->ss.ps.chgParam);
+	rescan_scans(state);
 
 	if (state->phase == GJ_PHASE_COLLECT)
 		return;
@@ -216,8 +207,24 @@ rescan_join(CustomScanState *node)
 	if (small_plan->chgParam == NULL)
 		ExecReScan(small_plan);
 	GjSmallReset(state->small);
-	GjJoinDropTids(state);
+	GjJoinForgetBatch(state);
 	state->phase = GJ_PHASE_COLLECT;
+}
+
+/*
+ * The scans' filters may have parameters
+ */
+static void
+rescan_scans(GjJoinState *state)
+{
+	for (int i = 0; i < state->nscans; i++)
+	{
+		PlanState  *scan = &state->scans[i]->css.ss.ps;
+
+		if (state->css.ss.ps.chgParam != NULL)
+			UpdateChangedParamSet(scan, state->css.ss.ps.chgParam);
+		ExecReScan(scan);
+	}
 }
 
 /*
@@ -236,14 +243,13 @@ end_join(CustomScanState *node)
 {
 	GjJoinState *state = (GjJoinState *) node;
 
+	ListCell   *lc;
+
 	ExecClearTuple(state->joined);
-	ExecClearTuple(state->big_slot);
-	GjFetchFree(state->fetch);
-	GjJoinDropTids(state);
 	GjSmallFree(state->small);
 	MemoryContextDelete(state->context);
-	index_close(state->index, NoLock);
-	ExecEndNode(linitial(node->custom_ps));
+	foreach(lc, node->custom_ps)
+		ExecEndNode(lfirst(lc));
 }
 
 static void

@@ -9,14 +9,15 @@
 #ifndef GPUJOIN_EXECJOIN_H
 #define GPUJOIN_EXECJOIN_H
 
+#include "execjoinscan.h"
 #include "joinplan.h"
 
 /* What comes next */
 typedef enum GjJoinPhase
 {
 	GJ_PHASE_COLLECT,				/* run the small side */
-	GJ_PHASE_BATCH,				/* take a batch, search the index for it */
-	GJ_PHASE_BIG_ROW,				/* fetch a big row, find its partners */
+	GJ_PHASE_BATCH,				/* take a batch */
+	GJ_PHASE_BIG_ROW,				/* get a big row that has partners */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
 	GJ_PHASE_DONE
@@ -27,18 +28,15 @@ typedef struct GjJoinState
 	CustomScanState css;		/* first */
 	GjJoinPhase	phase;
 	GjJoinKind	kind;
-	MemoryContext context;		/* TIDs and keys */
 
-	/* The big side */
-	Relation	big;
-	Relation	index;
-	GjKeyReader key_reader;
-	GjTidSet   *tids;			/* of the current batch; NULL: not searched for */
-	GjFetch    *fetch;
-	TupleTableSlot *big_slot;
-	ExprContext *big_context;	/* per-tuple memory lives as long as a big row */
-	ProjectionInfo *big_projection; /* big_slot to the joined slot's big columns */
-	int			nbig;			/* how many of these */
+	/* The big side: its tables, scanned one after another */
+	GjJoinScanState **scans;
+	int			nscans;
+	int			current;		/* nscans: all are done with the batch */
+	bool		started;		/* the current one delivers rows */
+	MemoryContext context;
+	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
+	int			nbig;			/* how many columns of the joined row are of this side */
 
 	/* The small side */
 	GjSmallSide *small;
@@ -58,6 +56,6 @@ typedef struct GjJoinState
 
 /* execjoinrows.c */
 extern TupleTableSlot *GjExecJoin(CustomScanState *node);
-extern void GjJoinDropTids(GjJoinState *state);
+extern void GjJoinForgetBatch(GjJoinState *state);
 
 #endif							/* GPUJOIN_EXECJOIN_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * execjoinrows.c
- *	  GpuJoin at work: join a small side with a big table through the table's
- *	  gpujoin index.
+ *	  GpuJoin at work: join a small side with a big side through gpujoin indexes.
  *
  * The small side's plan is run once and its rows collected (smallside.c).  For each
- * batch of them, its distinct keys are searched for in the index, and the rows that
- * the match names are fetched in heap order.  A big row's key is looked up in the
- * batch's hash table.  Then come the big table's own filters, once a row, then for
+ * batch of them, and for one table of the big side after another, the batch's
+ * distinct keys are searched for in the table's index, and the rows that the match
+ * names are fetched in heap order.  A big row's key is looked up in the batch's hash
+ * table.  Then come the big table's own filters, once a row (execjoinscan.c), then for
  * each small row of that key the other join quals.  One virtual slot holds the
  * joined row: the big table's columns are put into it once a big row, the small
  * columns once a pair, and nothing is allocated for a row.
@@ -23,9 +23,9 @@
  *	  key are in one batch, so that a big row finds all its partners at once.
  *	- Whether a small row has had a match is known when its batch ends; marks are
  *	  set by the join quals alone, before the quals that remove result rows.
- *	- Filters see only the big part of the slot (planjoinbuild.c puts nothing else
- *	  there) and run before any join qual: security barriers of the big table are
- *	  kept.
+ *	- A row of the big side is in just one of its tables.
+ *	- Filters see the big row alone and run before any join qual: security barriers
+ *	  of the big side are kept.
  *
  * The joined slot points into the heap page that the big slot pins and into the
  * batch; the result is projected into a slot of its own, so that a node above may
@@ -46,11 +46,11 @@
 static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
-static void match_batch(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
-static bool find_partners(GjJoinState *state);
-static bool passes_filters(GjJoinState *state);
+static void start_scan(GjJoinState *state, GjJoinScanState *scan);
+static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
+static void make_keys(GjJoinState *state, int key_width);
 static bool next_pair(GjJoinState *state);
 static bool pair_counts(GjJoinState *state, GjSmallRow *row);
 static bool next_unmatched(GjJoinState *state);
@@ -155,7 +155,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 }
 
 /*
- * Take the next batch and start fetching its big rows; false if there is none left
+ * Take the next batch; false if there is none left
  */
 static bool
 start_batch(GjJoinState *state)
@@ -164,56 +164,50 @@ start_batch(GjJoinState *state)
 		return false;
 
 	if (!GjSmallIsOneBatch(state->small))
-		GjJoinDropTids(state);
-	if (state->tids == NULL)
-		match_batch(state);
-
-	GjFetchStart(state->fetch, state->tids);
+		GjJoinForgetBatch(state);
+	state->current = 0;
+	state->started = false;
 	state->unmatched = GjSmallFirst(state->small);
 	state->nmatched = 0;
 	return true;
 }
 
-static void
-match_batch(GjJoinState *state)
-{
-	GjKeySet   *keys = GjKeySetCreate(state->context, GjIndexKeyWidth(state->index));
-
-	GjSmallAddKeys(state->small, keys);
-	GjKeySetFinish(keys);
-	state->tids = GjTidSetCreate(state->context, GjWorkMemory() / 2);
-	GjExecMatch(state->index, state->css.ss.ps.state->es_snapshot, keys, state->tids,
-				&state->report.match);
-	GjKeySetFree(keys);
-}
-
 /*
- * Forget the TIDs of the current batch
+ * Forget what was made of the batch's keys; no scan is under way
  */
 void
-GjJoinDropTids(GjJoinState *state)
+GjJoinForgetBatch(GjJoinState *state)
 {
-	if (state->tids != NULL)
-		GjTidSetFree(state->tids);
-	state->tids = NULL;
+	for (int i = 0; i < state->nscans; i++)
+		GjJoinScanDropTids(state->scans[i]);
+	if (state->keys != NULL)
+		GjKeySetFree(state->keys);
+	state->keys = NULL;
 }
 
 /*
- * Fetch big rows until one has partners and passes its filters
+ * Find the next big row that has partners, in the current table or a later one
  */
 static bool
 next_big_row(GjJoinState *state)
 {
-	while (!all_small_matched(state) && GjFetchNext(state->fetch, state->big_slot))
+	for (; state->current < state->nscans; state->current++, state->started = false)
 	{
-		if (find_partners(state) && passes_filters(state))
-			return true;
-	}
+		GjJoinScanState *scan = state->scans[state->current];
 
-	/* The joined slot points into the page */
-	ExecClearTuple(state->joined);
-	ExecClearTuple(state->big_slot);
-	GjFetchReset(state->fetch);
+		if (!state->started && !all_small_matched(state))
+			start_scan(state, scan);
+		if (!all_small_matched(state))
+		{
+			state->pair = GjJoinScanNext(scan, state->small);
+			if (state->pair != NULL)
+			{
+				ResetExprContext(state->css.ss.ps.ps_ExprContext);
+				return true;
+			}
+		}
+		stop_scan(state, scan);
+	}
 	return false;
 }
 
@@ -228,44 +222,45 @@ all_small_matched(GjJoinState *state)
 		state->nmatched == GjSmallBatchRows(state->small);
 }
 
-/*
- * Fill the joined row's big part and look up its key.  A key that is a column is
- * looked up first, since a row without partners need not be deformed further.
- */
-static bool
-find_partners(GjJoinState *state)
+static void
+start_scan(GjJoinState *state, GjJoinScanState *scan)
 {
-	bool		is_column = state->key_reader.attno != 0;
-	int64		key;
-
-	ResetExprContext(state->big_context);
-	ResetExprContext(state->css.ss.ps.ps_ExprContext);
-	if (!is_column)
-		ExecProject(state->big_projection);
-
-	if (GjReadKey(&state->key_reader, state->css.ss.ps.ps_ExprContext,
-				  is_column ? state->big_slot : state->joined, &key))
-		state->pair = GjSmallLookup(state->small, key);
-	else
-		state->pair = NULL;
-
-	if (state->pair == NULL)
-		GjFetchGetStats(state->fetch)->rechecked++;
-	else if (is_column)
-		ExecProject(state->big_projection);
-	return state->pair != NULL;
+	if (!GjJoinScanHasTids(scan))
+	{
+		make_keys(state, GjIndexKeyWidth(scan->index));
+		GjJoinScanMatch(scan, state->keys);
+	}
+	GjJoinScanStart(scan);
+	state->started = true;
 }
 
-static bool
-passes_filters(GjJoinState *state)
+/*
+ * The joined slot points into the scan's heap page
+ */
+static void
+stop_scan(GjJoinState *state, GjJoinScanState *scan)
 {
-	PlanState  *ps = &state->css.ss.ps;
+	ExecClearTuple(state->joined);
+	GjJoinScanStop(scan);
+	if (state->nscans > 1)
+		GjJoinScanDropTids(scan);
+}
 
-	if (ExecQual(ps->qual, ps->ps_ExprContext))
-		return true;
+/*
+ * Make the batch's key set, which the tables share as their indexes' keys have the
+ * same width
+ */
+static void
+make_keys(GjJoinState *state, int key_width)
+{
+	if (state->keys != NULL && state->keys->key_width == key_width)
+		return;
 
-	InstrCountFiltered1(ps, 1);
-	return false;
+	if (state->keys != NULL)
+		GjKeySetFree(state->keys);
+	state->keys = GjKeySetCreate(state->context, key_width);
+	GjSmallAddKeys(state->small, state->keys);
+	GjKeySetFinish(state->keys);
 }
 
 /*

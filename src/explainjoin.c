@@ -4,8 +4,8 @@
  *	  The properties that EXPLAIN shows of a GpuJoin besides those of explain.c.
  *
  * Join types are named as PostgreSQL names those of a hash join, whose hashed side
- * is the right one.  The filters of the big table are the plan's qual, which core
- * shows by itself as "Filter".
+ * is the right one.  Each table of the big side is a node of its own, which shows its
+ * index and what was found there.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -36,7 +36,6 @@ GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 			  const GjJoinReport *report)
 {
 	CustomScan *scan = (CustomScan *) node->ss.ps.plan;
-	List	   *index_oid = list_nth(scan->custom_private, GJ_JOIN_INDEX_OID);
 	List	   *joinquals = list_nth(scan->custom_exprs, GJ_JOIN_QUALS);
 	List	   *otherquals = list_nth(scan->custom_exprs, GJ_JOIN_OTHER_QUALS);
 	Instrumentation *instrument = node->ss.ps.instrument;
@@ -44,7 +43,6 @@ GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 	ExplainPropertyText("Join Type",
 						join_type_name(intVal(list_nth(scan->custom_private, GJ_JOIN_KIND))),
 						es);
-	GjExplainIndex(es, linitial_oid(index_oid));
 	GjExplainKeyCondition(node, ancestors, es, list_nth(scan->custom_exprs, GJ_JOIN_KEY_QUALS));
 	if (joinquals != NIL)
 	{
@@ -58,7 +56,6 @@ GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 		explain_removed(node, es, "Rows Removed by Result Filter", report->removed_above);
 	}
 	explain_small(es, report->small);
-	GjExplainMatch(es, &report->match, report->fetch);
 }
 
 static const char *

@@ -10,6 +10,8 @@
 #ifndef GPUJOIN_JOINPLAN_H
 #define GPUJOIN_JOINPLAN_H
 
+#include "nodes/pathnodes.h"
+
 #include "exec.h"
 #include "plan.h"
 #include "smallside.h"
@@ -39,45 +41,51 @@ typedef enum GjJoinKind
 typedef struct GjJoinCandidate
 {
 	RelOptInfo *joinrel;
-	RelOptInfo *big;
+	RelOptInfo *big;			/* a table, or one that stands for several (Append) */
 	RelOptInfo *small;
-	IndexOptInfo *index;
-	GjClause	key;
+	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
+	List	   *scans;			/* list of GjJoinScan, one for each of these */
+	RestrictInfo *rinfo;		/* the clause that the indexes answer */
+	GjClause	key;			/* it, as the first table's index answers it */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
+	double		nkeys;			/* distinct keys of the small side, estimated */
+	double		nbatches;		/* into which it falls */
+	Selectivity selectivity;	/* share of all pairs that have equal keys */
 } GjJoinCandidate;
+
+/* How one table of the big side is scanned */
+typedef struct GjJoinScan
+{
+	RelOptInfo *table;
+	IndexOptInfo *index;
+	GjClause	key;			/* the join's clause, written for this table */
+	double		rows;			/* expected to pass the table's filters */
+	Cost		startup;
+	Cost		run;
+} GjJoinScan;
 
 /* custom_private of a path: a list indexed by these; a path is never copied */
 typedef enum GjJoinPathPrivate
 {
-	GJ_JOIN_PATH_BIG,				/* RelOptInfo */
-	GJ_JOIN_PATH_INDEX,			/* IndexOptInfo */
-	GJ_JOIN_PATH_KEY,				/* RestrictInfo that the index answers */
-	GJ_JOIN_PATH_RESTRICTLIST,		/* all clauses of the join, that one included */
-	GJ_JOIN_PATH_KIND,				/* Integer: GjJoinKind */
+	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, no Node */
 	GJ_JOIN_PATH_COUNT
 } GjJoinPathPrivate;
 
 /* custom_private of a plan: a list indexed by these */
 typedef enum GjJoinPrivate
 {
-	GJ_JOIN_INDEX_OID,			/* Oid list of one */
 	GJ_JOIN_KIND,				/* Integer: GjJoinKind */
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: how many columns of custom_scan_tlist, from
-								 * the first on, are of the big table; at least one */
-	GJ_JOIN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
+								 * the first on, are of the big side; at least one */
 	GJ_JOIN_VALUE_PROC,			/* Oid list of one: key extraction of the small side */
 	GJ_JOIN_PRIVATE_COUNT
 } GjJoinPrivate;
 
-/*
- * custom_exprs of a plan: a list indexed by these.  The filters of the big table
- * are the plan's qual.
- */
+/* custom_exprs of a plan: a list indexed by these */
 typedef enum GjJoinExprs
 {
-	GJ_JOIN_KEY_QUALS,			/* list of one: the clause that the index answers */
-	GJ_JOIN_KEY_EXPR,			/* its side of the big table */
+	GJ_JOIN_KEY_QUALS,			/* list of one: the clause that the indexes answer */
 	GJ_JOIN_VALUE_EXPR,			/* its side of the small side */
 	GJ_JOIN_QUALS,				/* list: decide whether a pair matches */
 	GJ_JOIN_OTHER_QUALS,		/* list: decide which result rows, also those without a
@@ -85,17 +93,41 @@ typedef enum GjJoinExprs
 	GJ_JOIN_EXPRS_COUNT
 } GjJoinExprs;
 
-/* What a join did so far */
+/*
+ * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each
+ * table of the big side.  That has the table's filters as its qual and the joined
+ * row's big columns, in their order, as its target list; custom_private is a list
+ * indexed by these, custom_exprs the indexed expression.
+ */
+typedef enum GjJoinScanPrivate
+{
+	GJ_JOIN_SCAN_INDEX_OID,		/* Oid list of one */
+	GJ_JOIN_SCAN_KEY_ATTNO,		/* Integer: heap attribute that is the key, 0: expression */
+	GJ_JOIN_SCAN_PRIVATE_COUNT
+} GjJoinScanPrivate;
+
+/* What a join did so far, besides the scans */
 typedef struct GjJoinReport
 {
-	GjMatchStats match;
-	const GjFetchStats *fetch;
 	const GjSmallStats *small;
 	uint64		removed_above;	/* result rows that the other quals removed */
 } GjJoinReport;
 
-/* planjoin.c */
-extern bool GjJoinClauseMatches(PlannerInfo *root, GjJoinCandidate *cand, RestrictInfo *rinfo);
+/* planjointables.c */
+extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
+extern Node *GjJoinTranslate(PlannerInfo *root, Node *node, RelOptInfo *table, RelOptInfo *big);
+extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
+									RelOptInfo *table);
+extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
+							const GjJoinScan *scan, List *columns);
+
+/* planjoinclauses.c */
+extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);
+extern List *GjBareClauses(List *rinfos);
+
+/* execjoinscan.c */
+extern const CustomScanMethods GjJoinScanPlanMethods;
 
 /* explainjoin.c */
 extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,

@@ -32,6 +32,7 @@ typedef struct GjClause
 
 /* planmatch.c: recognising */
 extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(IndexOptInfo *index);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,

@@ -29,6 +29,9 @@
  * whether it is returned; both kinds are kept apart up to the executor.  The
  * index's clause must be one of ON.
  *
+ * The big side may be a partitioned table, a table with children or a UNION ALL:
+ * then the small side is joined with one table after another (planjointables.c).
+ *
  * Nothing here is parameterised by another relation, so core never has to translate
  * a path for a child; a partition-wise join asks for a path of its own.
  *
@@ -39,12 +42,10 @@
 
 #include <math.h>
 
-#include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/restrictinfo.h"
-#include "parser/parsetree.h"
 #include "utils/selfuncs.h"
 
 #include "compat.h"
@@ -62,11 +63,13 @@ static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *b
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
-static bool find_key_clause(PlannerInfo *root, GjJoinCandidate *cand);
+static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
+static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
-static void cost_join(PlannerInfo *root, const GjJoinCandidate *cand, Cost *startup, Cost *run);
+static void cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
+
 /*
  * Offer the ways in which one side of this join can be the big table
  *
@@ -128,6 +131,9 @@ join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
 	return true;
 }
 
+/*
+ * Offer a path for each clause that could be the one that the indexes answer
+ */
 static void
 consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 			   RelOptInfo *small, GjJoinKind kind, List *restrictlist)
@@ -139,11 +145,17 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 	if (!sides_are_eligible(root, &cand))
 		return;
 
-	foreach(lc, big->indexlist)
+	foreach(lc, restrictlist)
 	{
-		cand.index = lfirst_node(IndexOptInfo, lc);
+		cand.rinfo = lfirst_node(RestrictInfo, lc);
 
-		if (GjIndexEligible(cand.index) && find_key_clause(root, &cand))
+		if (!clause_joins_sides(&cand, cand.rinfo))
+			continue;
+		if (cand.tables == NIL)
+			cand.tables = GjJoinTables(root, big);
+		if (cand.tables == NIL)
+			return;
+		if (choose_scans(root, &cand))
 			add_join_path(root, &cand);
 	}
 }
@@ -153,8 +165,7 @@ sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
 {
 	RelOptInfo *big = cand->big;
 
-	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || big->indexlist == NIL ||
-		!GjRelationEligible(root, big, planner_rt_fetch(big->relid, root)))
+	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || IS_DUMMY_REL(big))
 		return false;
 	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
 		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))
@@ -189,44 +200,51 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
 }
 
 /*
- * Find a clause that the candidate's index answers from the small side alone
+ * Does this clause compare something of the big side with something of the small
+ * side?  Which index may answer it is looked at only then.
  */
 static bool
-find_key_clause(PlannerInfo *root, GjJoinCandidate *cand)
+clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
 {
-	ListCell   *lc;
-
-	foreach(lc, cand->restrictlist)
-	{
-		if (GjJoinClauseMatches(root, cand, lfirst_node(RestrictInfo, lc)))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Does the candidate's index answer this clause?  If so, fill in cand->key.
- */
-bool
-GjJoinClauseMatches(PlannerInfo *root, GjJoinCandidate *cand, RestrictInfo *rinfo)
-{
-	Relids		value_relids;
-
 	if (GjJoinKeepsUnmatched(cand->kind) &&
 		RINFO_IS_PUSHED_DOWN(rinfo, cand->joinrel->relids))
 		return false;
-	if (!GjClauseMatches(root, cand->big, cand->index, rinfo, &cand->key) ||
-		cand->key.is_array)
-		return false;
 
-	value_relids = pull_varnos(root, (Node *) cand->key.value_expr);
-	return !bms_is_empty(value_relids) && bms_is_subset(value_relids, cand->small->relids);
+	return (bms_equal(rinfo->left_relids, cand->big->relids) &&
+			!bms_is_empty(rinfo->right_relids) &&
+			bms_is_subset(rinfo->right_relids, cand->small->relids)) ||
+		(bms_equal(rinfo->right_relids, cand->big->relids) &&
+		 !bms_is_empty(rinfo->left_relids) &&
+		 bms_is_subset(rinfo->left_relids, cand->small->relids));
+}
+
+/*
+ * Choose an index of each table that answers the clause
+ */
+static bool
+choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	cand->scans = NIL;
+	foreach(lc, cand->tables)
+	{
+		GjJoinScan *scan = GjJoinChooseScan(root, cand, lfirst_node(RelOptInfo, lc));
+
+		if (scan == NULL)
+			return false;
+		if (cand->scans == NIL)
+			cand->key = scan->key;
+		cand->scans = lappend(cand->scans, scan);
+	}
+	return true;
 }
 
 static void
 add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 {
 	CustomPath *path = makeNode(CustomPath);
+	GjJoinCandidate *kept = palloc(sizeof(GjJoinCandidate));
 	RelOptInfo *joinrel = cand->joinrel;
 	Path	   *small_path = cand->small->cheapest_total_path;
 	Cost		startup;
@@ -242,11 +260,11 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjJoinPathMethods;
 	path->custom_paths = list_make1(small_path);
-	path->custom_private = list_make5(cand->big, cand->index, cand->key.rinfo,
-									  cand->restrictlist, makeInteger(cand->kind));
+	cost_join(root, cand, &startup, &run);
+	*kept = *cand;
+	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
-	cost_join(root, cand, &startup, &run);
 	GjAddPath(joinrel, path, startup, run);
 }
 
@@ -256,33 +274,40 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
  *	  small side		its path, then what a hash join charges to build its table;
  *						where it exceeds the memory limit, a sort besides
  *	  batches			each searches the index anew: a match a batch
- *	  big rows			GjCostSearch, over all batches
+ *	  big rows			GjCostSearch, over all tables and batches
  *	  pairs				the join quals on each pair with equal keys
  *	  result			cpu_tuple_cost and the target list
  */
 static void
-cost_join(PlannerInfo *root, const GjJoinCandidate *cand, Cost *startup, Cost *run)
+cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 {
-	GjCostInput input = {.rel = cand->big,.index = cand->index,
-	.quals = cand->big->baserestrictcost};
 	PathTarget *target = cand->joinrel->reltarget;
-	Selectivity selectivity = key_selectivity(root, cand);
-	double		pairs = clamp_row_est(cand->big->rows * cand->small->rows * selectivity);
+	double		pairs;
 	QualCost	joinquals;
-	Cost		collect;
-	double		nbatches = cost_collect(cand, &collect);
+	ListCell   *lc;
 
-	input.nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
+	cand->selectivity = key_selectivity(root, cand);
+	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
 									  cand->small->rows, NULL, NULL);
-	input.nmatches = Min(cand->big->tuples * Min(1.0, input.nkeys * selectivity),
-						 cand->index->tuples);
-	GjCostSearch(root, &input, startup, run);
-	*startup += collect +
-		(nbatches - 1.0) * GjCostMatch(cand->index, input.nkeys / nbatches,
-									   input.nmatches / nbatches);
+	cand->nbatches = cost_collect(cand, startup);
+	*run = 0.0;
 
+	/* No row comes before the first table has been searched; the others come later */
+	foreach(lc, cand->scans)
+	{
+		GjJoinScan *scan = lfirst(lc);
+
+		GjJoinCostScan(root, cand, scan);
+		if (lc == list_head(cand->scans))
+			*startup += scan->startup;
+		else
+			*run += scan->startup;
+		*run += scan->run;
+	}
+
+	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
 	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
-												   list_make1(cand->key.rinfo)), root);
+												   list_make1(cand->rinfo)), root);
 	*startup += joinquals.startup + target->cost.startup;
 	*run += pairs * (joinquals.per_tuple + cpu_operator_cost) +
 		cand->joinrel->rows * (cpu_tuple_cost + target->cost.per_tuple);
@@ -303,7 +328,7 @@ key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
 	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
 	sjinfo.jointype = JOIN_INNER;
 
-	return clauselist_selectivity(root, list_make1(cand->key.rinfo), 0, JOIN_INNER, &sjinfo);
+	return clauselist_selectivity(root, list_make1(cand->rinfo), 0, JOIN_INNER, &sjinfo);
 }
 
 /*

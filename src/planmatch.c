@@ -39,6 +39,15 @@ static bool value_is_usable(PlannerInfo *root, RelOptInfo *rel, Node *value);
 static bool look_up_operator(IndexOptInfo *index, GjClause *clause);
 
 /*
+ * Is it worth a look whether we can scan this table?
+ */
+bool
+GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	return (gj_force || rel->tuples >= gj_min_rows) && GjRelationSearchable(rel, rte);
+}
+
+/*
  * Can this table be scanned by us at all?
  *
  * The fetch reads heap pages, so other table access methods are out.  A table
@@ -46,15 +55,13 @@ static bool look_up_operator(IndexOptInfo *index, GjClause *clause);
  * the sample decides which rows exist.
  */
 bool
-GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte)
 {
 	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
 		return false;
 	if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW)
 		return false;
 	if (!has_eligible_index(rel))
-		return false;
-	if (!gj_force && rel->tuples < gj_min_rows)
 		return false;
 	if (IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel))
 		return false;

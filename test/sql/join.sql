@@ -52,10 +52,13 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE 'EXPLAIN (FORMAT JSON, ANALYZE, TIMING OFF) ' || query INTO plan;
+	plan := plan -> 0 -> 'Plan';
 	RETURN QUERY
 	SELECT key, json_typeof(e.value), CASE WHEN key NOT LIKE 'Memory%' THEN e.value #>> '{}' END
-	FROM json_each(plan -> 0 -> 'Plan') e
-	WHERE key ~ '^(Join|Result|Index|Key|Small|Batches|Memory|Entries|Matched|Exact|Lossy|Rows Removed)';
+	FROM (SELECT plan AS node UNION ALL SELECT json_array_elements(plan -> 'Plans')) n,
+		json_each(node) e
+	WHERE node ->> 'Custom Plan Provider' LIKE 'GpuJoin%'
+		AND key ~ '^(Join|Result|Index|Key|Small|Batches|Memory|Entries|Matched|Exact|Lossy|Rows Removed)';
 END $$;
 SELECT * FROM explained('SELECT b.id FROM big b JOIN small s ON b.key = s.k AND s.x < b.v
 	WHERE b.v > 3');

@@ -1,0 +1,265 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoinscan.c
+ *	  GpuJoinScan: one table of a GpuJoin's big side.
+ *
+ * The join says for which keys to search the index, and then asks for one row after
+ * another that has partners on the small side and passes the table's filters.  The
+ * row's columns are put straight into the joined slot, which is the join's: nothing
+ * is copied or allocated for a row.
+ *
+ * In the order of a fetched row's tests, the look-up of its key is the first, since
+ * it stands for the clause that the index answers and most rows that should not be
+ * here fail it.  The filters follow, in the order that security levels ask for; then,
+ * in the join, clauses that see both sides.
+ *
+ * Core's executor never asks this node for a row.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "nodes/value.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am.h"
+#include "execjoinscan.h"
+#include "gpujoin.h"
+#include "joinplan.h"
+
+static Node *create_scan_state(CustomScan *plan);
+static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *exec_scan(CustomScanState *node);
+static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
+static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small);
+static void rescan(CustomScanState *node);
+static void end_scan(CustomScanState *node);
+static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
+
+const CustomScanMethods GjJoinScanPlanMethods = {
+	.CustomName = "GpuJoinScan",
+	.CreateCustomScanState = create_scan_state,
+};
+
+static const CustomExecMethods scan_exec_methods = {
+	.CustomName = "GpuJoinScan",
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = exec_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan,
+	.ExplainCustomScan = explain_scan,
+};
+
+static Node *
+create_scan_state(CustomScan *plan)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) newNode(sizeof(GjJoinScanState),
+														T_CustomScanState);
+
+	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
+	scan->css.methods = &scan_exec_methods;
+	return (Node *) scan;
+}
+
+/*
+ * Core made the scan slot a virtual one and compiled the filters for it: do both
+ * again for the slot type of the table.  Subplans would be listed twice for EXPLAIN.
+ */
+static void
+begin_scan(CustomScanState *node, EState *estate, int eflags)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	Relation	heap = node->ss.ss_currentRelation;
+	List	   *index_oid = list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID);
+	AttrNumber	key_attno = intVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_KEY_ATTNO));
+
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
+						  table_slot_callbacks(heap));
+	node->ss.ps.subPlan = NIL;
+	node->ss.ps.ps_ProjInfo = NULL;
+	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
+	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	scan->index = GjOpenIndex(estate, plan->scan.scanrelid, linitial_oid(index_oid));
+	GjInitKeyReader(&scan->key_reader, scan->index, key_attno, linitial(plan->custom_exprs),
+					&node->ss.ps);
+	scan->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join scan",
+										  ALLOCSET_DEFAULT_SIZES);
+	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
+}
+
+/*
+ * Say where the rows' columns are to be put: into the first ones of this slot
+ *
+ * A projection knows system columns, whole rows and what a UNION ALL computes, and
+ * deforms no more of a tuple than is needed.
+ */
+void
+GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
+{
+	PlanState  *ps = &scan->css.ss.ps;
+	TupleDesc	row = scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	scan->projection = ExecBuildProjectionInfo(ps->plan->targetlist, ps->ps_ExprContext, joined,
+											   ps, row);
+}
+
+static TupleTableSlot *
+exec_scan(CustomScanState *node)
+{
+	elog(ERROR, "GpuJoinScan gives its rows to a GpuJoin only");
+	return NULL;
+}
+
+/*
+ * Has the index been searched for the current batch?
+ */
+bool
+GjJoinScanHasTids(const GjJoinScanState *scan)
+{
+	return scan->tids != NULL;
+}
+
+/*
+ * Search the index for the keys of a batch
+ */
+void
+GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys)
+{
+	Assert(scan->tids == NULL);
+	scan->tids = GjTidSetCreate(scan->context, GjWorkMemory() / 2);
+	GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, keys, scan->tids,
+				&scan->stats);
+}
+
+/*
+ * Begin with the first of the rows that were found
+ */
+void
+GjJoinScanStart(GjJoinScanState *scan)
+{
+	GjFetchStart(scan->fetch, scan->tids);
+}
+
+/*
+ * Put the next row that has partners and passes the filters into the joined slot and
+ * return its partners; NULL at the end
+ */
+GjSmallRow *
+GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
+{
+	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	GjSmallRow *partners;
+
+	if (instrument == NULL)
+		return next_row(scan, small);
+
+	InstrStartNode(instrument);
+	partners = next_row(scan, small);
+	InstrStopNode(instrument, partners == NULL ? 0.0 : 1.0);
+	return partners;
+}
+
+static GjSmallRow *
+next_row(GjJoinScanState *scan, GjSmallSide *small)
+{
+	PlanState  *ps = &scan->css.ss.ps;
+
+	while (GjFetchNext(scan->fetch, scan->css.ss.ss_ScanTupleSlot))
+	{
+		GjSmallRow *partners;
+
+		ResetExprContext(ps->ps_ExprContext);
+		partners = find_partners(scan, small);
+		if (partners == NULL)
+			continue;
+		if (!ExecQual(ps->qual, ps->ps_ExprContext))
+		{
+			InstrCountFiltered1(ps, 1);
+			continue;
+		}
+		ExecProject(scan->projection);
+		return partners;
+	}
+	return NULL;
+}
+
+static GjSmallRow *
+find_partners(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjSmallRow *partners = NULL;
+	int64		key;
+
+	if (GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext,
+				  scan->css.ss.ss_ScanTupleSlot, &key))
+		partners = GjSmallLookup(small, key);
+
+	if (partners == NULL)
+		GjFetchGetStats(scan->fetch)->rechecked++;
+	return partners;
+}
+
+/*
+ * Let go of the heap page.  The joined slot, which may point into it, must have been
+ * cleared; the TIDs stay.
+ */
+void
+GjJoinScanStop(GjJoinScanState *scan)
+{
+	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+	GjFetchReset(scan->fetch);
+}
+
+/*
+ * Forget the TIDs, after a stop
+ */
+void
+GjJoinScanDropTids(GjJoinScanState *scan)
+{
+	if (scan->tids != NULL)
+		GjTidSetFree(scan->tids);
+	scan->tids = NULL;
+}
+
+/*
+ * The join decides whether what was found is used again
+ */
+static void
+rescan(CustomScanState *node)
+{
+	GjJoinScanStop((GjJoinScanState *) node);
+}
+
+static void
+end_scan(CustomScanState *node)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+
+	if (scan->index == NULL)
+		return;
+
+	GjJoinScanStop(scan);
+	GjFetchFree(scan->fetch);
+	MemoryContextDelete(scan->context);
+	index_close(scan->index, NoLock);
+}
+
+static void
+explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	GjExplainIndex(es, linitial_oid(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID)));
+	if (scan->fetch != NULL)
+		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
+}

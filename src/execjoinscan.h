@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoinscan.h
+ *	  One table of a GpuJoin's big side, while it is scanned.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECJOINSCAN_H
+#define GPUJOIN_EXECJOINSCAN_H
+
+#include "exec.h"
+#include "smallside.h"
+
+/*
+ * A plan node of its own, but rows are taken from it by the join above, through
+ * the functions below.  Its scan slot holds the row of the table; its expression
+ * context has that row, and its per-tuple memory lives as long.
+ */
+typedef struct GjJoinScanState
+{
+	CustomScanState css;		/* first */
+	Relation	index;			/* NULL in a mere EXPLAIN */
+	GjKeyReader key_reader;
+	GjTidSet   *tids;			/* of the current batch; NULL: not searched for */
+	MemoryContext context;		/* of the TIDs */
+	GjFetch    *fetch;
+	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
+	GjMatchStats stats;
+} GjJoinScanState;
+
+extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
+extern bool GjJoinScanHasTids(const GjJoinScanState *scan);
+extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys);
+extern void GjJoinScanStart(GjJoinScanState *scan);
+extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
+extern void GjJoinScanStop(GjJoinScanState *scan);
+extern void GjJoinScanDropTids(GjJoinScanState *scan);
+
+#endif							/* GPUJOIN_EXECJOINSCAN_H */

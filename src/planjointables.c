@@ -1,0 +1,242 @@
+/*-------------------------------------------------------------------------
+ *
+ * planjointables.c
+ *	  The big side of a GpuJoin: which tables it is made of, and how each of them
+ *	  is scanned.
+ *
+ * For an ordinary table that is the table.  A partitioned table, a table with
+ * children, or a UNION ALL of tables that was pulled up stands for its leaves, which
+ * core has found by now: those that pruning or constraints exclude have no
+ * RelOptInfo or are dummies.  What was written for the parent is written anew for
+ * each leaf, as core does it for an Append: columns and clauses by translating
+ * their Vars (so that dropped columns, another order of them, whole rows and what a
+ * UNION ALL computes come out right), filters by taking the leaf's own list, which
+ * has the parent's with the security levels they had there.  Row security and
+ * privileges are the parent's business in SQL, and are in that list or were checked
+ * with the parent's range table entry.
+ *
+ * Each leaf must have an index of ours that answers the clause; a join with a
+ * leaf that has none is left to core.
+ *
+ * A plan node for each table (GpuJoinScan) is a child of the join's.  Core thus
+ * adjusts its expressions as those of any scan, and EXPLAIN shows it.  The nodes are
+ * made here and not from paths: core would put a gating node on top of a scan that
+ * has pseudoconstant filters, and the join must reach the scan itself.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/value.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+
+#include "compat.h"
+#include "gpujoin.h"
+#include "joinplan.h"
+
+static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
+static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+						 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key);
+
+/*
+ * List the tables of the big side; NIL if there is one that we cannot scan, or if
+ * together they are too small
+ */
+List *
+GjJoinTables(PlannerInfo *root, RelOptInfo *big)
+{
+	List	   *tables = NIL;
+	double		rows = 0.0;
+	ListCell   *lc;
+
+	if (!add_tables(root, big, &tables))
+		return NIL;
+
+	foreach(lc, tables)
+		rows += lfirst_node(RelOptInfo, lc)->tuples;
+	return gj_force || rows >= gj_min_rows ? tables : NIL;
+}
+
+static bool
+add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+
+	if (IS_DUMMY_REL(rel))
+		return true;
+	if (rte->inh)
+		return add_members(root, rel, tables);
+	if (!GjRelationSearchable(rel, rte))
+		return false;
+
+	*tables = lappend(*tables, rel);
+	return true;
+}
+
+static bool
+add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
+{
+	ListCell   *lc;
+
+	if (rel->part_rels != NULL)
+	{
+		for (int i = 0; i < rel->nparts; i++)
+		{
+			if (rel->part_rels[i] != NULL && !add_tables(root, rel->part_rels[i], tables))
+				return false;
+		}
+		return true;
+	}
+
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
+
+		if (appinfo->parent_relid == rel->relid &&
+			!add_tables(root, find_base_rel(root, appinfo->child_relid), tables))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Write an expression over the big side for one of its tables
+ */
+Node *
+GjJoinTranslate(PlannerInfo *root, Node *node, RelOptInfo *table, RelOptInfo *big)
+{
+	return translate(root, node, table->relid, big);
+}
+
+/*
+ * From the top down, a level at a time
+ */
+static Node *
+translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
+{
+	AppendRelInfo *appinfo;
+
+	if (relid == big->relid)
+		return node;
+
+	appinfo = root->append_rel_array[relid];
+	return adjust_appendrel_attrs(root, translate(root, node, appinfo->parent_relid, big),
+								  1, &appinfo);
+}
+
+/*
+ * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
+ * Of several the smallest is best: each is read from end to end.
+ */
+GjJoinScan *
+GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
+{
+	RestrictInfo *rinfo = NULL;
+	GjJoinScan *scan = NULL;
+	ListCell   *lc;
+
+	foreach(lc, table->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		GjClause	key;
+
+		if (!GjIndexEligible(index) || (scan != NULL && scan->index->pages <= index->pages))
+			continue;
+		if (rinfo == NULL)
+			rinfo = (RestrictInfo *) GjJoinTranslate(root, (Node *) cand->rinfo, table,
+													 cand->big);
+		if (!scan_answers(root, cand, index, table, rinfo, &key))
+			continue;
+
+		if (scan == NULL)
+			scan = palloc0(sizeof(GjJoinScan));
+		scan->table = table;
+		scan->index = index;
+		scan->key = key;
+	}
+	return scan;
+}
+
+/*
+ * Does the index answer the clause, in the same way as the other tables' indexes do?
+ * The small side's keys are made only once.
+ */
+static bool
+scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+			 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key)
+{
+	return GjClauseMatches(root, table, index, rinfo, key) && !key->is_array &&
+		bms_is_subset(pull_varnos(root, (Node *) key->value_expr), cand->small->relids) &&
+		(cand->scans == NIL ||
+		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
+}
+
+/*
+ * Estimate what a scan costs over all batches, and how many rows it yields
+ *
+ * Which of the small side's keys a table has is not known; were they spread evenly,
+ * each table would be asked for all of them.
+ */
+void
+GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+{
+	RelOptInfo *table = scan->table;
+	double		share = Min(1.0, cand->nkeys * cand->selectivity);
+	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
+		.nmatches = Min(table->tuples * share, scan->index->tuples),
+	.quals = table->baserestrictcost};
+
+	GjCostSearch(root, &input, &scan->startup, &scan->run);
+	scan->startup += (cand->nbatches - 1.0) *
+		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
+					input.nmatches / cand->nbatches);
+	scan->rows = clamp_row_est(table->rows * share);
+}
+
+/*
+ * Make the plan of one scan; columns are those that the joined row has of the big
+ * side, as Vars of the latter.
+ */
+Plan *
+GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan *scan,
+			   List *columns)
+{
+	CustomScan *plan = makeNode(CustomScan);
+	RelOptInfo *table = scan->table;
+	List	   *filters = GjBareClauses(GjOrderClauses(root, table->baserestrictinfo));
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	columns = copyObject(columns);
+	foreach(lc, columns)
+		GjVarAtScan(lfirst_node(Var, lc));
+	foreach(lc, (List *) GjJoinTranslate(root, (Node *) columns, table, cand->big))
+		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
+											   NULL, false));
+
+	plan->scan.plan.startup_cost = scan->startup;
+	plan->scan.plan.total_cost = scan->startup + scan->run;
+	plan->scan.plan.plan_rows = scan->rows;
+	plan->scan.plan.plan_width = table->reltarget->width;
+	plan->scan.plan.parallel_safe = table->consider_parallel;
+	plan->scan.plan.targetlist = tlist;
+	plan->scan.plan.qual = (List *) copyObject(filters);
+	plan->scan.scanrelid = table->relid;
+	plan->custom_relids = bms_copy(table->relids);
+	plan->custom_exprs = list_make1(copyObject(scan->key.key_expr));
+	plan->custom_private = list_make2(list_make1_oid(scan->index->indexoid),
+									  makeInteger(scan->index->indexkeys[0]));
+	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
+	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	plan->methods = &GjJoinScanPlanMethods;
+
+	return &plan->scan.plan;
+}
