@@ -55,8 +55,10 @@ OBJS = \
 	src/am.o \
 	src/ambuild.o \
 	src/amcheck.o \
+	src/amcheckheap.o \
 	src/aminsert.o \
 	src/amkey.o \
+	src/amlayout.o \
 	src/ampage.o \
 	src/amread.o \
 	src/amscan.o \

@@ -104,7 +104,7 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT empty_pages bigint,
 		OUT slots_per_page integer, OUT key_width integer, OUT lanes integer,
 		OUT open_pages integer, OUT sequence bigint, OUT vacuum_epoch bigint,
-		OUT format_version integer)
+		OUT format_version integer, OUT included_columns integer)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index, by reading it whole';

@@ -66,7 +66,7 @@ gpujoin_handler(PG_FUNCTION_ARGS)
 	amroutine->amclusterable = false;
 	amroutine->ampredlocks = false; /* core and our nodes lock the whole index */
 	amroutine->amcanparallel = false;
-	amroutine->amcaninclude = false;
+	amroutine->amcaninclude = true;
 	amroutine->amusemaintenanceworkmem = false;
 #ifdef GJ_HAVE_AMSUMMARIZING
 	amroutine->amsummarizing = false;

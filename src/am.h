@@ -10,8 +10,9 @@
  *						numbers, from which a mirror learns what to take again
  *	  2 .. lanes + 1	tail pages, one a lane: rows that arrived last, (key, TID)
  *						side by side, a few dozen at most
- *	  first_data ..		data pages: an array of keys, an array of TIDs, a bitmap of
- *						used slots; the same number of slots on each, so that
+ *	  first_data ..		data pages: an array of keys, an array of TIDs, an array for each
+ *						INCLUDE column, a bitmap of used slots, a bitmap of NULLs for
+ *						each INCLUDE column; the same number of slots on each, so that
  *						(block - first_data) * slots + slot is an entry's position
  *
  * Rows enter through a lane's tail page and move, a tail-full at a time, to free
@@ -26,6 +27,7 @@
 
 #include "access/amapi.h"
 #include "access/itup.h"
+#include "access/tupdesc.h"
 #include "common/relpath.h"
 #include "fmgr.h"
 #include "nodes/pathnodes.h"
@@ -67,11 +69,18 @@
  */
 #define GjReusableSlots(info)	((info)->slots / 16)
 
-/* The free space map counts bytes, up to less than a page: eight a slot fit */
-#define GjSlotsToSpace(nslots)	((Size) (nslots) * 8)
+/* The free space map counts bytes, up to less than a page, which is all slots */
+#define GjSlotsToSpace(info, nslots) \
+	((Size) (nslots) * (BLCKSZ - BLCKSZ / 8) / (info)->slots)
 
-/* Key, TID and up to 30 INCLUDE columns (the latter are reserved, not yet stored) */
+/* Key, TID and up to 30 INCLUDE columns */
 #define GJ_MAX_COLUMNS			32
+#define GJ_MAX_INCLUDED			(GJ_MAX_COLUMNS - GJ_FIRST_INCLUDED)
+
+/* A row as it stands on a tail page: key, TID, values, a bit for each that is NULL */
+#define GJ_MAX_ROW_WIDTH \
+	(sizeof(int64) + sizeof(ItemPointerData) + GJ_MAX_INCLUDED * sizeof(Datum) + \
+	 (GJ_MAX_INCLUDED + 7) / 8)
 
 /* Support function: value of the key's type -> int8 by which keys are compared */
 #define GJ_KEY_PROC				1
@@ -125,6 +134,7 @@ typedef struct GjColumnDesc
 
 #define GJ_KEY_COLUMN			0
 #define GJ_TID_COLUMN			1
+#define GJ_FIRST_INCLUDED		2
 
 /* A lane: its tail is block GJ_FIRST_TAIL_BLOCK + lane */
 typedef struct GjLane
@@ -152,7 +162,7 @@ typedef struct GjMetaPageData
 	uint16		flags;
 	uint16		slots;			/* slots of each data page */
 	uint16		used_offset;	/* bitmap of used slots, from the start of the page */
-	uint16		ncolumns;		/* used elements of columns[]: 2 in this version */
+	uint16		ncolumns;		/* used elements of columns[]: 2, and INCLUDE columns */
 	uint16		tail_rows;		/* rows a tail page takes */
 	uint16		nlanes;
 	GjColumnDesc columns[GJ_MAX_COLUMNS];
@@ -186,6 +196,26 @@ typedef struct GjJournalEntry
 
 /* In memory ------------------------------------------------------------------ */
 
+/* What follows from the types of an index's columns: see amlayout.c */
+typedef struct GjLayout
+{
+	uint16		slots;
+	uint16		used_offset;
+	uint16		end;			/* of the arrays: pd_lower */
+	uint16		row_width;		/* of a tail row */
+	uint16		ncolumns;
+	GjColumnDesc columns[GJ_MAX_COLUMNS];
+} GjLayout;
+
+/* An INCLUDE column: its arrays on a data page, its value in a tail row */
+typedef struct GjIncludedColumn
+{
+	uint16		width;			/* 1, 2, 4 or 8 */
+	uint16		offset;
+	uint16		nulls_offset;	/* a bit a slot, set: NULL, and the value is 0 */
+	uint16		row_offset;
+} GjIncludedColumn;
+
 /*
  * What of the metapage stands still between two builds.  A copy is kept in
  * rd_amcache, which any relcache invalidation may free: so callers get a copy.
@@ -198,13 +228,17 @@ typedef struct GjIndexInfo
 	uint16		slots;
 	uint16		words;			/* of the used bitmap: slots / 32 */
 	uint16		key_width;		/* 4 or 8 */
-	uint16		row_width;		/* of a tail row: key and TID */
+	uint16		row_width;		/* of a tail row */
+	uint16		row_nulls_offset;	/* in a tail row: a bit a column, set: NULL */
 	uint16		keys_offset;
 	uint16		tids_offset;
 	uint16		used_offset;
+	uint16		arrays_end;
 	uint16		tail_rows;
 	uint16		nlanes;
 	bool		hashed;
+	uint16		nincluded;
+	GjIncludedColumn included[GJ_MAX_INCLUDED];
 } GjIndexInfo;
 
 /* What changes, read at one moment */
@@ -235,6 +269,12 @@ typedef struct GjIndexJournal
 #define GjDataTids(page, info)	((ItemPointerData *) ((char *) (page) + (info)->tids_offset))
 #define GjDataUsed(page, info)	((uint32 *) ((char *) (page) + (info)->used_offset))
 
+/* Array and bitmap of an INCLUDE column */
+#define GjDataValues(page, column)	((char *) (page) + (column)->offset)
+#define GjDataNulls(page, column)	((uint32 *) ((char *) (page) + (column)->nulls_offset))
+
+#define GjSlotBit(slot)			((uint32) 1 << ((slot) % GJ_SLOTS_PER_WORD))
+
 /* Row access on a tail page: key at the row's start, TID behind it; unaligned */
 #define GjTailRow(page, info, i) \
 	((char *) PageGetContents(page) + (Size) (i) * (info)->row_width)
@@ -246,6 +286,16 @@ typedef struct GjOptions
 	int			lanes;
 	bool		preload;		/* mirror it after each start of the server */
 } GjOptions;
+
+/* amlayout.c: where columns stand in pages and rows */
+extern void GjCheckIncluded(Relation index);
+extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
+extern void GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info);
+extern int	GjRowWidth(TupleDesc desc);
+extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
+					  const Datum *values, const bool *isnull, char *row);
+extern int64 GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid);
+extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
 /* amread.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
@@ -263,15 +313,13 @@ extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 /* ampage.c: all page writes, all WAL */
 extern void GjPageInit(Page page, GjPageKind kind);
 extern void GjDataInit(Page page, const GjIndexInfo *info);
-extern void GjMetaInit(Page page, int key_width, int nlanes, bool hashed);
-extern void GjIndexInitFork(Relation index, ForkNumber fork, int key_width, int nlanes,
-							bool hashed);
+extern void GjMetaInit(Page page, const GjLayout *layout, int nlanes, bool hashed);
+extern void GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
-extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, int64 key,
-					  const ItemPointerData *tid);
+extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
-						 int64 key, const ItemPointerData *tid);
+						 const char *row);
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
 extern void GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane,
 						 Buffer old_data, Buffer new_data);

@@ -59,7 +59,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	forget_cached_info(index);
 	GjMirrorRelationRebuilt(index);
 
-	GjIndexInitFork(index, MAIN_FORKNUM, GjIndexKeyWidth(index), lanes_option(index), false);
+	GjIndexInitFork(index, MAIN_FORKNUM, lanes_option(index), false);
 
 	state = palloc0(sizeof(GjBuildState));
 	state->index = index;
@@ -97,7 +97,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 void
 gjbuildempty(Relation index)
 {
-	GjIndexInitFork(index, INIT_FORKNUM, GjIndexKeyWidth(index), lanes_option(index), false);
+	GjIndexInitFork(index, INIT_FORKNUM, lanes_option(index), false);
 
 	/* logged whatever the relation: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);
@@ -129,12 +129,14 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		  bool tuple_is_alive, void *arg)
 {
 	GjBuildState *state = arg;
+	char		row[GJ_MAX_ROW_WIDTH];
 
 	if (isnull[0])
 		return;
 
-	GjDataPut((Page) state->page.data, &state->info, state->slot,
-			  GjKeyFromDatum(state->key_proc, values[0]), tid);
+	GjRowForm(&state->info, GjKeyFromDatum(state->key_proc, values[0]), tid,
+			  values + 1, isnull + 1, row);
+	GjDataPut((Page) state->page.data, &state->info, state->slot, row);
 	if (++state->slot == state->info.slots)
 		flush_page(state);
 }

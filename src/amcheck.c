@@ -8,12 +8,7 @@
  * query does, and looks at one page at a time under a share lock.  What two pages
  * say of each other is compared only where the order of reading makes that safe.
  *
- * With heapallindexed the check takes a snapshot first, then the fingerprint of
- * every entry (tails before data pages, for the reason given in search.c), then
- * reads the heap under the snapshot: each tuple that the snapshot sees was indexed
- * before the fingerprints were taken, so it must be among them.  A Bloom filter
- * keeps the fingerprints: it may overlook a missing entry with a small probability,
- * never report one that is there.
+ * The check against the heap, which heapallindexed asks for, is in amcheckheap.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,54 +16,23 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/index.h"
 #include "funcapi.h"
-#include "lib/bloomfilter.h"
 #include "miscadmin.h"
-#include "nodes/execnodes.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/acl.h"
-#include "utils/guc.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
-#include "am.h"
+#include "amcheck.h"
 #include "compat.h"
 #include "gpujoin.h"
 #include "tidset.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
-
-/* What is known of an entry, as hashed into the filter: no padding bytes unset */
-typedef struct GjFingerprint
-{
-	int64		key;
-	BlockNumber block;
-	uint32		offset;
-} GjFingerprint;
-
-typedef struct GjCheckState
-{
-	Relation	index;
-	GjIndexInfo info;
-	BlockNumber nblocks;
-	int64		nentries;		/* verified */
-	int64		free_slots;		/* of data pages in use */
-	int64		empty_pages;
-	int64		zero_pages;
-	uint64		max_change;		/* largest change counter met */
-	BlockNumber *open_pages;	/* data pages met with the OPEN flag */
-	int			nopen_pages;
-	int			max_open_pages;
-	bloom_filter *filter;		/* or NULL */
-	FmgrInfo   *key_proc;
-} GjCheckState;
 
 static Relation open_index(Oid index_oid);
 static void check_meta(GjCheckState *state);
@@ -78,14 +42,7 @@ static void check_open_page(GjCheckState *state, BlockNumber block);
 static void check_tail(GjCheckState *state, BlockNumber block);
 static void check_data(GjCheckState *state, BlockNumber block);
 static void check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque,
-						int64 key, const ItemPointerData *tid);
-static void check_all_pages(GjCheckState *state);
-static void check_against_heap(GjCheckState *state);
-static void check_heap(GjCheckState *state, Snapshot snapshot);
-static void check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-							 bool tuple_is_alive, void *arg);
-static void add_fingerprint(GjCheckState *state, int64 key, const ItemPointerData *tid);
-static void make_fingerprint(GjFingerprint *print, int64 key, const ItemPointerData *tid);
+						const char *row);
 
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
@@ -100,9 +57,9 @@ gpujoin_check(PG_FUNCTION_ARGS)
 
 	state.index = open_index(PG_GETARG_OID(0));
 	if (PG_GETARG_BOOL(1))
-		check_against_heap(&state);
+		GjCheckAgainstHeap(&state);
 	else
-		check_all_pages(&state);
+		GjCheckPages(&state);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_INT64(state.nentries);
 }
@@ -116,13 +73,13 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	GjCheckState state = {0};
 	GjIndexState now;
 	TupleDesc	tupdesc;
-	Datum		values[11];
-	bool		nulls[11] = {false};
+	Datum		values[12];
+	bool		nulls[12] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	state.index = open_index(PG_GETARG_OID(0));
-	check_all_pages(&state);
+	GjCheckPages(&state);
 	GjIndexGetState(state.index, &now);
 
 	values[0] = Int64GetDatum(state.nblocks);
@@ -136,6 +93,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[8] = Int64GetDatum((int64) now.sequence);
 	values[9] = Int64GetDatum((int64) now.vacuum_epoch);
 	values[10] = Int32GetDatum(GJ_FORMAT_VERSION);
+	values[11] = Int32GetDatum(state.info.nincluded);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
@@ -185,8 +143,8 @@ open_index(Oid index_oid)
 /*
  * Check each page by itself, tails first
  */
-static void
-check_all_pages(GjCheckState *state)
+void
+GjCheckPages(GjCheckState *state)
 {
 	check_meta(state);
 	for (int lane = 0; lane < state->info.nlanes; lane++)
@@ -335,12 +293,7 @@ check_tail(GjCheckState *state, BlockNumber block)
 		GjReportCorruption(state->index, block,
 						   "A tail page's end does not agree with its number of rows.");
 	for (int row = 0; row < opaque->used; row++)
-	{
-		ItemPointerData tid;
-		int64		key = GjTailGetRow(page, &state->info, row, &tid);
-
-		check_entry(state, block, opaque, key, &tid);
-	}
+		check_entry(state, block, opaque, GjTailRow(page, &state->info, row));
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -371,9 +324,12 @@ check_data(GjCheckState *state, BlockNumber block)
 
 	for (int slot = 0; slot < state->info.slots; slot++)
 	{
-		if (used[slot / GJ_SLOTS_PER_WORD] & ((uint32) 1 << (slot % GJ_SLOTS_PER_WORD)))
-			check_entry(state, block, opaque, GjDataGetKey(page, &state->info, slot),
-						&GjDataTids(page, &state->info)[slot]);
+		char		row[GJ_MAX_ROW_WIDTH];
+
+		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
+			continue;
+		GjRowFromSlot(page, &state->info, slot, row);
+		check_entry(state, block, opaque, row);
 	}
 	if (opaque->flags & GJ_PAGE_OPEN)
 		note_open_page(state, block);
@@ -384,114 +340,29 @@ check_data(GjCheckState *state, BlockNumber block)
 }
 
 static void
-check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, int64 key,
-			const ItemPointerData *tid)
+check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
 {
-	if (!GjTidIsPossible(tid))
+	const GjIndexInfo *info = &state->info;
+	ItemPointerData tid;
+	int64		key = GjRowGetKey(info, row, &tid);
+
+	if (!GjTidIsPossible(&tid))
 		GjReportCorruption(state->index, block, "An entry has an impossible TID.");
 	if (key < opaque->min_key || key > opaque->max_key)
 		GjReportCorruption(state->index, block,
 						   "An entry's key is outside the bounds of its page.");
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		static const char zeroes[sizeof(Datum)] = {0};
+		const GjIncludedColumn *column = &info->included[i];
+
+		if ((row[info->row_nulls_offset + i / 8] & (1 << (i % 8))) != 0 &&
+			memcmp(row + column->row_offset, zeroes, column->width) != 0)
+			GjReportCorruption(state->index, block,
+							   "An included value is marked NULL but is not zero.");
+	}
 	state->nentries++;
 	if (state->filter)
-		add_fingerprint(state, key, tid);
-}
-
-/*
- * Check the pages, and the heap against them
- *
- * The index may have expressions and a predicate: functions of the table's owner,
- * which must not run with the rights of whoever checks.
- */
-static void
-check_against_heap(GjCheckState *state)
-{
-	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
-	Oid			save_user;
-	int			save_context;
-	int			save_nest_level = NewGUCNestLevel();
-
-	GetUserIdAndSecContext(&save_user, &save_context);
-	SetUserIdAndSecContext(state->index->rd_rel->relowner,
-						   save_context | SECURITY_RESTRICTED_OPERATION);
-	GjRestrictSearchPath();
-
-	state->filter = bloom_create(Max((int64) state->index->rd_rel->reltuples, 10000),
-								 maintenance_work_mem, 0);
-	check_all_pages(state);
-	check_heap(state, snapshot);
-	bloom_free(state->filter);
-
-	AtEOXact_GUC(false, save_nest_level);
-	SetUserIdAndSecContext(save_user, save_context);
-	UnregisterSnapshot(snapshot);
-}
-
-/*
- * Look for the entry of each tuple that the snapshot sees
- */
-static void
-check_heap(GjCheckState *state, Snapshot snapshot)
-{
-	Relation	heap = table_open(state->index->rd_index->indrelid, AccessShareLock);
-	IndexInfo  *indexInfo = BuildIndexInfo(state->index);
-	TableScanDesc scan;
-
-	/*
-	 * An index whose making met broken HOT chains does not have to hold what an
-	 * older snapshot sees.
-	 */
-	if (state->index->rd_index->indcheckxmin &&
-		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(state->index->rd_indextuple->t_data),
-							   snapshot->xmin))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("index \"%s\" cannot be verified using transaction snapshot",
-						RelationGetRelationName(state->index))));
-
-	scan = table_beginscan_strat(heap, snapshot, 0, NULL, true, true);
-	indexInfo->ii_Concurrent = true;	/* use the scan's snapshot */
-	indexInfo->ii_Unique = false;
-	indexInfo->ii_ExclusionOps = NULL;
-	state->key_proc = index_getprocinfo(state->index, 1, GJ_KEY_PROC);
-	table_index_build_scan(heap, state->index, indexInfo, true, false,
-						   check_heap_tuple, state, scan);
-	table_close(heap, NoLock);
-}
-
-static void
-check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-				 bool tuple_is_alive, void *arg)
-{
-	GjCheckState *state = arg;
-	GjFingerprint print;
-
-	CHECK_FOR_INTERRUPTS();
-	if (isnull[0])
-		return;
-	make_fingerprint(&print, GjKeyFromDatum(state->key_proc, values[0]), tid);
-	if (bloom_lacks_element(state->filter, (unsigned char *) &print, sizeof(print)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("heap tuple (%u,%u) lacks an entry in index \"%s\"",
-						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
-						RelationGetRelationName(index)),
-				 errhint("Please REINDEX it.")));
-}
-
-static void
-add_fingerprint(GjCheckState *state, int64 key, const ItemPointerData *tid)
-{
-	GjFingerprint print;
-
-	make_fingerprint(&print, key, tid);
-	bloom_add_element(state->filter, (unsigned char *) &print, sizeof(print));
-}
-
-static void
-make_fingerprint(GjFingerprint *print, int64 key, const ItemPointerData *tid)
-{
-	print->key = key;
-	print->block = ItemPointerGetBlockNumberNoCheck(tid);
-	print->offset = ItemPointerGetOffsetNumberNoCheck(tid);
+		bloom_add_element(state->filter, (unsigned char *) unconstify(char *, row),
+						  info->row_width);
 }

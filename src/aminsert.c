@@ -25,7 +25,7 @@
 
 #include "am.h"
 
-static void insert_entry(Relation index, int64 key, const ItemPointerData *tid);
+static void insert_row(Relation index, const GjIndexInfo *info, const char *row);
 static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);
 static void check_tail(Relation index, const GjIndexInfo *info, Buffer tail);
 static bool make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
@@ -43,34 +43,37 @@ gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 		 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,
 		 struct IndexInfo *indexInfo)
 {
-	if (!isnull[0])
-		insert_entry(index,
-					 GjKeyFromDatum(index_getprocinfo(index, 1, GJ_KEY_PROC), values[0]),
-					 heap_tid);
+	GjIndexInfo info;
+	char		row[GJ_MAX_ROW_WIDTH];
+
+	if (isnull[0])
+		return false;
+
+	GjIndexGetInfo(index, &info);
+	GjRowForm(&info, GjKeyFromDatum(index_getprocinfo(index, 1, GJ_KEY_PROC), values[0]),
+			  heap_tid, values + 1, isnull + 1, row);
+	insert_row(index, &info, row);
 	return false;
 }
 
 static void
-insert_entry(Relation index, int64 key, const ItemPointerData *tid)
+insert_row(Relation index, const GjIndexInfo *info, const char *row)
 {
-	GjIndexInfo info;
 	Buffer		candidate = InvalidBuffer;
-	int			lane = MyProcPid;
+	int			lane = MyProcPid % info->nlanes;
 
-	GjIndexGetInfo(index, &info);
-	lane %= info.nlanes;
 	for (;;)
 	{
-		Buffer		tail = lock_tail(index, &info, &lane);
+		Buffer		tail = lock_tail(index, info, &lane);
 
-		if (make_room(index, &info, lane, tail, &candidate))
+		if (make_room(index, info, lane, tail, &candidate))
 		{
-			GjTailAppend(index, &info, tail, key, tid);
+			GjTailAppend(index, info, tail, row);
 			UnlockReleaseBuffer(tail);
 			break;
 		}
 		UnlockReleaseBuffer(tail);
-		candidate = find_candidate(index, &info);
+		candidate = find_candidate(index, info);
 	}
 
 	/* another backend of the lane may have been quicker; VACUUM will find the page */
@@ -200,7 +203,7 @@ lock_candidate(Relation index, const GjIndexInfo *info, Buffer candidate)
 static Buffer
 find_candidate(Relation index, const GjIndexInfo *info)
 {
-	BlockNumber block = GetPageWithFreeSpace(index, GjSlotsToSpace(GjReusableSlots(info)));
+	BlockNumber block = GetPageWithFreeSpace(index, GjSlotsToSpace(info, GjReusableSlots(info)));
 
 	if (!BlockNumberIsValid(block))
 		return add_block(index);

@@ -31,9 +31,12 @@
 
 #include "am.h"
 
-static void set_layout(GjMetaPage meta, int key_width);
+/* What a page has beside its header and its special space */
+#define PAGE_ROOM \
+	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
+
 static uint64 make_build_id(void);
-static void write_key(char *where, int width, int64 key);
+static void put_value(char *array, int slot, int width, const char *value);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
@@ -66,14 +69,14 @@ void
 GjDataInit(Page page, const GjIndexInfo *info)
 {
 	GjPageInit(page, GJ_PAGE_DATA);
-	((PageHeader) page)->pd_lower = info->used_offset + info->words * sizeof(uint32);
+	((PageHeader) page)->pd_lower = info->arrays_end;
 }
 
 /*
  * Make the metapage of an empty index
  */
 void
-GjMetaInit(Page page, int key_width, int nlanes, bool hashed)
+GjMetaInit(Page page, const GjLayout *layout, int nlanes, bool hashed)
 {
 	GjMetaPage	meta;
 
@@ -90,9 +93,12 @@ GjMetaInit(Page page, int key_width, int nlanes, bool hashed)
 	meta->journal_blocks = 1;
 	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
 	meta->flags = hashed ? GJ_META_HASHED_KEYS : 0;
-	meta->tail_rows = GJ_TAIL_ROWS;
+	meta->slots = layout->slots;
+	meta->used_offset = layout->used_offset;
+	meta->ncolumns = layout->ncolumns;
+	memcpy(meta->columns, layout->columns, sizeof(meta->columns));
+	meta->tail_rows = Min(GJ_TAIL_ROWS, PAGE_ROOM / layout->row_width);
 	meta->nlanes = nlanes;
-	set_layout(meta, key_width);
 	for (int lane = 0; lane < nlanes; lane++)
 		meta->lanes[lane].open_block = InvalidBlockNumber;
 
@@ -103,15 +109,19 @@ GjMetaInit(Page page, int key_width, int nlanes, bool hashed)
  * Write the fixed part of an empty index into a new fork, without WAL
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, int key_width, int nlanes, bool hashed)
+GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed)
 {
+	GjLayout	layout;
+
+	GjCheckIncluded(index);
+	(void) GjLayoutMake(RelationGetDescr(index), &layout);
 	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
 	{
 		PGAlignedBlock image;
 		Page		page = (Page) image.data;
 
 		if (block == GJ_META_BLOCK)
-			GjMetaInit(page, key_width, nlanes, hashed);
+			GjMetaInit(page, &layout, nlanes, hashed);
 		else if (block == GJ_JOURNAL_BLOCK)
 		{
 			GjPageInit(page, GJ_PAGE_JOURNAL);
@@ -154,16 +164,29 @@ GjIndexLogFork(Relation index, ForkNumber fork)
 }
 
 /*
- * Put an entry into a free slot of a private copy of a data page
+ * Put a row into a free slot of a private copy of a data page
  */
 void
-GjDataPut(Page page, const GjIndexInfo *info, int slot, int64 key, const ItemPointerData *tid)
+GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
+	ItemPointerData tid;
+	int64		key = GjRowGetKey(info, row, &tid);
 
-	write_key(GjDataKeys(page, info) + (Size) slot * info->key_width, info->key_width, key);
-	GjDataTids(page, info)[slot] = *tid;
-	GjDataUsed(page, info)[slot / GJ_SLOTS_PER_WORD] |= (uint32) 1 << (slot % GJ_SLOTS_PER_WORD);
+	put_value(GjDataKeys(page, info), slot, info->key_width, row);
+	GjDataTids(page, info)[slot] = tid;
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+		uint32	   *nulls = &GjDataNulls(page, column)[slot / GJ_SLOTS_PER_WORD];
+
+		put_value(GjDataValues(page, column), slot, column->width, row + column->row_offset);
+		if (row[info->row_nulls_offset + i / 8] & (1 << (i % 8)))
+			*nulls |= GjSlotBit(slot);
+		else
+			*nulls &= ~GjSlotBit(slot);
+	}
+	GjDataUsed(page, info)[slot / GJ_SLOTS_PER_WORD] |= GjSlotBit(slot);
 	widen_bounds(opaque, key);
 	opaque->used++;
 }
@@ -176,17 +199,15 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, int64 key, const ItemPoi
  * The tail is exclusively locked and has room.
  */
 void
-GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, int64 key,
-			 const ItemPointerData *tid)
+GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *row)
 {
 	GenericXLogState *state = GenericXLogStart(index);
 	Page		page = GenericXLogRegisterBuffer(state, tail, 0);
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	char	   *row = GjTailRow(page, info, opaque->used);
+	ItemPointerData tid;
 
-	write_key(row, info->key_width, key);
-	memcpy(row + info->key_width, tid, sizeof(ItemPointerData));
-	widen_bounds(opaque, key);
+	memcpy(GjTailRow(page, info, opaque->used), row, info->row_width);
+	widen_bounds(opaque, GjRowGetKey(info, row, &tid));
 	opaque->used++;
 	((PageHeader) page)->pd_lower = GjTailRow(page, info, opaque->used) - (char *) page;
 	GenericXLogFinish(state);
@@ -212,13 +233,10 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 
 	for (row = 0; row < from->used; row++)
 	{
-		ItemPointerData tid;
-		int64		key = GjTailGetRow(tailpage, info, row, &tid);
-
 		slot = find_free_slot(GjDataUsed(datapage, info), info->words, slot + 1);
 		if (slot < 0)
 			break;
-		GjDataPut(datapage, info, slot, key, &tid);
+		GjDataPut(datapage, info, slot, GjTailRow(tailpage, info, row));
 	}
 
 	if (row == 0)
@@ -354,31 +372,6 @@ GjEpochRaise(Relation index)
 /* Helpers ------------------------------------------------------------------------ */
 
 /*
- * Lay out the arrays of a data page
- *
- * Keys come first, where they are 8-byte aligned, TIDs (6 bytes each) next, then
- * the bitmap of used slots.  The number of slots is a multiple of 32, so each part
- * ends at a multiple of 4 and the bitmap is aligned.
- */
-static void
-set_layout(GjMetaPage meta, int key_width)
-{
-	int			room = BLCKSZ - SizeOfPageHeaderData - sizeof(GjPageOpaqueData);
-	int			row_width = key_width + sizeof(ItemPointerData);
-	int			words = room / (row_width * GJ_SLOTS_PER_WORD + (int) sizeof(uint32));
-	int			slots = words * GJ_SLOTS_PER_WORD;
-	int			start = MAXALIGN(SizeOfPageHeaderData);
-
-	meta->slots = slots;
-	meta->ncolumns = 2;
-	meta->columns[GJ_KEY_COLUMN].width = key_width;
-	meta->columns[GJ_KEY_COLUMN].offset = start;
-	meta->columns[GJ_TID_COLUMN].width = sizeof(ItemPointerData);
-	meta->columns[GJ_TID_COLUMN].offset = start + slots * key_width;
-	meta->used_offset = start + slots * row_width;
-}
-
-/*
  * Draw an id that no other build of any index has
  */
 static uint64
@@ -391,17 +384,29 @@ make_build_id(void)
 	return id;
 }
 
+/*
+ * Copy a value of a row into an array; a constant size makes it a plain store
+ */
 static void
-write_key(char *where, int width, int64 key)
+put_value(char *array, int slot, int width, const char *value)
 {
-	if (width == sizeof(int32))
-	{
-		int32		narrow = (int32) key;
+	char	   *where = array + (Size) slot * width;
 
-		memcpy(where, &narrow, sizeof(narrow));
+	switch (width)
+	{
+		case 1:
+			*where = *value;
+			break;
+		case 2:
+			memcpy(where, value, 2);
+			break;
+		case 4:
+			memcpy(where, value, 4);
+			break;
+		default:
+			memcpy(where, value, 8);
+			break;
 	}
-	else
-		memcpy(where, &key, sizeof(key));
 }
 
 static void

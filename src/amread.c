@@ -110,7 +110,7 @@ void
 GjMetaCheck(Relation index, Buffer metabuf)
 {
 	GjMetaPage	meta;
-	int			row_width;
+	GjLayout	layout;
 
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
@@ -125,20 +125,16 @@ GjMetaCheck(Relation index, Buffer metabuf)
 						   GJ_FORMAT_VERSION),
 				 errhint("Update the library, or REINDEX the index.")));
 
-	row_width = meta->columns[GJ_KEY_COLUMN].width + sizeof(ItemPointerData);
-	if (meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
+	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
+		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
 		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
 		meta->journal_blocks != 1 || meta->journal_start != GJ_JOURNAL_BLOCK ||
 		meta->journal_next >= GJ_JOURNAL_ENTRIES || meta->journal_used > GJ_JOURNAL_ENTRIES ||
-		meta->columns[GJ_KEY_COLUMN].width != GjIndexKeyWidth(index) ||
-		meta->slots == 0 || meta->slots % GJ_SLOTS_PER_WORD != 0 ||
-		meta->columns[GJ_KEY_COLUMN].offset != MAXALIGN(SizeOfPageHeaderData) ||
-		meta->columns[GJ_TID_COLUMN].offset !=
-		MAXALIGN(SizeOfPageHeaderData) + meta->slots * meta->columns[GJ_KEY_COLUMN].width ||
-		meta->used_offset != MAXALIGN(SizeOfPageHeaderData) + meta->slots * row_width ||
-		meta->used_offset + meta->slots / 8 > BLCKSZ - sizeof(GjPageOpaqueData) ||
+		meta->slots != layout.slots || meta->used_offset != layout.used_offset ||
+		meta->ncolumns != layout.ncolumns ||
+		memcmp(meta->columns, layout.columns, layout.ncolumns * sizeof(GjColumnDesc)) != 0 ||
 		meta->tail_rows == 0 ||
-		MAXALIGN(SizeOfPageHeaderData) + meta->tail_rows * row_width >
+		MAXALIGN(SizeOfPageHeaderData) + meta->tail_rows * layout.row_width >
 		BLCKSZ - sizeof(GjPageOpaqueData))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "The metapage's description of the pages is damaged.");
@@ -147,8 +143,8 @@ GjMetaCheck(Relation index, Buffer metabuf)
 /*
  * Check a locked page of an expected kind
  *
- * The count of a data or tail page is checked against what the page can hold, so
- * that it may bound a loop.
+ * The count of a tail page is checked against what the page can hold, so that it may
+ * bound a loop; that of a data page roughly, since nothing but sums is made of it.
  */
 void
 GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
@@ -156,6 +152,7 @@ GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
 	Page		page = BufferGetPage(buffer);
 	GjPageOpaque opaque;
 	int			room = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData);
+	int			row_width;
 
 	if (PageIsNew(page))
 		GjReportCorruption(index, BufferGetBlockNumber(buffer), "The page is all zeroes.");
@@ -172,7 +169,11 @@ GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						  psprintf("The page is of kind %d where kind %d is expected.",
 								   opaque->kind, kind));
-	if (opaque->used * (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData)) > room)
+	if (kind == GJ_PAGE_TAIL)
+		row_width = GjRowWidth(RelationGetDescr(index));
+	else
+		row_width = GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData);
+	if (opaque->used * row_width > room)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   "The page claims more entries than fit.");
 }
@@ -193,23 +194,7 @@ GjPageIsUnused(Page page)
 int64
 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
 {
-	const char *where = GjTailRow(page, info, row);
-
-	memcpy(tid, where + info->key_width, sizeof(ItemPointerData));
-	if (info->key_width == sizeof(int32))
-	{
-		int32		key;
-
-		memcpy(&key, where, sizeof(key));
-		return key;
-	}
-	else
-	{
-		int64		key;
-
-		memcpy(&key, where, sizeof(key));
-		return key;
-	}
+	return GjRowGetKey(info, GjTailRow(page, info, row), tid);
 }
 
 /*
@@ -230,13 +215,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	memset(info, 0, sizeof(*info));
 	info->build_id = meta->build_id;
 	info->first_data = meta->first_data;
-	info->slots = meta->slots;
-	info->words = meta->slots / GJ_SLOTS_PER_WORD;
-	info->key_width = meta->columns[GJ_KEY_COLUMN].width;
-	info->row_width = info->key_width + sizeof(ItemPointerData);
-	info->keys_offset = meta->columns[GJ_KEY_COLUMN].offset;
-	info->tids_offset = meta->columns[GJ_TID_COLUMN].offset;
-	info->used_offset = meta->used_offset;
+	GjLayoutDescribe(meta, info);
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;

@@ -231,5 +231,5 @@ note_free_space(GjVacuumState *state, Buffer buffer)
 		state->stats->pages_free++;
 	if (nfree >= GjReusableSlots(&state->info))
 		RecordPageWithFreeSpace(state->vacuum->index, BufferGetBlockNumber(buffer),
-								GjSlotsToSpace(nfree));
+								GjSlotsToSpace(&state->info, nfree));
 }

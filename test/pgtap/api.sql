@@ -60,7 +60,7 @@ SELECT has_function('gpujoin_index_info', ARRAY['regclass']);
 SELECT volatility_is('gpujoin_index_info', ARRAY['regclass'], 'volatile');
 SELECT is_strict('gpujoin_index_info', ARRAY['regclass']);
 SELECT is(proargnames, '{index,pages,entries,free_slots,empty_pages,slots_per_page,key_width,lanes,'
-	'open_pages,sequence,vacuum_epoch,format_version}', 'gpujoin_index_info: its columns')
+	'open_pages,sequence,vacuum_epoch,format_version,included_columns}', 'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
 SELECT has_function('gpujoin_kernel_selftest', '{}'::name[]);
 SELECT has_function('gpujoin_tidset_selftest', '{}'::name[]);
@@ -124,7 +124,7 @@ SELECT is(amtype, 'i'::"char", 'the access method is one for indexes') FROM pg_a
 WHERE amname = 'gpujoin';
 SELECT is(pg_indexam_has_property(oid, property), expected, 'access method: ' || property)
 FROM pg_am, (VALUES ('can_order', false), ('can_unique', false), ('can_multi_col', false),
-	('can_exclude', false), ('can_include', false)) v(property, expected)
+	('can_exclude', false), ('can_include', true)) v(property, expected)
 WHERE amname = 'gpujoin' ORDER BY property;
 SELECT is(pg_index_has_property('big_k', property), expected, 'index: ' || property)
 FROM (VALUES ('clusterable', false), ('index_scan', false), ('bitmap_scan', true),
@@ -197,7 +197,11 @@ FROM (VALUES
 	('k NULLS FIRST)', '0A000',
 		'access method "gpujoin" does not support NULLS FIRST/LAST options'),
 	('k COLLATE "C")', '42804', 'collations are not supported by type integer'),
-	('k) INCLUDE (b)', '0A000', 'access method "gpujoin" does not support included columns'),
+	('k) INCLUDE (b, x)', '0A000',
+		'access method "gpujoin" cannot include column "x" of type text'),
+	('k) INCLUDE (n)', '0A000',
+		'access method "gpujoin" cannot include column "n" of type numeric'),
+	('k) INCLUDE ((b + 1))', '0A000', 'expressions are not supported in included columns'),
 	('k int8_ops)', '42804', 'operator class "int8_ops" does not accept data type integer'),
 	('k) WITH (nonsense = 1)', '22023', 'unrecognized parameter "nonsense"'),
 	('k) WITH (fillfactor = 50)', '22023', 'unrecognized parameter "fillfactor"'),
@@ -244,6 +248,13 @@ CREATE INDEX each_t ON big USING gpujoin (t);
 CREATE INDEX each_z ON big USING gpujoin (z);
 SELECT is(gpujoin_check(c.oid, true), 5000::bigint, relname || ' is complete')
 FROM pg_class c WHERE relname LIKE 'each\__' ORDER BY relname;
+
+CREATE INDEX big_cover ON big USING gpujoin (k) INCLUDE (s, o, d, t, z, b);
+SELECT is(gpujoin_check('big_cover', true), 5000::bigint, 'included columns are complete');
+SELECT is(included_columns, 6, 'six columns are included') FROM gpujoin_index_info('big_cover');
+SELECT is(included_columns, 0, 'none is, as a rule') FROM gpujoin_index_info('big_k');
+SELECT is(pg_get_indexdef('big_cover'::regclass) ~ 'USING gpujoin \(k\) INCLUDE \(s, o, d, t, z, b\)$',
+	true, 'what pg_dump writes down');
 
 SELECT * FROM finish();
 ROLLBACK;

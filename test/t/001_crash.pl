@@ -18,9 +18,9 @@ my $node = new_server('main', 'fsync = off', 'max_wal_size = 64MB', 'min_wal_siz
 $node->safe_psql('postgres', q{
 	CREATE TABLE big (id bigserial, k int, b bigint, v int) WITH (fillfactor = 80);
 	CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
-	CREATE INDEX big_b ON big USING gpujoin (b);
+	CREATE INDEX big_b ON big USING gpujoin (b) INCLUDE (v, id, k);
 	CREATE UNLOGGED TABLE loose (id bigserial, k int);
-	CREATE INDEX loose_k ON loose USING gpujoin (k);
+	CREATE INDEX loose_k ON loose USING gpujoin (k) INCLUDE (id);
 	INSERT INTO big (k, b, v) SELECT i % 1000, i % 777, 0 FROM generate_series(1, 20000) i;
 });
 

@@ -35,7 +35,8 @@ $standby->start;
 # The build comes over the stream as well.
 $primary->safe_psql('postgres', q{
 	CREATE INDEX big_k ON big USING gpujoin (k);
-	CREATE INDEX CONCURRENTLY big_b ON big USING gpujoin (b) WITH (lanes = 2);
+	CREATE INDEX CONCURRENTLY big_b ON big USING gpujoin (b) INCLUDE (v, id)
+		WITH (lanes = 2);
 });
 
 my @queries = (

@@ -31,11 +31,15 @@ use constant {
 	FIRST_DATA => 80,
 	SLOTS => 86,
 	USED_OFFSET => 88,
+	NCOLUMNS => 90,
 	TAIL_ROWS => 92,
 	NLANES => 94,
 	KEY_WIDTH => 96,
 	KEY_OFFSET => 98,
 	TID_OFFSET => 106,
+	VALUE_WIDTH => 112,
+	VALUE_OFFSET => 114,
+	NULLS_OFFSET => 116,
 	LANES => 352,
 	CHANGE => 8160,
 	MIN_KEY => 8168,
@@ -47,6 +51,7 @@ use constant {
 };
 my $first_data = 2 + 1;    # one lane
 my $slots = 800;           # of 4-byte keys
+my $cover_slots = 544;     # and a 4-byte INCLUDE column
 my $tids = 24 + $slots * 4;
 my $wanted_tid = $tids + 2 * 6;    # of slot 2, whose key 3 the queries ask for
 my $bitmap = $tids + $slots * 6;
@@ -91,7 +96,7 @@ foreach my $field (qw(JOURNAL_NEXT JOURNAL_USED JOURNAL_START JOURNAL_BLOCKS FIR
 	  foreach qw(big odd);
 }
 damage('first_data_zero', META, FIRST_DATA, pack('V', 0));
-foreach my $field (qw(SLOTS USED_OFFSET TAIL_ROWS NLANES KEY_WIDTH KEY_OFFSET TID_OFFSET))
+foreach my $field (qw(SLOTS USED_OFFSET NCOLUMNS TAIL_ROWS NLANES KEY_WIDTH KEY_OFFSET TID_OFFSET))
 {
 	damage(lc "${field}_$_", META, __PACKAGE__->can($field)->(), pack('v', $numbers{$_}))
 	  foreach qw(zero big odd);
@@ -141,6 +146,24 @@ damage('data_open', $first_data, FLAGS, pack('C', 1));
 damage('data_flags', $first_data, FLAGS, pack('C', 255));
 damage('none', META, 0, '', 'sound');
 
+# Indexes with an INCLUDE column, of which no query knows the values but the check does.
+my $values = 24 + $cover_slots * 10;
+my $nulls = $values + $cover_slots * 4 + $cover_slots / 8;
+damage('cover_none', META, 0, '', 'sound');
+foreach my $field (qw(NCOLUMNS VALUE_WIDTH VALUE_OFFSET NULLS_OFFSET))
+{
+	damage(lc "cover_${field}_$_", META, __PACKAGE__->can($field)->(), pack('v', $numbers{$_}))
+	  foreach qw(zero big odd);
+}
+damage('cover_tail_rows_more', META, TAIL_ROWS, pack('v', 5000));
+damage('cover_value', $first_data, $values + 2 * 4, pack('V', 4711));
+damage('cover_values', $first_data, $values, "\xff" x (4 * $cover_slots));
+damage('cover_null', $first_data, $nulls, "\xff");
+damage('cover_nulls', $first_data, $nulls, "\xff" x ($cover_slots / 8));
+damage('cover_tail_used_more', TAIL, USED, pack('v', 65));
+damage('cover_tail_value', TAIL, 24 + 10, pack('V', 4711));
+damage('cover_tail_null', TAIL, 24 + 14, "\x01");
+
 # One byte anywhere, but for the page's LSN: a byte there makes PostgreSQL wait for WAL to come.
 srand(20261121);
 foreach my $i (1 .. 40)
@@ -161,13 +184,16 @@ my @names = sort keys %damages;
 # has something to say and pages have free slots.
 $node->safe_psql('postgres', "CREATE TABLE t_$_ (id int, k int) WITH (autovacuum_enabled = off);
 	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
-	CREATE INDEX i_$_ ON t_$_ USING gpujoin (k) WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
+	CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/^cover/ ? ' INCLUDE (id)' : '') . "
+		WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
 	DELETE FROM t_$_ WHERE id % 10 = 0;
 	VACUUM t_$_;
 	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;") foreach @names;
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
 is($layout, "$slots|1|1", 'the format is the one that this test knows');
+is($node->safe_psql('postgres', "SELECT slots_per_page FROM gpujoin_index_info('i_cover_none')"),
+	$cover_slots, 'and that of an index with an INCLUDE column');
 
 my %files = map { split /\|/ } split /\n/,
   $node->safe_psql('postgres', "SELECT substr(relname, 3), pg_relation_filepath(oid) FROM pg_class

@@ -379,8 +379,9 @@ sub create_indexes
 	foreach my $table (@tables)
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
-		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$lanes$where;\n";
-		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k);\n"
+		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)');
+		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$include$lanes$where;\n";
+		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k)$include;\n"
 		  if $round{predicate} && chance(0.8);
 		$sql .= "CREATE INDEX ${table}_k2_gj ON $table USING gpujoin (k2)$lanes;\n" if chance(0.5);
 		$sql .= "CREATE INDEX ${table}_e_gj ON $table USING gpujoin ((k + 1));\n"
