@@ -28,10 +28,17 @@ PG_FUNCTION_INFO_V1(gpujoin_key_oid);
 
 /*
  * Turn a value into its key
+ *
+ * This is done for each row that a query looks at: what the common functions do is
+ * done here, without two calls.
  */
 int64
 GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
 {
+	if (key_proc->fn_addr == gpujoin_key_int4)
+		return DatumGetInt32(value);
+	if (key_proc->fn_addr == gpujoin_key_int8)
+		return DatumGetInt64(value);
 	return DatumGetInt64(FunctionCall1(key_proc, value));
 }
 

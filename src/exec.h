@@ -16,29 +16,6 @@
 #include "compat.h"
 #include "match.h"
 
-/*
- * exectids.c: TIDs to tuples, a heap block at a time, following HOT chains under
- * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
- * key: the caller rechecks it.  The tuple in the slot is good until the next call;
- * at the end the slot is cleared.
- */
-typedef struct GjFetch GjFetch;
-
-typedef struct GjFetchStats
-{
-	uint64		exact_blocks;	/* heap blocks with known offsets */
-	uint64		lossy_blocks;	/* heap blocks looked at whole */
-	uint64		tuples;			/* visible tuples, a block's all at once */
-	uint64		rechecked;		/* of these, removed by the key recheck (kept by caller) */
-} GjFetchStats;
-
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
-extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
-extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */
-extern void GjFetchFree(GjFetch *fetch);
-extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
-
 /* execkey.c: the key of a heap tuple, and the index that is searched */
 typedef struct GjKeyReader
 {
@@ -47,11 +24,36 @@ typedef struct GjKeyReader
 	FmgrInfo	key_proc;
 } GjKeyReader;
 
+/*
+ * exectids.c: TIDs to tuples, a heap block at a time, following HOT chains under
+ * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
+ * key: the caller rechecks it, unless GjFetchFilter() says that it is done here.
+ * The tuple in the slot is good until the next call; at the end the slot is cleared.
+ */
+typedef struct GjFetch GjFetch;
+
+typedef struct GjFetchStats
+{
+	uint64		exact_blocks;	/* heap blocks with known offsets */
+	uint64		lossy_blocks;	/* heap blocks looked at whole */
+	uint64		tuples;			/* visible tuples, a block's all at once */
+	uint64		rechecked;		/* of these, removed by the key recheck (by whoever does it) */
+} GjFetchStats;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
+extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
+extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
+extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */
+extern void GjFetchFree(GjFetch *fetch);
+extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							PlanState *parent);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key);	/* false: NULL */
+extern bool GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key);
 extern void GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull,
 						   bool is_array);
 extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,

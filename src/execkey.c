@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/tupmacs.h"
 #include "executor/executor.h"
 #include "executor/nodeHash.h"
@@ -77,6 +78,21 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
 	if (isnull)
 		return false;
 
+	*key = GjKeyFromDatum(&reader->key_proc, value);
+	return true;
+}
+
+/*
+ * Read the key of a heap tuple that is in no slot; only where it is an attribute
+ */
+bool
+GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, reader->attno, desc, &isnull);
+
+	if (isnull)
+		return false;
 	*key = GjKeyFromDatum(&reader->key_proc, value);
 	return true;
 }

@@ -68,6 +68,7 @@ typedef struct GjScanState
 	GjTidSet   *tids;
 
 	GjFetch    *fetch;
+	bool		filtered;		/* the fetch rechecks the keys */
 	GjMatchStats stats;
 } GjScanState;
 
@@ -226,7 +227,7 @@ next_tuple(ScanState *node)
 
 	while (GjFetchNext(scan->fetch, slot))
 	{
-		if (has_wanted_key(scan, slot))
+		if (scan->filtered || has_wanted_key(scan, slot))
 			return slot;
 
 		GjFetchGetStats(scan->fetch)->rechecked++;
@@ -263,6 +264,7 @@ start_fetch(GjScanState *scan)
 	if (scan->keys == NULL)
 		build_key_set(scan);
 	search_index(scan);
+	scan->filtered = GjFetchFilter(scan->fetch, &scan->key_reader, scan->keys);
 	GjFetchStart(scan->fetch, scan->tids);
 }
 

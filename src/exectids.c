@@ -62,6 +62,10 @@ struct GjFetch
 	GjTidSet   *tids;			/* NULL: all blocks are taken off */
 	BlockNumber nblocks;		/* of the heap, after the match */
 
+	/* To recheck the key; NULL: the caller does */
+	GjKeyReader *key_reader;
+	const GjKeySet *keys;
+
 	/* The block being delivered: its pin and its visible candidates */
 	Buffer		buffer;
 	int			ntuples;
@@ -91,6 +95,7 @@ struct GjFetch
 };
 
 static bool load_block(GjFetch *fetch);
+static void drop_unwanted(GjFetch *fetch);
 static void pin_ahead(GjFetch *fetch);
 static bool pin_block(GjFetch *fetch);
 static Buffer read_block(GjFetch *fetch, BlockNumber block);
@@ -112,6 +117,21 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot)
 	fetch->snapshot = snapshot;
 	fetch->buffer = InvalidBuffer;
 	return fetch;
+}
+
+/*
+ * Have the fetch recheck the keys, from the next start on, so that a tuple which is
+ * not wanted never gets into a slot.  False if it cannot do that, since the key is an
+ * expression.  Reader and set must live as long as tuples are fetched.
+ */
+bool
+GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
+{
+	if (reader->attno == 0)
+		return false;
+	fetch->key_reader = reader;
+	fetch->keys = keys;
+	return true;
 }
 
 /*
@@ -216,7 +236,33 @@ load_block(GjFetch *fetch)
 		fetch->stats.exact_blocks++;
 	fetch->stats.tuples += fetch->ntuples;
 	GjCountHeapFetches(fetch->heap, fetch->ntuples);
+	if (fetch->keys != NULL)
+		drop_unwanted(fetch);
 	return true;
+}
+
+/*
+ * Recheck the keys of a block's tuples
+ */
+static void
+drop_unwanted(GjFetch *fetch)
+{
+	TupleDesc	desc = RelationGetDescr(fetch->heap);
+	int			kept = 0;
+
+	for (int i = 0; i < fetch->ntuples; i++)
+	{
+		int64		key;
+
+		if (!GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &key) ||
+			!GjKeySetContains(fetch->keys, key))
+			continue;
+		if (kept < i)
+			fetch->tuples[kept] = fetch->tuples[i];
+		kept++;
+	}
+	fetch->stats.rechecked += fetch->ntuples - kept;
+	fetch->ntuples = kept;
 }
 
 /*
