@@ -6,6 +6,7 @@
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     end-to-end SQL benchmark                    (BENCH_ROWS=..., BENCH_OUT=...)
 #   make bench-jobs  the seed's four jobs against stock plans  (JOBS_ROWS=..., JOBS_DEVICE=...)
+#   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make lint      only the static checks
 #
 # SUITES="regress tap" and TESTS="basic 001_crash" narrow down `make check`.
@@ -15,7 +16,7 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check demo bench bench-jobs lint
+SCRIPT_GOALS = check check-clients demo bench bench-jobs lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -34,6 +35,9 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 
 check:
 	@bash test/check.sh $(SUITES)
+
+check-clients:
+	@bash test/clients/clients.sh $(CLIENTS)
 
 lint:
 	@bash test/check.sh lint

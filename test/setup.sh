@@ -1,4 +1,5 @@
-# test/setup.sh: the set-up that `make check`, `make demo` and `make bench` share; sourced, not run.
+# test/setup.sh: the set-up that `make check`, `make demo`, `make bench` and others share; sourced,
+# not run.
 # shellcheck shell=bash
 #
 # A script that sources this file runs twice:
@@ -137,6 +138,16 @@ install_packages() {
         awk '/^Setting up/ && ++n % 20 == 0 {print "    " n " packages set up"; fflush()}'
 }
 
+# Install packages that a part of the work needs, where that is possible. What cannot be had is
+# missed later, by those who look for it.
+wish_for() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+    say "installing $*"
+    apt_log=$(mktemp)
+    install_packages "$@" || note "not to be had: $(grep '^E: ' "$apt_log" | head -n 1)"
+    rm "$apt_log"
+}
+
 # ---------------------------------------------------------------------------------------------
 # Outside: the work folder
 # ---------------------------------------------------------------------------------------------
@@ -240,6 +251,7 @@ run_inside() {
     copy_sources
     copy_postgres
     mkdir "$work/log" "$work/tmp" "$work/sock"
+    prepare
     if [ "$(id -u)" = 0 ]; then
         user=postgres
         id "$user" >/dev/null 2>&1 || user=nobody
@@ -265,6 +277,9 @@ run_inside() {
     last_words "$status" || status=1
     exit "$status"
 }
+
+# What a script adds to the work folder before the inside half starts; scripts may replace it.
+prepare() { :; }
 
 # What a script prints after cleaning up; scripts may replace it.
 last_words() { [ "$1" = 0 ] || note "logs: $logs_kept_in"; }

@@ -1,0 +1,308 @@
+#!/usr/bin/env bash
+# test/clients/clients.sh [CLIENT...]: real traffic of drivers and ORMs on a throw-away server
+# (test/setup.sh). Each client asks in its own way for the rows with one of 10,000 ids, for parents
+# with their children, and for the children of a selection of parents.
+#
+# A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
+# answers are the one that plain SQL gives and auto_explain's log shows our node in the first run
+# and nothing of ours in the second. "Sent" is what the client made of it.
+#
+# A client whose packages cannot be had is skipped and says why. CHECK_DEVICE is gpujoin.device
+# (auto).
+# The last line is "N passed, N failed".
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+all_clients="psycopg2 sqlalchemy django asyncpg node-postgres knex sequelize typeorm activerecord
+    jdbc"
+
+# ---------------------------------------------------------------------------------------------
+# The clients: what they need, how they are started, which steps they have
+# ---------------------------------------------------------------------------------------------
+
+# The distribution's modules belong to the distribution's Python.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+
+has_client() {
+    case $1 in
+        psycopg2 | asyncpg) "$python" -c "import $1" ;;
+        sqlalchemy | django) "$python" -c "import $1, psycopg2" ;;
+        activerecord) ruby -e 'require "active_record"; require "pg"' ;;
+        jdbc) [ -e "$jdbc_jar" ] && command -v javac ;;
+        *) command -v node && command -v npm ;;
+    esac >/dev/null 2>&1
+}
+jdbc_jar=/usr/share/java/postgresql.jar
+
+packages_of() {
+    case $1 in
+        sqlalchemy | django) echo "python3-$1 python3-psycopg2" ;;
+        psycopg2 | asyncpg) echo "python3-$1" ;;
+        activerecord) echo "ruby ruby-activerecord ruby-pg" ;;
+        jdbc) echo "libpostgresql-jdbc-java default-jdk-headless" ;;
+        *) echo "nodejs npm" ;;
+    esac
+}
+
+# What npm has of a client, among the versions in package.json.
+npm_module_of() {
+    case $1 in
+        node-postgres) echo pg ;;
+        knex | sequelize | typeorm) echo "$1" ;;
+    esac
+}
+
+start_client() {
+    case $1 in
+        psycopg2 | sqlalchemy | django | asyncpg) "$python" "test/clients/with_$1.py" "$2" ;;
+        activerecord) ruby test/clients/with_activerecord.rb "$2" ;;
+        jdbc) java -cp "$jdbc_jar" test/clients/WithJdbc.java "$2" ;;
+        *) NODE_PATH=$work/npm/node_modules node "test/clients/with_$1.js" "$2" ;;
+    esac
+}
+
+# Steps of a client as NAME:ANSWER:NODE:PLANS; PLANS is how many plans must have the node. A
+# statement that is prepared gets five plans for its own array, then one for any; with a btree on
+# the column (repeat_id) that one may be PostgreSQL's own.
+steps_of() {
+    case $1 in
+        psycopg2) echo in:ids:GpuScan:1 any:ids:GpuScan:1 text:ids:GpuScan:1 \
+            unnest:ids:GpuJoin:1 temp:ids:GpuJoin:1 ;;
+        sqlalchemy) echo in:ids:GpuScan:1 selectin:children:GpuScan:2 \
+            subquery:children:GpuJoin:1 joined:children:GpuJoin:1 ;;
+        django) echo in:ids:GpuScan:1 prefetch:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
+        asyncpg | node-postgres) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 \
+            repeat_id:ids:GpuScan:5 unnest:ids:GpuJoin:1 ;;
+        knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
+        sequelize) echo in:ids:GpuScan:1 separate:children:GpuScan:1 include:children:GpuJoin:1 ;;
+        typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
+        activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \
+            eager:children:GpuJoin:1 subquery:children:GpuJoin:1 ;;
+        jdbc) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:15 \
+            repeat_id:ids:GpuScan:5 ;;
+    esac
+}
+
+# ---------------------------------------------------------------------------------------------
+# Outside
+# ---------------------------------------------------------------------------------------------
+
+last_words() {
+    local status=$1 passed=0 failed=0
+    [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"
+    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    [ -z "$logs_kept_in" ] || note "logs and answers: $logs_kept_in"
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
+}
+
+# The clients' packages, as far as they can be had; npm's go to the work folder.
+prepare() {
+    local client module
+    for client in $clients; do
+        # shellcheck disable=SC2046  # a list of names
+        has_client "$client" || wish_for $(packages_of "$client")
+    done
+    mkdir "$work/npm"
+    cp test/clients/package.json "$work/npm/"
+    for client in $clients; do
+        module=$(npm_module_of "$client")
+        [ -n "$module" ] && command -v npm >/dev/null || continue
+        say "npm's packages"
+        (cd "$work/npm" && timeout 300 npm install --no-audit --no-fund --ignore-scripts) \
+            >"$work/log/npm.log" 2>&1 || note "npm failed: see npm.log"
+        break
+    done
+}
+
+clients=$(echo ${*:-$all_clients})
+if ! inside; then
+    for client in $clients; do
+        [[ " $(echo $all_clients) " == *" $client "* ]] ||
+            die "no client \"$client\"; there are:" $all_clients
+    done
+    cd "$project"
+    run_inside clients test/clients/clients.sh "$@"
+fi
+
+# ---------------------------------------------------------------------------------------------
+# The server
+# ---------------------------------------------------------------------------------------------
+
+sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+# The JDBC driver knows no Unix sockets. Others on this machine must not get in by TCP.
+start_clients_server() {
+    local tries
+    PGPASSWORD=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    export PGPASSWORD PGPORT
+    printf '%s\n' 'local all all trust' \
+        'host clients gpujoin_on,stock 127.0.0.1/32 scram-sha-256' >"$work/hba.conf"
+    for tries in 1 2 3; do
+        PGPORT=$((20000 + RANDOM % 10000))
+        start_server clients <<CONF && return 0
+listen_addresses = '127.0.0.1'
+port = $PGPORT
+hba_file = '$work/hba.conf'
+fsync = off
+autovacuum = off
+jit = off
+shared_preload_libraries = 'gpujoin'
+gpujoin.device = '${CHECK_DEVICE:-auto}'
+log_line_prefix = 'role=%u '
+session_preload_libraries = 'auto_explain'
+auto_explain.log_min_duration = 0
+auto_explain.log_analyze = on
+auto_explain.log_timing = off
+auto_explain.log_nested_statements = off
+CONF
+    done
+    return 1
+}
+
+# 500,000 orders of 20,000 customers, 1,000 of them in each region. A foreign key's index is
+# gpujoin's alone; the primary key has its own, and gpujoin's beside it.
+make_data() {
+    local children
+    createdb --maintenance-db=postgres clients
+    export PGDATABASE=clients
+    sql >/dev/null <<'SQL'
+SET auto_explain.log_min_duration = -1;
+CREATE EXTENSION gpujoin;
+CREATE TABLE customers (id int PRIMARY KEY, region int NOT NULL);
+INSERT INTO customers SELECT id, id % 20 FROM generate_series(1, 20000) id;
+CREATE TABLE orders (id bigint PRIMARY KEY, customer_id int NOT NULL REFERENCES customers,
+    amount int NOT NULL);
+INSERT INTO orders SELECT id, 1 + abs(hashint8(id)) % 20000, id % 1000
+    FROM generate_series(1, 500000) id ORDER BY hashint8(id);
+CREATE INDEX ON orders USING gpujoin (id);
+CREATE INDEX ON orders USING gpujoin (customer_id);
+CREATE TABLE ids AS SELECT 50 * n AS id FROM generate_series(1, 10000) n;
+VACUUM ANALYZE;
+CREATE ROLE gpujoin_on LOGIN;
+CREATE ROLE stock LOGIN;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO gpujoin_on, stock;
+ALTER ROLE stock SET gpujoin.enabled = off;
+SQL
+    sql -c "ALTER ROLE gpujoin_on PASSWORD '$PGPASSWORD'" \
+        -c "ALTER ROLE stock PASSWORD '$PGPASSWORD'"
+    export IDS=$work/ids CUSTOMERS=$work/customers
+    sql -c 'SELECT id FROM ids ORDER BY hashint4(id)' >"$IDS"
+    sql -c 'SELECT id FROM customers WHERE region = 7' >"$CUSTOMERS"
+    sql -c 'SELECT o.* FROM orders o JOIN ids USING (id)' | sort >"$log/answer-ids"
+    children='SELECT c.id, o.id, o.amount FROM customers c JOIN orders o ON o.customer_id = c.id
+        WHERE c.region = 7'
+    sql -c "$children" | sort >"$log/answer-children"
+    # For clients that put children to parents by comparing each with each.
+    sql -c "$children AND c.id <= 2000" | sort >"$log/answer-few"
+}
+
+# ---------------------------------------------------------------------------------------------
+# A step
+# ---------------------------------------------------------------------------------------------
+
+passed=0
+failed=0
+
+result() { # ok|"not ok" TEXT
+    if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    echo "$passed $failed" >"$log/totals"
+    note "$1 - $2"
+}
+
+# run_step CLIENT STEP ROLE: the sorted answer and this run's part of the server's log.
+run_step() {
+    local file=$log/$1-$2-$3 from status=0
+    from=$(stat -c %s "$log/server-clients.log")
+    PGUSER=$3 timeout --foreground -k 10 120 bash -c "$(declare -f start_client)
+        python=$python jdbc_jar=$jdbc_jar work=$work; start_client $1 $2" \
+        >"$file.out" 2>"$file.err" || status=$?
+    sort -o "$file.out" "$file.out"
+    tail -c "+$((from + 1))" "$log/server-clients.log" >"$file.log"
+    return "$status"
+}
+
+# plans_with NODE FILE: how many of the logged plans have a custom scan of this kind.
+plans_with() {
+    awk -v node="Custom Scan ($1" '
+        /^role=/ {hits += found; found = 0}
+        index($0, node) {found = 1}
+        END {print hits + found}' "$2"
+}
+
+# server_ms FILE: what the logged statements took.
+server_ms() {
+    sed -nE 's/^role=.*duration: ([0-9.]+) ms +plan:.*/\1/p' "$1" |
+        awk '{ms += $1} END {printf "%.0f", ms}'
+}
+
+# sent NODE FILE: the text of the last statement with such a plan, abridged.
+sent() {
+    awk -v node="Custom Scan ($1" '
+        /^role=/ {text = ""; in_text = 0}
+        /^\tQuery Text:/ {text = substr($0, 14); in_text = 1; next}
+        in_text && /^\t[^ \t].*\(cost=/ {in_text = 0}
+        in_text {text = text " " $0}
+        index($0, node) {last = text}
+        END {gsub(/[ \t\n]+/, " ", last); print last}' "$2" |
+        sed -E 's/"//g; s/(SELECT|select) .* (FROM|from) /\1 ... \2 /;
+            s/(, ?(\$?[0-9]+|'"'[0-9]+'"')(::[A-Za-z]+)?){20,}/, .../g;
+            s/(,[0-9]+){20,}/,.../' | cut -c 1-150
+}
+
+check_step() {
+    local client=$1 step=$2 answer=$3 node=$4 plans=$5 role found wrong=''
+    for role in gpujoin_on stock; do
+        if ! run_step "$client" "$step" "$role"; then
+            result "not ok" "$client, $step: the client failed as $role"
+            tail -n 5 "$log/$client-$step-$role.err" | cut -c 1-200 | sed 's/^/      | /'
+            return
+        fi
+        cmp -s "$log/$client-$step-$role.out" "$log/answer-$answer" ||
+            wrong+="; another answer as $role"
+    done
+    found=$(plans_with "$node" "$log/$client-$step-gpujoin_on.log")
+    [ "$found" -ge "$plans" ] || wrong+="; $node in $found plans, not in $plans"
+    grep -q 'role=stock .*plan:' "$log/$client-$step-stock.log" || wrong+="; no plan logged"
+    [ "$(plans_with Gpu "$log/$client-$step-stock.log")" = 0 ] || wrong+="; used as stock"
+    if [ -n "$wrong" ]; then
+        result "not ok" "$client, $step: ${wrong#; }"
+    else
+        result ok "$client, $step: $found $node, $(wc -l <"$log/answer-$answer") rows, $(
+            server_ms "$log/$client-$step-gpujoin_on.log") ms at the server, stock $(
+            server_ms "$log/$client-$step-stock.log") ms"
+        note "    sent: $(sent "$node" "$log/$client-$step-gpujoin_on.log")"
+    fi
+}
+
+why_not() {
+    local module
+    module=$(npm_module_of "$1")
+    if ! has_client "$1"; then
+        echo "could not be had: $(packages_of "$1")"
+    elif [ -n "$module" ] && [ ! -d "$work/npm/node_modules/$module" ]; then
+        echo "npm could not install $module"
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------
+
+echo "0 0" >"$log/totals"
+build_and_install
+say "starting a throw-away server"
+start_clients_server
+make_data
+for client in $clients; do
+    why=$(why_not "$client")
+    if [ -n "$why" ]; then
+        say "$client: skipped: $why"
+        continue
+    fi
+    say "$client"
+    for step in $(steps_of "$client"); do
+        IFS=: read -r name answer node plans <<<"$step"
+        check_step "$client" "$name" "$answer" "$node" "$plans"
+    done
+done
+stop_server clients

@@ -1,0 +1,30 @@
+"""psycopg2: arrays and lists become literals in the text of the statement."""
+import os
+import sys
+
+import psycopg2
+from psycopg2.extras import execute_values
+
+ids = [int(line) for line in open(os.environ["IDS"])]
+select = "SELECT o.id, o.customer_id, o.amount FROM orders o "
+cursor = psycopg2.connect("dbname=clients").cursor()
+
+step = sys.argv[1]
+if step == "in":
+    cursor.execute(select + "WHERE o.id IN %s", (tuple(ids),))
+elif step == "any":
+    cursor.execute(select + "WHERE o.id = ANY(%s)", (ids,))
+elif step == "text":
+    cursor.execute(select + "WHERE o.id = ANY(%s::bigint[])",
+                   ("{" + ",".join(map(str, ids)) + "}",))
+elif step == "unnest":
+    cursor.execute(select + "JOIN unnest(%s) AS wanted(id) ON o.id = wanted.id", (ids,))
+elif step == "temp":
+    cursor.execute("CREATE TEMP TABLE wanted (id bigint)")
+    execute_values(cursor, "INSERT INTO wanted VALUES %s", [(i,) for i in ids])
+    cursor.execute("ANALYZE wanted")
+    cursor.execute(select + "JOIN wanted w ON o.id = w.id")
+else:
+    sys.exit("no step " + step)
+for row in cursor:
+    print(*row, sep="|")

@@ -1,0 +1,38 @@
+// TypeORM: In() with a list; relations joined or loaded by a query of their own.
+const fs = require('fs');
+const { DataSource, EntitySchema, In, LessThanOrEqual } = require('typeorm');
+
+const Customer = new EntitySchema({
+    name: 'Customer', tableName: 'customers',
+    columns: { id: { type: Number, primary: true }, region: { type: Number } },
+    relations: { orders: { type: 'one-to-many', target: 'Order', inverseSide: 'customer' } } });
+const Order = new EntitySchema({
+    name: 'Order', tableName: 'orders',
+    columns: { id: { type: 'bigint', primary: true }, amount: { type: Number },
+        customerId: { type: Number, name: 'customer_id' } },
+    relations: { customer: { type: 'many-to-one', target: 'Customer', inverseSide: 'orders',
+        joinColumn: { name: 'customer_id' } } } });
+
+(async () => {
+    const step = process.argv[2];
+    const source = await new DataSource({
+        type: 'postgres', host: process.env.PGHOST, port: Number(process.env.PGPORT),
+        username: process.env.PGUSER, database: 'clients', entities: [Customer, Order],
+    }).initialize();
+    if (step === 'in') {
+        const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n');
+        for (const o of await source.getRepository(Order).findBy({ id: In(ids) })) {
+            console.log([o.id, o.customerId, o.amount].join('|'));
+        }
+    } else {
+        const customers = await source.getRepository(Customer).find({
+            where: step === 'query' ? { region: 7, id: LessThanOrEqual(2000) } : { region: 7 },
+            relations: { orders: true }, relationLoadStrategy: step });
+        for (const c of customers) {
+            for (const o of c.orders) {
+                console.log([c.id, o.id, o.amount].join('|'));
+            }
+        }
+    }
+    await source.destroy();
+})();
