@@ -69,6 +69,7 @@ OBJS = \
 	src/amvacuum.o \
 	src/amvalidate.o \
 	src/execjoin.o \
+	src/execjoinroute.o \
 	src/execjoinrows.o \
 	src/execjoinscan.o \
 	src/execkey.o \

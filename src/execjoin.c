@@ -32,6 +32,7 @@ static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static int	find_value_column(GjJoinState *state, Expr *value);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
+static void begin_route(GjJoinState *state, EState *estate);
 static void begin_joined(GjJoinState *state);
 static void rescan_join(CustomScanState *node);
 static void rescan_scans(GjJoinState *state);
@@ -159,6 +160,23 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 		GjJoinScanAttach(state->scans[i], state->joined);
 		state->css.custom_ps = lappend(state->css.custom_ps, scan);
 	}
+	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
+		begin_route(state, estate);
+}
+
+/*
+ * The joined row's first column is a Var of the big side, which is how its range table
+ * index is known: core adjusts no number in the private part of a plan.
+ */
+static void
+begin_route(GjJoinState *state, EState *estate)
+{
+	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
+	List	   *partitions = list_nth(plan->custom_private, GJ_JOIN_PARTITIONS);
+	TargetEntry *column = linitial_node(TargetEntry, plan->custom_scan_tlist);
+
+	if (partitions != NIL)
+		state->route = GjKeyRouteCreate(estate, castNode(Var, column->expr)->varno, partitions);
 }
 
 /*
@@ -247,6 +265,8 @@ end_join(CustomScanState *node)
 
 	ExecClearTuple(state->joined);
 	GjSmallFree(state->small);
+	if (state->route != NULL)
+		GjKeyRouteFree(state->route);
 	MemoryContextDelete(state->context);
 	foreach(lc, node->custom_ps)
 		ExecEndNode(lfirst(lc));

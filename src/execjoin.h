@@ -9,6 +9,7 @@
 #ifndef GPUJOIN_EXECJOIN_H
 #define GPUJOIN_EXECJOIN_H
 
+#include "execjoinroute.h"
 #include "execjoinscan.h"
 #include "joinplan.h"
 
@@ -34,8 +35,9 @@ typedef struct GjJoinState
 	int			nscans;
 	int			current;		/* nscans: all are done with the batch */
 	bool		started;		/* the current one delivers rows */
-	MemoryContext context;
+	MemoryContext context;		/* of the keys */
 	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
+	GjKeyRoute *route;			/* where keys tell the table, else NULL */
 	int			nbig;			/* how many columns of the joined row are of this side */
 
 	/* The small side */

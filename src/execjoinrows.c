@@ -48,7 +48,8 @@ static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool start_batch(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
-static void start_scan(GjJoinState *state, GjJoinScanState *scan);
+static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
+static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
 static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
 static void make_keys(GjJoinState *state, int key_width);
 static bool next_pair(GjJoinState *state);
@@ -195,9 +196,7 @@ next_big_row(GjJoinState *state)
 	{
 		GjJoinScanState *scan = state->scans[state->current];
 
-		if (!state->started && !all_small_matched(state))
-			start_scan(state, scan);
-		if (!all_small_matched(state))
+		if (!all_small_matched(state) && (state->started || start_scan(state, scan)))
 		{
 			state->pair = GjJoinScanNext(scan, state->small);
 			if (state->pair != NULL)
@@ -222,16 +221,41 @@ all_small_matched(GjJoinState *state)
 		state->nmatched == GjSmallBatchRows(state->small);
 }
 
-static void
+/*
+ * Search the current table, unless that was done for the same batch before; false if
+ * there is nothing to search for
+ */
+static bool
 start_scan(GjJoinState *state, GjJoinScanState *scan)
 {
 	if (!GjJoinScanHasTids(scan))
 	{
 		make_keys(state, GjIndexKeyWidth(scan->index));
-		GjJoinScanMatch(scan, state->keys);
+		if (state->route == NULL)
+			GjJoinScanMatch(scan, state->keys);
+		else if (!match_own_keys(state, scan))
+			return false;
 	}
 	GjJoinScanStart(scan);
 	state->started = true;
+	return true;
+}
+
+/*
+ * Search for the keys of the table's partition
+ */
+static bool
+match_own_keys(GjJoinState *state, GjJoinScanState *scan)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(state->context);
+	GjKeySet   *own = GjKeyRouteTake(state->route, state->keys, state->current);
+	bool		result = own->nkeys > 0;
+
+	MemoryContextSwitchTo(old_context);
+	if (result)
+		GjJoinScanMatch(scan, own);
+	GjKeySetFree(own);
+	return result;
 }
 
 /*
@@ -261,6 +285,8 @@ make_keys(GjJoinState *state, int key_width)
 	state->keys = GjKeySetCreate(state->context, key_width);
 	GjSmallAddKeys(state->small, state->keys);
 	GjKeySetFinish(state->keys);
+	if (state->route != NULL)
+		GjKeyRouteStart(state->route, state->keys);
 }
 
 /*

@@ -49,6 +49,7 @@ typedef struct GjJoinCandidate
 	GjClause	key;			/* it, as the first table's index answers it */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
+	bool		by_key;			/* the big side is partitioned by the key alone */
 	double		nkeys;			/* distinct keys of the small side, estimated */
 	double		nbatches;		/* into which it falls */
 	Selectivity selectivity;	/* share of all pairs that have equal keys */
@@ -79,6 +80,8 @@ typedef enum GjJoinPrivate
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: how many columns of custom_scan_tlist, from
 								 * the first on, are of the big side; at least one */
 	GJ_JOIN_VALUE_PROC,			/* Oid list of one: key extraction of the small side */
+	GJ_JOIN_PARTITIONS,			/* Oid list, where keys tell the partition: for each table
+								 * the partition of the first level that it belongs to */
 	GJ_JOIN_PRIVATE_COUNT
 } GjJoinPrivate;
 
@@ -116,6 +119,9 @@ typedef struct GjJoinReport
 /* planjointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
 extern Node *GjJoinTranslate(PlannerInfo *root, Node *node, RelOptInfo *table, RelOptInfo *big);
+extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
+extern Oid	GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
+extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
 									RelOptInfo *table);
 extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);

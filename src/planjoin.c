@@ -290,6 +290,7 @@ cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
 									  cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
+	cand->by_key = GjJoinIsByKey(root, cand);
 	*run = 0.0;
 
 	/* No row comes before the first table has been searched; the others come later */

@@ -29,7 +29,8 @@
 
 static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					   List *clauses, List *custom_plans);
-static Expr *key_qual(PlannerInfo *root, const GjJoinCandidate *cand);
+static Expr *key_qual(const GjJoinCandidate *cand);
+static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
 static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 							   List **joinquals, List **otherquals);
 static List *big_columns(const GjJoinCandidate *cand, List *needed);
@@ -59,7 +60,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	ListCell   *lc;
 
 	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(root, cand)), cand->key.value_expr, joinquals,
+	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value_expr, joinquals,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
@@ -72,9 +73,10 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_exprs = (List *) match_scan_tlist((Node *) exprs, scan->custom_scan_tlist);
 	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make3(makeInteger(cand->kind),
+	scan->custom_private = list_make4(makeInteger(cand->kind),
 									  makeInteger(list_length(columns)),
-									  list_make1_oid(cand->key.key_proc));
+									  list_make1_oid(cand->key.key_proc),
+									  partitions(root, cand));
 	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = &GjJoinPlanMethods;
@@ -87,14 +89,28 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
  * the left, however the query or the planner wrote it
  */
 static Expr *
-key_qual(PlannerInfo *root, const GjJoinCandidate *cand)
+key_qual(const GjJoinCandidate *cand)
 {
 	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
-	bool		key_is_left = bms_equal(cand->rinfo->left_relids, cand->big->relids);
 
-	return make_opclause(cand->key.opno, BOOLOID, false,
-						 key_is_left ? linitial(written->args) : lsecond(written->args),
+	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
 						 cand->key.value_expr, written->opcollid, written->inputcollid);
+}
+
+/*
+ * The partition that each table belongs to, if it matters
+ */
+static List *
+partitions(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (!cand->by_key)
+		return NIL;
+	foreach(lc, cand->tables)
+		result = lappend_oid(result, GjJoinPartition(root, lfirst(lc), cand->big));
+	return result;
 }
 
 /*

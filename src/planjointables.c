@@ -28,6 +28,9 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "catalog/pg_class_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "optimizer/appendinfo.h"
@@ -133,6 +136,45 @@ translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
 }
 
 /*
+ * The key's side of the candidate's clause, over the big side
+ */
+Expr *
+GjJoinKeyExpr(const GjJoinCandidate *cand)
+{
+	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
+
+	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
+		: lsecond(args);
+}
+
+/*
+ * Does the key tell in which partition of the big side a row is?
+ */
+bool
+GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	RelOptInfo *big = cand->big;
+
+	return planner_rt_fetch(big->relid, root)->relkind == RELKIND_PARTITIONED_TABLE &&
+		big->part_scheme != NULL && big->part_scheme->partnatts == 1 &&
+		list_length(big->partexprs[0]) == 1 && IsA(linitial(big->partexprs[0]), Var) &&
+		equal(linitial(big->partexprs[0]), GjJoinKeyExpr(cand));
+}
+
+/*
+ * The partition of the big side's first level that a table is or belongs to
+ */
+Oid
+GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
+{
+	Index		relid = table->relid;
+
+	while (root->append_rel_array[relid]->parent_relid != big->relid)
+		relid = root->append_rel_array[relid]->parent_relid;
+	return planner_rt_fetch(relid, root)->relid;
+}
+
+/*
  * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
  * Of several the smallest is best: each is read from end to end.
  */
@@ -182,8 +224,9 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 /*
  * Estimate what a scan costs over all batches, and how many rows it yields
  *
- * Which of the small side's keys a table has is not known; were they spread evenly,
- * each table would be asked for all of them.
+ * Matches are spread evenly over the big side's rows.  Where the key tells the
+ * partition, a table is not searched if none of the keys is its own; n of them hit
+ * one of p tables with probability 1 - (1 - 1/p)^n.
  */
 void
 GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
@@ -198,6 +241,8 @@ GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	scan->startup += (cand->nbatches - 1.0) *
 		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
 					input.nmatches / cand->nbatches);
+	if (cand->by_key)
+		scan->startup *= 1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys);
 	scan->rows = clamp_row_est(table->rows * share);
 }
 

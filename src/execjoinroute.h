@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoinroute.h
+ *	  Which partition a key belongs to, where the big side of a join is
+ *	  partitioned by it.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECJOINROUTE_H
+#define GPUJOIN_EXECJOINROUTE_H
+
+#include "nodes/execnodes.h"
+#include "nodes/pg_list.h"
+
+#include "keyset.h"
+
+typedef struct GjKeyRoute GjKeyRoute;
+
+extern GjKeyRoute *GjKeyRouteCreate(EState *estate, Index parent_rti, List *partitions);
+extern void GjKeyRouteStart(GjKeyRoute *route, const GjKeySet *keys);
+extern GjKeySet *GjKeyRouteTake(GjKeyRoute *route, const GjKeySet *keys, int scan);
+extern void GjKeyRouteFree(GjKeyRoute *route);
+
+#endif							/* GPUJOIN_EXECJOINROUTE_H */
