@@ -112,6 +112,8 @@ OBJS = \
 	src/status.o \
 	src/smallsort.o \
 	src/supervisor.o \
+	src/tidarray.o \
+	src/tidbitmap.o \
 	src/tidset.o
 
 EXTENSION = gpujoin
@@ -182,6 +184,9 @@ all: device-note
 device-note: $(CUDA_LIBRARY) all-lib
 	@echo "CUDA device library: $(if $(CUDA_LIBRARY),built,not built ($(if \
 	  $(NVCC),no CUDA sources here,no nvcc)))"
+
+# Loops over millions of TIDs.
+src/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # PGXS knows no header dependencies; the headers are few and the compile is short.
 $(OBJS): $(wildcard src/*.h cuda/gpujoin_*.h)

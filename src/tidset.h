@@ -36,6 +36,7 @@ typedef struct GjTidBlock
 	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
 
 extern GjTidSet *GjTidSetCreate(MemoryContext parent, Size memory_limit);
+extern void GjTidSetExpect(GjTidSet *set, uint64 n);
 extern bool GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
 						int n_words);
 extern bool GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n);
