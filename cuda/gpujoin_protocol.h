@@ -47,7 +47,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 1
+#define GJP_VERSION 2
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -55,7 +55,7 @@
 #define GJP_LINE 64			/* what two writers must not share */
 #define GJP_TEXT_BYTES 256
 
-/* Keys of one request: 512 MB of them */
+/* Keys of one request, and of all requests whose keys are being collected: 512 MB of them */
 #define GJP_MAX_KEYS ((uint64_t) 64 << 20)
 
 #define GJP_OWN_LINE __attribute__((aligned(GJP_LINE)))
@@ -153,6 +153,12 @@ typedef struct gjp_report
 	int32_t failure_status; /* gjd_status or exit code */
 	int32_t failure_code;	/* gjd_error.device_code */
 	char failure[256];
+
+	/* Why the chunks are not registered; 0 and empty if they are */
+	int32_t register_status;
+	int32_t register_code;
+	char register_failure[256];
+	uint64_t locked_limit; /* RLIMIT_MEMLOCK, bytes; all bits set: none */
 } gjp_report;
 
 typedef struct gjp_control
@@ -208,7 +214,14 @@ typedef struct gjp_result
 	uint32_t column_id; /* CREATE: valid with the first part */
 	uint32_t column_generation;
 	uint64_t count;		/* MATCH: slots that matched; PUSH: pages */
-	uint64_t device_ns; /* from the first call into the library to the last result */
+
+	/*
+	 * MATCH, by the helper's clock: from the request's arrival until the key set is on its way to
+	 * the device, from there until the device has said how much matches, from there until all
+	 * TIDs lie in the chunk. What the device does for others before is in them, and in the last
+	 * the time for which the client did not make room.
+	 */
+	uint64_t set_ns, kernel_ns, transfer_ns;
 	uint32_t ascending;
 	uint32_t reserved;
 	char text[GJP_TEXT_BYTES];
@@ -230,6 +243,7 @@ typedef struct gjp_message
 	uint64_t taken;
 	uint64_t filled;
 	uint32_t out[GJP_HALVES]; /* items of the parts that are there */
+	uint64_t expected;		  /* items of all parts, there with the first; for making room */
 	GJP_OWN_LINE gjp_result result;
 } gjp_message;
 
@@ -254,6 +268,13 @@ static inline void
 gjp_write_word(uint64_t *word, uint32_t generation, uint32_t value)
 {
 	__atomic_store_n(word, gjp_word(generation, value), __ATOMIC_RELEASE);
+}
+
+/* After this, what was copied before is not read again from where others may have changed it. */
+static inline void
+gjp_copied(void)
+{
+	__asm__ __volatile__("" ::: "memory");
 }
 
 /* ---- data in a chunk ----------------------------------------------------------------------- */

@@ -19,23 +19,19 @@
 
 #include "helper.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Idle, it looks for new requests this long before it sleeps */
-#define IDLE_SPIN_NS ((int64_t) 50000)
+/* Without work for the device, it looks for news from clients this long before it sleeps */
+#define IDLE_SPIN_NS ((int64_t) 100000)
 
 /* While the device works it polls; after this long it sleeps in between, an eighth of the wait */
 #define POLL_SPIN_NS ((int64_t) 200000)
@@ -106,62 +102,8 @@ die(int status, int device_code, const char *format, ...)
 	_exit(status);
 }
 
-static void
-die_of_call(void)
-{
-	die(h.error.status, h.error.device_code, "%s", h.error.message);
-}
-
-/* ---- start ----------------------------------------------------------------------------------- */
-
-/* Maps the arena; its layout must be what this program was compiled for, and fit the file. */
-static void
-map_arena(void)
-{
-	struct stat st;
-	const gjp_layout *layout;
-	uint64_t slots;
-
-	if (fstat(GJP_ARENA_FD, &st) != 0 || st.st_size < (off_t) sizeof(gjp_control))
-		_exit(GJP_EXIT_USAGE);
-	h.arena = mmap(NULL, (size_t) st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, GJP_ARENA_FD, 0);
-	if (h.arena == MAP_FAILED)
-		_exit(GJP_EXIT_USAGE);
-	h.control = (gjp_control *) h.arena;
-	h.layout = h.control->layout;
-	layout = &h.layout;
-	slots = layout->slots;
-	if (layout->magic != GJP_MAGIC || layout->version != GJP_VERSION ||
-		layout->message_bytes != sizeof(gjp_message) || slots == 0 || slots > GJP_MAX_SLOTS ||
-		layout->total_bytes != (uint64_t) st.st_size || layout->messages_at % GJP_PAGE_BYTES != 0 ||
-		layout->chunks_at % GJP_PAGE_BYTES != 0 || layout->chunk_bytes % GJP_PAGE_BYTES != 0 ||
-		layout->chunk_bytes < GJP_HALVES * GJP_PAGE_BYTES ||
-		layout->messages_at < sizeof(gjp_control) || layout->messages_at > layout->chunks_at ||
-		layout->chunks_at - layout->messages_at < slots * sizeof(gjp_message) ||
-		layout->chunks_at > layout->total_bytes ||
-		(layout->total_bytes - layout->chunks_at) / slots < layout->chunk_bytes)
-		die(GJP_EXIT_USAGE, 0, "the program gpujoin_helper is of another version than gpujoin.so");
-	h.half_bytes = gjp_half_bytes(layout->chunk_bytes);
-}
-
-static void
-load_library(const char *path)
-{
-	void *library;
-	gjd_get_api_fn get_api;
-
-	call_begins(GJP_CALL_LOAD);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (library == NULL)
-		die(GJP_EXIT_LIBRARY, 0, "%s", dlerror());
-	*(void **) &get_api = dlsym(library, GJD_ENTRY);
-	h.api = get_api ? get_api(GJD_API_VERSION) : NULL;
-	if (h.api == NULL)
-		die(GJP_EXIT_LIBRARY, 0, "%s is not a device library of this version", path);
-	call_ends(GJD_OK);
-}
-
-static void
+/* Tells the figures that change. */
+void
 report_memory(void)
 {
 	gjp_report *report = &h.control->report;
@@ -177,48 +119,6 @@ report_memory(void)
 	report->columns = info.columns;
 	report->keysets = info.keysets;
 	report->matches = info.matches;
-}
-
-static void
-open_device(const char *name, uint64_t budget)
-{
-	gjp_report *report = &h.control->report;
-	gjd_open_params params = {.struct_size = sizeof(params)};
-	gjd_device_info info = {0};
-
-	params.device = name;
-	params.memory_budget = budget;
-	if (CALL(OPEN, h.api->device_open(&params, &h.device, &h.error)) != GJD_OK)
-		die_of_call();
-	if (CALL(INFO, h.api->device_info(h.device, &info, &h.error)) != GJD_OK)
-		die_of_call();
-	memcpy(report->device, info.name, sizeof(report->device));
-	memcpy(report->uuid, info.uuid, sizeof(report->uuid));
-	report->compute_major = info.compute_major;
-	report->compute_minor = info.compute_minor;
-	report->driver_version = info.driver_version;
-	report_memory();
-}
-
-/* Without registration all works, but each copy waits for the card: then in small parts. */
-static void
-register_chunks(void)
-{
-	uint64_t bytes = h.layout.chunk_bytes * h.layout.slots;
-	gjd_status status = CALL(
-		REGISTER, h.api->host_register(h.device, h.arena + h.layout.chunks_at, bytes, &h.error));
-	uint64_t part_bytes = h.half_bytes;
-
-	h.control->report.direct_copies = status == GJD_OK;
-	if (status != GJD_OK)
-	{
-		fprintf(stderr, "result buffer is not registered with the device, copies are slower: %s\n",
-				h.error.message);
-		fflush(stderr);
-		if (part_bytes > STAGED_PART_BYTES)
-			part_bytes = STAGED_PART_BYTES;
-	}
-	h.part_items = part_bytes / sizeof(gjd_tid);
 }
 
 /* ---- bells ----------------------------------------------------------------------------------- */
@@ -263,7 +163,7 @@ relax(void)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static int64_t
+int64_t
 timeout_ns(void)
 {
 	return (int64_t) __atomic_load_n(&h.control->timeout_ms, __ATOMIC_RELAXED) * NS_PER_MS;
@@ -301,12 +201,23 @@ typedef struct round
 	bool device; /* one of them, or a match being ended, waits for the device */
 } round_t;
 
+/* Is there a piece of work that the device has forgotten? */
+static void
+check_waits(void)
+{
+	for (uint32_t i = 0; i < h.layout.slots; i++)
+		if (h.requests[i].step != NULL)
+			wait_check(&h.requests[i].device_wait);
+	for (uint32_t i = 0; i < h.n_endings; i++)
+		wait_check(&h.endings[i].device_wait);
+}
+
 static round_t
 play_round(void)
 {
 	round_t r = {0};
 
-	h.now = clock_ns();
+	h.moved_order = 0;
 	beat();
 	r.moved = take_requests();
 	for (uint32_t i = 0; i < h.layout.slots; i++)
@@ -320,21 +231,26 @@ play_round(void)
 		{
 			case MOVED:
 				r.moved = true;
+				wait_over(&q->device_wait, true);
 				break;
 			case WANTS_DEVICE:
 				r.device = true;
+				wait_on(&q->device_wait);
 				break;
 			case WANTS_OTHERS:
+				wait_over(&q->device_wait, false);
 				break;
 		}
 	}
-	if (h.n_ending > 0)
+	if (h.n_endings > 0)
 	{
 		if (end_matches())
 			r.moved = true;
-		r.device |= h.n_ending > 0;
+		r.device |= h.n_endings > 0;
 	}
 	ring_supervisor();
+	if (r.device)
+		check_waits();
 	return r;
 }
 
@@ -348,8 +264,6 @@ rest(const round_t *r, uint32_t seen, int64_t quiet)
 		nap = IDLE_NAP_NS;
 	if (r->device)
 	{
-		if (quiet > timeout_ns())
-			die(GJP_EXIT_HUNG, 0, "the device made no progress for %u ms", h.control->timeout_ms);
 		if (quiet >= POLL_SPIN_NS)
 			sleep_on_doorbell(seen, quiet / 8 < POLL_SLEEP_MAX_NS ? quiet / 8 : POLL_SLEEP_MAX_NS);
 		else
@@ -374,21 +288,23 @@ serve(void)
 	int64_t last_info = before;
 	int64_t quiet = 0;
 
+	h.now = before;
 	while (!__atomic_load_n(&h.control->stop, __ATOMIC_ACQUIRE))
 	{
 		uint32_t seen = __atomic_load_n(&h.control->doorbell, __ATOMIC_SEQ_CST);
-		round_t r = play_round();
+		round_t r;
 
+		h.now = clock_ns();
+		h.round_ns = h.now - before < ROUND_MAX_NS ? h.now - before : ROUND_MAX_NS;
+		before = h.now;
+		r = play_round();
 		if (h.info_is_old && h.now - last_info > INFO_EVERY_NS)
 		{
 			report_memory();
 			last_info = h.now;
 		}
-		quiet += h.now - before < ROUND_MAX_NS ? h.now - before : ROUND_MAX_NS;
-		before = h.now;
-		if (r.moved)
-			quiet = 0;
-		else
+		quiet = r.moved ? 0 : quiet + h.round_ns;
+		if (!r.moved)
 			rest(&r, seen, quiet);
 	}
 }

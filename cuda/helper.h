@@ -22,6 +22,24 @@ typedef enum outcome
 	WANTS_OTHERS /* waits for its client, or for other requests to end */
 } outcome;
 
+/*
+ * How long a piece of work has waited for the device without getting further. The device works
+ * first come, first served: as long as an older piece moves, a younger one is only in the queue.
+ * What moves behind its back proves nothing, though.
+ */
+typedef struct wait
+{
+	uint64_t order; /* of pieces, by when they first waited; 0: it has not */
+	int64_t ns;
+} wait;
+
+/* A match whose request has ended, and which the library has not yet let go of */
+typedef struct ending
+{
+	gjd_match *match;
+	wait device_wait;
+} ending;
+
 typedef struct request request;
 typedef outcome (*step_fn)(request *q);
 
@@ -33,6 +51,7 @@ typedef struct column
 	uint32_t key_bytes, slots;
 	uint32_t pushes; /* requests that still hold the handle */
 	bool dropping;
+	uint64_t usual_items; /* TIDs that matches of late had, at most */
 } column;
 
 struct request
@@ -43,6 +62,7 @@ struct request
 	gjp_request asked; /* private copy: the message may change under us */
 	bool cancelled;
 	int64_t started, busy_since;
+	wait device_wait;
 	gjp_result result;
 
 	uint32_t column; /* CREATE, PUSH */
@@ -54,11 +74,13 @@ struct request
 
 	/* MATCH */
 	int64_t *keys; /* collected; NULL while a single part can be read where it lies */
+	uint64_t room_keys;
 	const int64_t *key_list;
 	uint64_t n_keys;
 	gjd_keyset *keyset;
 	gjd_match *match;
 	bool ready;
+	int64_t match_began, match_ready; /* times */
 	uint32_t begun, filled; /* parts handed to the library, parts published */
 	uint64_t begun_items, published_items;
 	uint64_t ends[GJP_HALVES]; /* index behind the last item of a part */
@@ -79,8 +101,14 @@ typedef struct helper
 	bool info_is_old; /* memory_info has changed since it was reported */
 	bool ring;		  /* wake bits were set */
 	request requests[GJP_MAX_SLOTS];
-	gjd_match **ending; /* matches whose work is still under way after their request's end */
-	uint32_t n_ending, room_ending;
+	uint64_t keys_room; /* of all requests together, in keys */
+	ending *endings;
+	uint32_t n_endings, room_endings;
+
+	/* The watchdog for the device */
+	uint64_t wait_order;   /* given out last */
+	uint64_t moved_order;  /* of the oldest piece that has moved in this round */
+	int64_t round_ns;	   /* how long the round before took, or what is believed of it */
 } helper;
 
 extern helper h;
@@ -95,6 +123,8 @@ extern helper h;
 void call_begins(gjp_call call);
 gjd_status call_ends(gjd_status status);
 int64_t clock_ns(void);
+int64_t timeout_ns(void);
+void report_memory(void);
 void die(int status, int device_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
@@ -107,10 +137,23 @@ outcome request_fail(request *q, int32_t status, const char *text);
 outcome request_fail_call(request *q);
 gjp_message *message_of(const request *q);
 char *half_of(const request *q, uint32_t part);
+gjp_part read_part(const request *q, uint32_t part);
 void publish(const request *q, uint64_t *word, uint32_t value);
 bool out_of_patience(request *q);
+void give_keys(request *q);
 void end_later(gjd_match *match);
 bool end_matches(void);
+
+/* helper_wait.c */
+void wait_on(wait *w);
+void wait_over(wait *w, bool moved);
+void wait_check(wait *w);
+
+/* helper_open.c */
+void map_arena(void);
+void load_library(const char *path);
+void open_device(const char *name, uint64_t budget);
+void register_chunks(void);
 
 /* helper_column.c */
 outcome create_begin(request *q);

@@ -247,7 +247,7 @@ push_step(request *q)
 	/* Both halves may be accepted and not yet released; then the next part cannot be there. */
 	if (q->accepted < produced && q->accepted - q->taken < GJP_HALVES)
 	{
-		outcome o = accept_pages(q, c->handle, message->in[q->accepted % GJP_HALVES]);
+		outcome o = accept_pages(q, c->handle, read_part(q, q->accepted));
 
 		return moved ? MOVED : o;
 	}

@@ -4,9 +4,11 @@
  *
  * A list of keys that comes as one part is read where it lies, since the library copies it before
  * it checks it; a longer one is collected here first. The first part of the result is asked for
- * with the match itself and goes to half 0, which the keys have left by then. Further parts
- * follow as the client gives halves back: the device's scratch memory holds the result until then,
- * so a slow client delays nobody else.
+ * with the match itself and goes to half 0, which the keys have left by then. How much there will
+ * be is not known at that time, and what is asked for too much is copied as well, 20 us a
+ * megabyte; so it is as much as this column's matches of late have had. Further parts follow as the
+ * client gives halves back: the device's scratch memory holds the result until then, so a slow
+ * client delays nobody else.
  */
 #include "helper.h"
 
@@ -39,6 +41,36 @@ match_fail(request *q, int32_t status, const char *text)
 	set_failure(q, status, text);
 	q->step = match_wind_up;
 	return match_wind_up(q);
+}
+
+/* ---- how much to ask for --------------------------------------------------------------------- */
+
+/* What is asked for at least: 64 kB, which take no time to speak of */
+#define LEAST_FIRST_ITEMS ((uint64_t) 8192)
+
+/* The length of a first part that will probably hold all. */
+static uint64_t
+first_items(const column *c)
+{
+	uint64_t items = c->usual_items + c->usual_items / 8;
+
+	if (items < LEAST_FIRST_ITEMS)
+		items = LEAST_FIRST_ITEMS;
+	return items < h.part_items ? items : h.part_items;
+}
+
+/* Grows at once and shrinks slowly: a part too short costs more than one too long. */
+static void
+note_items(const request *q, uint64_t items)
+{
+	column *c = column_find(q);
+
+	if (c == NULL)
+		return;
+	if (items >= c->usual_items)
+		c->usual_items = items;
+	else
+		c->usual_items -= (c->usual_items - items) / 8;
 }
 
 /* ---- result ---------------------------------------------------------------------------------- */
@@ -98,12 +130,18 @@ begin_parts(request *q, uint64_t items, bool *moved)
 static outcome
 match_done(request *q, const gjd_match_state *state)
 {
+	gjd_match *match = q->match;
+
 	q->result.count = state->count;
 	q->result.ascending = state->ascending;
-	q->result.device_ns = (uint64_t) (clock_ns() - q->started);
-	end_later(q->match);
+	q->result.set_ns = (uint64_t) (q->match_began - q->started);
+	q->result.kernel_ns = (uint64_t) (q->match_ready - q->match_began);
+	q->result.transfer_ns = (uint64_t) (clock_ns() - q->match_ready);
+	if (!q->asked.count_only)
+		note_items(q, state->items);
 	q->match = NULL;
 	request_end(q, GJP_DONE);
+	end_later(match);
 	return MOVED;
 }
 
@@ -124,6 +162,8 @@ match_run(request *q)
 	if (!q->ready)
 	{
 		q->ready = true;
+		q->match_ready = clock_ns();
+		message_of(q)->expected = state.items;
 		moved = true;
 		if (state.begun > 0)
 		{
@@ -161,8 +201,9 @@ match_start(request *q)
 	{
 		params.what = GJD_TIDS;
 		params.first_buffer = half_of(q, 0);
-		params.first_capacity = h.part_items;
+		params.first_capacity = first_items(c);
 	}
+	q->match_began = clock_ns();
 	status = CALL(BEGIN, h.api->match_begin(c->handle, q->keyset, &params, &q->match, &h.error));
 	if (status == GJD_BUSY)
 		return out_of_patience(q) ? match_fail(q, GJD_NO_MEMORY, NULL) : WANTS_OTHERS;
@@ -197,10 +238,34 @@ match_build(request *q)
 		q->keyset = NULL;
 		return match_fail(q, status, NULL);
 	}
-	free(q->keys);
-	q->keys = NULL;
+	give_keys(q);
 	q->step = match_start;
 	return match_start(q);
+}
+
+/*
+ * Makes room for keys that have come, in steps: what a request says of itself is not yet a reason
+ * to take memory. GJD_BUSY if the keys of others take too much.
+ */
+static gjd_status
+reserve_keys(request *q, uint64_t keys)
+{
+	uint64_t room = q->room_keys * 2 > keys ? q->room_keys * 2 : keys;
+	int64_t *grown;
+
+	if (keys <= q->room_keys)
+		return GJD_OK;
+	if (room > q->asked.keys)
+		room = q->asked.keys;
+	if (room - q->room_keys > GJP_MAX_KEYS - h.keys_room)
+		return GJD_BUSY;
+	grown = realloc(q->keys, room * sizeof(int64_t));
+	if (grown == NULL)
+		return GJD_NO_HOST_MEMORY;
+	h.keys_room += room - q->room_keys;
+	q->keys = grown;
+	q->room_keys = room;
+	return GJD_OK;
 }
 
 /* Takes the next part of the key list. */
@@ -210,12 +275,13 @@ match_keys(request *q)
 	gjp_message *message = message_of(q);
 	const char *half = half_of(q, q->taken);
 	gjp_part part;
+	gjd_status status;
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
 	if (gjp_read_word(&message->produced, q->generation) <= q->taken)
 		return WANTS_OTHERS;
-	part = message->in[q->taken % GJP_HALVES];
+	part = read_part(q, q->taken);
 	if (part.items > h.half_bytes / sizeof(int64_t) || part.items > q->asked.keys - q->n_keys ||
 		(part.last != 0) != (part.items == q->asked.keys - q->n_keys))
 		return match_fail(q, GJD_INVALID, "part of keys has a wrong length");
@@ -227,10 +293,12 @@ match_keys(request *q)
 		q->step = match_build;
 		return match_build(q);
 	}
-	if (q->keys == NULL)
-		q->keys = malloc(q->asked.keys * sizeof(int64_t));
-	if (q->keys == NULL)
+	status = reserve_keys(q, q->n_keys + part.items);
+	if (status == GJD_BUSY && !out_of_patience(q))
+		return WANTS_OTHERS;
+	if (status != GJD_OK)
 		return match_fail(q, GJD_NO_HOST_MEMORY, "out of memory for keys");
+	q->busy_since = 0;
 	memcpy(q->keys + q->n_keys, half, part.items * sizeof(int64_t));
 	q->n_keys += part.items;
 	q->taken++;

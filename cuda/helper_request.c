@@ -85,6 +85,7 @@ request_begin(uint32_t slot)
 	q->slot = slot;
 	q->generation = generation;
 	q->asked = message->request;
+	gjp_copied();
 	q->started = h.now;
 	q->step = first_step(q->asked.op);
 	gjp_write_word(&message->state, generation, GJP_RUNNING);
@@ -115,6 +116,16 @@ wake_client(const request *q)
 	h.ring = true;
 }
 
+/* What the client says of a part. */
+gjp_part
+read_part(const request *q, uint32_t part)
+{
+	gjp_part copy = message_of(q)->in[part % GJP_HALVES];
+
+	gjp_copied();
+	return copy;
+}
+
 /* Tells the client how far a stream is. */
 void
 publish(const request *q, uint64_t *word, uint32_t value)
@@ -129,8 +140,7 @@ request_end(request *q, gjp_state state)
 {
 	gjp_message *message = message_of(q);
 
-	free(q->keys);
-	q->keys = NULL;
+	give_keys(q);
 	q->step = NULL;
 	h.info_is_old = true;
 	message->result = q->result;
@@ -174,23 +184,33 @@ out_of_patience(request *q)
 	return h.now - q->busy_since >= BUSY_LIMIT_NS;
 }
 
+/* Lets go of the keys that were collected. */
+void
+give_keys(request *q)
+{
+	free(q->keys);
+	h.keys_room -= q->room_keys;
+	q->keys = NULL;
+	q->room_keys = 0;
+}
+
 /* Keeps a match whose request is done until the library has let go of it. */
 void
 end_later(gjd_match *match)
 {
 	if (CALL(END, h.api->match_end(match, &h.error)) != GJD_PENDING)
 		return;
-	if (h.n_ending == h.room_ending)
+	if (h.n_endings == h.room_endings)
 	{
-		uint32_t room = h.room_ending ? h.room_ending * 2 : 64;
-		gjd_match **grown = realloc(h.ending, room * sizeof(*grown));
+		uint32_t room = h.room_endings ? h.room_endings * 2 : 64;
+		ending *grown = realloc(h.endings, room * sizeof(*grown));
 
 		if (grown == NULL)
 			die(GJD_NO_HOST_MEMORY, 0, "out of memory");
-		h.ending = grown;
-		h.room_ending = room;
+		h.endings = grown;
+		h.room_endings = room;
 	}
-	h.ending[h.n_ending++] = match;
+	h.endings[h.n_endings++] = (ending){match, {0, 0}};
 }
 
 /* Ends matches whose requests are done; true if one is gone. */
@@ -198,12 +218,21 @@ bool
 end_matches(void)
 {
 	uint32_t kept = 0;
-	uint32_t n = h.n_ending;
+	uint32_t n = h.n_endings;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (CALL(END, h.api->match_end(h.ending[i], &h.error)) == GJD_PENDING)
-			h.ending[kept++] = h.ending[i];
-	h.n_ending = kept;
+	{
+		ending *e = &h.endings[i];
+
+		if (CALL(END, h.api->match_end(e->match, &h.error)) != GJD_PENDING)
+		{
+			wait_over(&e->device_wait, true);
+			continue;
+		}
+		wait_on(&e->device_wait);
+		h.endings[kept++] = *e;
+	}
+	h.n_endings = kept;
 	h.info_is_old |= kept < n;
 	return kept < n;
 }

@@ -208,7 +208,8 @@ CREATE FUNCTION gpujoin_service_test(pages integer, slots integer DEFAULT 800,
 		repeats integer DEFAULT 1,
 		OUT matches bigint, OUT ok bigint, OUT fallbacks bigint, OUT wrong bigint,
 		OUT loads bigint, OUT total_us double precision, OUT device_us double precision,
-		OUT last_error text)
+		OUT set_us double precision, OUT kernel_us double precision,
+		OUT transfer_us double precision, OUT per_second double precision, OUT last_error text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
 		boolean, integer)

@@ -230,7 +230,13 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 {
 	if (!GjJoinScanHasTids(scan))
 	{
+		instr_time	start;
+		instr_time	end;
+
+		INSTR_TIME_SET_CURRENT(start);
 		make_keys(state, GjIndexKeyWidth(scan->index));
+		INSTR_TIME_SET_CURRENT(end);
+		INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
 		if (state->route == NULL)
 			GjJoinScanMatch(scan, state->keys);
 		else if (!match_own_keys(state, scan))

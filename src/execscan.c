@@ -274,8 +274,12 @@ start_fetch(GjScanState *scan)
 static void
 build_key_set(GjScanState *scan)
 {
-	GjKeySet   *keys = evaluate_source(scan, &scan->sources[0]);
+	instr_time	start;
+	instr_time	end;
+	GjKeySet   *keys;
 
+	INSTR_TIME_SET_CURRENT(start);
+	keys = evaluate_source(scan, &scan->sources[0]);
 	for (int i = 1; i < scan->nsources; i++)
 	{
 		GjKeySet   *other = evaluate_source(scan, &scan->sources[i]);
@@ -284,6 +288,8 @@ build_key_set(GjScanState *scan)
 		GjKeySetFree(other);
 	}
 	scan->keys = keys;
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
 }
 
 /*

@@ -192,8 +192,12 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 	if (es->costs)
 		explain_device(es, match);
 	if (es->timing)
+	{
+		ExplainPropertyFloat("Key Set Time", "ms",
+							 INSTR_TIME_GET_MILLISEC(match->set_elapsed), 3, es);
 		ExplainPropertyFloat("Search Time", "ms",
 							 INSTR_TIME_GET_MILLISEC(match->elapsed), 3, es);
+	}
 }
 
 /*
@@ -215,7 +219,12 @@ explain_device(ExplainState *es, const GjMatchStats *match)
 	ExplainPropertyUInteger("Device Entries", NULL, match->device_entries, es);
 	ExplainPropertyUInteger("Device Pages Pushed", NULL, match->pages_pushed, es);
 	if (es->timing)
-		ExplainPropertyFloat("Device Time", "ms", match->device_ms, 3, es);
+	{
+		ExplainPropertyFloat("Device Request Time", "ms", match->request_ms, 3, es);
+		ExplainPropertyFloat("Device Set Time", "ms", match->set_ms, 3, es);
+		ExplainPropertyFloat("Device Kernel Time", "ms", match->kernel_ms, 3, es);
+		ExplainPropertyFloat("Device Transfer Time", "ms", match->transfer_ms, 3, es);
+	}
 }
 
 /*

@@ -36,8 +36,12 @@ typedef struct GjMatchStats
 	uint64		pages_skipped;	/* data pages whose key range excludes the set */
 	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
 	uint64		tids;			/* matching TIDs */
-	instr_time	elapsed;
-	double		device_ms;		/* of it, the device was at work */
+	instr_time	set_elapsed;	/* making the key sets: kept by the caller */
+	instr_time	elapsed;		/* searching */
+	double		request_ms;		/* of it, answered requests to a device took */
+	double		set_ms;			/* of these, the device's process: taking the key set, */
+	double		kernel_ms;		/* matching, */
+	double		transfer_ms;	/* and sending TIDs */
 	const char *device;			/* who answered last, e.g. "CPU (AVX-512)" */
 	const char *reason;			/* why not a GPU; NULL if it was one */
 } GjMatchStats;

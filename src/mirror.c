@@ -333,7 +333,10 @@ ask_device(MirrorMatch *match)
 	stats->tids += info.tids;
 	stats->entries += match->mirror.entries;
 	stats->device_entries += match->mirror.entries;
-	stats->device_ms += info.device_us / 1000.0;
+	stats->request_ms += info.total_us / 1000.0;
+	stats->set_ms += info.set_us / 1000.0;
+	stats->kernel_ms += info.kernel_us / 1000.0;
+	stats->transfer_ms += info.transfer_us / 1000.0;
 	return GJ_FALLBACK_NONE;
 }
 

@@ -58,7 +58,15 @@ typedef struct GjServiceMatchInfo
 	uint64		bytes_received;
 	bool		ascending;		/* the TIDs came in heap order, without doubles */
 	double		total_us;		/* the whole call */
-	double		device_us;		/* of it, between begin and end of the device's work */
+
+	/*
+	 * Of it, in the helper: until the key set was on its way to the device, until the device had
+	 * said how much matches, until the last TID had come.  What was asked for by others before
+	 * is in them.
+	 */
+	double		set_us;
+	double		kernel_us;
+	double		transfer_us;
 } GjServiceMatchInfo;
 
 /*

@@ -137,7 +137,9 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 		info->bytes_received = x.nreceived * sizeof(gjd_tid);
 		info->ascending = x.result.ascending != 0;
 		info->total_us = INSTR_TIME_GET_DOUBLE(end) * 1e6;
-		info->device_us = x.result.device_ns / 1e3;
+		info->set_us = x.result.set_ns / 1e3;
+		info->kernel_us = x.result.kernel_ns / 1e3;
+		info->transfer_us = x.result.transfer_ns / 1e3;
 	}
 	return result;
 }
@@ -175,6 +177,9 @@ take_tids(GjExchange *x, const char *half, uint32 items)
 {
 	if (items > x->half_bytes / sizeof(gjd_tid) || x->tids == NULL)
 		return false;
+	/* How many there will be is hearsay, of which only a good guess is made. */
+	if (x->nreceived == 0)
+		GjTidSetExpect(x->tids, *(const volatile uint64 *) &x->message->expected);
 	x->nreceived += items;
 	return GjTidSetAddPacked(x->tids, (const uint64 *) half, items);
 }
@@ -203,6 +208,7 @@ static bool
 take_name(GjExchange *x, const char *half, uint32 items)
 {
 	memcpy(&x->result, &x->message->result, sizeof(x->result));
+	gjp_copied();
 	x->done = true;
 	return items == 0;
 }

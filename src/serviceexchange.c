@@ -31,13 +31,15 @@
 #include "serviceshared.h"
 
 /*
- * How long a client spins, in microseconds: a moment, or twice the time that the helper took for
- * this process' matches of late, if that is short enough to be worth it; and how many rounds pass
- * between two looks at the clock.  (How long this process waited would be the wrong measure: once
- * it sleeps, waking up is most of that.)
+ * How long a client spins, in microseconds.  For an answer's first part: a moment, or twice the
+ * time that the helper took until then for this process' matches of late, if that is short enough
+ * to be worth it.  (How long this process waited would be the wrong measure: once it sleeps, waking
+ * up is most of that.)  For the next part: some parts' time, for it is on its way.  And how many
+ * rounds pass between two looks at the clock.
  */
 #define GJ_SPIN_MIN_US			30.0
 #define GJ_SPIN_MAX_US			250.0
+#define GJ_SPIN_PART_US			100.0
 #define GJ_SPIN_ROUNDS			64
 
 /* Weight of the last match among those of late */
@@ -201,6 +203,7 @@ converse(GjExchange *x)
 		if (state == GJP_DONE || state == GJP_FAILED)
 		{
 			memcpy(&x->result, &x->message->result, sizeof(x->result));
+			gjp_copied();
 			x->result.text[sizeof(x->result.text) - 1] = '\0';
 			x->done = (state == GJP_DONE);
 			return conclude(x);
@@ -293,10 +296,13 @@ us_since(instr_time start)
 static bool
 spin(const GjExchange *x, instr_time start)
 {
-	double		limit = (usual_match_us * 2 > GJ_SPIN_MAX_US) ? GJ_SPIN_MIN_US :
-		Max(usual_match_us * 2, GJ_SPIN_MIN_US);
+	double		limit = Max(usual_match_us * 2, GJ_SPIN_MIN_US);
 	bool		news = false;
 
+	if (limit > GJ_SPIN_MAX_US)
+		limit = GJ_SPIN_MIN_US;
+	if (x->consumed > 0)
+		limit = GJ_SPIN_PART_US;
 	if (may_spin(pg_atomic_fetch_add_u32(&gj_service->nspinning, 1)))
 	{
 		do
@@ -339,7 +345,8 @@ conclude(const GjExchange *x)
 	GjServiceCount(GJ_COUNT_BYTES_SENT, x->nsent * (x->keys ? sizeof(int64) : x->image_bytes));
 	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, x->nreceived * sizeof(gjd_tid));
 	if (x->done && x->keys != NULL)
-		usual_match_us += (x->result.device_ns / 1e3 - usual_match_us) * GJ_MATCH_WEIGHT;
+		usual_match_us += ((x->result.set_ns + x->result.kernel_ns) / 1e3 - usual_match_us) *
+			GJ_MATCH_WEIGHT;
 	if (x->done && x->tids != NULL && x->nreceived != x->result.count)
 		return GjServiceFail(GJ_SERVICE_FAILED, "incomplete answer of the device process");
 	if (x->done && x->fill != NULL && x->nsent != x->result.count)

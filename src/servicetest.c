@@ -8,8 +8,8 @@
  * again and compares every answer with what the contents say.  When the device
  * goes away in between it does what a mirror does: it counts a fallback, and makes
  * the column anew as soon as there is a device again.  The times it returns are
- * those of GjServiceMatch() alone, so they show what a request costs beyond the
- * work of the device.
+ * medians of GjServiceMatch() alone, and of its phases in the device's process, so they
+ * show what a request costs beyond the work of the device.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,6 +35,16 @@
 #define GJ_TEST_RETRY_US		20000
 #define GJ_TEST_BUSY_US			1000
 
+typedef enum TestTime
+{
+	TEST_TOTAL,					/* the whole call */
+	TEST_DEVICE,				/* of it, in the device's process: all of the following */
+	TEST_SET,
+	TEST_KERNEL,
+	TEST_TRANSFER,
+	TEST_TIMES
+} TestTime;
+
 typedef struct TestRun
 {
 	int			pages;
@@ -55,8 +65,8 @@ typedef struct TestRun
 	int64		fallbacks;
 	int64		wrong;
 	int64		loads;
-	double	   *total_us;		/* of each request that was answered */
-	double	   *device_us;
+	double	   *us[TEST_TIMES]; /* of each request that was answered */
+	double		sum_us;			/* of the whole calls */
 	char		last_error[256];
 } TestRun;
 
@@ -72,6 +82,7 @@ static void search_once(TestRun *run, bool verify, bool count_only);
 static bool answer_is_right(const TestRun *run, GjTidSet *tids);
 static int	fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static void fill_image(const TestRun *run, int page, char *image);
+static void note_times(TestRun *run, const GjServiceMatchInfo *info);
 static void note_failure(TestRun *run);
 static double median(double *values, int64 n);
 static int	compare_doubles(const void *a, const void *b);
@@ -103,8 +114,9 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 	bool		count_only = PG_GETARG_BOOL(6);
 	int			repeats = PG_GETARG_INT32(7);
 	TupleDesc	desc;
-	Datum		values[8];
-	bool		nulls[8] = {0};
+	Datum		values[12];
+	bool		nulls[12] = {0};
+	int64		answers;
 
 	require_superuser();
 	if (run.pages < 0 || run.slots <= 0 || run.slots % 32 != 0 || run.slots > 8192 ||
@@ -118,8 +130,8 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 
 	run.repeats = repeats;
 	prepare(&run, nkeys);
-	run.total_us = MemoryContextAllocHuge(CurrentMemoryContext, (requests + 1) * sizeof(double));
-	run.device_us = MemoryContextAllocHuge(CurrentMemoryContext, (requests + 1) * sizeof(double));
+	for (int i = 0; i < TEST_TIMES; i++)
+		run.us[i] = MemoryContextAllocHuge(CurrentMemoryContext, (requests + 1) * sizeof(double));
 	PG_TRY();
 	{
 		search_all(&run, requests, verify, count_only);
@@ -135,9 +147,11 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 	values[2] = Int64GetDatum(run.fallbacks);
 	values[3] = Int64GetDatum(run.wrong);
 	values[4] = Int64GetDatum(run.loads);
-	values[5] = Float8GetDatum(median(run.total_us, run.ok + run.wrong));
-	values[6] = Float8GetDatum(median(run.device_us, run.ok + run.wrong));
-	values[7] = CStringGetTextDatum(run.last_error);
+	answers = run.ok + run.wrong;
+	for (int i = 0; i < TEST_TIMES; i++)
+		values[5 + i] = Float8GetDatum(median(run.us[i], answers));
+	values[10] = Float8GetDatum(run.sum_us > 0 ? answers * 1e6 / run.sum_us : 0);
+	values[11] = CStringGetTextDatum(run.last_error);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
@@ -270,8 +284,7 @@ search_once(TestRun *run, bool verify, bool count_only)
 	}
 	else
 	{
-		run->total_us[run->ok + run->wrong] = info.total_us;
-		run->device_us[run->ok + run->wrong] = info.device_us;
+		note_times(run, &info);
 		right = (info.matches == run->nexpected);
 		if (right && verify && tids != NULL)
 			right = answer_is_right(run, tids);
@@ -347,6 +360,19 @@ fill_image(const TestRun *run, int page, char *image)
 		if (valid_at(position))
 			valid[slot / 32] |= (uint32) 1 << (slot % 32);
 	}
+}
+
+static void
+note_times(TestRun *run, const GjServiceMatchInfo *info)
+{
+	int64		i = run->ok + run->wrong;
+
+	run->us[TEST_TOTAL][i] = info->total_us;
+	run->us[TEST_DEVICE][i] = info->set_us + info->kernel_us + info->transfer_us;
+	run->us[TEST_SET][i] = info->set_us;
+	run->us[TEST_KERNEL][i] = info->kernel_us;
+	run->us[TEST_TRANSFER][i] = info->transfer_us;
+	run->sum_us += info->total_us;
 }
 
 static void
