@@ -150,6 +150,11 @@ device_open(const gjd_open_params *params, gjd_device **out, gjd_error *error)
 		strcmp(params->device, "reference") != 0)
 		return fail(error, GJD_NO_DEVICE, 0, "device \"%s\" does not exist", params->device);
 
+	gjd_status status = planned_failure("open", error);
+
+	if (status != GJD_OK)
+		return status;
+
 	gjd_device *device = calloc(1, sizeof(*device));
 
 	if (device == NULL)
@@ -205,7 +210,9 @@ host_register(gjd_device *device, void *base, uint64_t bytes, gjd_error *error)
 
 	if (device == NULL || base == NULL || bytes == 0)
 		return fail(error, GJD_INVALID, 0, "invalid region");
-	status = play_fault(device, GJD_AT_REGISTER, &delay, error);
+	status = planned_failure("register", error);
+	if (status == GJD_OK)
+		status = play_fault(device, GJD_AT_REGISTER, &delay, error);
 	if (status != GJD_OK)
 		return status;
 	for (int i = 0; i < MAX_REGIONS; i++)

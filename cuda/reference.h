@@ -70,6 +70,9 @@ gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay
 					  gjd_error *error);
 gjd_status charge(gjd_device *device, uint64_t bytes, gjd_error *error);
 
+/* reference_fault.c */
+gjd_status planned_failure(const char *point, gjd_error *error);
+
 /* reference_column.c */
 gjd_status column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,
 						 gjd_error *error);

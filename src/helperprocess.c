@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -35,6 +36,10 @@
 #include "serviceshared.h"
 
 #define GJ_HELPER_PROGRAM		"gpujoin_helper"
+
+/* How long a helper may take to go when asked, and when killed */
+#define GJ_STOP_MS				1000
+#define GJ_DEATH_MS				10000
 
 /* Descriptors from here on are not the helper's */
 #define GJ_FIRST_FOREIGN_FD		(GJP_EVENT_FD + 1)
@@ -164,6 +169,65 @@ GjHelperReap(GjHelper *helper, int *wait_status)
 		return false;
 	helper->pid = 0;
 	return true;
+}
+
+/*
+ * End a helper in good order, or else by force; for when the supervisor itself ends.  False if it
+ * still lives, which only a call of the driver that does not return can bring about.
+ */
+bool
+GjHelperEnd(GjHelper *helper)
+{
+	gjp_control *control = GjControl();
+	int			wait_status;
+
+	if (helper->pid == 0)
+		return true;
+	__atomic_store_n(&control->stop, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	for (int waited = 0; waited < GJ_STOP_MS + GJ_DEATH_MS; waited += 10)
+	{
+		if (GjHelperReap(helper, &wait_status))
+			return true;
+		if (waited == GJ_STOP_MS)
+			kill(helper->pid, SIGKILL);
+		pg_usleep(10 * 1000);
+	}
+	return false;
+}
+
+/*
+ * Tell when a process began, in ticks since the machine's start; 0 if there is none, or if it has
+ * ended.  Together with the pid this names a process that is not our child.
+ */
+uint64
+GjProcessStart(int pid)
+{
+	char		path[64];
+	char		text[1024];
+	char	   *at;
+	int			fd;
+	ssize_t		n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+
+	/* The name, in parentheses, may have any character; behind it the state is field 3. */
+	at = strrchr(text, ')');
+	if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+		return 0;
+	at++;
+	for (int field = 3; at != NULL && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 /*

@@ -14,92 +14,100 @@
 #include "serviceshared.h"
 
 static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
-	[GJ_REASON_NONE] = {"", NULL, false},
+	[GJ_REASON_NONE] = {"", NULL, GJ_PASSES},
 	[GJ_REASON_NOT_PRELOADED] = {
-		"gpujoin is not in shared_preload_libraries", NULL, true
+		"gpujoin is not in shared_preload_libraries", NULL, GJ_LASTS
 	},
 	[GJ_REASON_DEVICE_NONE] = {
-		"gpujoin.device is none", NULL, true
+		"gpujoin.device is none", NULL, GJ_LASTS
 	},
 	[GJ_REASON_NO_SUPERVISOR] = {
 		"the supervisor of the device process is not running",
-		"Check that max_worker_processes leaves room for it.", false
+		"Check that max_worker_processes leaves room for it.", GJ_PASSES
 	},
 	[GJ_REASON_STARTING] = {
-		"the device process is starting", NULL, false
+		"the device process is starting", NULL, GJ_PASSES
 	},
 	[GJ_REASON_NO_ARENA] = {
-		"no memory could be shared with the device process", NULL, true
+		"no memory could be shared with the device process", NULL, GJ_LASTS
 	},
 	[GJ_REASON_NO_PROGRAM] = {
 		"the device process could not be started",
 		"The program gpujoin_helper belongs beside gpujoin.so, executable for the server's user.",
-		true
+		GJ_LASTS
 	},
 	[GJ_REASON_NO_LIBRARY] = {
 		"the device library could not be loaded",
 		"Install the library that gpujoin.device asks for beside gpujoin.so, then reload the "
-		"configuration.", true
+		"configuration.", GJ_LASTS
 	},
 	[GJ_REASON_VERSION] = {
 		"the device process and gpujoin.so are of different versions",
-		"Install all files of gpujoin anew and restart the server.", true
+		"Install all files of gpujoin anew and restart the server.", GJ_LASTS
 	},
 	[GJ_REASON_NO_DRIVER] = {
 		"no usable GPU driver",
 		"Install the GPU's driver, or set gpujoin.device to none.  It is looked for again when "
-		"the configuration is reloaded.", true
+		"the configuration is reloaded.", GJ_LASTS_UNLESS_SEEN
 	},
 	[GJ_REASON_NO_DEVICE] = {
 		"no such GPU",
 		"Compare gpujoin.gpu with the GPUs that nvidia-smi -L lists for the server's user.  It is "
-		"looked for again when the configuration is reloaded.", true
+		"looked for again when the configuration is reloaded.", GJ_LASTS_UNLESS_SEEN
 	},
 	[GJ_REASON_NO_PERMISSION] = {
 		"no permission to use the GPU",
-		"Give the server's user access to the GPU's device files, then reload the configuration.",
-		true
+		"Give the server's user read and write access to /dev/nvidiactl, /dev/nvidia-uvm and the "
+		"GPU's /dev/nvidia*, then reload the configuration.",
+		GJ_LASTS_UNLESS_SEEN
 	},
 	[GJ_REASON_IN_USE] = {
 		"the GPU is reserved by another process",
-		"Look at the GPU's compute mode, or choose another with gpujoin.gpu.", false
+		"In its compute mode \"exclusive process\" only one process can have it: end the other, "
+		"change the mode (nvidia-smi -c DEFAULT), or choose another GPU with gpujoin.gpu.",
+		GJ_PASSES
 	},
 	[GJ_REASON_NO_MEMORY] = {
 		"the GPU has not enough free memory",
-		"Lower gpujoin.device_memory, or free memory of the GPU.", false
+		"Lower gpujoin.device_memory, or free memory of the GPU: nvidia-smi lists who has it.",
+		GJ_PASSES
 	},
 	[GJ_REASON_NO_HOST_MEMORY] = {
 		"the device process ran out of memory",
-		"Lower gpujoin.result_buffer, or raise the limit for locked memory.", false
+		"Lower gpujoin.result_buffer, or raise the limits for memory and locked memory (ulimit -l) "
+		"of the server's user.", GJ_PASSES
 	},
 	[GJ_REASON_UNSUPPORTED] = {
-		"the GPU or the system cannot do what gpujoin needs", NULL, true
+		"the GPU or the system cannot do what gpujoin needs", NULL, GJ_LASTS
 	},
 	[GJ_REASON_INVALID] = {
 		"the device library refused its settings",
-		"Check gpujoin.gpu and gpujoin.device_memory.", true
+		"Check gpujoin.gpu and gpujoin.device_memory.", GJ_LASTS
 	},
 	[GJ_REASON_LOST] = {
-		"the GPU was lost", "The system's log may have a message of the driver.", false
+		"the GPU was lost", "The system's log may have a message of the driver.", GJ_PASSES
 	},
 	[GJ_REASON_HUNG] = {
 		"the GPU made no progress",
-		"If the GPU was only slow, raise gpujoin.device_timeout.", false
+		"If the GPU was only slow, raise gpujoin.device_timeout.", GJ_PASSES
 	},
 	[GJ_REASON_FROZEN] = {
 		"the device process did not respond",
-		"If it was only slow, raise gpujoin.device_timeout.", false
+		"If it was only slow, raise gpujoin.device_timeout.", GJ_PASSES
 	},
 	[GJ_REASON_CRASHED] = {
-		"the device process crashed", NULL, false
+		"the device process crashed", NULL, GJ_PASSES
 	},
 	[GJ_REASON_EXITED] = {
-		"the device process exited", NULL, false
+		"the device process exited", NULL, GJ_PASSES
 	},
 	[GJ_REASON_INTERNAL] = {
-		"the device library failed", NULL, false
+		"the device library failed", NULL, GJ_PASSES
 	}
 };
+
+static void clean_text(char *text, Size size);
+static const char *describe_end(int wait_status, const char *detail);
 
 static const char *const calls[GJP_CALL_COUNT] = {
 	[GJP_CALL_NONE] = NULL,
@@ -171,11 +179,51 @@ GjReasonOfExit(int wait_status)
 }
 
 /*
- * Describe how the helper ended, for the log; the text is good until the next call.  detail is
- * what the helper has left in its report, checked, or empty.
+ * Copy the helper's report, making its texts such as can be shown: they may lack an end, and hold
+ * anything.
  */
-const char *
-GjReasonDescribe(int wait_status, const char *detail)
+void
+GjReportCopy(gjp_report *report)
+{
+	memcpy(report, &GjControl()->report, sizeof(*report));
+	gjp_copied();
+	clean_text(report->device, sizeof(report->device));
+	clean_text(report->uuid, sizeof(report->uuid));
+	clean_text(report->failure, sizeof(report->failure));
+	clean_text(report->register_failure, sizeof(report->register_failure));
+}
+
+static void
+clean_text(char *text, Size size)
+{
+	text[size - 1] = '\0';
+	for (; *text != '\0'; text++)
+	{
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
+/*
+ * Say in the log that and why the helper has ended; more softly if that was said already.
+ */
+void
+GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, bool repeated)
+{
+	const GjReasonInfo *info = GjReasonGet(reason);
+
+	ereport(repeated ? DEBUG1 : LOG,
+			(errmsg("gpujoin works without a device: %s", info->text),
+			 errdetail_internal("%s", describe_end(wait_status, detail)),
+			 info->hint ? errhint("%s", info->hint) : 0));
+}
+
+/*
+ * Describe how the helper ended; the text is good until the next call.  detail is what the helper
+ * has left in its report, checked, or empty.
+ */
+static const char *
+describe_end(int wait_status, const char *detail)
 {
 	static char text[400];
 	int			code = GjControl()->report.failure_code;
@@ -196,4 +244,31 @@ GjReasonDescribe(int wait_status, const char *detail)
 		snprintf(text, sizeof(text), "The process exited with code %d%s%s.",
 				 WEXITSTATUS(wait_status), within, call_name);
 	return text;
+}
+
+/*
+ * Say why results go through a staging buffer.  The report's texts are checked.
+ */
+void
+GjReasonReportStaging(const gjp_report *report)
+{
+	char		limit[64] = "no limit";
+
+	if (report->locked_limit != PG_UINT64_MAX)
+		snprintf(limit, sizeof(limit), UINT64_FORMAT " kB", report->locked_limit / 1024);
+	ereport(LOG,
+			(errmsg("gpujoin could not register the result buffer with the device, results are "
+					"copied through a staging buffer, which is slower"),
+			 errdetail("The device library said: %s (error %d).  To be locked are %zu kB, the "
+					   "limit for locked memory is %s.",
+					   report->register_failure, report->register_code,
+					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
+			 report->register_status == GJD_NO_HOST_MEMORY ?
+			 errhint("Raise the limit for locked memory of the server's user (ulimit -l, "
+					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
+					 "restart the server.") :
+			 report->register_status == GJD_NO_PERMISSION ?
+			 errhint("A container or a security module may forbid locking memory: allow the server "
+					 "CAP_IPC_LOCK, or raise the limit for locked memory.") :
+			 errhint("Where the system cannot do it, nothing is wrong but the speed.")));
 }

@@ -47,11 +47,19 @@ typedef enum GjServiceReason
 	GJ_REASON_COUNT
 } GjServiceReason;
 
+/* Is trying again any use? */
+typedef enum GjReasonLasts
+{
+	GJ_PASSES,
+	GJ_LASTS_UNLESS_SEEN,		/* no, unless there was a device before: it may come back */
+	GJ_LASTS					/* no */
+} GjReasonLasts;
+
 typedef struct GjReasonInfo
 {
 	const char *text;			/* for EXPLAIN and the status view */
 	const char *hint;			/* for the log; NULL: none */
-	bool		lasts;			/* trying again is no use */
+	GjReasonLasts lasts;
 } GjReasonInfo;
 
 typedef enum GjSlotState
@@ -108,7 +116,9 @@ typedef struct GjServiceShared
 	bool		serving;		/* slots are given out */
 	int			first_free;		/* -1: none */
 	int			supervisor_pid;
-	int			helper_pid;
+	int			helper_pid;		/* kept for the next supervisor if it does not die */
+	uint64		helper_start;	/* GjProcessStart() of it: pids are used again */
+	bool		had_device;		/* a helper has been ready since the server's start */
 	TimestampTz state_since;
 	char		detail[256];	/* more than the reason's text; may be empty */
 	gjp_report	report;			/* checked copy, as of the helper's start */
@@ -207,7 +217,10 @@ extern void GjDoorbellRing(int slot);
 /* servicereason.c */
 extern const GjReasonInfo *GjReasonGet(GjServiceReason reason);
 extern GjServiceReason GjReasonOfExit(int wait_status);
-extern const char *GjReasonDescribe(int wait_status, const char *detail);
+extern void GjReportCopy(gjp_report *report);
+extern void GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail,
+							  bool repeated);
+extern void GjReasonReportStaging(const gjp_report *report);
 
 /* supervisor.c */
 extern void GjSupervisorRegister(void);
@@ -224,6 +237,8 @@ typedef struct GjHelper
 extern bool GjHelperStart(GjHelper *helper, const char *library, uint32 epoch, char *problem,
 						  Size problem_size);
 extern void GjHelperForwardLog(GjHelper *helper);
+extern bool GjHelperEnd(GjHelper *helper);
+extern uint64 GjProcessStart(int pid);
 extern bool GjHelperReap(GjHelper *helper, int *wait_status);
 extern void GjHelperClose(GjHelper *helper);
 

@@ -13,9 +13,11 @@
  *	  restarting	it ended; the next is started after a delay of 1, 2, 4 .. 60 s,
  *					which begins anew after a minute of good service
  *	  failed		it ended for a reason that lasts (no driver, say): nothing more is
- *					tried until the configuration is reloaded
+ *					tried until the configuration is reloaded.  Where there was a device
+ *					before it may come back (its driver is being replaced, say), so that it
+ *					is looked for once a minute
  *	  stuck			it was killed but does not die, as may happen in a driver's call;
- *					the next cannot be started before
+ *					the next cannot be started before, not even by the next supervisor
  *
  * Watchdog.  The helper's heartbeat moves with each round of its loop and around
  * each of its calls into the library, also when it is idle.  If it stands still for
@@ -30,9 +32,7 @@
  */
 #include "postgres.h"
 
-#include <linux/futex.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,9 +59,8 @@
 /* Opening a device may take long where there are many */
 #define GJ_OPEN_TIMEOUT_MS		60000
 
-/* How long a killed helper may take to go; how long one may take that was asked */
+/* How long a killed helper may take to go */
 #define GJ_DEATH_MS				10000
-#define GJ_STOP_MS				1000
 
 typedef struct Supervisor
 {
@@ -88,13 +87,13 @@ static void enter(GjServiceState state, GjServiceReason reason, const char *deta
 static void start_helper(void);
 static const char *choose_library(void);
 static void helper_is_ready(void);
-static void copy_text(char *to, const char *from, Size size);
 static void helper_ended(int wait_status);
-static void report_end(GjServiceReason reason, int wait_status, const char *detail);
 static void plan_restart(GjServiceReason reason, const char *detail);
 static void watch(void);
 static void kill_helper(GjServiceReason reason);
-static void end_helper(void);
+static bool orphan_lives(void);
+static void note_helper(int pid);
+static void enter_stuck(int pid, GjServiceReason reason);
 static void reload(void);
 static void wait_for_events(void);
 static int64 next_tick(void);
@@ -138,7 +137,10 @@ GjSupervisorMain(Datum arg)
 	LWLockRelease(gj_service->lock);
 
 	sv.last_tick = now_ms();
-	start_helper();
+	if (orphan_lives())
+		enter_stuck(gj_service->helper_pid, GJ_REASON_FROZEN);
+	else
+		start_helper();
 	while (!ShutdownRequestPending)
 	{
 		int			wait_status;
@@ -149,6 +151,8 @@ GjSupervisorMain(Datum arg)
 		if (GjHelperReap(&sv.helper, &wait_status))
 			helper_ended(wait_status);
 		if (sv.state == GJ_STATE_RESTARTING && sv.helper.pid == 0 && now_ms() >= sv.retry_at)
+			start_helper();
+		if (sv.state == GJ_STATE_STUCK && sv.helper.pid == 0 && !orphan_lives())
 			start_helper();
 		if (sv.helper.pid != 0)
 			watch();
@@ -218,9 +222,7 @@ start_helper(void)
 		return;
 	}
 	GjServiceCount(GJ_COUNT_STARTS, 1);
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->helper_pid = sv.helper.pid;
-	LWLockRelease(gj_service->lock);
+	note_helper(sv.helper.pid);
 	rebuild_events();
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
 }
@@ -235,12 +237,12 @@ choose_library(void)
 static void
 helper_is_ready(void)
 {
-	gjp_report	report = GjControl()->report;
+	gjp_report	report;
 
-	copy_text(report.device, report.device, sizeof(report.device));
-	copy_text(report.uuid, report.uuid, sizeof(report.uuid));
+	GjReportCopy(&report);
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->report = report;
+	gj_service->had_device = true;
 	LWLockRelease(gj_service->lock);
 
 	ereport(LOG,
@@ -248,21 +250,12 @@ helper_is_ready(void)
 			 errdetail("UUID %s, " UINT64_FORMAT " MB reserved, results are copied %s.",
 					   report.uuid, report.memory_budget / (1024 * 1024),
 					   report.direct_copies ? "directly" : "through a staging buffer")));
+	if (!report.direct_copies)
+		GjReasonReportStaging(&report);
 	sv.last_reason = GJ_REASON_NONE;
 	sv.ready_at = now_ms();
 	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
 	GjSlotsServe();
-}
-
-/* Copy a text that the helper wrote: it may lack an end, and hold anything */
-static void
-copy_text(char *to, const char *from, Size size)
-{
-	Size		i;
-
-	for (i = 0; i < size - 1 && from[i] != '\0'; i++)
-		to[i] = (from[i] >= ' ' && from[i] <= '~') ? from[i] : '?';
-	to[i] = '\0';
 }
 
 /* The helper has ended, and was waited for */
@@ -270,41 +263,26 @@ static void
 helper_ended(int wait_status)
 {
 	GjServiceReason reason = sv.killed ? sv.kill_reason : GjReasonOfExit(wait_status);
-	gjp_report	report = GjControl()->report;
+	gjp_report	report;
 	char		detail[256] = "";
 
+	GjReportCopy(&report);
 	GjHelperForwardLog(&sv.helper);
 	GjHelperClose(&sv.helper);
 	rebuild_events();
 	if (!sv.killed)
 		GjSlotsStop();
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->helper_pid = 0;
-	LWLockRelease(gj_service->lock);
-
+	note_helper(0);
 	if (!sv.killed && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
-		copy_text(detail, report.failure, sizeof(detail));
+		strlcpy(detail, report.failure, sizeof(detail));
 	GjServiceCount(GJ_COUNT_FAILURES, 1);
-	report_end(reason, wait_status, detail);
+
+	/* If it ends for the same reason as the last one before it was ready, nothing is new. */
+	GjReasonReportEnd(reason, wait_status, detail,
+					  sv.ready_at == 0 && reason == sv.last_reason);
+	sv.last_reason = reason;
 	sv.killed = false;
 	plan_restart(reason, detail);
-}
-
-/*
- * Say it in the log, once: if the next one ends for the same reason before it was ready, nothing
- * new has happened.
- */
-static void
-report_end(GjServiceReason reason, int wait_status, const char *detail)
-{
-	const GjReasonInfo *info = GjReasonGet(reason);
-	bool		repeated = (sv.ready_at == 0 && reason == sv.last_reason);
-
-	sv.last_reason = reason;
-	ereport(repeated ? DEBUG1 : LOG,
-			(errmsg("gpujoin works without a device: %s", info->text),
-			 errdetail_internal("%s", GjReasonDescribe(wait_status, detail)),
-			 info->hint ? errhint("%s", info->hint) : 0));
 }
 
 /* What comes after a helper's end */
@@ -312,13 +290,16 @@ static void
 plan_restart(GjServiceReason reason, const char *detail)
 {
 	int64		now = now_ms();
+	GjReasonLasts lasts = GjReasonGet(reason)->lasts;
 
-	if (GjReasonGet(reason)->lasts)
+	if (lasts == GJ_LASTS || (lasts == GJ_LASTS_UNLESS_SEEN && !gj_service->had_device))
 	{
 		enter(GJ_STATE_FAILED, reason, detail);
 		return;
 	}
-	if (sv.delay == 0 || (sv.ready_at != 0 && now - sv.ready_at >= GJ_GOOD_SERVICE_MS))
+	if (lasts == GJ_LASTS_UNLESS_SEEN)
+		sv.delay = GJ_MAX_DELAY_MS;
+	else if (sv.delay == 0 || (sv.ready_at != 0 && now - sv.ready_at >= GJ_GOOD_SERVICE_MS))
 		sv.delay = GJ_MIN_DELAY_MS;
 	else
 		sv.delay = Min(sv.delay * 2, GJ_MAX_DELAY_MS);
@@ -340,13 +321,7 @@ watch(void)
 	if (sv.killed)
 	{
 		if (sv.state != GJ_STATE_STUCK && now - sv.since >= GJ_DEATH_MS)
-		{
-			ereport(LOG,
-					(errmsg("gpujoin device process %d was killed but does not end", sv.helper.pid),
-					 errdetail("Probably a call of the GPU's driver does not return."),
-					 errhint("Until it has gone, searches are done by the CPU.")));
-			enter(GJ_STATE_STUCK, sv.kill_reason, "the process does not end");
-		}
+			enter_stuck(sv.helper.pid, sv.kill_reason);
 		return;
 	}
 
@@ -368,6 +343,17 @@ watch(void)
 	}
 }
 
+/* A helper that was killed does not die */
+static void
+enter_stuck(int pid, GjServiceReason reason)
+{
+	ereport(LOG,
+			(errmsg("gpujoin device process %d was killed but does not end", pid),
+			 errdetail("Probably a call of the GPU's driver does not return."),
+			 errhint("Until it has gone, searches are done by the CPU.")));
+	enter(GJ_STATE_STUCK, reason, "the process does not end");
+}
+
 /* Give the helper up.  It is ours, and not yet waited for: the pid is nobody else's. */
 static void
 kill_helper(GjServiceReason reason)
@@ -379,26 +365,36 @@ kill_helper(GjServiceReason reason)
 	enter(GJ_STATE_RESTARTING, reason, "");
 }
 
-/* End the helper in good order, or else by force; used when this process ends */
-static void
-end_helper(void)
+/*
+ * Is there a helper of a supervisor before this one, which could not be killed?  It may still write
+ * to the arena.  It is nobody's child any more, so that its end must be looked for.
+ */
+static bool
+orphan_lives(void)
 {
-	gjp_control *control = GjControl();
-	int			wait_status;
+	int			pid = gj_service->helper_pid;
 
-	if (sv.helper.pid == 0)
-		return;
-	__atomic_store_n(&control->stop, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
-	for (int waited = 0; waited < GJ_STOP_MS + GJ_DEATH_MS; waited += 10)
+	if (sv.helper.pid != 0 || pid == 0)
+		return false;
+	if (gj_service->helper_start != 0 && GjProcessStart(pid) == gj_service->helper_start)
 	{
-		if (GjHelperReap(&sv.helper, &wait_status))
-			break;
-		if (waited == GJ_STOP_MS)
-			kill(sv.helper.pid, SIGKILL);
-		pg_usleep(10 * 1000);
+		kill(pid, SIGKILL);
+		return true;
 	}
+	note_helper(0);
+	return false;
+}
+
+/* Keep in shared memory which helper there is, 0 for none */
+static void
+note_helper(int pid)
+{
+	uint64		start = (pid != 0) ? GjProcessStart(pid) : 0;
+
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->helper_pid = pid;
+	gj_service->helper_start = start;
+	LWLockRelease(gj_service->lock);
 }
 
 /* The configuration may have changed, or the user may have repaired what was missing */
@@ -408,7 +404,7 @@ reload(void)
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
 	__atomic_store_n(&GjControl()->timeout_ms, (uint32) gj_device_timeout, __ATOMIC_RELAXED);
-	if (sv.helper.pid == 0)
+	if (sv.helper.pid == 0 && !orphan_lives())
 	{
 		sv.delay = 0;
 		sv.last_reason = GJ_REASON_NONE;
@@ -473,15 +469,20 @@ rebuild_events(void)
 		AddWaitEventToSet(sv.events, WL_SOCKET_READABLE, sv.helper.log_fd, NULL, NULL);
 }
 
-/* before_shmem_exit callback: clients must not wait for a helper that nobody watches */
+/*
+ * before_shmem_exit callback: clients must not wait for a helper that nobody watches.  If it does
+ * not die, the next supervisor is told.
+ */
 static void
 leave(int code, Datum arg)
 {
 	GjSlotsStop();
 	GjServiceSetState(GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
-	end_helper();
+	if (orphan_lives() || !GjHelperEnd(&sv.helper))
+		GjServiceSetState(GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
+	else
+		note_helper(0);
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->supervisor_pid = 0;
-	gj_service->helper_pid = 0;
 	LWLockRelease(gj_service->lock);
 }

@@ -1,0 +1,115 @@
+# The device cannot be opened, or its result buffer not be registered: each reason is in the status
+# and in the log, with advice; what may pass is tried again, what lasts is not, unless there was a
+# device before. The failures are those of a file that the reference library reads.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $faults = PostgreSQL::Test::Utils::tempdir() . '/faults';
+
+sub fail_with
+{
+	my $text = shift;
+
+	open my $file, '>', "$faults.new" or die "$faults.new: $!";
+	print $file "$text\n";
+	close $file;
+	rename "$faults.new", $faults or die "$faults: $!";
+	return;
+}
+
+# What the log says of a failure: detail and hint belong to the message before them.
+sub logged
+{
+	my ($node, $from, $text, $detail, $hint, $name) = @_;
+	my $log = slurp_file($node->logfile, $from);
+
+	like($log, qr/$text\n[^\n]*DETAIL:[^\n]*$detail[^\n]*\n[^\n]*HINT:[^\n]*$hint/,
+		"$name: in the log, with advice");
+	return;
+}
+
+fail_with('open no_driver 35');
+local $ENV{GPUJOIN_REFERENCE_FAULTS} = $faults;
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
+	"gpujoin.result_buffer = '4MB'");
+
+# ---- at the server's start ------------------------------------------------------------------
+
+# Failure, state, reason, advice
+my @failures = (
+	[ 'no_driver', 35, 'failed', 'no usable GPU driver', 'Install the GPU' ],
+	[ 'no_device', 100, 'failed', 'no such GPU', 'nvidia-smi -L' ],
+	[ 'no_permission', 13, 'failed', 'no permission to use the GPU', '/dev/nvidia' ],
+	[ 'unsupported', 801, 'failed', 'the GPU or the system cannot do what gpujoin needs', undef ],
+	[ 'in_use', 46, 'restarting', 'the GPU is reserved by another process', 'compute mode' ],
+	[ 'no_memory', 2, 'restarting', 'the GPU has not enough free memory', 'device_memory' ],
+	[ 'no_host_memory', 12, 'restarting', 'the device process ran out of memory', 'ulimit -l' ]);
+my $from = 0;
+
+foreach my $failure (@failures)
+{
+	my ($kind, $code, $state, $reason, $hint) = @$failure;
+
+	if ($kind ne 'no_driver')
+	{
+		$from = -s $node->logfile;
+		fail_with("open $kind $code");
+		$node->reload;
+	}
+	ok($node->poll_query_until('postgres', "SELECT state = '$state' AND
+			reason = '$reason: injected: $kind' FROM gpujoin_status()"),
+		"$kind: $state, with the reason");
+	logged($node, $from, "gpujoin works without a device: $reason",
+		"injected: $kind \\(error $code\\)", $hint, $kind) if defined $hint;
+}
+like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
+	'without a device nothing is answered');
+
+fail_with('');
+$node->reload;
+ok(wait_ready($node), 'when the obstacle has gone there is a device');
+
+# ---- there was a device, and it has gone ----------------------------------------------------
+
+foreach my $kind ('no_driver', 'no_device', 'no_permission')
+{
+	fail_with("open $kind 100");
+	signal_helper($node, 'KILL');
+	ok($node->poll_query_until('postgres', "SELECT reason LIKE '%injected: $kind'
+			FROM gpujoin_status()"), "$kind where there was a device");
+	is(service($node, 'state'), 'restarting', "$kind where there was a device: looked for again");
+	fail_with('');
+	restart_now($node);
+}
+
+# ---- the result buffer cannot be registered -------------------------------------------------
+
+foreach my $case ([ 'no_host_memory', 12, 'LimitMEMLOCK' ], [ 'no_permission', 1, 'CAP_IPC_LOCK' ],
+	[ 'unsupported', 801, 'the speed' ])
+{
+	my ($kind, $code, $hint) = @$case;
+
+	$from = -s $node->logfile;
+	fail_with("register $kind $code");
+	signal_helper($node, 'KILL');
+	$node->poll_query_until('postgres', "SELECT state <> 'ready' OR NOT direct_copies
+		FROM gpujoin_status()");
+	restart_now($node);
+	is(service($node, 'direct_copies'), 'f', "register, $kind: copies are not direct");
+	logged($node, $from, 'gpujoin could not register the result buffer[^\n]*',
+		"injected: $kind \\(error $code\\).*limit for locked memory is", $hint, "register, $kind");
+	is(run_service($node, '600, nkeys => 240000, requests => 2'),
+		'ok 2, fallbacks 0, wrong 0, loads 1', "register, $kind: answers are right");
+}
+no_leaks($node, 'after all this');
+log_is_clean($node, 'the log shows no crash of PostgreSQL');
+
+done_testing();

@@ -1,0 +1,164 @@
+# Who shares the device waits for nobody else: two scans in one plan with a single request slot,
+# beside a cursor that nobody reads; results larger than their part of the result buffer; backends
+# that were stopped, also while the device process is replaced; a stream of the device that hangs
+# while others are served. And what a session waits for can be seen.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'reference'",
+	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 1', "gpujoin.device_timeout = '2s'",
+	"work_mem = '64MB'");
+
+wait_ready($node);
+
+# The backend of a running service test.
+sub backend_of
+{
+	return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity
+		WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()");
+}
+
+sub stop_backend
+{
+	my $pid = backend_of();
+
+	die "no such process" unless $pid =~ /^\d+$/ && $pid > 1;
+	kill 'STOP', $pid;
+	return $pid;
+}
+
+# ---- one slot -------------------------------------------------------------------------------
+
+# Of 200,000 rows 150,000 match: more than two parts of the only chunk.
+$node->safe_psql('postgres', q{
+	CREATE TABLE a AS SELECT i AS id, i % 1000 AS k FROM generate_series(1, 200000) i;
+	CREATE TABLE b AS SELECT i AS id, i % 500 AS k FROM generate_series(1, 200000) i;
+	CREATE INDEX ON a USING gpujoin (k);
+	CREATE INDEX ON b USING gpujoin (k);
+	VACUUM ANALYZE a, b;
+});
+my $keys = 'ARRAY(SELECT generate_series(0, 749))';
+my $both = "SELECT a.id, a.k AS ak, b.k AS bk FROM a JOIN b ON b.id = a.id
+	WHERE a.k = ANY ($keys) AND b.k = ANY ($keys)";
+my $plan = $node->safe_psql('postgres',
+	"SET gpujoin.force = on; EXPLAIN (ANALYZE, TIMING OFF) $both");
+
+is(() = $plan =~ /Custom Scan \(GpuScan\)/g, 2, 'a plan with two scans');
+is(() = $plan =~ /Device: reference/g, 2, 'the device answers both, with one slot')
+  or diag($plan);
+
+my $cursor = { in => '', out => '', err => '' };
+$cursor->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
+	'<', \$cursor->{in}, '>', \$cursor->{out}, '2>', \$cursor->{err}, IPC::Run::timeout(300));
+$cursor->{in} .= "SET gpujoin.force = on; BEGIN;
+	DECLARE c CURSOR FOR SELECT id FROM a WHERE k = ANY ($keys); FETCH 2 FROM c;\n";
+$cursor->{run}->pump until $cursor->{out} =~ /\d+\n\d+\n/ || $cursor->{err} ne '';
+is($cursor->{err}, '', 'a cursor is opened, and left alone');
+is(service($node, 'slots_used'), 0, 'it holds no slot');
+
+my $busy = service($node, 'requests_busy');
+is_deeply([ differing($node, $both) ], [], 'the plan beside it answers rightly');
+is(service($node, 'requests_busy'), $busy, 'and found the slot free each time');
+$cursor->{in} .= "MOVE ALL FROM c; COMMIT;\n\\echo done\n";
+$cursor->{run}->pump until $cursor->{out} =~ /done/ || $cursor->{err} ne '';
+is($cursor->{err}, '', 'the cursor is read to its end');
+$cursor->{run}->kill_kill;
+
+my $script = $node->basedir . '/both.sql';
+my $right = $node->safe_psql('postgres',
+	"SET gpujoin.enabled = off; SELECT sum(id + 7 * ak + 11 * bk) FROM ($both) s");
+append_to_file($script, "SET gpujoin.force = on;\n
+	SELECT 1 / (sum(id + 7 * ak + 11 * bk) = $right)::int FROM ($both) s;\n");
+$node->command_checks_all(
+	[ 'pgbench', '-n', '-c', '4', '-t', '3', '-f', $script, $node->connstr('postgres') ],
+	0, [qr/number of failed transactions: 0 /], [], 'four sessions share one slot');
+$node->safe_psql('postgres', 'DROP TABLE a, b');
+
+# ---- what a session waits for ---------------------------------------------------------------
+
+$node->adjust_conf('postgresql.conf', 'gpujoin.max_requests', '4');
+$node->restart;
+wait_ready($node);
+my $event = $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int
+	>= 170000") eq 't' ? 'GpujoinDevice' : 'Extension';
+
+inject($node, 'poll', 'delay', 0, 1, 1500);
+my $running = start_service($node, '10, nkeys => 100');
+ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity
+		WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()
+		AND wait_event_type = 'Extension' AND wait_event = '$event')"),
+	"who waits for the device shows \"$event\"");
+is(finish_service($running), 'ok 1, fallbacks 0, wrong 0, loads 1', 'and is answered');
+
+# ---- a backend that was stopped -------------------------------------------------------------
+
+inject($node, 'poll', 'delay', 0, 1, 1000);
+$running = start_service($node, '100, nkeys => 80000');
+$node->poll_query_until('postgres', 'SELECT slots_used = 1 FROM gpujoin_status()');
+my $backend = stop_backend();
+is(run_service($node, '100, nkeys => 80000, requests => 20'),
+	'ok 20, fallbacks 0, wrong 0, loads 1',
+	'a backend that does not read its result delays nobody');
+is(service($node, 'slots_used'), 1, 'its slot stays its own');
+kill 'CONT', $backend;
+is(finish_service($running), 'ok 1, fallbacks 0, wrong 0, loads 1', 'and it gets its answer');
+
+inject($node, 'poll', 'delay', 0, 1, 1000);
+$running = start_service($node, '100, nkeys => 80000');
+$node->poll_query_until('postgres', 'SELECT slots_used = 1 FROM gpujoin_status()');
+$backend = stop_backend();
+my $epoch = service($node, 'epoch');
+signal_helper($node, 'KILL');
+$node->poll_query_until('postgres', "SELECT epoch <> $epoch FROM gpujoin_status()");
+restart_now($node);
+is(run_service($node, '100, nkeys => 80000, requests => 20'),
+	'ok 20, fallbacks 0, wrong 0, loads 1',
+	'the device process is replaced while a backend is stopped: others are served');
+kill 'CONT', $backend;
+is(finish_service($running), 'ok 0, fallbacks 1, wrong 0, loads 1',
+	'and the backend finds out, and does without');
+no_leaks($node, 'after backends that were stopped');
+
+# ---- a stream that hangs while others are served --------------------------------------------
+
+my $load = $node->basedir . '/load.sql';
+append_to_file($load, "SELECT 1 / (wrong = 0)::int
+	FROM gpujoin_service_test(2, nkeys => 50, requests => 50);\n");
+my ($load_out, $load_err) = ('', '');
+my $from = -s $node->logfile;
+
+# The next match takes ten minutes; those after it take no time. It is the third request of its
+# session; requests of others that are posted later are begun later.
+inject($node, 'begin', 'delay', 0, 1, 600000);
+my $requests = service($node, 'requests');
+$running = start_service($node, '10, nkeys => 100');
+$node->poll_query_until('postgres', "SELECT requests = $requests + 3 AND EXISTS (
+	SELECT FROM pg_stat_activity WHERE query LIKE '%gpujoin_service_test%'
+	AND pid <> pg_backend_pid() AND wait_event = '$event') FROM gpujoin_status()");
+my $pgbench = IPC::Run::start(
+	[ 'pgbench', '-n', '-c', '2', '-T', '90', '-f', $load, $node->connstr('postgres') ],
+	'<', \undef, '>', \$load_out, '2>', \$load_err, IPC::Run::timeout(300));
+is(finish_service($running), 'ok 0, fallbacks 1, wrong 0, loads 1',
+	'work that hangs is given up');
+$pgbench->pump_nb;
+ok($pgbench->pumpable, 'while the device went on to answer others');
+like(slurp_file($node->logfile, $from),
+	qr/gpujoin works without a device: the GPU made no progress/, 'and that is logged');
+$pgbench->signal('INT');
+eval { $pgbench->finish };
+restart_now($node);
+is(run_service($node, '10, nkeys => 100'), 'ok 1, fallbacks 0, wrong 0, loads 1',
+	'answers are right again');
+no_leaks($node, 'at the end');
+log_is_clean($node, 'the log shows no crash of PostgreSQL');
+
+done_testing();
