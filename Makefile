@@ -63,6 +63,7 @@ OBJS = \
 	src/aminsert.o \
 	src/amkey.o \
 	src/amlayout.o \
+	src/amopen.o \
 	src/ampage.o \
 	src/amread.o \
 	src/amscan.o \
@@ -82,14 +83,21 @@ OBJS = \
 	src/guc.o \
 	src/helperprocess.o \
 	src/keyset.o \
+	src/launcher.o \
+	src/launcherdb.o \
+	src/loader.o \
 	src/match.o \
 	src/mirror.o \
 	src/mirrorcheck.o \
 	src/mirrorclean.o \
+	src/mirrorcommand.o \
+	src/mirrorcommit.o \
 	src/mirrorload.o \
+	src/mirrorpush.o \
 	src/mirrorshmem.o \
 	src/mirrorstats.o \
 	src/mirrortable.o \
+	src/mirrorwish.o \
 	src/plancost.o \
 	src/planhooks.o \
 	src/planjoin.o \
@@ -98,7 +106,6 @@ OBJS = \
 	src/planjointables.o \
 	src/planmatch.o \
 	src/planscan.o \
-	src/preload.o \
 	src/search.o \
 	src/searchkernel.o \
 	src/selftest.o \

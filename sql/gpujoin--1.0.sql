@@ -146,7 +146,8 @@ CREATE FUNCTION gpujoin_mirrors(
 		OUT pid bigint, OUT pages bigint, OUT pages_done bigint, OUT entries bigint,
 		OUT bytes bigint, OUT sequence bigint, OUT vacuum_epoch bigint, OUT open_pages bigint,
 		OUT syncs bigint, OUT pages_pushed bigint, OUT matches bigint,
-		OUT last_used timestamptz, OUT loaded_at timestamptz, OUT retry_at timestamptz)
+		OUT last_used timestamptz, OUT loaded_at timestamptz, OUT retry_at timestamptz,
+		OUT failed_loads bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_mirrors() IS 'mirrors of all databases';
@@ -173,7 +174,8 @@ CREATE VIEW pg_stat_gpujoin_mirrors AS
 		CASE WHEN d.datname = pg_catalog.current_database() THEN n.nspname END AS schemaname,
 		CASE WHEN d.datname = pg_catalog.current_database() THEN c.relname END AS indexrelname,
 		m.state, m.reason, m.pinned, m.pid, m.pages, m.pages_done, m.entries, m.bytes,
-		m.sequence, m.syncs, m.pages_pushed, m.matches, m.last_used, m.loaded_at, m.retry_at
+		m.sequence, m.syncs, m.pages_pushed, m.matches, m.last_used, m.loaded_at, m.retry_at,
+		m.failed_loads
 	FROM gpujoin_mirrors() AS m
 	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = m.database
 	LEFT JOIN pg_catalog.pg_class AS c ON c.oid = m.index

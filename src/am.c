@@ -39,7 +39,7 @@ GjAmInit(void)
 					  GJ_DEFAULT_LANES, GJ_MIN_LANES, GJ_MAX_LANES,
 					  AccessExclusiveLock);
 	add_bool_reloption(gj_relopt_kind, "preload",
-					   "Loads the index into device memory after each start of the server",
+					   "Keeps the index in device memory, also after a start of the server",
 					   false, ShareUpdateExclusiveLock);
 }
 

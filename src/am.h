@@ -287,6 +287,9 @@ typedef struct GjOptions
 	bool		preload;		/* mirror it after each start of the server */
 } GjOptions;
 
+/* amopen.c */
+extern Relation GjOpenManagedIndex(Oid index_oid);
+
 /* amlayout.c: where columns stand in pages and rows */
 extern void GjCheckIncluded(Relation index);
 extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);

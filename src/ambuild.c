@@ -84,6 +84,8 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 		GjIndexLogFork(index, MAIN_FORKNUM);
 	}
 
+	GjMirrorRelationBuilt(index);
+
 	result = palloc(sizeof(IndexBuildResult));
 	result->heap_tuples = heap_tuples;
 	result->index_tuples = state->nentries;

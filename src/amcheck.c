@@ -23,7 +23,6 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
-#include "utils/acl.h"
 #include "utils/rel.h"
 
 #include "amcheck.h"
@@ -34,7 +33,6 @@
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-static Relation open_index(Oid index_oid);
 static void check_meta(GjCheckState *state);
 static void check_journal(GjCheckState *state);
 static void note_open_page(GjCheckState *state, BlockNumber block);
@@ -55,7 +53,7 @@ gpujoin_check(PG_FUNCTION_ARGS)
 {
 	GjCheckState state = {0};
 
-	state.index = open_index(PG_GETARG_OID(0));
+	state.index = GjOpenManagedIndex(PG_GETARG_OID(0));
 	if (PG_GETARG_BOOL(1))
 		GjCheckAgainstHeap(&state);
 	else
@@ -78,7 +76,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	state.index = open_index(PG_GETARG_OID(0));
+	state.index = GjOpenManagedIndex(PG_GETARG_OID(0));
 	GjCheckPages(&state);
 	GjIndexGetState(state.index, &now);
 
@@ -96,48 +94,6 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[11] = Int32GetDatum(state.info.nincluded);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
-}
-
-/*
- * Open and lock an index for checking, or say why it cannot be checked
- */
-static Relation
-open_index(Oid index_oid)
-{
-	Oid			heap_oid = IndexGetRelation(index_oid, true);
-	Relation	heap = NULL;
-	Relation	index;
-
-	/* table before index, as everybody does */
-	if (OidIsValid(heap_oid))
-		heap = table_open(heap_oid, AccessShareLock);
-	index = relation_open(index_oid, AccessShareLock);
-
-	if (!GjRelationIsIndex(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), GJ_NAME),
-				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
-				 errhint("Check the indexes of the partitions, one at a time.") : 0));
-	if (heap == NULL || IndexGetRelation(index_oid, true) != heap_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open the table of index \"%s\"",
-						RelationGetRelationName(index))));
-	if (!GjIsTableOwner(heap_oid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
-	if (RELATION_IS_OTHER_TEMP(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check temporary index \"%s\" of another session",
-						RelationGetRelationName(index))));
-	if (!index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
-				 errhint("Drop it, or REINDEX it.")));
-	table_close(heap, NoLock);
-	return index;
 }
 
 /*

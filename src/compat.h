@@ -230,6 +230,8 @@ function(void) \
 GJ_WAIT_EVENT(GjWaitEventDevice, "GpujoinDevice")
 GJ_WAIT_EVENT(GjWaitEventSlot, "GpujoinRequestSlot")
 GJ_WAIT_EVENT(GjWaitEventSupervisor, "GpujoinSupervisorMain")
+GJ_WAIT_EVENT(GjWaitEventLauncher, "GpujoinLauncherMain")
+GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
 
 /* 17 ties a set to a resource owner; ours lives as long as the process needs it */
 #if PG_VERSION_NUM >= 180000

@@ -33,5 +33,6 @@ _PG_init(void)
 	GjExecJoinInit();
 	GjServiceInit();
 	GjMirrorInit();
-	GjPreloadInit();
+	GjMirrorCommitInit();
+	GjLauncherInit();
 }

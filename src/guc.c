@@ -200,7 +200,8 @@ static void
 define_mirrors(void)
 {
 	DefineCustomBoolVariable("gpujoin.auto_load",
-							 "Loads an index into device memory when a query could use it there.",
+							 "Loads an index into device memory when it was built, and when a "
+							 "query could use it there.",
 							 "When off, only gpujoin_load() and the index option preload do.",
 							 &gj_auto_load,
 							 true,

@@ -62,12 +62,6 @@
 #include "mirror.h"
 
 /*
- * Asking the device costs some 40 us, in which the CPU searches this many pages; below
- * it is not asked, but with gpujoin.force.
- */
-#define MIN_DEVICE_BLOCKS		64
-
-/*
  * An index of up to so many blocks is loaded by the query that needs it, some 3 ms;
  * bigger ones by a loader, while queries search on the CPU.
  */
@@ -231,7 +225,7 @@ check_index(MirrorMatch *match)
 	match->why = NULL;
 	if (RelationUsesLocalBuffers(match->index))
 		return GJ_FALLBACK_TEMPORARY;	/* no other session can read its pages */
-	if (!gj_force && RelationGetNumberOfBlocks(match->index) < MIN_DEVICE_BLOCKS)
+	if (!gj_force && RelationGetNumberOfBlocks(match->index) < GJ_MIN_DEVICE_BLOCKS)
 		return GJ_FALLBACK_SMALL;
 	return GJ_FALLBACK_NONE;
 }
@@ -260,7 +254,7 @@ find_mirror(MirrorMatch *match)
 			return GJ_FALLBACK_GONE;
 	}
 	if (match->mirror.pinned != pinned)
-		GjMirrorSetPinned(match->slot, &key, pinned);
+		GjMirrorSetPinned(&key, pinned);
 	return GJ_FALLBACK_NONE;
 }
 
@@ -279,7 +273,8 @@ get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
 		return GJ_FALLBACK_NO_MIRROR;
 	if (gj_force || RelationGetNumberOfBlocks(match->index) <= MAX_LOADED_IN_PASSING)
 		return GjMirrorLoad(match->index, GJ_LOAD_BY_QUERY);
-	return GjMirrorWant(key, RelationGetRelid(match->index), GjIndexIsPreloaded(match->index));
+	return GjMirrorWant(key, RelationGetRelid(match->index), GjIndexIsPreloaded(match->index),
+						false);
 }
 
 /*

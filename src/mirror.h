@@ -29,6 +29,7 @@ typedef enum GjFallback
 	GJ_FALLBACK_LOADING,
 	GJ_FALLBACK_BEHIND,
 	GJ_FALLBACK_NO_MEMORY,
+	GJ_FALLBACK_TOO_BIG,
 	GJ_FALLBACK_TABLE_FULL,
 	GJ_FALLBACK_BUSY,
 	GJ_FALLBACK_GONE,
@@ -36,6 +37,12 @@ typedef enum GjFallback
 } GjFallback;
 
 #define GJ_FALLBACK_COUNT		(GJ_FALLBACK_FAILED + 1)
+
+/*
+ * Asking the device costs some 40 us, in which the CPU searches this many pages; below
+ * it is not asked, but with gpujoin.force.
+ */
+#define GJ_MIN_DEVICE_BLOCKS	64
 
 /*
  * What is mirrored.  A file's name alone is used again, for other contents; the build id
@@ -69,6 +76,9 @@ typedef struct GjMirror
 	int			owner;			/* pid of who loads, synchronises or frees it; 0: nobody */
 	bool		doomed;			/* its owner shall drop it when done */
 	bool		pinned;			/* reloption preload: not evicted for others */
+	bool		wanted;			/* the loader was asked: it tries again what fails */
+	bool		modest;			/* wanted only because it was built: evicts nothing */
+	int			tries;			/* loads that failed, one after the other */
 	GjFallback	refusal;		/* GJ_MIRROR_REFUSED: why */
 	TimestampTz retry_at;
 	GjServiceColumn column;		/* epoch 0: none */
@@ -119,7 +129,9 @@ typedef enum GjLoadMode
 {
 	GJ_LOAD_BY_QUERY,			/* in passing: only takes memory that nobody uses */
 	GJ_LOAD_BY_LOADER,			/* the same, and gives way to whoever waits for the index */
-	GJ_LOAD_BY_COMMAND			/* evicts any mirror that is not pinned */
+	GJ_LOAD_AT_BUILD,			/* the loader, for nobody yet: takes memory that is free */
+	GJ_LOAD_BY_OWNER,			/* a command: has time to wait for memory */
+	GJ_LOAD_BY_SUPERUSER		/* a command that evicts any mirror that is not pinned */
 } GjLoadMode;
 
 /* mirrorshmem.c: the table of mirrors, in shared memory */
@@ -138,27 +150,45 @@ extern bool GjMirrorClaimSync(int slot, GjMirror *mirror);
 extern void GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages,
 							  uint64 bytes);
 extern void GjMirrorSetProgress(int slot, BlockNumber pages_done);
-extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages,
+extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
 						   uint64 pushed, uint64 entries);
-
-/* A load that gave way to a lock is tried again after this time */
-#define GJ_MIRROR_GAVE_WAY_MS	1000
-
-extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
-extern void GjMirrorAbandonEntry(int slot);
-extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
-extern void GjMirrorGone(int slot, const GjServiceColumn *column);
-extern void GjMirrorSetPinned(int slot, const GjMirrorKey *key, bool pinned);
 
-/* mirrorclean.c: freeing device memory */
-extern void GjMirrorRelationRebuilt(Relation index);
-extern bool GjMirrorCanMakeRoom(uint64 bytes, GjLoadMode mode);
+
+/* mirrorwish.c: what shall be loaded */
+extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
+extern void GjMirrorForget(int slot);
+extern void GjMirrorAbandonEntry(int slot);
+extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
+extern void GjMirrorGone(int slot, const GjServiceColumn *column);
+extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
+extern void GjMirrorRetry(bool new_device);
+
+/*
+ * mirrorclean.c: freeing device memory
+ *
+ * Room for one column.  Set bytes and mode, the rest to zero; then, as long as the service says
+ * that there is no memory and GjMirrorMakeRoom() that trying again has a point, try again.
+ */
+typedef struct GjMirrorRoom
+{
+	uint64		bytes;
+	GjLoadMode	mode;
+	bool		begun;
+	uint64		held;			/* by columns, when it began */
+	uint64		evicted;		/* of that, what has been given up since */
+	int			waits;
+} GjMirrorRoom;
+
+extern bool GjMirrorMakeRoom(GjMirrorRoom *room);
 extern bool GjMirrorEvict(GjLoadMode mode);
 extern void GjMirrorCollect(void);
 extern void GjMirrorSweep(void);
-extern void GjMirrorRequeue(void);
-extern void GjMirrorRetry(void);
+
+/* mirrorcommit.c: what is wanted when a transaction commits */
+extern void GjMirrorCommitInit(void);
+extern void GjMirrorRelationRebuilt(Relation index);
+extern void GjMirrorRelationBuilt(Relation index);
 
 /* mirror.c: matching */
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
@@ -168,6 +198,7 @@ extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirr
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
 /* mirrorload.c: loading and synchronising */
+extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int slot,
@@ -181,13 +212,13 @@ extern const char *GjFallbackText(GjFallback why);
 extern void GjMirrorStatsReset(void);
 extern TimestampTz GjMirrorStatsSince(void);
 
-/* status.c */
-extern Relation GjOpenManagedIndex(Oid index_oid);
-
-/* preload.c: the launcher and the loaders */
-extern void GjPreloadInit(void);
-extern void GjPreloadWake(void);
+/* launcher.c */
+extern void GjLauncherInit(void);
+extern void GjLauncherWake(void);
+extern void GjMirrorLookForMarked(Oid database);
 extern PGDLLEXPORT void GjLauncherMain(Datum arg);
+
+/* loader.c */
 extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 
 #endif							/* GPUJOIN_MIRROR_H */

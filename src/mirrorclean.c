@@ -17,6 +17,11 @@
  * Two steps: marking an entry as dropped, under the table's lock; then telling the
  * service, without it.  Whoever is interrupted between leaves the second to others.
  *
+ * When the device is full, mirrors go for others.  Memory does not come free at once: the
+ * service may have no slot for the request, or a match may be reading the column.  So it is
+ * counted how much has been given up, no more is given up than is needed, and then waited
+ * for a moment.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -37,65 +42,76 @@
  */
 #define RECENT_USE_MS			60000
 
-static GjMirror *find_victim(GjLoadMode mode, uint64 *evictable);
+/* How long to wait for memory that was given up: a query in passing, and others */
+#define WAIT_STEP_MS			10
+#define WAIT_STEPS_QUERY		10
+#define WAIT_STEPS				100
+
+static int	find_victim(GjLoadMode mode, uint64 *evictable);
+static bool drop_victim(GjLoadMode mode, int *slot, GjMirror *victim);
+static uint64 dropped_bytes(void);
+static bool wait_for_memory(GjMirrorRoom *room);
 static bool claim_dropped(int *slot, GjServiceColumn *column);
 static void forget_dropped(int slot);
 static bool is_file_gone(const GjMirrorKey *key);
 
 /*
- * The index is about to be built: what was in its file is no more
- */
-void
-GjMirrorRelationRebuilt(Relation index)
-{
-	GjMirrorKey key;
-
-	GjMirrorKeyOf(index, 0, &key);
-	if (GjMirrorDrop(&key, true))
-		GjPreloadWake();
-}
-
-/*
- * Could there be room for a column, if mirrors were evicted?
+ * Make room for a column for which the service has no memory
  *
- * About: the service has the last word.  Here is decided only whether dropping mirrors
- * has a point, so that nothing is dropped in vain.
+ * Returns whether trying again has a point.  What is counted here is about: the service has
+ * the last word.  Mirrors are dropped only if that can be enough, so none is dropped in vain.
  */
 bool
-GjMirrorCanMakeRoom(uint64 bytes, GjLoadMode mode)
+GjMirrorMakeRoom(GjMirrorRoom *room)
 {
 	GjServiceStatus status;
 	uint64		evictable;
+	GjMirror	victim;
+	int			slot;
 
 	GjServiceGetStatus(&status);
-	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	(void) find_victim(mode, &evictable);
-	LWLockRelease(gj_mirrors->lock);
+	if (!room->begun)
+	{
+		room->begun = true;
+		GjMirrorSweep();
+		room->held = status.memory_columns;
+		room->evicted = dropped_bytes();
+	}
 
-	return bytes <= status.memory_columns_limit &&
-		status.memory_columns + bytes <= status.memory_columns_limit + evictable;
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	(void) find_victim(room->mode, &evictable);
+	LWLockRelease(gj_mirrors->lock);
+	if (room->held + room->bytes > status.memory_columns_limit + room->evicted + evictable)
+		return false;
+
+	while (room->held + room->bytes > status.memory_columns_limit + room->evicted)
+	{
+		if (!drop_victim(room->mode, &slot, &victim))
+			return false;
+		room->evicted += victim.bytes;
+	}
+	GjMirrorCollect();
+	return wait_for_memory(room);
 }
 
 /*
- * Drop the mirror that was not used for longest, and free its memory
+ * Drop the mirror that was not used for longest, and free its memory and its entry
  *
- * Returns false if there is none that may go.  Talks to the service.
+ * Returns false if there is none that may go, or if it could not be freed yet.  Talks to the
+ * service.
  */
 bool
 GjMirrorEvict(GjLoadMode mode)
 {
-	GjMirror   *victim;
-	uint64		evictable;
+	GjMirror	victim;
+	GjMirror	now;
+	int			slot;
 
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	victim = find_victim(mode, &evictable);
-	if (victim != NULL)
-		GjMirrorDropEntry(victim);
-	LWLockRelease(gj_mirrors->lock);
-
-	if (victim != NULL)
-		GjMirrorCollect();
-	return victim != NULL;
+	if (!drop_victim(mode, &slot, &victim))
+		return false;
+	GjMirrorCollect();
+	return !GjMirrorGet(slot, &now, NULL) ||
+		memcmp(&now.column, &victim.column, sizeof(GjServiceColumn)) != 0;
 }
 
 /*
@@ -158,63 +174,19 @@ GjMirrorSweep(void)
 }
 
 /*
- * The device's memory was lost: have again what was there
+ * The mirror that may be evicted and was not used for longest, or -1; and what all that may
+ * be evicted hold.  Needs the lock.
  */
-void
-GjMirrorRequeue(void)
-{
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
-	{
-		GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-
-		if (mirror->owner != 0 || GjMirrorHasColumn(mirror))
-			continue;
-		if (mirror->state == GJ_MIRROR_DROPPED ||
-			(mirror->state == GJ_MIRROR_READY && !gj_auto_load && !mirror->pinned))
-			memset(mirror, 0, sizeof(GjMirror));
-		else if (mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_REFUSED)
-		{
-			mirror->state = GJ_MIRROR_WANTED;
-			memset(&mirror->column, 0, sizeof(GjServiceColumn));
-		}
-	}
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * Ask again for what a loader had to give up, and for what was marked by its user
- */
-void
-GjMirrorRetry(void)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
-	{
-		GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-
-		if (mirror->state == GJ_MIRROR_REFUSED && mirror->owner == 0 &&
-			mirror->retry_at <= now &&
-			(mirror->pinned || mirror->refusal == GJ_FALLBACK_LOADING))
-			mirror->state = GJ_MIRROR_WANTED;
-	}
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * The mirror that may be evicted and was not used for longest, or NULL; and what all
- * that may be evicted hold.  Needs the lock.
- */
-static GjMirror *
+static int
 find_victim(GjLoadMode mode, uint64 *evictable)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz oldest = 0;
-	GjMirror   *victim = NULL;
+	int			victim = -1;
 
 	*evictable = 0;
+	if (mode == GJ_LOAD_AT_BUILD)
+		return -1;
 	for (int slot = 0; slot < gj_mirrors->high; slot++)
 	{
 		GjMirrorEntry *entry = &gj_mirrors->entries[slot];
@@ -224,17 +196,75 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 		if (mirror->state != GJ_MIRROR_READY || mirror->owner != 0 || mirror->pinned ||
 			!GjMirrorHasColumn(mirror))
 			continue;
-		if (mode != GJ_LOAD_BY_COMMAND &&
+		if (mode != GJ_LOAD_BY_SUPERUSER &&
 			!TimestampDifferenceExceeds(used, now, RECENT_USE_MS))
 			continue;
 		*evictable += mirror->bytes;
-		if (victim == NULL || used < oldest)
+		if (victim < 0 || used < oldest)
 		{
-			victim = mirror;
+			victim = slot;
 			oldest = used;
 		}
 	}
 	return victim;
+}
+
+/*
+ * Drop the mirror that was not used for longest; its memory is not free with that
+ */
+static bool
+drop_victim(GjLoadMode mode, int *slot, GjMirror *victim)
+{
+	uint64		evictable;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	*slot = find_victim(mode, &evictable);
+	if (*slot >= 0)
+	{
+		*victim = gj_mirrors->entries[*slot].mirror;
+		GjMirrorDropEntry(&gj_mirrors->entries[*slot].mirror);
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return *slot >= 0;
+}
+
+/* What dropped mirrors still hold */
+static uint64
+dropped_bytes(void)
+{
+	uint64		bytes = 0;
+
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	{
+		const GjMirror *mirror = &gj_mirrors->entries[slot].mirror;
+
+		if (mirror->state == GJ_MIRROR_DROPPED && GjMirrorHasColumn(mirror))
+			bytes += mirror->bytes;
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return bytes;
+}
+
+/*
+ * There is room, but for what is on its way.  Waits a step, but for the first time; false if
+ * that has been going on for too long.
+ */
+static bool
+wait_for_memory(GjMirrorRoom *room)
+{
+	int			most = room->mode == GJ_LOAD_BY_QUERY ? WAIT_STEPS_QUERY : WAIT_STEPS;
+
+	if (room->waits > most)
+		return false;
+	if (room->waits++ > 0)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 WAIT_STEP_MS, GjWaitEventLoad());
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
 }
 
 /*

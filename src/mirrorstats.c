@@ -29,6 +29,7 @@ static const struct
 	{"loading", "the index is being loaded"},
 	{"behind", "the mirror is too far behind the index"},
 	{"no_memory", "there is not enough device memory"},
+	{"too_big", "gpujoin.device_memory is too small for the index"},
 	{"table_full", "there are gpujoin.max_mirrors mirrors already"},
 	{"busy", "all request slots are in use"},
 	{"gone", "the mirror was dropped in the meantime"},

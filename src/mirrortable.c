@@ -12,7 +12,8 @@
  * pid stands in it.  Nobody waits for an owner: who finds one matches against what is
  * there, or searches on the CPU.  An owner that fails, is cancelled or ends gives up
  * its entries (GjMirrorAbandon): a half-loaded mirror is dropped, one that was being
- * synchronised is as good as before, since its sequence had not advanced.
+ * synchronised is as good as before, since its sequence had not advanced.  What the loader
+ * was asked for, and what is pinned, is remembered then, and tried again: mirrorwish.c.
  *
  * A column in device memory is referred to by exactly one entry, from its creation to
  * its end, and an entry that has one does not become EMPTY before the service has
@@ -32,10 +33,8 @@
 #include "gpujoin.h"
 #include "mirrortable.h"
 
-static GjMirror *find_entry(const GjMirrorKey *key, int *slot);
-static GjMirror *find_free_entry(int *slot);
-static void start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned);
-static bool is_stale(const GjMirror *mirror);
+static bool is_free(const GjMirror *mirror);
+static bool is_replaceable(const GjMirror *mirror);
 
 /* Reading ------------------------------------------------------------------------ */
 
@@ -70,8 +69,8 @@ GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 	int			slot;
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	entry = find_entry(key, &slot);
-	if (entry != NULL && is_stale(entry))
+	entry = GjMirrorFindEntry(key, &slot);
+	if (entry != NULL && GjMirrorIsStale(entry))
 		entry = NULL;
 	if (entry != NULL)
 		*mirror = *entry;
@@ -107,19 +106,19 @@ GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot)
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = find_entry(key, slot);
-	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !is_stale(mirror))
+	mirror = GjMirrorFindEntry(key, slot);
+	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror))
 		*slot = -1;
 	else if (mirror != NULL && mirror->owner != 0)
 		result = GJ_FALLBACK_LOADING;
 	else
 	{
 		if (mirror == NULL)
-			mirror = find_free_entry(slot);
+			mirror = GjMirrorFindFreeEntry(slot);
 		if (mirror == NULL)
 			result = GJ_FALLBACK_TABLE_FULL;
 		else
-			start_load(mirror, key, index, pinned);
+			GjMirrorStartLoad(mirror, key, index, pinned);
 	}
 	LWLockRelease(gj_mirrors->lock);
 	return result;
@@ -132,6 +131,7 @@ bool
 GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
 {
 	bool		found = false;
+	bool		modest;
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
@@ -142,7 +142,9 @@ GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
 		if (mirror->state != GJ_MIRROR_WANTED || mirror->owner != 0 ||
 			mirror->key.database != database)
 			continue;
-		start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
+		modest = mirror->modest;
+		GjMirrorStartLoad(mirror, &mirror->key, mirror->index, mirror->pinned);
+		mirror->modest = modest;
 		*slot = i;
 		*copy = *mirror;
 		found = true;
@@ -163,7 +165,7 @@ GjMirrorClaimSync(int slot, GjMirror *mirror)
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mine = entry->state == GJ_MIRROR_READY && entry->owner == 0 && !is_stale(entry) &&
+	mine = entry->state == GJ_MIRROR_READY && entry->owner == 0 && !GjMirrorIsStale(entry) &&
 		memcmp(&entry->key, &mirror->key, sizeof(GjMirrorKey)) == 0;
 	if (mine)
 	{
@@ -207,19 +209,22 @@ GjMirrorSetProgress(int slot, BlockNumber pages_done)
  * The copies have all changes up to state, which was read before any page was
  */
 void
-GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 pushed,
-			   uint64 entries)
+GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
+			   uint64 pushed, uint64 entries)
 {
 	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	bool		to_free;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	Assert(mirror->owner == MyProcPid);
 	mirror->owner = 0;
+	mirror->tries = 0;
 	mirror->sequence = state->sequence;
 	mirror->vacuum_epoch = state->vacuum_epoch;
 	mirror->nopen = state->nopen;
 	memcpy(mirror->open_blocks, state->open_blocks, state->nopen * sizeof(BlockNumber));
 	mirror->pages = pages;
+	mirror->bytes = bytes;
 	mirror->pages_pushed += pushed;
 	mirror->entries = entries;
 	if (mirror->state == GJ_MIRROR_LOADING)
@@ -232,92 +237,16 @@ GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 pu
 	}
 	else
 		mirror->syncs++;
-	if (mirror->doomed)
+	to_free = mirror->doomed;
+	if (to_free)
 		GjMirrorDropEntry(mirror);
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * Give up a load for a while
- */
-void
-GjMirrorRefuse(int slot, GjFallback why, int retry_ms)
-{
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(mirror->owner == MyProcPid);
-	mirror->owner = 0;
-	if (GjMirrorHasColumn(mirror))
-		GjMirrorDropEntry(mirror);	/* freeing comes first; next time somebody asks again */
-	else
-	{
-		mirror->state = GJ_MIRROR_REFUSED;
-		mirror->refusal = why;
-		mirror->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), retry_ms);
-		if (mirror->doomed)
-			GjMirrorDropEntry(mirror);
-	}
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * Give up an entry that this process owns, in any state
- */
-void
-GjMirrorAbandonEntry(int slot)
-{
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-	bool		to_free = false;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	if (mirror->owner == MyProcPid)
-	{
-		mirror->owner = 0;
-		if (mirror->state == GJ_MIRROR_LOADING || mirror->doomed)
-			GjMirrorDropEntry(mirror);
-		to_free = mirror->state == GJ_MIRROR_DROPPED;
-	}
 	LWLockRelease(gj_mirrors->lock);
 
 	if (to_free)
-		GjPreloadWake();
+		GjLauncherWake();
 }
 
 /* For everybody --------------------------------------------------------------------- */
-
-/*
- * Ask the loader for a mirror
- *
- * Returns the reason to give for doing without it meanwhile.
- */
-GjFallback
-GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned)
-{
-	GjFallback	result = GJ_FALLBACK_LOADING;
-	bool		asked = false;
-	GjMirror   *mirror;
-	int			slot;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = find_entry(key, &slot);
-	if (mirror == NULL)
-		mirror = find_free_entry(&slot);
-	if (mirror == NULL)
-		result = GJ_FALLBACK_TABLE_FULL;
-	else if (mirror->owner == 0 && (mirror->state != GJ_MIRROR_READY || is_stale(mirror)))
-	{
-		asked = mirror->state != GJ_MIRROR_WANTED;
-		start_load(mirror, key, index, pinned);
-		mirror->owner = 0;
-		mirror->state = GJ_MIRROR_WANTED;
-	}
-	LWLockRelease(gj_mirrors->lock);
-
-	if (asked)
-		GjPreloadWake();
-	return result;
-}
 
 /*
  * Drop the mirror of an index, or with any_build those of other builds in its file too
@@ -348,40 +277,6 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
 	return found;
 }
 
-/*
- * The service does not know the column of this entry any more
- *
- * If that is because the device has lost its memory, the entry stays, to be loaded again.
- */
-void
-GjMirrorGone(int slot, const GjServiceColumn *column)
-{
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	if (mirror->state == GJ_MIRROR_READY && mirror->owner == 0 && !is_stale(mirror) &&
-		memcmp(&mirror->column, column, sizeof(GjServiceColumn)) == 0)
-	{
-		memset(&mirror->column, 0, sizeof(GjServiceColumn));
-		GjMirrorDropEntry(mirror);
-	}
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * Follow a change of the reloption
- */
-void
-GjMirrorSetPinned(int slot, const GjMirrorKey *key, bool pinned)
-{
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	if (memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0)
-		mirror->pinned = pinned;
-	LWLockRelease(gj_mirrors->lock);
-}
-
 /* Helpers --------------------------------------------------------------------------- */
 
 /*
@@ -398,9 +293,11 @@ GjMirrorDropEntry(GjMirror *mirror)
 		memset(mirror, 0, sizeof(GjMirror));
 }
 
-/* Needs the lock.  Dropped entries are not found. */
-static GjMirror *
-find_entry(const GjMirrorKey *key, int *slot)
+/*
+ * Find an entry by key; dropped ones are not found.  Needs the lock.
+ */
+GjMirror *
+GjMirrorFindEntry(const GjMirrorKey *key, int *slot)
 {
 	for (int i = 0; i < gj_mirrors->high; i++)
 	{
@@ -417,42 +314,74 @@ find_entry(const GjMirrorKey *key, int *slot)
 	return NULL;
 }
 
-/* Needs the lock.  A refusal, or a mirror of another epoch, is no loss. */
-static GjMirror *
-find_free_entry(int *slot)
+/*
+ * Find an entry that may be used for another mirror, or NULL.  Needs the lock.
+ *
+ * One that says why a load failed is given up for it, unless somebody counts on that load.
+ */
+GjMirror *
+GjMirrorFindFreeEntry(int *slot)
 {
-	for (int i = 0; i < gj_mirrors->size; i++)
+	for (int pass = 0; pass < 2; pass++)
 	{
-		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
-
-		if (mirror->state == GJ_MIRROR_EMPTY ||
-			(mirror->owner == 0 && (mirror->state == GJ_MIRROR_REFUSED || is_stale(mirror))))
+		for (int i = 0; i < gj_mirrors->size; i++)
 		{
-			gj_mirrors->high = Max(gj_mirrors->high, i + 1);
-			*slot = i;
-			return mirror;
+			GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+			if (pass == 0 ? is_free(mirror) : is_replaceable(mirror))
+			{
+				gj_mirrors->high = Max(gj_mirrors->high, i + 1);
+				*slot = i;
+				return mirror;
+			}
 		}
 	}
 	return NULL;
 }
 
-/* Needs the lock */
-static void
-start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
+static bool
+is_free(const GjMirror *mirror)
+{
+	return mirror->state == GJ_MIRROR_EMPTY ||
+		(mirror->state == GJ_MIRROR_DROPPED && mirror->owner == 0 && GjMirrorIsStale(mirror));
+}
+
+static bool
+is_replaceable(const GjMirror *mirror)
+{
+	if (mirror->owner != 0 || mirror->pinned)
+		return false;
+	return (mirror->state == GJ_MIRROR_REFUSED && !mirror->wanted) ||
+		(mirror->state == GJ_MIRROR_WANTED && mirror->modest) || GjMirrorIsStale(mirror);
+}
+
+/*
+ * Make the entry one that this process loads.  What is known of loads of the same thing that
+ * failed is kept.  Needs the lock.
+ */
+void
+GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
 {
 	GjMirrorKey kept = *key;	/* which may be the entry's own */
+	bool		same = memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
+	bool		wanted = same && mirror->wanted;
+	int			tries = same ? mirror->tries : 0;
 
 	memset(mirror, 0, sizeof(GjMirror));
 	mirror->key = kept;
 	mirror->index = index;
 	mirror->pinned = pinned;
+	mirror->wanted = wanted;
+	mirror->tries = tries;
 	mirror->state = GJ_MIRROR_LOADING;
 	mirror->owner = MyProcPid;
 }
 
-/* Has the entry lost the column that it had? */
-static bool
-is_stale(const GjMirror *mirror)
+/*
+ * Has the entry lost the column that it had?  Needs the lock.
+ */
+bool
+GjMirrorIsStale(const GjMirror *mirror)
 {
 	return (mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_DROPPED) &&
 		!GjMirrorHasColumn(mirror);

@@ -23,6 +23,9 @@ typedef struct GjMirrorEntry
 	pg_atomic_uint64 last_used; /* TimestampTz */
 } GjMirrorEntry;
 
+/* Databases that can be asked for one by one; if there are more, all are looked into */
+#define GJ_PRELOAD_REQUESTS		16
+
 typedef struct GjMirrorTable
 {
 	LWLock	   *lock;			/* for moments only: never while waiting, reading a page or
@@ -30,7 +33,21 @@ typedef struct GjMirrorTable
 	int			size;
 	int			high;			/* entries from here on are empty; never goes back */
 	Latch	   *launcher;		/* of the launcher, or NULL; under the lock */
-	bool		preloaded;		/* the databases' marked indexes were asked for */
+
+	/*
+	 * Looking for indexes marked with preload, under the lock.  Databases to look into are
+	 * asked for by the list, or all together; the work is done when all that were asked for
+	 * have been looked into.
+	 */
+	bool		preloaded;		/* nothing is to do */
+	bool		preload_all;
+	int			npreload;
+	Oid			preload[GJ_PRELOAD_REQUESTS];
+
+	/* Tasks that loaders have done: 0, or the number that the launcher gave them */
+	uint32		task_done;		/* what was wanted was tried */
+	uint32		task_looked;	/* and all marked indexes were found */
+
 	pg_atomic_uint64 fallbacks[GJ_FALLBACK_COUNT];	/* [GJ_FALLBACK_NONE]: device's answers */
 	pg_atomic_uint64 stats_since;
 	GjMirrorEntry entries[FLEXIBLE_ARRAY_MEMBER];
@@ -38,7 +55,15 @@ typedef struct GjMirrorTable
 
 extern GjMirrorTable *gj_mirrors;	/* NULL unless preloaded */
 
+/* mirrortable.c; these need the lock */
 extern void GjMirrorDropEntry(GjMirror *mirror);
+extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *slot);
+extern GjMirror *GjMirrorFindFreeEntry(int *slot);
+extern void GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index,
+							  bool pinned);
+extern bool GjMirrorIsStale(const GjMirror *mirror);
+
+/* mirrorshmem.c */
 extern void GjMirrorExitHook(void);
 
 /* Does the entry's column exist, as far as we know? */

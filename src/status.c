@@ -1,43 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  What users see and ask of mirrors and the device service: gpujoin_load() and
- *	  gpujoin_unload(), gpujoin_status(), gpujoin_mirrors(), gpujoin_fallbacks().
+ *	  What users see of mirrors and the device service: gpujoin_status(),
+ *	  gpujoin_mirrors(), gpujoin_fallbacks().
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "catalog/index.h"
-#include "access/relation.h"
-#include "access/table.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
 #include "gpujoin.h"
 #include "mirror.h"
 
-PG_FUNCTION_INFO_V1(gpujoin_load);
-PG_FUNCTION_INFO_V1(gpujoin_unload);
 PG_FUNCTION_INFO_V1(gpujoin_status);
 PG_FUNCTION_INFO_V1(gpujoin_mirrors);
 PG_FUNCTION_INFO_V1(gpujoin_fallbacks);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
 
-/* How often is looked whether somebody else's load has ended */
-#define LOAD_POLL_MS			20
-
 #define STATUS_COLUMNS			38
-#define MIRROR_COLUMNS			22
+#define MIRROR_COLUMNS			23
 #define FALLBACK_COLUMNS		3
 
 /* Values of a row, filled one after the other */
@@ -55,108 +43,6 @@ static void add_null(Row *row);
 static void add_service(Row *row, const GjServiceStatus *status);
 static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
 static const char *mirror_state_name(const GjMirror *mirror);
-
-/*
- * Open an index of ours that the user may manage, with the lock that a query takes
- */
-Relation
-GjOpenManagedIndex(Oid index_oid)
-{
-	Oid			heap_oid = IndexGetRelation(index_oid, true);
-	Relation	heap = NULL;
-	Relation	index;
-
-	/* table before index, as everybody does */
-	if (OidIsValid(heap_oid))
-		heap = table_open(heap_oid, AccessShareLock);
-	index = relation_open(index_oid, AccessShareLock);
-
-	if (!GjRelationIsIndex(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), GJ_NAME),
-				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
-				 errhint("Name the indexes of the partitions, one at a time.") : 0));
-	if (heap == NULL || IndexGetRelation(index_oid, true) != heap_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open the table of index \"%s\"",
-						RelationGetRelationName(index))));
-	if (!GjIsTableOwner(heap_oid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
-	if (!index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
-				 errhint("Drop it, or REINDEX it.")));
-	table_close(heap, NoLock);
-	return index;
-}
-
-/*
- * gpujoin_load(regclass): have an index mirrored when this returns
- *
- * Returns the device memory that it takes.
- */
-Datum
-gpujoin_load(PG_FUNCTION_ARGS)
-{
-	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
-	GjIndexState state;
-	GjMirrorKey key;
-	GjMirror	mirror;
-	GjFallback	result;
-
-	for (;;)
-	{
-		result = GjMirrorLoad(index, GJ_LOAD_BY_COMMAND);
-		if (result != GJ_FALLBACK_LOADING)
-			break;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LOAD_POLL_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-	if (result != GJ_FALLBACK_NONE)
-	{
-		const char *why_not = GjFallbackText(result);
-
-		if (result == GJ_FALLBACK_SERVICE)
-			(void) GjServiceReady(&why_not);
-		else if (result == GJ_FALLBACK_FAILED)
-			why_not = GjServiceLastError();
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not load index \"%s\": %s",
-						RelationGetRelationName(index), why_not)));
-	}
-
-	GjIndexGetState(index, &state);
-	GjMirrorKeyOf(index, state.build_id, &key);
-	if (GjMirrorFind(&key, &mirror) < 0)
-		mirror.bytes = 0;
-	relation_close(index, NoLock);
-	PG_RETURN_INT64((int64) mirror.bytes);
-}
-
-/*
- * gpujoin_unload(regclass): free the device memory of an index; was there any?
- *
- * A load by somebody else is stopped at its end.
- */
-Datum
-gpujoin_unload(PG_FUNCTION_ARGS)
-{
-	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
-	GjMirrorKey key;
-	bool		found;
-
-	GjMirrorKeyOf(index, 0, &key);
-	found = GjMirrorDrop(&key, true);
-	GjMirrorCollect();
-	relation_close(index, NoLock);
-	PG_RETURN_BOOL(found);
-}
 
 /*
  * gpujoin_status(): the service, the device, and who answered, in one row
@@ -331,6 +217,7 @@ add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
 	add_time(row, use->last_used);
 	add_time(row, mirror->loaded_at);
 	add_time(row, mirror->state == GJ_MIRROR_REFUSED ? mirror->retry_at : 0);
+	add_int(row, mirror->tries);
 }
 
 static const char *

@@ -23,7 +23,8 @@ max_worker_processes = 20
 $node->start;
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION gpujoin;
-	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql AS $$
+	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql
+	SET gpujoin.auto_load = off AS $$
 	BEGIN
 		EXECUTE format('CREATE TABLE %I (id int, k int)', name);
 		EXECUTE format('INSERT INTO %I SELECT i, i %% 1000 FROM generate_series(1, %s) i',
@@ -96,7 +97,7 @@ foreach my $what (sort keys %ends)
 	$node->safe_psql('postgres', q{SELECT fill('b', 50000)});
 	$node->safe_psql('postgres', q{SELECT gpujoin_load('b_k')});
 	is(held($node), "2|" . 2 * $extent . "|2", "$what: two columns before");
-	$node->safe_psql('postgres', $ends{$what});
+	$node->safe_psql('postgres', "SET gpujoin.auto_load = off; $ends{$what}");
 	wait_held($node, "1|$extent|1", "$what: one column after");
 	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS b');
 }
@@ -109,10 +110,12 @@ $node->safe_psql('postgres', q{
 wait_held($node, "1|$extent|1", 'rollback of CREATE INDEX');
 
 $node->safe_psql('postgres', q{
+	SET gpujoin.auto_load = off;
 	BEGIN;
 	SELECT fill('b', 50000);
 	SELECT gpujoin_load('b_k');
 	TRUNCATE b;
+	SET LOCAL gpujoin.auto_load = on;
 	INSERT INTO b SELECT i, 7 FROM generate_series(1, 200) i;
 	SET LOCAL gpujoin.force = on;
 	SELECT 1 / (count(*) = 200)::int FROM b WHERE k = 7;
@@ -134,6 +137,7 @@ $node->safe_psql('d', q{
 	CREATE EXTENSION gpujoin;
 	CREATE TABLE b (k int);
 	INSERT INTO b SELECT generate_series(1, 50000);
+	SET gpujoin.auto_load = off;
 	CREATE INDEX b_k ON b USING gpujoin (k);
 	SELECT gpujoin_load('b_k')});
 is(held($node), "2|" . 2 * $extent . "|2", 'DROP DATABASE: two columns before');
@@ -168,7 +172,10 @@ wait_ready($node);
 wait_held($node, "1|$extent|1", 'preloaded after a restart');
 is(states($node), 'p_k|ready', 'the one that was marked');
 
-# The device's process dies: what was there comes back by itself
+# The device's process dies: what was there comes back by itself, also what was loaded by hand
+# while gpujoin.auto_load is off
+$node->append_conf('postgresql.conf', 'gpujoin.auto_load = off');
+$node->reload;
 $node->safe_psql('postgres', q{SELECT gpujoin_load('q_k')});
 my $epoch = $node->safe_psql('postgres', 'SELECT epoch FROM gpujoin_status()');
 kill 'KILL', $node->safe_psql('postgres', 'SELECT helper_pid FROM gpujoin_status()');
@@ -178,6 +185,9 @@ wait_held($node, "2|" . 2 * $extent . "|2", 'loaded again after the helper was k
 is(states($node), "p_k|ready\nq_k|ready", 'both of them');
 is($node->safe_psql('postgres', q{SELECT missing, stale, reason FROM gpujoin_mirror_check('q_k')}),
 	'0|0|', 'and complete');
+
+$node->append_conf('postgresql.conf', 'gpujoin.auto_load = on');
+$node->reload;
 
 # A big index is loaded by a loader, which gives way to DDL
 $node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
@@ -224,7 +234,9 @@ is($node->safe_psql('postgres', q{
 $node->safe_psql('postgres', q{SELECT fill('huge', 5200000)});
 ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('huge_k')});
 like($err, qr/could not load index "huge_k": there is not enough device memory/,
-	'what can never fit is refused');
+	'what does not fit beside a pinned one is refused');
+like($err, qr/DETAIL:.*takes 64 MB.*128 MB.*64 MB are for mirrors.*64 MB of these are in use/s,
+	'with figures');
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE state = 'ready'}), '4',
 	'and nothing was evicted for it');

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrorpush.h
+ *	  Pushing pages of an index to the device: for mirrorload.c and mirrorpush.c only.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_MIRRORPUSH_H
+#define GPUJOIN_MIRRORPUSH_H
+
+#include "storage/bufmgr.h"
+
+#include "mirror.h"
+
+/* Pages on their way to a column */
+typedef struct GjMirrorPush
+{
+	Relation	index;
+	const GjIndexInfo *info;
+	int			slot;			/* for progress */
+	GjLoadMode	mode;
+	const GjBlockRange *ranges;
+	int			nranges;
+	int			range;			/* current one */
+	BlockNumber next;			/* next block of it, if within */
+	uint64		above;			/* leave out pages whose last change is not above this */
+	BlockNumber count_from;		/* count entries of blocks from here on */
+	BufferAccessStrategy strategy;
+	BlockNumber pages_read;
+	uint64		pushed;
+	uint64		entries;
+	bool		gave_way;
+} GjMirrorPush;
+
+extern GjServiceResult GjMirrorPushPages(GjMirrorPush *state, const GjServiceColumn *column);
+
+#endif							/* GPUJOIN_MIRRORPUSH_H */

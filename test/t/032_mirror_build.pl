@@ -1,0 +1,155 @@
+# An index that was just built is loaded by itself when its transaction commits: after CREATE INDEX
+# in all its forms, REINDEX, VACUUM FULL, CLUSTER, ALTER TABLE, and when it gets the option preload.
+# A rollback, of a part of a transaction too, leaves nothing; neither do temporary and small ones.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
+	"gpujoin.result_buffer = '16MB'", "gpujoin.device_memory = '512MB'", 'gpujoin.min_rows = 0',
+	'max_prepared_transactions = 5', 'allow_in_place_tablespaces = on');
+wait_ready($node);
+
+sub sql { return $node->safe_psql('postgres', @_); }
+
+# A mirror of the index as it is now
+sub mirror_of
+{
+	my $index = shift;
+	return "FROM gpujoin_mirrors() m, pg_class c WHERE m.index = c.oid
+		AND c.relname = '$index' AND m.filenode = c.relfilenode";
+}
+
+sub becomes_ready
+{
+	my ($index, $what) = @_;
+	ok($node->poll_query_until('postgres',
+			"SELECT count(*) = 1 " . mirror_of($index) . " AND m.state = 'ready'"), $what)
+	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
+}
+
+# Only these indexes have an entry, whatever its state. Entries of files that are gone go when the
+# launcher next looks around.
+sub only_mirrors
+{
+	my ($expected, $what) = @_;
+	$node->reload;
+	ok($node->poll_query_until('postgres', q{
+		SELECT coalesce(string_agg(coalesce(relname, m.index::text), ' ' ORDER BY relname), '')
+		FROM gpujoin_mirrors() m LEFT JOIN pg_class c ON c.oid = m.index}, $expected), $what)
+	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
+}
+
+sql(q{CREATE TABLE t (id int PRIMARY KEY, k int);
+	INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 60000) i;
+	CREATE TABLE tiny AS SELECT * FROM t WHERE id <= 1000});
+
+# ---- building -------------------------------------------------------------------------------
+
+sql('CREATE INDEX tiny_k ON tiny USING gpujoin (k)');
+sql('CREATE INDEX t_k ON t USING gpujoin (k)');
+becomes_ready('t_k', 'CREATE INDEX');
+only_mirrors('t_k', 'but not an index that no device would be asked about');
+is(sql(q{SELECT missing, stale, reason FROM gpujoin_mirror_check('t_k')}), '0|0|',
+	'the mirror is complete');
+is(sql(q{SELECT pinned FROM gpujoin_mirrors()}), 'f', 'and not pinned');
+
+foreach my $what ('REINDEX INDEX t_k', 'REINDEX INDEX CONCURRENTLY t_k', 'VACUUM FULL t',
+	'CLUSTER t USING t_pkey', 'ALTER TABLE t ALTER k TYPE bigint',
+	'TRUNCATE t; INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 60000) i;'
+	  . 'REINDEX TABLE t')
+{
+	my $old = sql("SELECT relfilenode FROM pg_class WHERE relname = 't_k'");
+	sql($what);
+	isnt(sql("SELECT relfilenode FROM pg_class WHERE relname = 't_k'"), $old,
+		"$what: another file");
+	becomes_ready('t_k', "$what: loaded again");
+	only_mirrors('t_k', "$what: the old one has gone");
+}
+sql('DROP INDEX t_k; CREATE INDEX CONCURRENTLY t_k ON t USING gpujoin (k)');
+becomes_ready('t_k', 'CREATE INDEX CONCURRENTLY, which makes it valid later');
+
+sql(q{CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE INDEX u_k ON u USING gpujoin (k)});
+becomes_ready('u_k', 'an unlogged index');
+sql(q{CREATE TEMP TABLE tmp AS SELECT * FROM t; CREATE INDEX tmp_k ON tmp USING gpujoin (k);
+	CREATE INDEX tmp_p ON tmp USING gpujoin (k) WITH (preload)});
+only_mirrors('t_k u_k', 'no temporary one');
+sql('DROP TABLE u');
+
+# ---- what is rolled back --------------------------------------------------------------------
+
+sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k); ROLLBACK});
+sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k) WITH (preload); ROLLBACK});
+sql(q{BEGIN;
+	CREATE INDEX t_k2 ON t USING gpujoin (k);
+	SAVEPOINT a; CREATE INDEX gone1 ON t USING gpujoin (k); ROLLBACK TO a;
+	SAVEPOINT b; SAVEPOINT c; CREATE INDEX gone2 ON t USING gpujoin (k); RELEASE c; ROLLBACK TO b;
+	SAVEPOINT d; SAVEPOINT e; CREATE INDEX t_k3 ON t USING gpujoin (k); RELEASE e; RELEASE d;
+	CREATE INDEX gone3 ON t USING gpujoin (k); DROP INDEX gone3;
+	DO 'BEGIN CREATE INDEX gone4 ON t USING gpujoin (k); RAISE division_by_zero;
+		EXCEPTION WHEN division_by_zero THEN NULL; END';
+	COMMIT});
+becomes_ready('t_k2', 'built in a transaction');
+becomes_ready('t_k3', 'built in a subtransaction of a subtransaction');
+only_mirrors('t_k t_k2 t_k3', 'what was rolled back or dropped leaves nothing');
+my $built = sql("SELECT pages_pushed = pages FROM pg_stat_gpujoin_mirrors
+	WHERE indexrelname = 't_k3'");
+is($built, 't', 'each page was pushed once');
+sql('DROP INDEX t_k2, t_k3');
+
+# The session that commits a prepared transaction knows nothing of what is in it.
+sql(q{BEGIN; CREATE INDEX t_k2 ON t USING gpujoin (k); PREPARE TRANSACTION 'p'});
+sql(q{COMMIT PREPARED 'p'});
+only_mirrors('t_k', 'a prepared transaction: not loaded by itself');
+is(sql(q{SELECT gpujoin_load('t_k2') > 0}), 't', 'but on demand');
+sql('DROP INDEX t_k2');
+
+# ---- settings and options -------------------------------------------------------------------
+
+sql(q{SET gpujoin.auto_load = off; CREATE INDEX off_k ON t USING gpujoin (k);
+	CREATE INDEX on_k ON t USING gpujoin (k) WITH (preload)});
+becomes_ready('on_k', 'gpujoin.auto_load = off: only with the option preload');
+only_mirrors('on_k t_k', 'the other is not even wanted');
+is(sql('SELECT pinned ' . mirror_of('on_k')), 't', 'it is pinned');
+sql('DROP INDEX on_k');
+
+sql('ALTER INDEX off_k SET (preload)');
+becomes_ready('off_k', 'ALTER INDEX SET (preload)');
+is(sql('SELECT pinned ' . mirror_of('off_k')), 't', 'it is pinned');
+sql('ALTER INDEX off_k RESET (preload)');
+ok($node->poll_query_until('postgres', 'SELECT NOT pinned ' . mirror_of('off_k')),
+	'ALTER INDEX RESET (preload): not pinned any more');
+sql('BEGIN; ALTER INDEX off_k SET (preload); ROLLBACK');
+sql(q{CREATE TABLESPACE ts LOCATION ''; ALTER INDEX off_k SET (preload)});
+ok($node->poll_query_until('postgres', 'SELECT pinned ' . mirror_of('off_k')),
+	'a mirror that is there already is pinned');
+sql('ALTER INDEX off_k SET TABLESPACE ts');
+becomes_ready('off_k', 'an index moved to another tablespace');
+only_mirrors('off_k t_k', 'its old mirror has gone');
+sql('ALTER INDEX tiny_k SET (preload)');
+becomes_ready('tiny_k', 'a small index that is marked');
+
+# ---- a crash --------------------------------------------------------------------------------
+
+sql(q{CREATE UNLOGGED TABLE u AS SELECT * FROM t;
+	CREATE INDEX u_k ON u USING gpujoin (k) WITH (preload)});
+becomes_ready('u_k', 'an unlogged index that is marked');
+$node->stop('immediate');
+$node->start;
+wait_ready($node);
+becomes_ready('u_k', 'after a crash it is loaded again');
+is(sql(q{SET gpujoin.force = on; SELECT count(*) FROM u WHERE k = 7}), '0', 'and empty');
+sql('INSERT INTO u SELECT * FROM t');
+is(sql(q{SET gpujoin.force = on; SELECT count(*) FROM u WHERE k = 7}), '60', 'and used');
+becomes_ready('off_k', 'so is a permanent one');
+
+is(sql('SELECT slots_used + slots_abandoned FROM gpujoin_status()'), '0',
+	'no request slot is left over');
+$node->stop;
+log_is_clean($node, 'the log shows no crash of PostgreSQL');
+done_testing();
