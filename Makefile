@@ -69,12 +69,14 @@ OBJS = \
 	src/amscan.o \
 	src/amvacuum.o \
 	src/amvalidate.o \
+	src/execconvert.o \
 	src/execjoin.o \
 	src/execjoinroute.o \
 	src/execjoinrows.o \
 	src/execjoinscan.o \
 	src/execkey.o \
 	src/execscan.o \
+	src/execsource.o \
 	src/exectids.o \
 	src/execvisible.o \
 	src/explain.o \
@@ -86,6 +88,7 @@ OBJS = \
 	src/launcher.o \
 	src/launcherdb.o \
 	src/loader.o \
+	src/keysetops.o \
 	src/match.o \
 	src/mirror.o \
 	src/mirrorcheck.o \
@@ -99,16 +102,20 @@ OBJS = \
 	src/mirrortable.o \
 	src/mirrorwish.o \
 	src/plancost.o \
+	src/planfold.o \
+	src/planfoldtree.o \
 	src/planhooks.o \
 	src/planjoin.o \
 	src/planjoinbuild.o \
 	src/planjoinclauses.o \
 	src/planjointables.o \
 	src/planmatch.o \
+	src/planrows.o \
 	src/planscan.o \
 	src/search.o \
 	src/searchkernel.o \
 	src/selftest.o \
+	src/selftestkeys.o \
 	src/serviceclient.o \
 	src/serviceexchange.o \
 	src/servicereason.o \

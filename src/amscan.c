@@ -108,10 +108,11 @@ static void
 add_scan_key(Relation index, GjKeySet *set, ScanKey key)
 {
 	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[0];
-	FmgrInfo	key_proc;
+	GjConverter converter = {.how = GJ_CONVERT_PROC};
 
-	fmgr_info(get_opfamily_proc(index->rd_opfamily[0], type, type, GJ_KEY_PROC), &key_proc);
-	GjAddDatumKeys(set, &key_proc, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
+	fmgr_info(get_opfamily_proc(index->rd_opfamily[0], type, type, GJ_KEY_PROC),
+			  &converter.proc);
+	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
 				   (key->sk_flags & SK_SEARCHARRAY) != 0);
 }
 

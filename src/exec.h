@@ -14,7 +14,25 @@
 #include "nodes/execnodes.h"
 
 #include "compat.h"
+#include "keyplan.h"
 #include "match.h"
+
+/* execconvert.c: values to keys */
+typedef struct GjConverter
+{
+	GjConversion how;
+	FmgrInfo	proc;			/* GJ_CONVERT_PROC: the operator class's support function */
+} GjConverter;
+
+extern void GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value);
+
+/* execsource.c: the keys that a scan's conditions ask for */
+typedef struct GjKeyProgram GjKeyProgram;
+
+extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
+extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);	/* executor params in it */
+extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
+								 MemoryContext context, int key_width);
 
 /* execkey.c: the key of a heap tuple, and the index that is searched */
 typedef struct GjKeyReader
@@ -54,10 +72,12 @@ extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attn
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key);	/* false: NULL */
 extern bool GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key);
-extern void GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull,
+extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
 extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,
 						GjTidSet *tids, GjMatchStats *stats);
+extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
+						   GjMatchStats *stats);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 /* explain.c: every property that either node shows */

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "parser/parsetree.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
@@ -29,7 +30,7 @@
 /* Elements of an array between two looks at interrupts */
 #define INTERRUPT_INTERVAL		65536
 
-static void add_array_keys(GjKeySet *set, FmgrInfo *key_proc, ArrayType *array);
+static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 
 /*
  * Open the index for a scan of the table at scanrelid
@@ -102,15 +103,15 @@ GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key)
  * the array or an element, equals nothing and adds nothing.
  */
 void
-GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull, bool is_array)
+GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, bool is_array)
 {
 	if (isnull)
 		return;
 
 	if (is_array)
-		add_array_keys(set, key_proc, DatumGetArrayTypeP(value));
+		add_array_keys(set, converter, DatumGetArrayTypeP(value));
 	else
-		GjKeySetAdd(set, GjKeyFromDatum(key_proc, value));
+		GjConvertToKeys(set, converter, value);
 }
 
 /*
@@ -118,7 +119,7 @@ GjAddDatumKeys(GjKeySet *set, FmgrInfo *key_proc, Datum value, bool isnull, bool
  * of them as Datums would take more memory than the keys themselves.
  */
 static void
-add_array_keys(GjKeySet *set, FmgrInfo *key_proc, ArrayType *array)
+add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
 {
 	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	char	   *element = ARR_DATA_PTR(array);
@@ -137,7 +138,7 @@ add_array_keys(GjKeySet *set, FmgrInfo *key_proc, ArrayType *array)
 		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
 			continue;
 
-		GjKeySetAdd(set, GjKeyFromDatum(key_proc, fetch_att(element, typbyval, typlen)));
+		GjConvertToKeys(set, converter, fetch_att(element, typbyval, typlen));
 		element = att_addlength_pointer(element, typlen, element);
 		element = (char *) att_align_nominal(element, typalign);
 	}
@@ -172,6 +173,25 @@ GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *t
 	if (!GjTidSetIsLossy(tids))
 		stats->tids = found + GjTidSetCount(tids);
 	pgstat_count_index_tuples(index, GjTidSetCount(tids));
+}
+
+/*
+ * Take the whole heap for a match: rows with a NULL key are wanted, which are in no
+ * index of ours
+ *
+ * Plans are not made for that (planfold.c), but it may turn out when a scan starts.  A
+ * serializable transaction locks the heap as a sequential scan does.
+ */
+void
+GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids, GjMatchStats *stats)
+{
+	PredicateLockRelation(heap, snapshot);
+	GjTidSetAddBlocks(tids, RelationGetNumberOfBlocks(heap));
+	GjTidSetFinish(tids);
+
+	stats->searches++;
+	stats->device = NULL;
+	stats->reason = "rows with a NULL key are wanted";
 }
 
 /*

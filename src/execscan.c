@@ -34,9 +34,6 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "executor/executor.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -45,21 +42,11 @@
 #include "gpujoin.h"
 #include "plan.h"
 
-/* One key clause: where its keys come from */
-typedef struct KeySource
-{
-	ExprState  *value;
-	bool		is_array;
-	FmgrInfo	key_proc;
-} KeySource;
-
 typedef struct GjScanState
 {
 	CustomScanState css;		/* must be first */
 	Relation	index;			/* NULL in a mere EXPLAIN */
-	KeySource  *sources;
-	int			nsources;
-	Bitmapset  *params;			/* executor params in the key clauses */
+	GjKeyProgram *program;		/* the conditions on the key */
 	GjKeyReader key_reader;
 
 	/* Made when first needed, dropped with context when params change */
@@ -75,23 +62,19 @@ typedef struct GjScanState
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static void use_heap_slot(CustomScanState *node, EState *estate);
-static void init_sources(GjScanState *scan, CustomScan *plan);
-static bool collect_params(Node *node, void *params);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
 static void start_fetch(GjScanState *scan);
 static void build_key_set(GjScanState *scan);
-static GjKeySet *evaluate_source(GjScanState *scan, KeySource *source);
 static void search_index(GjScanState *scan);
 static void drop_results(GjScanState *scan);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
-static List *make_key_quals(CustomScan *plan);
-static Expr *make_key_qual(Oid opno, bool is_array, Expr *key, Expr *value);
 static List *get_private(CustomScan *plan, GjScanPrivate item);
+static Node *get_expr(CustomScan *plan, GjScanExprs item);
 
 const CustomScanMethods GjScanPlanMethods = {
 	.CustomName = "GpuScan",
@@ -133,7 +116,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	use_heap_slot(node, estate);
-	init_sources(scan, plan);
+	scan->program = GjKeyProgramInit(get_private(plan, GJ_SCAN_KEY_PLAN),
+									 (List *) get_expr(plan, GJ_SCAN_VALUES), &node->ss.ps);
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -142,7 +126,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 							  linitial_oid(get_private(plan, GJ_SCAN_INDEX_OID)));
 	GjInitKeyReader(&scan->key_reader, scan->index,
 					intVal(list_nth(plan->custom_private, GJ_SCAN_KEY_ATTNO)),
-					llast(plan->custom_exprs), &node->ss.ps);
+					(Expr *) get_expr(plan, GJ_SCAN_KEY), &node->ss.ps);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "GpuScan results",
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
@@ -164,47 +148,6 @@ use_heap_slot(CustomScanState *node, EState *estate)
 	node->ss.ps.subPlan = NIL;
 	ExecAssignScanProjectionInfo(&node->ss);
 	node->ss.ps.qual = ExecInitQual(node->ss.ps.plan->qual, &node->ss.ps);
-}
-
-static void
-init_sources(GjScanState *scan, CustomScan *plan)
-{
-	List	   *kinds = get_private(plan, GJ_SCAN_VALUE_KINDS);
-	List	   *procs = get_private(plan, GJ_SCAN_KEY_PROCS);
-
-	scan->nsources = list_length(kinds);
-	Assert(list_length(procs) == scan->nsources);
-	Assert(list_length(plan->custom_exprs) == scan->nsources + 1);
-
-	scan->sources = palloc0_array(KeySource, scan->nsources);
-	for (int i = 0; i < scan->nsources; i++)
-	{
-		KeySource  *source = &scan->sources[i];
-		Expr	   *value = list_nth(plan->custom_exprs, i);
-
-		source->value = ExecInitExpr(value, &scan->css.ss.ps);
-		source->is_array = list_nth_int(kinds, i) != 0;
-		fmgr_info(list_nth_oid(procs, i), &source->key_proc);
-		collect_params((Node *) value, &scan->params);
-	}
-}
-
-static bool
-collect_params(Node *node, void *params)
-{
-	Bitmapset **set = params;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param))
-	{
-		Param	   *param = (Param *) node;
-
-		if (param->paramkind == PARAM_EXEC)
-			*set = bms_add_member(*set, param->paramid);
-		return false;
-	}
-	return expression_tree_walker(node, collect_params, params);
 }
 
 static TupleTableSlot *
@@ -254,8 +197,9 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 {
 	int64		key;
 
-	return GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key) &&
-		GjKeySetContains(scan->keys, key);
+	if (!GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key))
+		return scan->keys->nulls;
+	return GjKeySetContains(scan->keys, key);
 }
 
 static void
@@ -268,51 +212,17 @@ start_fetch(GjScanState *scan)
 	GjFetchStart(scan->fetch, scan->tids);
 }
 
-/*
- * Make the set of keys that satisfy all clauses
- */
 static void
 build_key_set(GjScanState *scan)
 {
 	instr_time	start;
 	instr_time	end;
-	GjKeySet   *keys;
 
 	INSTR_TIME_SET_CURRENT(start);
-	keys = evaluate_source(scan, &scan->sources[0]);
-	for (int i = 1; i < scan->nsources; i++)
-	{
-		GjKeySet   *other = evaluate_source(scan, &scan->sources[i]);
-
-		GjKeySetIntersect(keys, other);
-		GjKeySetFree(other);
-	}
-	scan->keys = keys;
+	scan->keys = GjKeyProgramRun(scan->program, scan->css.ss.ps.ps_ExprContext, scan->context,
+								 GjIndexKeyWidth(scan->index));
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
-}
-
-/*
- * Evaluate the value of one clause.  It and its detoasted copy live in the
- * per-tuple memory, and not longer than it takes to copy the keys.
- */
-static GjKeySet *
-evaluate_source(GjScanState *scan, KeySource *source)
-{
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
-	GjKeySet   *keys = GjKeySetCreate(scan->context, GjIndexKeyWidth(scan->index));
-	MemoryContext old;
-	Datum		value;
-	bool		isnull;
-
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	value = ExecEvalExpr(source->value, econtext, &isnull);
-	GjAddDatumKeys(keys, &source->key_proc, value, isnull, source->is_array);
-	MemoryContextSwitchTo(old);
-	ResetExprContext(econtext);
-
-	GjKeySetFinish(keys);
-	return keys;
 }
 
 /*
@@ -325,8 +235,12 @@ search_index(GjScanState *scan)
 	Size		used = GjKeySetMemory(scan->keys);
 
 	scan->tids = GjTidSetCreate(scan->context, used < limit / 2 ? limit - used : limit / 2);
-	GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys, scan->tids,
-				&scan->stats);
+	if (scan->keys->nulls)
+		GjExecMatchAll(scan->css.ss.ss_currentRelation, scan->css.ss.ps.state->es_snapshot,
+					   scan->tids, &scan->stats);
+	else
+		GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys, scan->tids,
+					&scan->stats);
 }
 
 /*
@@ -352,7 +266,7 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 
 	if (node->ss.ps.state->es_epq_active != NULL ||
-		bms_overlap(node->ss.ps.chgParam, scan->params))
+		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(scan);
 	else if (scan->tids != NULL)
 		GjFetchStart(scan->fetch, scan->tids);
@@ -379,44 +293,12 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	GjExplainIndex(es, linitial_oid(get_private(plan, GJ_SCAN_INDEX_OID)));
-	GjExplainKeyCondition(node, ancestors, es, make_key_quals(plan));
+	GjExplainKeyCondition(node, ancestors, es,
+						  GjKeyPlanClauses(get_private(plan, GJ_SCAN_KEY_PLAN),
+										   (List *) get_expr(plan, GJ_SCAN_VALUES),
+										   (Expr *) get_expr(plan, GJ_SCAN_KEY)));
 	if (scan->fetch != NULL)
 		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
-}
-
-/*
- * Put the key clauses together again, for EXPLAIN
- */
-static List *
-make_key_quals(CustomScan *plan)
-{
-	List	   *kinds = get_private(plan, GJ_SCAN_VALUE_KINDS);
-	List	   *operators = get_private(plan, GJ_SCAN_OPERATORS);
-	Expr	   *key = llast(plan->custom_exprs);
-	List	   *quals = NIL;
-
-	for (int i = 0; i < list_length(operators); i++)
-		quals = lappend(quals, make_key_qual(list_nth_oid(operators, i),
-											 list_nth_int(kinds, i) != 0, key,
-											 list_nth(plan->custom_exprs, i)));
-	return quals;
-}
-
-static Expr *
-make_key_qual(Oid opno, bool is_array, Expr *key, Expr *value)
-{
-	ScalarArrayOpExpr *any;
-
-	if (!is_array)
-		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
-
-	any = makeNode(ScalarArrayOpExpr);
-	any->opno = opno;
-	any->opfuncid = get_opcode(opno);
-	any->useOr = true;
-	any->args = list_make2(key, value);
-	any->location = -1;
-	return &any->xpr;
 }
 
 /*
@@ -427,4 +309,14 @@ get_private(CustomScan *plan, GjScanPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 	return (List *) list_nth(plan->custom_private, item);
+}
+
+/*
+ * One of the plan's expressions, or a list of such
+ */
+static Node *
+get_expr(CustomScan *plan, GjScanExprs item)
+{
+	Assert(list_length(plan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
+	return list_nth(plan->custom_exprs, item);
 }

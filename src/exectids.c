@@ -253,9 +253,11 @@ drop_unwanted(GjFetch *fetch)
 	for (int i = 0; i < fetch->ntuples; i++)
 	{
 		int64		key;
+		bool		wanted = fetch->keys->nulls;
 
-		if (!GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &key) ||
-			!GjKeySetContains(fetch->keys, key))
+		if (GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &key))
+			wanted = GjKeySetContains(fetch->keys, key);
+		if (!wanted)
 			continue;
 		if (kept < i)
 			fetch->tuples[kept] = fetch->tuples[i];

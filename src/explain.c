@@ -31,6 +31,7 @@
 #define MAX_SHOWN_ELEMENTS		32
 #define SHOWN_OF_LONG_ARRAY		8
 
+static char *deparse_condition(Expr *condition, List *context, bool useprefix);
 static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
 static Const *find_long_array(Expr *qual, int *nelems);
 static Const *shorten_array(Const *array);
@@ -58,7 +59,7 @@ GjExplainIndex(ExplainState *es, Oid index_oid)
 
 /*
  * Show the clauses that the index answers: expressions of the finished plan, each
- * an equality with the key on the left
+ * comparison with the key on the left
  */
 void
 GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
@@ -66,25 +67,39 @@ GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 {
 	bool		is_join = ((Scan *) node->ss.ps.plan)->scanrelid == 0;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-	StringInfoData text;
-	ListCell   *lc;
+	Expr	   *condition = make_ands_explicit(key_quals);
 
-	initStringInfo(&text);
-	foreach(lc, key_quals)
-	{
-		if (lc != list_head(key_quals))
-			appendStringInfoString(&text, " AND ");
-		appendStringInfoString(&text, deparse_key_qual(lfirst(lc), context,
-													   is_join || es->verbose));
-	}
-	if (list_length(key_quals) > 1)
-		ExplainPropertyText("Key Condition", psprintf("(%s)", text.data), es);
-	else
-		ExplainPropertyText("Key Condition", text.data, es);
+	ExplainPropertyText("Key Condition",
+						deparse_condition(condition, context, is_join || es->verbose), es);
 }
 
 /*
- * Deparse one clause; where a long array has to be cut, the copy is cut, never the
+ * Deparse AND and OR by hand, so that each comparison can be shortened on its own
+ */
+static char *
+deparse_condition(Expr *condition, List *context, bool useprefix)
+{
+	BoolExpr   *bool_expr = (BoolExpr *) condition;
+	StringInfoData text;
+	ListCell   *lc;
+
+	if (!IsA(condition, BoolExpr) || bool_expr->boolop == NOT_EXPR)
+		return deparse_key_qual(condition, context, useprefix);
+
+	initStringInfo(&text);
+	appendStringInfoChar(&text, '(');
+	foreach(lc, bool_expr->args)
+	{
+		if (lc != list_head(bool_expr->args))
+			appendStringInfoString(&text, bool_expr->boolop == AND_EXPR ? " AND " : " OR ");
+		appendStringInfoString(&text, deparse_condition(lfirst(lc), context, useprefix));
+	}
+	appendStringInfoChar(&text, ')');
+	return text.data;
+}
+
+/*
+ * Deparse one comparison; where a long array has to be cut, the copy is cut, never the
  * plan, which may be cached
  */
 static char *

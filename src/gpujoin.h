@@ -22,6 +22,10 @@
 #define GJ_MIN_MIN_ROWS			0
 #define GJ_MAX_MIN_ROWS			INT_MAX
 
+/* gpujoin.assumed_keys: length of an array that only the execution knows */
+#define GJ_DEFAULT_ASSUMED_KEYS	1000
+#define GJ_MAX_ASSUMED_KEYS		INT_MAX
+
 /*
  * Cost knobs, in the planner's units (seq_page_cost = 1).  The formulas that
  * use them stand in plancost.c.
@@ -79,6 +83,7 @@ extern int	gj_sync_blocks;
 extern bool gj_enabled;
 extern bool gj_force;
 extern int	gj_min_rows;
+extern int	gj_assumed_keys;
 extern double gj_setup_cost;
 extern double gj_search_cost;
 extern double gj_tid_cost;

@@ -19,6 +19,7 @@
 bool		gj_enabled = true;
 bool		gj_force = false;
 int			gj_min_rows = GJ_DEFAULT_MIN_ROWS;
+int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
 double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
 double		gj_search_cost = GJ_DEFAULT_SEARCH_COST;
 double		gj_tid_cost = GJ_DEFAULT_TID_COST;
@@ -85,6 +86,20 @@ GjGucInit(void)
 							GJ_DEFAULT_MIN_ROWS,
 							GJ_MIN_MIN_ROWS,
 							GJ_MAX_MIN_ROWS,
+							PGC_USERSET,
+							GUC_EXPLAIN,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.assumed_keys",
+							"Sets how many keys the planner expects in an array whose length is "
+							"known only when the query is executed.",
+							NULL,
+							&gj_assumed_keys,
+							GJ_DEFAULT_ASSUMED_KEYS,
+							1,
+							GJ_MAX_ASSUMED_KEYS,
 							PGC_USERSET,
 							GUC_EXPLAIN,
 							NULL,

@@ -153,28 +153,6 @@ GjKeySetFinish(GjKeySet *set)
 }
 
 /*
- * Keep the keys that are in other, too.  Both are finished, and so is the result.
- */
-void
-GjKeySetIntersect(GjKeySet *set, const GjKeySet *other)
-{
-	uint64		kept = 0;
-
-	for (uint64 i = 0; i < set->nkeys; i++)
-	{
-		if (i % GJ_KEYS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (GjKeySetContains(other, set->keys[i]))
-			set->keys[kept++] = set->keys[i];
-	}
-	if (kept < set->nkeys)
-	{
-		set->nkeys = kept;
-		GjKeySetFinish(set);
-	}
-}
-
-/*
  * Position of the first key that is not smaller than the given one, in a finished
  * set; nkeys if there is none.
  */

@@ -2,11 +2,15 @@
  *
  * keyset.h
  *	  The small set: distinct keys as int64, sorted, with a structure beside
- *	  them that answers "is this key a member" on the CPU.
+ *	  them that answers "is this key listed" on the CPU.
  *
  * Every integer value is a legal key; NULL never gets in.  A value that the
  * index cannot store (out of the range of a 4-byte key) is dropped when it is
  * added: it matches no entry.
+ *
+ * The keys that are wanted are those that are listed or, with the complement flag,
+ * all others.  Rows with a NULL key are wanted if the set says so, whatever it
+ * lists; no index entry is of such a row.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,6 +18,7 @@
 #ifndef GPUJOIN_KEYSET_H
 #define GPUJOIN_KEYSET_H
 
+#include "common/pg_prng.h"
 #include "nodes/memnodes.h"
 
 /* How membership is answered */
@@ -38,6 +43,8 @@ struct GjKeySet
 	GjProbeKind probe;
 	int64		min_key;		/* smallest and largest key */
 	int64		max_key;
+	bool		complement;		/* wanted are the keys that are not listed */
+	bool		nulls;			/* rows with a NULL key are wanted, too */
 
 	/*
 	 * GJ_PROBE_BITMAP: bit (key - min_key) of bitmap.  bitmap_limit is max_key -
@@ -63,14 +70,20 @@ struct GjKeySet
 extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
 extern void GjKeySetFinish(GjKeySet *set);
-extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern uint64 GjKeySetLowerBound(const GjKeySet *set, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
+/* keysetops.c: what is wanted by both, or by one of them; all are finished sets */
+extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
+extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
+
+/* selftestkeys.c */
+extern void GjTestKeySetCombinations(pg_prng_state *prng, int key_width);
+
 /*
  * searchkernel.c: for each of n_words * 32 keys (int32 or int64 by width), set
- * the bit in hits[] if the key is a member and its bit in used[] is set.
+ * the bit in hits[] if the key is wanted and its bit in used[] is set.
  * Returns the number of hits.
  */
 extern uint32 GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used,
@@ -152,9 +165,9 @@ GjTableContains(const GjKeySet *set, int64 key)
 	}
 }
 
-/* Is the key a member?  For single keys; GjKernelMatch() takes a page of them. */
+/* Is the key listed? */
 static inline bool
-GjKeySetContains(const GjKeySet *set, int64 key)
+GjKeySetLists(const GjKeySet *set, int64 key)
 {
 	uint64		offset = (uint64) key - (uint64) set->min_key;
 	uint64		i;
@@ -177,6 +190,13 @@ GjKeySetContains(const GjKeySet *set, int64 key)
 			return GjFilterContains(set, key) && GjTableContains(set, key);
 	}
 	return false;
+}
+
+/* Is the key wanted?  For single keys; GjKernelMatch() takes a page of them. */
+static inline bool
+GjKeySetContains(const GjKeySet *set, int64 key)
+{
+	return GjKeySetLists(set, key) != set->complement;
 }
 
 #endif							/* GPUJOIN_KEYSET_H */

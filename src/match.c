@@ -19,7 +19,7 @@
 static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 
 /*
- * Add to tids all entries of the index that have a key of the set.
+ * Add to tids all entries of the index that have a key that the set wants.
  *
  * The set is finished; the caller's snapshot was taken before, and it holds a lock
  * on the index.  Adds to stats what was done.
@@ -48,7 +48,7 @@ match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
 
 	stats->device = GjKernelName();
 	stats->reason = NULL;
-	if (keys->nkeys == 0)
+	if (keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
 		return;
@@ -56,7 +56,13 @@ match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
 
 	GjIndexGetInfo(index, &info);
 	GjSearchTails(index, &info, keys, &hits, stats);
-	if (!GjMirrorMatch(index, &info, keys, tids, stats))
+	if (keys->complement)
+	{
+		/* a device takes lists only */
+		stats->reason = "the keys are those of no list";
+		GjSearchData(index, &info, keys, tids, stats);
+	}
+	else if (!GjMirrorMatch(index, &info, keys, tids, stats))
 	{
 		stats->tids = found;	/* what a device delivered before it failed comes again */
 		GjSearchData(index, &info, keys, tids, stats);

@@ -13,6 +13,8 @@
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 
+#include "keyplan.h"
+
 /*
  * A clause "key = value" or "key = ANY(array)" that a gpujoin index answers.  The
  * other side is free of the index's relation and not volatile; for a join clause
@@ -38,6 +40,44 @@ extern bool GjIndexEligible(IndexOptInfo *index);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							RestrictInfo *rinfo, GjClause *clause);
 
+/*
+ * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
+ */
+typedef struct GjSource
+{
+	GjSourceKind kind;
+	GjConversion conversion;
+	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
+	Oid			opno;			/* the comparison, with the key on the left */
+	Oid			cast;			/* of the key by a function, or invalid */
+	Oid			value_type;		/* of the value, or of the array's elements */
+	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction */
+} GjSource;
+
+typedef struct GjKeyNode
+{
+	GjKeyStep	step;
+	List	   *operands;		/* GJ_STEP_AND, GJ_STEP_OR: list of GjKeyNode */
+	GjSource	source;			/* GJ_STEP_SOURCE */
+} GjKeyNode;
+
+typedef struct GjKeyCondition
+{
+	RestrictInfo *rinfo;
+	GjKeyNode  *node;
+	bool		exact;			/* else the clause is to be tested on each row besides */
+} GjKeyCondition;
+
+/* planfold.c: clauses to conditions on the key */
+extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+									RestrictInfo *rinfo);
+
+/* planfoldtree.c: the tree, and the plan made of it */
+extern GjKeyNode *GjMakeSource(const GjSource *source);
+extern GjKeyNode *GjMakeAnd(List *operands);
+extern GjKeyNode *GjMakeOr(List *operands);
+extern List *GjMakeKeyPlan(List *conditions, List **values);
+
 /* plancost.c: the formulas */
 typedef struct GjCostInput
 {
@@ -52,7 +92,11 @@ extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches
 extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
-extern double GjClauseKeys(PlannerInfo *root, const GjClause *clause);
+
+/* planrows.c: how many keys a scan's conditions bring, and what share of the rows they take */
+extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+										List *conditions, double *nkeys);
+extern bool GjSourceIsUnknown(const GjSource *source);
 
 /*
  * custom_private of a GpuScan path: a list indexed by these.  A path is never
@@ -72,17 +116,18 @@ typedef enum GjScanPathPrivate
 typedef enum GjScanPrivate
 {
 	GJ_SCAN_INDEX_OID,			/* Oid list of one */
-	GJ_SCAN_VALUE_KINDS,		/* int list, one a key clause: is it an array? */
-	GJ_SCAN_KEY_PROCS,			/* Oid list, one a key clause: key extraction */
-	GJ_SCAN_OPERATORS,			/* Oid list, one a key clause: the equality */
+	GJ_SCAN_KEY_PLAN,			/* the conditions on the key: keyplan.h */
 	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 
-/*
- * custom_exprs of GpuScan: list of value expressions, then the key expression
- * (one), in this order; the executor knows how many from GJ_SCAN_VALUE_KINDS.
- */
+/* custom_exprs of a GpuScan plan: a list indexed by these */
+typedef enum GjScanExprs
+{
+	GJ_SCAN_VALUES,				/* list: the values of the key plan's sources */
+	GJ_SCAN_KEY,				/* the key, as the index has it */
+	GJ_SCAN_EXPRS_COUNT
+} GjScanExprs;
 
 /* planscan.c, planjoin.c: the bodies of the two path list hooks */
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);

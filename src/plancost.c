@@ -43,7 +43,6 @@
 
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/array.h"
 #include "utils/spccache.h"
 
 #include "compat.h"
@@ -104,14 +103,4 @@ cost_heap_pages(RelOptInfo *rel, double nmatches)
 
 	fetched = fetched >= total ? total : ceil(fetched);
 	return fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
-}
-
-/*
- * How many keys a clause brings; for an array that only the execution knows, the
- * planner's usual guess
- */
-double
-GjClauseKeys(PlannerInfo *root, const GjClause *clause)
-{
-	return clause->is_array ? GjEstimateArrayLength(root, (Node *) clause->value_expr) : 1.0;
 }

@@ -22,18 +22,17 @@
 
 #include "plan.h"
 
-static List *find_key_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
-static bool is_key_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  RestrictInfo *rinfo, GjClause *clause);
+static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						  List *rinfos);
+static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  List *key_rinfos);
+						  List *conditions);
 static void drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index);
 static void cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					  List *key_rinfos, Cost *startup, Cost *run);
+					  List *conditions, Cost *startup, Cost *run);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
-static void set_key_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-							List *key_rinfos, CustomScan *scan);
+static Expr *index_key(IndexOptInfo *index);
 
 const CustomPathMethods GjScanPathMethods = {
 	.CustomName = "GpuScan",
@@ -55,46 +54,57 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		List	   *key_rinfos;
+		List	   *conditions;
 
 		if (!GjIndexEligible(index))
 			continue;
-		key_rinfos = find_key_clauses(root, rel, index);
-		if (key_rinfos != NIL)
-			add_scan_path(root, rel, index, key_rinfos);
+		conditions = fold_clauses(root, rel, index, rel->baserestrictinfo);
+		if (conditions != NIL)
+			add_scan_path(root, rel, index, conditions);
 	}
 }
 
+/*
+ * Those of the clauses that say something about the index's key, as conditions on it
+ */
 static List *
-find_key_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *rinfos)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	foreach(lc, rel->baserestrictinfo)
+	foreach(lc, rinfos)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		GjClause	clause;
+		GjKeyCondition *condition = GjFoldClause(root, rel, index, lfirst_node(RestrictInfo, lc));
 
-		if (is_key_clause(root, rel, index, rinfo, &clause))
-			result = lappend(result, rinfo);
+		if (condition != NULL)
+			result = lappend(result, condition);
 	}
 	return result;
 }
 
 /*
- * Does the index answer this restriction, with a value that needs no other table?
+ * The clauses that conditions were made of; on demand, only those of which nothing is
+ * left to be tested
  */
-static bool
-is_key_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-			  RestrictInfo *rinfo, GjClause *clause)
+static List *
+get_rinfos(List *conditions, bool exact_only)
 {
-	return GjClauseMatches(root, rel, index, rinfo, clause) &&
-		bms_is_empty(pull_varnos(root, (Node *) clause->value_expr));
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		GjKeyCondition *condition = lfirst(lc);
+
+		if (condition->exact || !exact_only)
+			result = lappend(result, condition->rinfo);
+	}
+	return result;
 }
 
 static void
-add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *key_rinfos)
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	CustomPath *path = makeNode(CustomPath);
 	Cost		startup;
@@ -107,10 +117,10 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *key
 	path->path.rows = rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjScanPathMethods;
-	path->custom_private = list_make2(index, key_rinfos);
+	path->custom_private = list_make2(index, get_rinfos(conditions, false));
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 
-	cost_scan(root, rel, index, key_rinfos, &startup, &run);
+	cost_scan(root, rel, index, conditions, &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * rel->rows;
 
@@ -144,23 +154,15 @@ drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index)
  * A partial index holds fewer rows than its table: no more TIDs than entries
  */
 static void
-cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *key_rinfos,
+cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions,
 		  Cost *startup, Cost *run)
 {
 	GjCostInput input = {.rel = rel,.index = index};
-	Selectivity selectivity;
-	ListCell   *lc;
+	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
 
-	foreach(lc, key_rinfos)
-	{
-		GjClause	clause;
-
-		is_key_clause(root, rel, index, lfirst(lc), &clause);
-		input.nkeys += GjClauseKeys(root, &clause);
-	}
-	selectivity = clauselist_selectivity(root, key_rinfos, 0, JOIN_INNER, NULL);
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
-	cost_qual_eval(&input.quals, list_difference_ptr(rel->baserestrictinfo, key_rinfos), root);
+	cost_qual_eval(&input.quals, list_difference_ptr(rel->baserestrictinfo,
+													 get_rinfos(conditions, true)), root);
 
 	GjCostSearch(root, &input, startup, run);
 }
@@ -174,45 +176,33 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 {
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
-	List	   *key_rinfos = list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES);
+	List	   *conditions = fold_clauses(root, rel, index,
+										  list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES));
+	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
+	List	   *key_plan;
+	List	   *values;
+
+	key_plan = GjMakeKeyPlan(conditions, &values);
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = extract_actual_clauses(list_difference_ptr(clauses, key_rinfos),
-												  false);
+	scan->scan.plan.qual = extract_actual_clauses(filters, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &GjScanPlanMethods;
-	set_key_clauses(root, rel, index, key_rinfos, scan);
+	scan->custom_exprs = list_make2(values, index_key(index));
+	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
+	scan->custom_private = list_make3(list_make1_oid(index->indexoid), key_plan,
+									  makeInteger(index->indexkeys[0]));
+	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
 }
 
 /*
- * Put the key clauses into the plan, taken apart: the values are evaluated once a
- * scan, and a long constant array is kept only once.
+ * The indexed column or expression
  */
-static void
-set_key_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-				List *key_rinfos, CustomScan *scan)
+static Expr *
+index_key(IndexOptInfo *index)
 {
-	List	   *kinds = NIL;
-	List	   *procs = NIL;
-	List	   *operators = NIL;
-	GjClause	clause = {0};
-	ListCell   *lc;
-
-	foreach(lc, key_rinfos)
-	{
-		if (!is_key_clause(root, rel, index, lfirst(lc), &clause))
-			elog(ERROR, "clause of a GpuScan path does not match its index any more");
-
-		kinds = lappend_int(kinds, clause.is_array);
-		procs = lappend_oid(procs, clause.key_proc);
-		operators = lappend_oid(operators, clause.opno);
-		scan->custom_exprs = lappend(scan->custom_exprs, clause.value_expr);
-	}
-	scan->custom_exprs = lappend(scan->custom_exprs, clause.key_expr);
-	scan->custom_private = list_make5(list_make1_oid(index->indexoid), kinds, procs, operators,
-									  makeInteger(index->indexkeys[0]));
-	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
+	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

@@ -81,7 +81,7 @@ prefetch_keys(Page page, const GjIndexInfo *info)
  * added last they hardly disturb the order.
  *
  * All functions here take and release one share lock after another; the caller has the
- * index open with at least AccessShareLock, its snapshot taken, and a key in its set.
+ * index open with at least AccessShareLock, its snapshot taken, and a set that wants a key.
  */
 void
 GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTailHits *hits,
@@ -220,9 +220,12 @@ static bool
 page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 {
 	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
-	uint64		mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	uint64		mean_gap;
 	uint64		position;
 
+	if (keys->complement)
+		return true;
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
 	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
 		return false;
 	if (page_span / GJ_SEARCH_SPARSE_KEYS > mean_gap)

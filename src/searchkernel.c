@@ -49,6 +49,8 @@ typedef struct GjKernelTable
 	GjKernel	filter[2];
 } GjKernelTable;
 
+static uint32 match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
+						   int n_words, uint32 *hits);
 static const GjKernelTable *get_kernels(void);
 static uint32 verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
 
@@ -157,11 +159,26 @@ static const GjKernelTable kernel_tables[] = {
 static const GjKernelTable *selected_kernels = NULL;
 
 /*
- * Find the members of a finished set among a page's keys.
+ * Find the keys that a finished set wants among a page's keys.
  */
 uint32
 GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
 			  uint32 *hits)
+{
+	uint32		nhits = match_listed(set, keys, used, n_words, hits);
+
+	if (!set->complement)
+		return nhits;
+
+	for (int word = 0; word < n_words; word++)
+		hits[word] = used[word] & ~hits[word];
+	return (uint32) pg_popcount((const char *) hits, n_words * sizeof(uint32));
+}
+
+/* Find those that it lists */
+static uint32
+match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+			 uint32 *hits)
 {
 	const GjKernelTable *kernels = get_kernels();
 	int			width = (set->key_width == sizeof(int32)) ? 0 : 1;

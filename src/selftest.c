@@ -101,6 +101,8 @@ gpujoin_kernel_selftest(PG_FUNCTION_ARGS)
 			ncompared += test_key_set(&prng, &test_sets[i], sizeof(int64), (uint64) 1 << 48);
 		}
 		ncompared += test_colliding_keys(&prng);
+		GjTestKeySetCombinations(&prng, sizeof(int32));
+		GjTestKeySetCombinations(&prng, sizeof(int64));
 	}
 	PG_FINALLY();
 	{
@@ -156,6 +158,9 @@ test_key_set(pg_prng_state *prng, const TestSet *test, int key_width, uint64 fac
 	}
 
 	ncompared = test_pages(prng, test, set);
+	set->complement = true;
+	ncompared += test_pages(prng, test, set);
+	set->complement = false;
 	test_intersection(set);
 	GjKeySetFree(set);
 	return ncompared;
@@ -201,11 +206,13 @@ test_colliding_keys(pg_prng_state *prng)
 		elog(ERROR, "colliding keys did not collide");
 
 	ncompared = test_pages(prng, &anything, set);
+	set->complement = true;
+	ncompared += test_pages(prng, &anything, set);
 	GjKeySetFree(set);
 	return ncompared;
 }
 
-/* Probe random pages */
+/* Probe random pages, for the listed keys or for all others */
 static uint64
 test_pages(pg_prng_state *prng, const TestSet *test, const GjKeySet *set)
 {
@@ -244,7 +251,7 @@ test_page(const GjKeySet *set, const void *keys, const uint32 *used)
 	{
 		int64		key = (set->key_width == sizeof(int32)) ? ((const int32 *) keys)[i] :
 			((const int64 *) keys)[i];
-		bool		member = is_member(set, key);
+		bool		member = is_member(set, key) != set->complement;
 
 		if (GjKeySetContains(set, key) != member)
 			elog(ERROR, "single probe of key " INT64_FORMAT " is wrong", key);

@@ -106,6 +106,19 @@ GjTidBitmapAddPacked(GjTidSet *set, const uint64 *tids, uint64 n)
 }
 
 /*
+ * GjTidSetAddBlocks() for a set that has a bitmap.
+ */
+void
+GjTidBitmapAddBlocks(GjTidSet *set, BlockNumber nblocks)
+{
+	for (BlockNumber block = 0; block < nblocks; block++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		tbm_add_page(set->bitmap, block);
+	}
+}
+
+/*
  * GjTidSetAddOne() for a set that has a bitmap.
  */
 void

@@ -90,6 +90,17 @@ GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
 }
 
 /*
+ * Add whole blocks, from the heap's first on
+ */
+void
+GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks)
+{
+	if (set->bitmap == NULL)
+		GjTidBitmapStart(set);
+	GjTidBitmapAddBlocks(set, nblocks);
+}
+
+/*
  * Put the TIDs in heap order, each once.  No TID may be added later.
  */
 void

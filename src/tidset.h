@@ -41,6 +41,7 @@ extern bool GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32
 						int n_words);
 extern bool GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n);
 extern void GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid);
+extern void GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks);	/* the first so many, whole */
 extern void GjTidSetFinish(GjTidSet *set);
 extern uint64 GjTidSetCount(const GjTidSet *set);	/* distinct TIDs; a lossy block counts 1 */
 extern bool GjTidSetIsLossy(const GjTidSet *set);

@@ -77,6 +77,7 @@ extern bool GjTidBitmapAdd(GjTidSet *set, const ItemPointerData *tids, const uin
 						   int n_words);
 extern bool GjTidBitmapAddPacked(GjTidSet *set, const uint64 *tids, uint64 n);
 extern void GjTidBitmapAddOne(GjTidSet *set, const ItemPointerData *tid);
+extern void GjTidBitmapAddBlocks(GjTidSet *set, BlockNumber nblocks);
 extern void GjTidBitmapFinish(GjTidSet *set);
 extern bool GjTidBitmapStep(GjTidSet *set, GjBitmapIterator **iterator, BlockNumber *block,
 							OffsetNumber *offsets, int *noffsets);

@@ -164,6 +164,7 @@ SELECT set_eq(
 	$$VALUES ('gpujoin.enabled', 'bool', 'user', 'on', NULL),
 		('gpujoin.force', 'bool', 'user', 'off', NULL),
 		('gpujoin.min_rows', 'integer', 'user', '50000', NULL),
+		('gpujoin.assumed_keys', 'integer', 'user', '1000', NULL),
 		('gpujoin.setup_cost', 'real', 'user', '20', NULL),
 		('gpujoin.search_cost', 'real', 'user', '0.0002', NULL),
 		('gpujoin.tid_cost', 'real', 'user', '0.002', NULL),

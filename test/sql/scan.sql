@@ -93,14 +93,10 @@ EXECUTE by_list(1, NULL, 1);
 RESET plan_cache_mode;
 
 -- What must not be taken
+SELECT compare('SELECT * FROM big WHERE k <> ANY (''{1,2}'')');
+SELECT compare('SELECT * FROM big WHERE k = ALL (''{1,1}'')');
 SELECT compare('SELECT * FROM big WHERE k = ANY (moody())');
-SELECT compare('SELECT * FROM big WHERE k <> ALL (''{1,2}'')');
-SELECT compare('SELECT * FROM big WHERE k <> 1');
-SELECT compare('SELECT * FROM big WHERE NOT (k = ANY (''{1,2}''))');
 SELECT compare('SELECT * FROM big WHERE k IN (1, 2) OR id = 7');
-SELECT compare('SELECT * FROM big WHERE k = 1.5');
-SELECT compare('SELECT * FROM big WHERE k IN (1.0, 2.0)');
-SELECT compare('SELECT * FROM big WHERE k::bigint = 1');
 SELECT compare('SELECT * FROM big WHERE k + 0 = 1');
 SELECT compare('SELECT * FROM big WHERE k = id');
 SELECT compare('SELECT * FROM big WHERE k IS NULL');

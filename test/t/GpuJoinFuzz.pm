@@ -120,7 +120,51 @@ sub key_condition
 			is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
 			  : "$key IN (" . list($type) . ")";
 		},
-		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" })->();
+		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" },
+		sub { folded_condition($b, $key, $type, 2) },
+		sub { folded_condition($b, $key, $type, 2) })->();
+}
+
+# A condition that has to be folded into a set: wrapped, chained, negated, with the key cast.
+sub folded_condition
+{
+	my ($b, $key, $type, $depth) = @_;
+	my $nested = sub {
+		$depth > 0
+		  ? folded_condition($b, $key, $type, $depth - 1)
+		  : "$key IN (" . list($type) . ")";
+	};
+	my $cast = is_int() ? "$key\::" . pick('int8', 'numeric', 'float8') : $key;
+	my $array = array($type);
+	return pick(
+		sub {
+			my @arms = map { "$key = " . value($type, number()) } 1 .. pick(2, 3, 30);
+			"(" . join(' OR ', @arms) . ")";
+		},
+		sub { "($key = " . value(like_key(), number()) . " OR " . $nested->() . ")" },
+		sub { "(" . $nested->() . pick(' OR ', ' AND ') . $nested->() . ")" },
+		sub { "((" . $nested->() . ") IS TRUE)" },
+		sub { "COALESCE(" . $nested->() . pick(', false', ', NULL, false') . ")" },
+		sub { "$key NOT IN (" . list($type) . ")" },
+		sub { "$key <> ALL ($array)" },
+		sub { "$key <> " . value($type, number()) },
+		sub { "NOT (" . $nested->() . ")" },
+		sub { "(" . $nested->() . " AND " . filter($b) . ")" },
+		sub { is_int() ? "$cast IN (" . decimals() . ")" : $nested->() },
+		sub { is_int() ? "$cast <> ALL (ARRAY[" . decimals() . "])" : $nested->() },
+		sub { "($key = ANY ($array) OR ($key IS NULL AND "
+			  . "array_position($array, NULL) IS NOT NULL))" })->();
+}
+
+# Numbers with and without a fraction, and what is no number
+sub decimals
+{
+	my $float = chance(0.3) ? '::float8' : '::numeric';
+	return join(', ', map {
+			my $number = number();
+			pick("$number.0", "$number.000", "$number.5", $number, "'NaN'", '1e30', 'NULL',
+				'9007199254740993', '-9223372036854775808', "'-Infinity'") . $float
+		} 1 .. pick(1, 2, 12));
 }
 
 # A small relation with columns k and w, as an item of FROM.
@@ -256,6 +300,15 @@ sub generic_query
 				"(" . value($type, number()) . ", " . upto(60) . ")" ] },
 		sub { [ "SELECT id, k FROM big b WHERE b.k IN (\$1::$type, \$2::$type, \$3::$type)",
 				"(" . join(', ', map { value($type, number()) } 1 .. 3) . ")" ] },
+		sub { [ "SELECT id, k FROM big b WHERE b.k <> ALL (\$1::${type}[])" . filters('b'),
+				"($array)" ] },
+		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type OR b.k = \$2::$type "
+			  . "OR b.k = ANY (\$3::${type}[]))" . filters('b'),
+				"(" . join(', ', (map { value($type, number()) } 1 .. 2), $array) . ")" ] },
+		sub { [ "SELECT id, k FROM big b WHERE (b.k = ANY (\$1::${type}[]) OR (b.k IS NULL "
+			  . "AND array_position(\$1, NULL) IS NOT NULL))" . filters('b'), "($array)" ] },
+		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::text::${type}[])" . filters('b'),
+				"($array\::text)" ] },
 		sub { [ "SELECT s.w, b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w < \$1::int"
 			  . join_filter(), "(" . upto(60) . ")" ] },
 		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",

@@ -1,0 +1,149 @@
+--
+-- OR chains and other wrappings around conditions on one key: folded into one set
+--
+CREATE SCHEMA form_or;
+SET search_path = form_or, public;
+SET gpujoin.force = on;
+
+-- Rows of a query without gpujoin and with it: how many, whether they are the
+-- same, and whether the plan has our node.
+CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
+	stock text[];
+	ours text[];
+	line text;
+	node text := 'NO GPUSCAN';
+BEGIN
+	SET LOCAL gpujoin.enabled = off;
+	EXECUTE collect INTO stock;
+	SET LOCAL gpujoin.enabled = on;
+	EXECUTE collect INTO ours;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
+		IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
+	END LOOP;
+	RETURN format('%s: %s rows, %s', node, cardinality(stock),
+				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
+END $$;
+-- The same for a prepared statement: its arguments one by one, with a generic plan
+CREATE FUNCTION compare_generic(name text, VARIADIC arguments text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	argument text;
+	line text;
+	stock text[];
+	ours text[];
+	node text;
+BEGIN
+	SET LOCAL plan_cache_mode = force_generic_plan;
+	FOREACH argument IN ARRAY arguments LOOP
+		SET LOCAL gpujoin.enabled = off;
+		stock := '{}';
+		FOR line IN EXECUTE format('EXECUTE %s(%s)', name, argument) LOOP stock := stock || line; END LOOP;
+		SET LOCAL gpujoin.enabled = on;
+		ours := '{}';
+		FOR line IN EXECUTE format('EXECUTE %s(%s)', name, argument) LOOP ours := ours || line; END LOOP;
+		node := 'NO GPUSCAN';
+		FOR line IN EXECUTE format('EXPLAIN (COSTS OFF) EXECUTE %s(%s)', name, argument) LOOP
+			IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
+		END LOOP;
+		RETURN NEXT format('%s: %s rows, %s', node, cardinality(stock),
+			CASE WHEN ARRAY(SELECT unnest(stock) ORDER BY 1) = ARRAY(SELECT unnest(ours) ORDER BY 1)
+				THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
+	END LOOP;
+END $$;
+
+CREATE TABLE big (id int, k int, note text);
+INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919) % 1000 - 100 END, 'row ' || i
+	FROM generate_series(1, 20000) i;
+CREATE INDEX big_k ON big USING gpujoin (k);
+ANALYZE big;
+
+-- Chains
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = 1 OR k = 2 OR k = 2 OR 5 = k;
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = 1 OR k IN (2, 3) OR k = 4 OR k = ANY ('{5,6}');
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (k = 1 OR k = 5000000000 OR k = 7.0 OR k = 2) AND id > 5;
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k = 2 OR k = 2 OR 5 = k');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k IN (2, 3) OR k = 4 OR k = ANY (''{5,6}'')');
+SELECT compare('SELECT * FROM big WHERE (k = 1 OR k = 5000000000 OR k = 7.0 OR k = 2) AND id > 5');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k = NULL OR k = 2');
+SELECT compare('SELECT * FROM big WHERE k = ANY (NULL::int[]) OR k = 2');
+SELECT compare('SELECT * FROM big WHERE k IN (1, NULL) OR k IN (NULL, 2)');
+SELECT compare('SELECT * FROM big WHERE (k = 1 OR k = 2) AND (k = 2 OR k = 3)');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR (k = 2 OR (k = 3 OR k = 4))');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR (k IN (2, 3) AND k IN (3, 4))');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k = ANY (ARRAY(SELECT generate_series(5, 9)))');
+SELECT compare(format('SELECT * FROM big WHERE %s', string_agg('k = ' || i, ' OR '))) FROM generate_series(1, 700, 2) i;
+
+-- Parameters
+PREPARE arms(int, int, int[]) AS SELECT b FROM big b WHERE k = $1 OR k = 7 OR k = $2 OR k = ANY ($3);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE arms(1, 2, '{3}');
+RESET plan_cache_mode;
+SELECT compare_generic('arms', $$1, 2, '{3,4}'$$, $$NULL, 2, NULL$$, $$NULL, NULL, '{}'$$, $$8, 8, '{7,NULL}'$$);
+
+-- Wrappings: only "true" lets a row pass
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (k = ANY ('{1,2}')) IS TRUE;
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE COALESCE(k = ANY ('{1,2}'), false);
+SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2,NULL}'')) IS TRUE');
+SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2,NULL}''), false)');
+SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2}''), NULL, false)');
+SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) = true');
+SELECT compare('SELECT * FROM big WHERE (k = 1 OR COALESCE(k IN (2, 3), false) OR (k = 4) IS TRUE) IS TRUE');
+SELECT compare('SELECT * FROM big WHERE NOT (k <> ALL (''{1,2}''))');
+-- these also let others pass
+SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) IS NOT FALSE');
+SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) IS UNKNOWN');
+SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2}''), true)');
+SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2}''), id = 7)');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k IS NULL');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR id = 7');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k = id');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k > 890');
+SELECT compare('SELECT * FROM big WHERE k = 1 OR k = 1 + (random() * 0)::int');
+
+-- What the Entity Framework writes for a column that may be NULL
+PREPARE ef(int[]) AS SELECT b FROM big b WHERE k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE ef('{1,2}');
+RESET plan_cache_mode;
+SELECT compare_generic('ef', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL', $$'{NULL}'$$);
+EXPLAIN (COSTS OFF) EXECUTE ef('{1,2}');
+EXPLAIN (COSTS OFF) EXECUTE ef('{1,NULL}');
+PREPARE ef_not(int[]) AS SELECT b FROM big b WHERE NOT (k = ANY ($1) AND (k = ANY ($1)) IS NOT NULL);
+SELECT compare_generic('ef_not', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL');
+-- other conditions hold for such rows, too; what has no keys is left alone
+PREPARE ef_and(int[], int) AS SELECT b FROM big b
+	WHERE (k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL)) AND id < $2;
+SELECT compare_generic('ef_and', $$'{1,2}', 900$$, $$'{1,NULL,2}', 900$$);
+PREPARE only_null(bool) AS SELECT b FROM big b WHERE (k IS NULL AND $1) OR (k IS NULL AND NOT $1);
+SELECT compare_generic('only_null', 'true', 'false', 'NULL');
+PREPARE both_null(int[], int[]) AS SELECT b FROM big b
+	WHERE (k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL))
+	AND (k = ANY ($2) OR (k IS NULL AND array_position($2, NULL) IS NOT NULL));
+SELECT compare_generic('both_null', $$'{1,2,NULL}', '{2,3,NULL}'$$, $$'{1,2,NULL}', '{2,3}'$$, $$'{1,2}', '{2,3}'$$);
+
+-- A part of a clause says enough about the key; all of it is tested on each row
+EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (k = 1 AND id < 1000) OR (k IN (2, 3) AND id > 19000);
+SELECT compare('SELECT * FROM big WHERE (k = 1 AND id < 1000) OR (k IN (2, 3) AND id > 19000)');
+SELECT compare('SELECT * FROM big WHERE (k, id) IN ((1, 11400), (2, 7), (3, 14200))');
+SELECT compare('SELECT * FROM big WHERE (k IN (1, 2) AND note LIKE ''%7%'') OR k = 9');
+SELECT compare('SELECT * FROM big WHERE (k = 1 AND id < 1000) OR id = 7');
+PREPARE pairs(int, int) AS SELECT b FROM big b WHERE (k = $1 AND id > $2) OR (k = $2 AND id > $1);
+SELECT compare_generic('pairs', '1, 2', 'NULL, 2', '-100, 899');
+
+-- Changes through such a scan
+BEGIN;
+EXPLAIN (COSTS OFF) UPDATE big SET note = 'u' WHERE k = 300 OR k = 301 OR k = 302;
+WITH changed AS (UPDATE big SET note = 'u' WHERE k = 300 OR k = 301 OR k = 302 RETURNING id) SELECT count(*) FROM changed;
+WITH gone AS (DELETE FROM big WHERE k = 300 OR (k = 301 AND id % 2 = 0) RETURNING id) SELECT count(*) FROM gone;
+SELECT compare('SELECT * FROM big WHERE k = 300 OR k = 301 OR k = 302');
+ROLLBACK;
+
+-- The first that a security barrier lets go is the view's own; folding changes nothing
+CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';
+CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM big WHERE id % 2 = 0;
+SELECT compare('SELECT * FROM guarded WHERE k = 1 OR k = 2');
+EXPLAIN (COSTS OFF) SELECT * FROM guarded WHERE (k = 1 AND leak(id) = 0) OR k = 2;
+
+SET client_min_messages = warning;
+DROP SCHEMA form_or CASCADE;

@@ -1,0 +1,112 @@
+--
+-- Arrays that come from an expression: cast from text, a function, a subquery; each is
+-- evaluated once a scan
+--
+CREATE SCHEMA form_text_array;
+SET search_path = form_text_array, public;
+SET gpujoin.force = on;
+
+-- Rows of a query without gpujoin and with it: how many, whether they are the
+-- same, and whether the plan has our node.
+CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
+	stock text[];
+	ours text[];
+	line text;
+	node text := 'NO GPUSCAN';
+BEGIN
+	SET LOCAL gpujoin.enabled = off;
+	EXECUTE collect INTO stock;
+	SET LOCAL gpujoin.enabled = on;
+	EXECUTE collect INTO ours;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
+		IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
+	END LOOP;
+	RETURN format('%s: %s rows, %s', node, cardinality(stock),
+				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
+END $$;
+-- The same for a prepared statement: its arguments one by one, with a generic plan
+CREATE FUNCTION compare_generic(name text, VARIADIC arguments text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	argument text;
+	line text;
+	stock text[];
+	ours text[];
+	node text;
+BEGIN
+	SET LOCAL plan_cache_mode = force_generic_plan;
+	FOREACH argument IN ARRAY arguments LOOP
+		SET LOCAL gpujoin.enabled = off;
+		stock := '{}';
+		FOR line IN EXECUTE format('EXECUTE %s(%s)', name, argument) LOOP stock := stock || line; END LOOP;
+		SET LOCAL gpujoin.enabled = on;
+		ours := '{}';
+		FOR line IN EXECUTE format('EXECUTE %s(%s)', name, argument) LOOP ours := ours || line; END LOOP;
+		node := 'NO GPUSCAN';
+		FOR line IN EXECUTE format('EXPLAIN (COSTS OFF) EXECUTE %s(%s)', name, argument) LOOP
+			IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
+		END LOOP;
+		RETURN NEXT format('%s: %s rows, %s', node, cardinality(stock),
+			CASE WHEN ARRAY(SELECT unnest(stock) ORDER BY 1) = ARRAY(SELECT unnest(ours) ORDER BY 1)
+				THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
+	END LOOP;
+END $$;
+
+CREATE TABLE big (id int, k int, note text);
+INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919) % 1000 - 100 END, 'row ' || i
+	FROM generate_series(1, 20000) i;
+CREATE INDEX big_k ON big USING gpujoin (k);
+ANALYZE big;
+CREATE TABLE small (k int, w int);
+INSERT INTO small SELECT nullif(i, 7), i % 5 FROM generate_series(1, 30) i;
+ANALYZE small;
+
+-- A text parameter, cast
+PREPARE from_text(text) AS SELECT b FROM big b WHERE k = ANY ($1::int[]);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE from_text('{1}');
+RESET plan_cache_mode;
+SELECT compare_generic('from_text', $$'{1,2,3}'$$, $$'{}'$$, 'NULL', $$'{NULL,1}'$$);
+
+-- A text parameter, split
+PREPARE split(text) AS SELECT b FROM big b WHERE k = ANY (string_to_array($1, ',')::int[]);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE split('1,2');
+RESET plan_cache_mode;
+SELECT compare_generic('split', $$'1,2,3'$$, $$''$$, 'NULL', $$'5,5'$$);
+SELECT compare('SELECT * FROM big WHERE k = ANY (string_to_array(''1,2,3'', '','')::int[])');
+SELECT compare('SELECT * FROM big WHERE k = ANY (string_to_array(''1,x,3'', '','', ''x'')::int[])');
+
+-- An error in the text is the same error
+EXECUTE split('1,two');
+
+-- Subqueries
+SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w = 1))');
+SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))');
+SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE false))');
+SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT array_agg(k) FROM small)::int[])');
+SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT array_agg(k) FROM small WHERE false)::int[])');
+SELECT compare('SELECT * FROM big WHERE k = (SELECT max(k) FROM small)');
+
+-- Functions: stable ones are evaluated once a scan, volatile ones are not taken
+CREATE SEQUENCE calls;
+CREATE FUNCTION wanted(n int) RETURNS int[] STABLE LANGUAGE plpgsql AS
+	'BEGIN PERFORM nextval(''calls''); RETURN ARRAY(SELECT generate_series(1, n)); END';
+CREATE FUNCTION moody() RETURNS int[] VOLATILE LANGUAGE plpgsql AS 'BEGIN RETURN ''{40,41,42}''; END';
+SELECT count(*) FROM big WHERE k = ANY (wanted(50));
+-- for the plan, and for the scan
+SELECT last_value <= 3 AS few_calls FROM calls;
+SELECT compare('SELECT * FROM big WHERE k = ANY (wanted(20) || wanted(30) || NULL::int)');
+SELECT compare('SELECT * FROM big WHERE k = ANY (moody())');
+
+-- A correlated subquery: evaluated anew for each row outside
+SELECT compare('SELECT w, (SELECT count(*) FROM big WHERE big.k = ANY (ARRAY[small.k, small.w])) FROM small');
+
+-- An array that is stored out of line and compressed
+CREATE TABLE sets (id int, wanted int[]);
+INSERT INTO sets SELECT 1, array_agg((i * 7919) % 1000) FROM generate_series(1, 50000) i;
+SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT wanted FROM sets)::int[]) AND id % 7 = 0');
+
+SET client_min_messages = warning;
+DROP SCHEMA form_text_array CASCADE;
