@@ -69,7 +69,9 @@ OBJS = \
 	src/amscan.o \
 	src/amvacuum.o \
 	src/amvalidate.o \
+	src/entryset.o \
 	src/execconvert.o \
+	src/execindexonly.o \
 	src/execjoin.o \
 	src/execjoinroute.o \
 	src/execjoinrows.o \
@@ -105,6 +107,7 @@ OBJS = \
 	src/planfold.o \
 	src/planfoldtree.o \
 	src/planhooks.o \
+	src/planindexonly.o \
 	src/planjoin.o \
 	src/planjoinbuild.o \
 	src/planjoinclauses.o \

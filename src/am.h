@@ -335,6 +335,7 @@ extern void GjEpochRaise(Relation index);
 /* amkey.c: from a value to the integer by which keys are compared */
 extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
 extern bool GjKeyFits(int key_width, int64 key);
+extern bool GjKeyProcKeepsValue(PGFunction function);
 
 /* am.c */
 extern bool GjRelationIsIndex(Relation rel);

@@ -52,6 +52,16 @@ GjKeyFits(int key_width, int64 key)
 }
 
 /*
+ * Is a key that this function makes the value's own bits, so that they can be had back?
+ */
+bool
+GjKeyProcKeepsValue(PGFunction function)
+{
+	return function == gpujoin_key_int2 || function == gpujoin_key_int4 ||
+		function == gpujoin_key_int8 || function == gpujoin_key_oid;
+}
+
+/*
  * Support functions: key extraction
  */
 Datum

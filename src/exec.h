@@ -14,6 +14,7 @@
 #include "nodes/execnodes.h"
 
 #include "compat.h"
+#include "execindexonly.h"
 #include "keyplan.h"
 #include "match.h"
 
@@ -78,12 +79,15 @@ extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,
 						GjTidSet *tids, GjMatchStats *stats);
 extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 						   GjMatchStats *stats);
+extern void GjExecMatchEntries(Relation index, Snapshot snapshot, const GjKeySet *keys,
+							   GjEntrySet *entries, GjMatchStats *stats);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 /* explain.c: every property that either node shows */
 extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 								  List *key_quals);
+extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);
 extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,
 						   const GjFetchStats *fetch);
 

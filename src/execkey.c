@@ -30,6 +30,7 @@
 /* Elements of an array between two looks at interrupts */
 #define INTERRUPT_INTERVAL		65536
 
+static void prepare_match(Relation index, Snapshot snapshot);
 static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 
 /*
@@ -158,6 +159,37 @@ GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *t
 {
 	uint64		found = stats->tids;
 
+	prepare_match(index, snapshot);
+	GjMatch(index, keys, tids, stats);
+	GjTidSetFinish(tids);
+
+	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
+	if (!GjTidSetIsLossy(tids))
+		stats->tids = found + GjTidSetCount(tids);
+	pgstat_count_index_tuples(index, GjTidSetCount(tids));
+}
+
+/*
+ * The same for entries
+ */
+void
+GjExecMatchEntries(Relation index, Snapshot snapshot, const GjKeySet *keys, GjEntrySet *entries,
+				   GjMatchStats *stats)
+{
+	uint64		found = stats->tids;
+	GjTidSet   *plain;
+
+	prepare_match(index, snapshot);
+	GjMatchEntries(index, keys, entries, stats);
+	plain = GjEntrySetPlain(entries);
+	if (plain == NULL || !GjTidSetIsLossy(plain))
+		stats->tids = found + GjEntrySetCount(entries);
+	pgstat_count_index_tuples(index, GjEntrySetCount(entries));
+}
+
+static void
+prepare_match(Relation index, Snapshot snapshot)
+{
 	if (!IsMVCCSnapshot(snapshot))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -166,13 +198,6 @@ GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *t
 
 	PredicateLockRelation(index, snapshot);
 	pgstat_count_index_scan(index);
-	GjMatch(index, keys, tids, stats);
-	GjTidSetFinish(tids);
-
-	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
-	if (!GjTidSetIsLossy(tids))
-		stats->tids = found + GjTidSetCount(tids);
-	pgstat_count_index_tuples(index, GjTidSetCount(tids));
 }
 
 /*

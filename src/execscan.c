@@ -13,6 +13,10 @@
  * never executed and the initialisation for EvalPlanQual cost nothing, and params
  * have their values by then.
  *
+ * Where the index has every column that the plan needs, the match delivers entries, and
+ * those of all-visible pages are rows without a fetch (execindexonly.c).  They come
+ * first, in a virtual slot of the table's shape; then what is left is fetched.
+ *
  * A rescan that changes none of the params in the key clauses delivers the same
  * TIDs again.  That is right only because the snapshot of a scan never changes
  * while it lives.
@@ -39,6 +43,7 @@
 
 #include "am.h"
 #include "exec.h"
+#include "execindexonly.h"
 #include "gpujoin.h"
 #include "plan.h"
 
@@ -52,8 +57,12 @@ typedef struct GjScanState
 	/* Made when first needed, dropped with context when params change */
 	MemoryContext context;
 	GjKeySet   *keys;
-	GjTidSet   *tids;
+	GjEntrySet *entries;		/* what index_only delivers from; NULL: all is fetched */
+	GjTidSet   *tids;			/* what is fetched; NULL: not known yet */
 
+	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
+	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
+	bool		projected;		/* entries can go straight into the result slot */
 	GjFetch    *fetch;
 	bool		filtered;		/* the fetch rechecks the keys */
 	GjMatchStats stats;
@@ -61,12 +70,16 @@ typedef struct GjScanState
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
-static void use_heap_slot(CustomScanState *node, EState *estate);
+static void use_heap_slot(GjScanState *scan, EState *estate);
+static void begin_index_only(GjScanState *scan, EState *estate);
+static bool is_index_only(CustomScan *plan);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
+static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
-static void start_fetch(GjScanState *scan);
+static void start(GjScanState *scan);
+static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void build_key_set(GjScanState *scan);
 static void search_index(GjScanState *scan);
 static void drop_results(GjScanState *scan);
@@ -115,7 +128,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	GjScanState *scan = (GjScanState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
-	use_heap_slot(node, estate);
+	use_heap_slot(scan, estate);
 	scan->program = GjKeyProgramInit(get_private(plan, GJ_SCAN_KEY_PLAN),
 									 (List *) get_expr(plan, GJ_SCAN_VALUES), &node->ss.ps);
 
@@ -131,28 +144,78 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
 								estate->es_snapshot);
+	if (is_index_only(plan))
+		begin_index_only(scan, estate);
 }
 
 /*
  * Core made the scan slot a virtual one and compiled the expressions for it, that
  * is, without the step that takes a heap tuple apart.  Do both again for the slot
  * type of the table.  Subplans would be listed twice for EXPLAIN.
+ *
+ * An index-only scan keeps a virtual one and has another for fetched tuples: expressions
+ * must be ready for both.
  */
 static void
-use_heap_slot(CustomScanState *node, EState *estate)
+use_heap_slot(GjScanState *scan, EState *estate)
 {
-	Relation	heap = node->ss.ss_currentRelation;
+	ScanState  *ss = &scan->css.ss;
+	Relation	heap = ss->ss_currentRelation;
+	TupleDesc	desc = RelationGetDescr(heap);
 
-	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
-						  table_slot_callbacks(heap));
-	node->ss.ps.subPlan = NIL;
-	ExecAssignScanProjectionInfo(&node->ss);
-	node->ss.ps.qual = ExecInitQual(node->ss.ps.plan->qual, &node->ss.ps);
+	if (is_index_only((CustomScan *) ss->ps.plan))
+	{
+		ExecInitScanTupleSlot(estate, ss, desc, &TTSOpsVirtual);
+		ss->ps.scanopsfixed = false;
+		scan->heap_slot = ExecInitExtraTupleSlot(estate, desc, table_slot_callbacks(heap));
+	}
+	else
+	{
+		ExecInitScanTupleSlot(estate, ss, desc, table_slot_callbacks(heap));
+		scan->heap_slot = ss->ss_ScanTupleSlot;
+	}
+	ss->ps.subPlan = NIL;
+	ExecAssignScanProjectionInfo(ss);
+	ss->ps.qual = ExecInitQual(ss->ps.plan->qual, &ss->ps);
+}
+
+/*
+ * Filters need the row as a scan tuple; without any, a target list of plain columns is
+ * filled from the entry at once.
+ */
+static void
+begin_index_only(GjScanState *scan, EState *estate)
+{
+	PlanState  *ps = &scan->css.ss.ps;
+	CustomScan *plan = (CustomScan *) ps->plan;
+
+	scan->index_only = GjIndexOnlyCreate(estate->es_query_cxt, scan->css.ss.ss_currentRelation,
+										 scan->index, estate->es_snapshot,
+										 get_private(plan, GJ_SCAN_ATTNOS));
+	scan->projected = ps->qual == NULL && ps->ps_ProjInfo != NULL &&
+		GjIndexOnlyProject(scan->index_only, plan->scan.plan.targetlist, plan->scan.scanrelid);
+}
+
+static bool
+is_index_only(CustomScan *plan)
+{
+	return boolVal(list_nth(plan->custom_private, GJ_SCAN_INDEX_ONLY));
 }
 
 static TupleTableSlot *
 exec_scan(CustomScanState *node)
 {
+	GjScanState *scan = (GjScanState *) node;
+	uint64		entry;
+
+	if (scan->projected && scan->entries != NULL &&
+		GjIndexOnlyNext(scan->index_only, &entry))
+	{
+		TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
+
+		GjIndexOnlyFillProjected(scan->index_only, entry, slot);
+		return slot;
+	}
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
 }
 
@@ -163,10 +226,27 @@ static TupleTableSlot *
 next_tuple(ScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
-	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
+	if (scan->entries == NULL && scan->tids == NULL)
+		start(scan);
 	if (scan->tids == NULL)
-		start_fetch(scan);
+	{
+		uint64		entry;
+
+		if (GjIndexOnlyNext(scan->index_only, &entry))
+		{
+			GjIndexOnlyFill(scan->index_only, entry, node->ss_ScanTupleSlot);
+			return node->ss_ScanTupleSlot;
+		}
+		start_fetch(scan, GjIndexOnlyRest(scan->index_only));
+	}
+	return next_fetched(scan);
+}
+
+static TupleTableSlot *
+next_fetched(GjScanState *scan)
+{
+	TupleTableSlot *slot = scan->heap_slot;
 
 	while (GjFetchNext(scan->fetch, slot))
 	{
@@ -174,7 +254,7 @@ next_tuple(ScanState *node)
 			return slot;
 
 		GjFetchGetStats(scan->fetch)->rechecked++;
-		ResetExprContext(node->ps.ps_ExprContext);
+		ResetExprContext(scan->css.ss.ps.ps_ExprContext);
 	}
 	return slot;
 }
@@ -203,13 +283,19 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 }
 
 static void
-start_fetch(GjScanState *scan)
+start(GjScanState *scan)
 {
 	if (scan->keys == NULL)
 		build_key_set(scan);
 	search_index(scan);
+}
+
+static void
+start_fetch(GjScanState *scan, GjTidSet *tids)
+{
+	scan->tids = tids;
 	scan->filtered = GjFetchFilter(scan->fetch, &scan->key_reader, scan->keys);
-	GjFetchStart(scan->fetch, scan->tids);
+	GjFetchStart(scan->fetch, tids);
 }
 
 static void
@@ -226,21 +312,36 @@ build_key_set(GjScanState *scan)
 }
 
 /*
- * Find the TIDs of the keys, with the memory that the keys leave
+ * Find the TIDs of the keys, or the entries, with the memory that the keys leave; begin to
+ * deliver
  */
 static void
 search_index(GjScanState *scan)
 {
 	Size		limit = GjWorkMemory();
 	Size		used = GjKeySetMemory(scan->keys);
+	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
 
-	scan->tids = GjTidSetCreate(scan->context, used < limit / 2 ? limit - used : limit / 2);
-	if (scan->keys->nulls)
-		GjExecMatchAll(scan->css.ss.ss_currentRelation, scan->css.ss.ps.state->es_snapshot,
-					   scan->tids, &scan->stats);
+	limit = used < limit / 2 ? limit - used : limit / 2;
+	if (scan->index_only != NULL && !scan->keys->nulls &&
+		GjIndexOnlyIsPossible(scan->index_only))
+	{
+		scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
+		GjExecMatchEntries(scan->index, snapshot, scan->keys, scan->entries, &scan->stats);
+		GjIndexOnlyStart(scan->index_only, scan->entries, limit);
+	}
 	else
-		GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys, scan->tids,
-					&scan->stats);
+	{
+		GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
+
+		if (scan->keys->nulls)
+			GjExecMatchAll(scan->css.ss.ss_currentRelation, snapshot, tids, &scan->stats);
+		else
+			GjExecMatch(scan->index, snapshot, scan->keys, tids, &scan->stats);
+		if (scan->index_only != NULL)
+			GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
+		start_fetch(scan, tids);
+	}
 }
 
 /*
@@ -250,7 +351,10 @@ static void
 drop_results(GjScanState *scan)
 {
 	GjFetchReset(scan->fetch);
+	if (scan->index_only != NULL)
+		GjIndexOnlyReset(scan->index_only);
 	scan->keys = NULL;
+	scan->entries = NULL;
 	scan->tids = NULL;
 	MemoryContextReset(scan->context);
 }
@@ -268,6 +372,12 @@ rescan(CustomScanState *node)
 	if (node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(scan);
+	else if (scan->entries != NULL)
+	{
+		GjFetchReset(scan->fetch);
+		scan->tids = NULL;
+		GjIndexOnlyStart(scan->index_only, scan->entries, GjWorkMemory());
+	}
 	else if (scan->tids != NULL)
 		GjFetchStart(scan->fetch, scan->tids);
 }
@@ -281,6 +391,7 @@ end_scan(CustomScanState *node)
 		return;
 
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	ExecClearTuple(scan->heap_slot);
 	GjFetchFree(scan->fetch);
 	MemoryContextDelete(scan->context);
 	index_close(scan->index, NoLock);
@@ -297,6 +408,9 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 						  GjKeyPlanClauses(get_private(plan, GJ_SCAN_KEY_PLAN),
 										   (List *) get_expr(plan, GJ_SCAN_VALUES),
 										   (Expr *) get_expr(plan, GJ_SCAN_KEY)));
+	if (is_index_only(plan))
+		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
+						   GjIndexOnlyGetStats(scan->index_only));
 	if (scan->fetch != NULL)
 		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
 }

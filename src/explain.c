@@ -185,6 +185,18 @@ mark_omission(char *text, int nelems)
 }
 
 /*
+ * Say that rows may come from the index alone, and with ANALYZE how many TIDs had to be
+ * looked up in the heap all the same; without statistics there was no search here
+ */
+void
+GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats)
+{
+	ExplainPropertyBool("Index Only", true, es);
+	if (es->analyze && stats != NULL)
+		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+}
+
+/*
  * Show what the matches and fetches of a node did so far.  A node that did not run
  * has nothing to say in text; other formats have all properties always.
  */

@@ -79,6 +79,9 @@ extern bool gj_auto_load;
 extern int	gj_max_mirrors;
 extern int	gj_sync_blocks;
 
+/* For tests: believe the visibility map even if VACUUM has been there; gives wrong answers */
+extern bool gj_debug_ignore_vacuum_epoch;
+
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;

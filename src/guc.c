@@ -37,6 +37,9 @@ bool		gj_auto_load = true;
 int			gj_max_mirrors = GJ_DEFAULT_MAX_MIRRORS;
 int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
 
+/* Tests */
+bool		gj_debug_ignore_vacuum_epoch = false;
+
 static const struct config_enum_entry device_options[] = {
 	{"auto", GJ_DEVICE_AUTO, false},
 	{"cuda", GJ_DEVICE_CUDA, false},
@@ -47,6 +50,7 @@ static const struct config_enum_entry device_options[] = {
 
 static void define_service(void);
 static void define_mirrors(void);
+static void define_debugging(void);
 static void reset_plans(bool newval, void *extra);
 static void define_cost(const char *name, const char *description, double *variable,
 						double default_value);
@@ -118,6 +122,7 @@ GjGucInit(void)
 
 	define_service();
 	define_mirrors();
+	define_debugging();
 
 	MarkGUCPrefixReserved(GJ_NAME);
 }
@@ -253,6 +258,25 @@ define_mirrors(void)
 							NULL,
 							NULL,
 							NULL);
+}
+
+/*
+ * Settings that only the project's own tests have a use for
+ */
+static void
+define_debugging(void)
+{
+	DefineCustomBoolVariable("gpujoin.debug_ignore_vacuum_epoch",
+							 "Lets index-only answers ignore that VACUUM has run meanwhile.",
+							 "Gives wrong answers.  With it a test shows that it would notice "
+							 "them.",
+							 &gj_debug_ignore_vacuum_epoch,
+							 false,
+							 PGC_SUSET,
+							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 NULL,
+							 NULL);
 }
 
 /*

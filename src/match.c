@@ -16,7 +16,12 @@
 #include "match.h"
 #include "mirror.h"
 
-static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, const uint64 *epoch,
+				  GjMatchStats *stats);
+static void match_columns(Relation index, const GjKeySet *keys, GjEntrySet *entries,
+						  GjMatchStats *stats);
+static void begin(instr_time *start, GjMatchStats *stats);
+static void end(instr_time *start, const GjKeySet *keys, GjMatchStats *stats);
 
 /*
  * Add to tids all entries of the index that have a key that the set wants.
@@ -28,26 +33,44 @@ void
 GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
 {
 	instr_time	start;
-	instr_time	end;
 
-	INSTR_TIME_SET_CURRENT(start);
-	match(index, keys, tids, stats);
-	INSTR_TIME_SET_CURRENT(end);
+	begin(&start, stats);
+	match(index, keys, tids, NULL, stats);
+	end(&start, keys, stats);
+}
 
-	INSTR_TIME_ACCUM_DIFF(stats->elapsed, end, start);
-	stats->searches++;
-	stats->keys += keys->nkeys;
+/*
+ * The same with what the entries hold.  The entry set comes back finished.
+ *
+ * The vacuum epoch is read before anything else: each entry is found later.  What a
+ * device finds was taken from the pages earlier, and counts as found when its copy's
+ * epoch was read; if that is another one, only the TIDs are kept.
+ */
+void
+GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries, GjMatchStats *stats)
+{
+	GjIndexState state;
+	instr_time	start;
+
+	begin(&start, stats);
+	GjIndexGetState(index, &state);
+	entries->vacuum_epoch = state.vacuum_epoch;
+	if (GjEntrySetHasColumns(entries))
+		match_columns(index, keys, entries, stats);
+	else
+		match(index, keys, GjEntrySetTids(entries), &entries->vacuum_epoch, stats);
+	GjEntrySetFinish(entries, !stats->outdated);
+	end(&start, keys, stats);
 }
 
 static void
-match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+match(Relation index, const GjKeySet *keys, GjTidSet *tids, const uint64 *epoch,
+	  GjMatchStats *stats)
 {
 	GjIndexInfo info;
 	GjTailHits	hits = {0};
 	uint64		found = stats->tids;
 
-	stats->device = GjKernelName();
-	stats->reason = NULL;
 	if (keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
@@ -62,10 +85,52 @@ match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
 		stats->reason = "the keys are those of no list";
 		GjSearchData(index, &info, keys, tids, stats);
 	}
-	else if (!GjMirrorMatch(index, &info, keys, tids, stats))
+	else if (!GjMirrorMatch(index, &info, keys, tids, epoch, stats))
 	{
 		stats->tids = found;	/* what a device delivered before it failed comes again */
 		GjSearchData(index, &info, keys, tids, stats);
 	}
-	GjTailHitsAdd(&hits, tids, stats);
+	GjTailHitsAdd(&hits, &info, tids, stats);
+}
+
+/*
+ * Mirrors have keys and TIDs alone: for columns the CPU reads the pages
+ */
+static void
+match_columns(Relation index, const GjKeySet *keys, GjEntrySet *entries, GjMatchStats *stats)
+{
+	GjIndexInfo info;
+	GjTailHits	hits = {0};
+
+	if (keys->nkeys == 0 && !keys->complement)
+	{
+		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
+		return;
+	}
+
+	GjIndexGetInfo(index, &info);
+	GjSearchTails(index, &info, keys, &hits, stats);
+	GjSearchEntries(index, &info, keys, entries, stats);
+	GjTailHitsAddEntries(&hits, &info, entries, stats);
+	stats->reason = "included columns and keys are read from the index's pages";
+}
+
+static void
+begin(instr_time *start, GjMatchStats *stats)
+{
+	INSTR_TIME_SET_CURRENT(*start);
+	stats->device = GjKernelName();
+	stats->reason = NULL;
+	stats->outdated = false;
+}
+
+static void
+end(instr_time *start, const GjKeySet *keys, GjMatchStats *stats)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, *start);
+	stats->searches++;
+	stats->keys += keys->nkeys;
 }

@@ -8,7 +8,9 @@
  * holds a mirror of them) delivers a superset of the TIDs of all rows that are
  * visible to a snapshot taken before the call and have such a key.  The rest
  * (dead rows, entries of a TID that was used again) is the caller's to drop: it
- * fetches under its snapshot and rechecks the key.
+ * fetches under its snapshot and rechecks the key.  A match of entries delivers
+ * the keys and INCLUDE columns that these TIDs have in the index as well, for who
+ * can do without the fetch (execindexonly.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,6 +23,7 @@
 #include "utils/relcache.h"
 
 #include "am.h"
+#include "entryset.h"
 #include "keyset.h"
 #include "tidset.h"
 
@@ -32,6 +35,7 @@ typedef struct GjMatchStats
 	uint64		entries;		/* index entries looked at */
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
+	bool		outdated;		/* in the last match, even if the vacuum epoch has not moved */
 	uint64		pages;			/* index pages read on the CPU */
 	uint64		pages_skipped;	/* data pages whose key range excludes the set */
 	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
@@ -49,12 +53,14 @@ typedef struct GjMatchStats
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
 {
-	ItemPointerData *tids;
-	int			ntids;
+	char	   *rows;			/* as they stand on the page */
+	int			nrows;
 } GjTailHits;
 
 /* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+extern void GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries,
+						   GjMatchStats *stats);
 
 /*
  * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:
@@ -67,6 +73,11 @@ extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet
 extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						   BlockNumber start, BlockNumber end, GjTidSet *tids,
 						   GjMatchStats *stats);
-extern void GjTailHitsAdd(GjTailHits *hits, GjTidSet *tids, GjMatchStats *stats);
+extern void GjSearchEntries(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+							GjEntrySet *entries, GjMatchStats *stats);
+extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjTidSet *tids,
+						  GjMatchStats *stats);
+extern void GjTailHitsAddEntries(GjTailHits *hits, const GjIndexInfo *info,
+								 GjEntrySet *entries, GjMatchStats *stats);
 
 #endif							/* GPUJOIN_MATCH_H */

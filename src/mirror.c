@@ -74,6 +74,7 @@ typedef struct MirrorMatch
 	const GjIndexInfo *info;
 	const GjKeySet *keys;
 	GjTidSet   *tids;
+	const uint64 *epoch;		/* vacuum epoch that the mirror should have; NULL: any */
 	GjMatchStats *stats;
 	GjIndexJournal journal;
 	GjMirror	mirror;			/* as of step 4 */
@@ -98,11 +99,12 @@ static int	compare_ranges(const void *a, const void *b);
  *
  * The tail pages have been searched, and the set is not empty.  Returns false if the
  * device could not help, with the reason in stats: then all data pages are still to be
- * searched; TIDs added before are harmless.
+ * searched; TIDs added before are harmless, unless TIDs are believed without a look at the
+ * heap.  Who does that passes the index's vacuum epoch, and is told by stats->outdated.
  */
 bool
 GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTidSet *tids,
-			  GjMatchStats *stats)
+			  const uint64 *epoch, GjMatchStats *stats)
 {
 	static char reason[256];
 	MirrorMatch match;
@@ -112,6 +114,7 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 	match.info = info;
 	match.keys = keys;
 	match.tids = tids;
+	match.epoch = epoch;
 	match.stats = stats;
 	match.why = NULL;
 
@@ -278,7 +281,8 @@ get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
 }
 
 /*
- * Step 5: list what the mirror lacks; if that is much, bring the mirror up to date first
+ * Step 5: list what the mirror lacks; if that is much, or if VACUUM has been there since,
+ * bring the mirror up to date first
  *
  * Somebody else may be doing so already: then we do not wait, but search more.
  */
@@ -288,7 +292,8 @@ catch_up(MirrorMatch *match)
 	GjMirrorLag *lag = &match->lag;
 
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, lag);
-	if (!lag->unknown && lag->blocks <= gj_sync_blocks)
+	if (!lag->unknown && lag->blocks <= gj_sync_blocks &&
+		(match->epoch == NULL || match->mirror.vacuum_epoch >= *match->epoch))
 		return GJ_FALLBACK_NONE;
 
 	if (GjMirrorSync(match->index, match->info, match->slot, &match->stats->pages_pushed))
@@ -317,10 +322,12 @@ ask_device(MirrorMatch *match)
 
 	/* set before the answer is known: a failed match may have left TIDs, too */
 	stats->stale = true;
+	stats->outdated = true;
 	result = GjServiceMatch(&match->mirror.column, match->keys, match->tids, &info);
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
+	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch;
 	GjMirrorUsed(match->slot);
 	strlcpy(device, info.device, sizeof(device));
 	stats->device = device;

@@ -192,7 +192,7 @@ extern void GjMirrorRelationBuilt(Relation index);
 
 /* mirror.c: matching */
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  GjTidSet *tids, GjMatchStats *stats);
+						  GjTidSet *tids, const uint64 *epoch, GjMatchStats *stats);
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);

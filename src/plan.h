@@ -78,6 +78,10 @@ extern GjKeyNode *GjMakeAnd(List *operands);
 extern GjKeyNode *GjMakeOr(List *operands);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
+/* planindexonly.c: can the heap be left out? */
+extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
+							  List **attnos);
+
 /* plancost.c: the formulas */
 typedef struct GjCostInput
 {
@@ -86,6 +90,7 @@ typedef struct GjCostInput
 	double		nkeys;			/* distinct keys expected */
 	double		nmatches;		/* TIDs expected */
 	QualCost	quals;			/* evaluated on each fetched tuple */
+	bool		index_only;		/* all-visible pages need not be read */
 } GjCostInput;
 
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
@@ -106,6 +111,8 @@ typedef enum GjScanPathPrivate
 {
 	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
 	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo: what the index answers */
+	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
+	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
@@ -118,6 +125,8 @@ typedef enum GjScanPrivate
 	GJ_SCAN_INDEX_OID,			/* Oid list of one */
 	GJ_SCAN_KEY_PLAN,			/* the conditions on the key: keyplan.h */
 	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
+	GJ_SCAN_INDEX_ONLY,			/* Boolean: may rows come from the index alone? */
+	GJ_SCAN_ATTNOS,				/* int list: heap attributes they then have */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 

@@ -19,6 +19,10 @@
  *	  F			= 2 T M / (2 T + M), at most T (Mackert and Lohman)
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
  *
+ * Where the index has all columns that are needed, F is only the share of pages that
+ * are not all-visible, as for PostgreSQL's index-only scans, and only their rows' keys
+ * are rechecked.
+ *
  * The heap part is what PostgreSQL charges a bitmap heap scan, so that both are
  * compared fairly; 2 cpu_operator_cost is the recheck of the key, as much as
  * PostgreSQL charges to look up a value in a hashed constant array.  Pages count
@@ -49,7 +53,7 @@
 #include "gpujoin.h"
 #include "plan.h"
 
-static Cost cost_heap_pages(RelOptInfo *rel, double nmatches);
+static Cost cost_heap_pages(RelOptInfo *rel, double nmatches, double heap_share);
 
 /*
  * The cost of one match: no tuple comes before it is done
@@ -85,14 +89,16 @@ void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
 	double		nmatches = clamp_row_est(input->nmatches);
-	Cost		per_tuple = cpu_tuple_cost + 2.0 * cpu_operator_cost + input->quals.per_tuple;
+	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
+	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
+		input->quals.per_tuple;
 
 	*startup = GjCostMatch(input->index, input->nkeys, nmatches) + input->quals.startup;
-	*run = cost_heap_pages(input->rel, nmatches) + nmatches * per_tuple;
+	*run = cost_heap_pages(input->rel, nmatches, heap_share) + nmatches * per_tuple;
 }
 
 static Cost
-cost_heap_pages(RelOptInfo *rel, double nmatches)
+cost_heap_pages(RelOptInfo *rel, double nmatches, double heap_share)
 {
 	double		random_page;
 	double		seq_page;
@@ -101,6 +107,6 @@ cost_heap_pages(RelOptInfo *rel, double nmatches)
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 
-	fetched = fetched >= total ? total : ceil(fetched);
+	fetched = ceil(Min(fetched, total) * heap_share);
 	return fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
 }

@@ -29,7 +29,8 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 						  List *conditions);
 static void drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index);
 static void cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					  List *conditions, Cost *startup, Cost *run);
+					  List *conditions, List *filters, bool index_only, Cost *startup,
+					  Cost *run);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
 static Expr *index_key(IndexOptInfo *index);
@@ -107,6 +108,10 @@ static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	CustomPath *path = makeNode(CustomPath);
+	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
+											  get_rinfos(conditions, true));
+	List	   *attnos;
+	bool		index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
 	Cost		startup;
 	Cost		run;
 
@@ -117,10 +122,11 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	path->path.rows = rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjScanPathMethods;
-	path->custom_private = list_make2(index, get_rinfos(conditions, false));
+	path->custom_private = list_make4(index, get_rinfos(conditions, false),
+									  makeBoolean(index_only), attnos);
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 
-	cost_scan(root, rel, index, conditions, &startup, &run);
+	cost_scan(root, rel, index, conditions, filters, index_only, &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * rel->rows;
 
@@ -155,14 +161,13 @@ drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index)
  */
 static void
 cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions,
-		  Cost *startup, Cost *run)
+		  List *filters, bool index_only, Cost *startup, Cost *run)
 {
-	GjCostInput input = {.rel = rel,.index = index};
+	GjCostInput input = {.rel = rel,.index = index,.index_only = index_only};
 	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
 
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
-	cost_qual_eval(&input.quals, list_difference_ptr(rel->baserestrictinfo,
-													 get_rinfos(conditions, true)), root);
+	cost_qual_eval(&input.quals, filters, root);
 
 	GjCostSearch(root, &input, startup, run);
 }
@@ -191,8 +196,10 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->methods = &GjScanPlanMethods;
 	scan->custom_exprs = list_make2(values, index_key(index));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
-	scan->custom_private = list_make3(list_make1_oid(index->indexoid), key_plan,
-									  makeInteger(index->indexkeys[0]));
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
+									  makeInteger(index->indexkeys[0]),
+									  list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY),
+									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;

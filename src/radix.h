@@ -62,11 +62,12 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift)
 }
 
 /*
- * Sort values[].  scratch[] is as long; the sorted array is one of the two, and
- * the function returns which.
+ * Sort values[] by the bits from low_bit on; those below, if any, must ascend where the
+ * upper ones are equal, and do so in the result.  scratch[] is as long; the sorted array
+ * is one of the two, and the function returns which.
  */
 static inline uint64 *
-radix_sort(uint64 *values, uint64 *scratch, uint64 n)
+radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
 {
 	uint64		differing = 0;
 
@@ -79,6 +80,7 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 	for (uint64 i = 1; i < n; i++)
 		differing |= values[i] ^ values[0];
 
+	differing &= ~(uint64) 0 << low_bit;
 	while (differing != 0)
 	{
 		int			shift = pg_rightmost_one_pos64(differing);
@@ -91,6 +93,12 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 		differing &= ~((uint64) (GJ_RADIX_DIGITS - 1) << shift);
 	}
 	return values;
+}
+
+static inline uint64 *
+radix_sort(uint64 *values, uint64 *scratch, uint64 n)
+{
+	return radix_sort_above(values, scratch, n, 0);
 }
 
 #endif							/* GPUJOIN_RADIX_H */

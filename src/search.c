@@ -21,8 +21,8 @@
  * until a vacuum removes it as dead to everybody.  On a standby the same holds:
  * redo changes the two pages of the record while it holds the locks of both.
  *
- * An entry may be seen twice, on the tail and on the data page.  The TID set
- * delivers it once.
+ * An entry may be seen twice, on the tail and on the data page.  The TID set, or the
+ * entry set, delivers it once.
  *
  * A data page is matched in place under its share lock, for half a microsecond:
  * copying it first would take longer.  The next page is pinned meanwhile, not
@@ -52,8 +52,21 @@
  */
 #define GJ_SEARCH_SPARSE_KEYS	16
 
+/* Where hits go: TIDs alone, or entries */
+typedef struct Target
+{
+	GjTidSet   *tids;
+	GjEntrySet *entries;		/* if tids is NULL */
+} Target;
+
+static void search_blocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  BlockNumber start, BlockNumber end, Target target,
+						  GjMatchStats *stats);
 static bool search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info,
-							 const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+							 const GjKeySet *keys, Target target, GjMatchStats *stats);
+static void free_tail_hits(GjTailHits *hits, GjMatchStats *stats);
+static bool add_hits(Target target, Page page, const GjIndexInfo *info, const uint32 *hits,
+					 uint32 nhits);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 
 /*
@@ -109,9 +122,10 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 			if (!GjTidIsPossible(&tid))
 				GjReportCorruption(index, BufferGetBlockNumber(buffer),
 								   "An entry has an impossible TID.");
-			if (hits->tids == NULL)
-				hits->tids = palloc(info->nlanes * max_rows * sizeof(ItemPointerData));
-			hits->tids[hits->ntids++] = tid;
+			if (hits->rows == NULL)
+				hits->rows = palloc(info->nlanes * max_rows * info->row_width);
+			memcpy(hits->rows + hits->nrows++ * info->row_width, GjTailRow(page, info, row),
+				   info->row_width);
 		}
 		stats->pages++;
 		stats->entries += nrows;
@@ -131,11 +145,29 @@ GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTi
 }
 
 /*
+ * Steps 2 and 3, with what the entries hold
+ */
+void
+GjSearchEntries(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+				GjEntrySet *entries, GjMatchStats *stats)
+{
+	search_blocks(index, info, keys, info->first_data, RelationGetNumberOfBlocks(index),
+				  (Target) {NULL, entries}, stats);
+}
+
+/*
  * Search the data pages from start to before end
  */
 void
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			   BlockNumber start, BlockNumber end, GjTidSet *tids, GjMatchStats *stats)
+{
+	search_blocks(index, info, keys, start, end, (Target) {tids, NULL}, stats);
+}
+
+static void
+search_blocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			  BlockNumber start, BlockNumber end, Target target, GjMatchStats *stats)
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
@@ -165,7 +197,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 		if (!GjPageIsUnused(page))
 		{
 			GjPageCheck(index, buffer, GJ_PAGE_DATA);
-			matching = search_data_page(index, buffer, info, keys, tids, stats);
+			matching = search_data_page(index, buffer, info, keys, target, stats);
 		}
 		stats->pages++;
 		UnlockReleaseBuffer(buffer);
@@ -176,24 +208,47 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * Add what was found on the tail pages
+ * Add what was found on the tail pages, as TIDs
  */
 void
-GjTailHitsAdd(GjTailHits *hits, GjTidSet *tids, GjMatchStats *stats)
+GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjTidSet *tids, GjMatchStats *stats)
 {
-	for (int i = 0; i < hits->ntids; i++)
-		GjTidSetAddOne(tids, &hits->tids[i]);
-	stats->tids += hits->ntids;
-	if (hits->tids != NULL)
-		pfree(hits->tids);
-	hits->tids = NULL;
-	hits->ntids = 0;
+	for (int i = 0; i < hits->nrows; i++)
+	{
+		ItemPointerData tid;
+
+		(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
+		GjTidSetAddOne(tids, &tid);
+	}
+	free_tail_hits(hits, stats);
+}
+
+/*
+ * Add it as entries
+ */
+void
+GjTailHitsAddEntries(GjTailHits *hits, const GjIndexInfo *info, GjEntrySet *entries,
+					 GjMatchStats *stats)
+{
+	for (int i = 0; i < hits->nrows; i++)
+		GjEntrySetAddRow(entries, info, hits->rows + i * info->row_width);
+	free_tail_hits(hits, stats);
+}
+
+static void
+free_tail_hits(GjTailHits *hits, GjMatchStats *stats)
+{
+	stats->tids += hits->nrows;
+	if (hits->rows != NULL)
+		pfree(hits->rows);
+	hits->rows = NULL;
+	hits->nrows = 0;
 }
 
 /* Match one checked and locked data page; false if a look at its bounds was enough */
 static bool
 search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const GjKeySet *keys,
-				 GjTidSet *tids, GjMatchStats *stats)
+				 Target target, GjMatchStats *stats)
 {
 	Page		page = BufferGetPage(buffer);
 	GjPageOpaque opaque = GjPageGetOpaque(page);
@@ -209,10 +264,18 @@ search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const G
 
 	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
 						  hits);
-	if (nhits > 0 && !GjTidSetAdd(tids, GjDataTids(page, info), hits, info->words))
+	if (nhits > 0 && !add_hits(target, page, info, hits, nhits))
 		GjReportCorruption(index, BufferGetBlockNumber(buffer), "An entry has an impossible TID.");
 	stats->tids += nhits;
 	return true;
+}
+
+static bool
+add_hits(Target target, Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits)
+{
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
+	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);
 }
 
 /* Is there a key of the set between the page's bounds?  Sometimes true when not. */

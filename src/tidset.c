@@ -132,6 +132,16 @@ GjTidSetIsLossy(const GjTidSet *set)
 }
 
 /*
+ * Get the TIDs of a finished set, packed as block << 16 | offset, if they are an array.
+ */
+const uint64 *
+GjTidSetArray(const GjTidSet *set, uint64 *n)
+{
+	*n = set->bitmap == NULL ? set->ntids : 0;
+	return set->bitmap == NULL ? set->tids : NULL;
+}
+
+/*
  * Get the next heap block with its candidates.
  *
  * If an index page is damaged, a block may have more TIDs than a heap page can

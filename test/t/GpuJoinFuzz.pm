@@ -203,6 +203,13 @@ sub join_filter
 my %shapes = (
 	in_list => sub { "SELECT " . pick('*', 'id', 'ctid, k', 'count(*)', 'b, tableoid::regclass')
 		  . " FROM big b WHERE " . key_condition('b') . filters('b') },
+	covered => sub {
+		# only columns that some indexes have: see create_indexes()
+		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
+			' AND b.id % 3 <> 1', ' AND b.v IS NOT NULL AND b.k IS NOT NULL');
+		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1');
+		"SELECT $what FROM big b WHERE $where";
+	},
 	negated => sub { "SELECT id, k FROM big b WHERE " . pick('NOT (', '(') . "b.k "
 		  . pick('IN', 'NOT IN') . " (" . list(like_key()) . ")) "
 		  . pick('', 'IS NOT TRUE', 'IS NULL') },

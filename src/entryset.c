@@ -1,0 +1,557 @@
+/*-------------------------------------------------------------------------
+ *
+ * entryset.c
+ *	  Collecting matching entries as columns, and putting them in heap order.
+ *
+ * Columns, since that is how pages and devices have them and how they are used: the
+ * visibility map is asked with TIDs alone, and an output column is filled from one
+ * array.  An index fresh from its build gives entries in heap order; what comes
+ * later (rows from tail pages, reused slots) is a rest behind an ascending prefix.
+ * The rest is sorted by TID and merged; only entries from its smallest TID on move.
+ *
+ * The memory limit covers the arrays and what putting them in order takes.  A set
+ * that would exceed it keeps the TIDs alone, as a TID set, which has a limit of its
+ * own; so does a set of which nothing but TIDs is wanted, from the start.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+#include "entryset.h"
+#include "radix.h"
+
+/* No data page has more: a key and a TID take ten bytes at least */
+#define MAX_SLOTS				(BLCKSZ / 10)
+
+#define MIN_CAPACITY			((uint64) 1024)
+
+/* Sorting takes so many bytes for each entry that is out of order ... */
+#define SORT_BYTES				(2 * sizeof(uint64))
+
+/* ... and so many for each, in or out of order */
+#define MERGE_BYTES				(sizeof(uint32) + sizeof(uint64))
+
+static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
+static bool reserve(GjEntrySet *set, uint64 n);
+static void resize_arrays(GjEntrySet *set, uint64 capacity);
+static void *resize_array(GjEntrySet *set, void *array, Size bytes);
+static void keep_tids_alone(GjEntrySet *set);
+static void free_arrays(GjEntrySet *set);
+static int	list_slots(const uint32 *hits, int words, uint16 *slots);
+static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
+					  int nslots);
+static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
+static void take_nulls(uint8 *to, const uint32 *from, const uint16 *slots, int nslots);
+static void put_in_order(GjEntrySet *set);
+static uint64 find_start(const GjEntrySet *set, uint64 tid);
+static uint64 *sort_rest(GjEntrySet *set, int rank_bits);
+static uint64 merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest,
+						   int rank_bits, uint32 *order);
+static void move_column(GjEntryColumn *column, uint64 start, const uint32 *order, uint64 n,
+						void *scratch);
+static void move_array(void *array, int width, const uint32 *order, uint64 n, void *scratch);
+
+/* Allocate bytes of any number in the set's context */
+#define alloc_huge(set, bytes)	MemoryContextAllocHuge((set)->context, bytes)
+
+/*
+ * Create an empty set in a memory context of its own below parent, for entries of an
+ * index.  Bit i of included: that INCLUDE column is wanted.
+ */
+GjEntrySet *
+GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *info, bool keys,
+				 uint32 included)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin entry set",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjEntrySet *set = MemoryContextAllocZero(context, sizeof(GjEntrySet));
+
+	set->context = context;
+	set->memory_limit = memory_limit;
+	set->entry_bytes = sizeof(uint64);
+	set->nincluded = info->nincluded;
+	if (keys)
+		want_column(set, &set->keys, info->key_width, false);
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		if (included & ((uint32) 1 << i))
+			want_column(set, &set->included[i], info->included[i].width, true);
+	}
+	if (!GjEntrySetHasColumns(set))
+		set->plain = GjTidSetCreate(context, memory_limit);
+	return set;
+}
+
+static void
+want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
+{
+	column->width = width;
+	set->entry_bytes += width + (nullable ? 1 : 0);
+}
+
+/*
+ * Is anything wanted beside TIDs?
+ */
+bool
+GjEntrySetHasColumns(const GjEntrySet *set)
+{
+	return set->entry_bytes > sizeof(uint64);
+}
+
+/*
+ * The TID set to add to, of a set without columns
+ */
+GjTidSet *
+GjEntrySetTids(GjEntrySet *set)
+{
+	Assert(!GjEntrySetHasColumns(set));
+	return set->plain;
+}
+
+/*
+ * Add the entries of a locked data page whose bit is set in hits[].  False, and the set
+ * is of no use any more, if a TID cannot be a heap tuple's.
+ */
+bool
+GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uint32 *hits,
+				  uint32 nhits)
+{
+	uint16		slots[MAX_SLOTS];
+	uint64		at = set->nentries;
+	int			n;
+
+	if (set->plain != NULL || !reserve(set, nhits))
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits, info->words);
+
+	n = list_slots(hits, info->words, slots);
+	if (!take_tids(set, GjDataTids(page, info), slots, n))
+		return false;
+	if (set->keys.width != 0)
+		take_values(set->keys.values + at * info->key_width, GjDataKeys(page, info),
+					info->key_width, slots, n);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_values(column->values + at * column->width,
+					GjDataValues(page, &info->included[i]), column->width, slots, n);
+		take_nulls(column->nulls + at, GjDataNulls(page, &info->included[i]), slots, n);
+	}
+	return true;
+}
+
+/*
+ * Add the entry of a tail row, whose TID must be possible
+ */
+void
+GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
+{
+	ItemPointerData tid;
+	uint64		at = set->nentries;
+	uint16		slot = 0;
+
+	(void) GjRowGetKey(info, row, &tid);
+	if (set->plain != NULL || !reserve(set, 1))
+	{
+		GjTidSetAddOne(set->plain, &tid);
+		return;
+	}
+
+	(void) take_tids(set, &tid, &slot, 1);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
+			   column->width);
+		column->nulls[at] = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
+	}
+}
+
+/*
+ * Put the entries in heap order, each TID once.  No entry may be added later.
+ *
+ * Which of two entries with one TID stays does not matter.  If both are certain, they
+ * are one entry, found on its tail and again where it has moved to: a TID belongs to
+ * another row only after a bulk deletion, and then none of the set's entries is used
+ * (execindexonly.c).
+ */
+void
+GjEntrySetFinish(GjEntrySet *set, bool certain)
+{
+	if (set->plain == NULL && certain && set->nascending < set->nentries)
+		put_in_order(set);
+	if (set->plain == NULL && !certain)
+		keep_tids_alone(set);
+	if (set->plain == NULL)
+		return;
+
+	GjTidSetFinish(set->plain);
+	if (certain)
+		set->tids = unconstify(uint64 *, GjTidSetArray(set->plain, &set->nentries));
+	if (GjEntrySetHasColumns(set) || set->tids == NULL)
+	{
+		set->tids = NULL;
+		set->nentries = 0;
+	}
+}
+
+/*
+ * Count the distinct TIDs of a finished set; a lossy block counts as one.
+ */
+uint64
+GjEntrySetCount(const GjEntrySet *set)
+{
+	return set->tids != NULL || set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
+}
+
+/*
+ * The TID set that a finished set without tids[] has instead; NULL if that is empty, too
+ */
+GjTidSet *
+GjEntrySetPlain(GjEntrySet *set)
+{
+	return set->tids == NULL ? set->plain : NULL;
+}
+
+/*
+ * Free the set with all it has.
+ */
+void
+GjEntrySetFree(GjEntrySet *set)
+{
+	MemoryContextDelete(set->context);
+}
+
+/* Memory ------------------------------------------------------------------------ */
+
+/* Make room for n more entries in the arrays; false: TIDs go to the TID set */
+static bool
+reserve(GjEntrySet *set, uint64 n)
+{
+	uint64		needed = set->nentries + n;
+	uint64		rest = set->nentries - set->nascending;
+	Size		extra = rest > 0 ? rest * SORT_BYTES + set->nentries * MERGE_BYTES : 0;
+
+	if (needed <= set->capacity && rest == 0)
+		return true;
+	if (needed * set->entry_bytes + extra > set->memory_limit || needed > PG_UINT32_MAX)
+	{
+		keep_tids_alone(set);
+		return false;
+	}
+	if (needed > set->capacity)
+		resize_arrays(set, Max(Max(needed, MIN_CAPACITY),
+							   Min(set->capacity * 2, set->memory_limit / set->entry_bytes)));
+	return true;
+}
+
+static void
+resize_arrays(GjEntrySet *set, uint64 capacity)
+{
+	set->tids = resize_array(set, set->tids, capacity * sizeof(uint64));
+	if (set->keys.width != 0)
+		set->keys.values = resize_array(set, set->keys.values, capacity * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		column->values = resize_array(set, column->values, capacity * column->width);
+		column->nulls = resize_array(set, column->nulls, capacity);
+	}
+	set->capacity = capacity;
+}
+
+static void *
+resize_array(GjEntrySet *set, void *array, Size bytes)
+{
+	return array == NULL ? alloc_huge(set, bytes) : repalloc_huge(array, bytes);
+}
+
+/*
+ * Go over to a TID set; what it is given here was checked when it came
+ */
+static void
+keep_tids_alone(GjEntrySet *set)
+{
+	set->plain = GjTidSetCreate(set->context, set->memory_limit);
+	if (set->nentries > 0)
+		(void) GjTidSetAddPacked(set->plain, set->tids, set->nentries);
+	free_arrays(set);
+}
+
+static void
+free_arrays(GjEntrySet *set)
+{
+	if (set->tids != NULL)
+		pfree(set->tids);
+	if (set->keys.values != NULL)
+		pfree(set->keys.values);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].values == NULL)
+			continue;
+		pfree(set->included[i].values);
+		pfree(set->included[i].nulls);
+		set->included[i].values = NULL;
+		set->included[i].nulls = NULL;
+	}
+	set->tids = NULL;
+	set->keys.values = NULL;
+	set->nentries = 0;
+	set->nascending = 0;
+	set->capacity = 0;
+}
+
+/* Taking from a page -------------------------------------------------------------- */
+
+static int
+list_slots(const uint32 *hits, int words, uint16 *slots)
+{
+	int			n = 0;
+
+	for (int word = 0; word < words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
+	}
+	return n;
+}
+
+/*
+ * Append TIDs, and with that the entries; false if one cannot be a heap tuple's
+ */
+static bool
+take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
+{
+	uint64	   *out = set->tids + set->nentries;
+	uint64		last = set->nentries > 0 ? out[-1] : 0;
+	bool		ascending = set->nascending == set->nentries;
+	bool		possible = true;
+
+#ifdef __GNUC__
+	/* have their cache misses overlap */
+	for (int i = 0; i < nslots; i++)
+		__builtin_prefetch(&tids[slots[i]]);
+#endif
+	for (int i = 0; i < nslots; i++)
+	{
+		const ItemPointerData *tid = &tids[slots[i]];
+		uint64		packed = ((uint64) tid->ip_blkid.bi_hi << 32) |
+			((uint64) tid->ip_blkid.bi_lo << 16) | tid->ip_posid;
+
+		possible &= GjTidIsPossible(tid);
+		ascending &= packed > last;
+		last = packed;
+		out[i] = packed;
+	}
+	set->nentries += nslots;
+	if (ascending)
+		set->nascending = set->nentries;
+	return possible;
+}
+
+#define TAKE_VALUES(type) \
+	for (int i = 0; i < nslots; i++) \
+		((type *) to)[i] = ((const type *) from)[slots[i]]
+
+static void
+take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
+{
+#ifdef __GNUC__
+	for (int i = 0; i < nslots; i++)
+		__builtin_prefetch(from + slots[i] * width);
+#endif
+	switch (width)
+	{
+		case 1:
+			TAKE_VALUES(uint8);
+			break;
+		case 2:
+			TAKE_VALUES(uint16);
+			break;
+		case 4:
+			TAKE_VALUES(uint32);
+			break;
+		default:
+			TAKE_VALUES(uint64);
+			break;
+	}
+}
+
+static void
+take_nulls(uint8 *to, const uint32 *from, const uint16 *slots, int nslots)
+{
+	for (int i = 0; i < nslots; i++)
+		to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
+}
+
+/* Heap order ---------------------------------------------------------------------- */
+
+/*
+ * Merge the rest behind the ascending prefix into it
+ *
+ * TIDs of the rest are sorted together with their rank in one integer.  Should rank and
+ * TID not fit one (millions of entries out of order in a heap of terabytes), only the
+ * TIDs are kept.
+ */
+static void
+put_in_order(GjEntrySet *set)
+{
+	uint64		nrest = set->nentries - set->nascending;
+	int			rank_bits = pg_leftmost_one_pos64(nrest) + 1;
+	uint64		smallest = PG_UINT64_MAX;
+	uint64		largest = 0;
+	uint64		start;
+	uint64		n;
+	uint64	   *rest;
+	uint32	   *order;
+	void	   *scratch;
+
+	for (uint64 i = set->nascending; i < set->nentries; i++)
+	{
+		smallest = Min(smallest, set->tids[i]);
+		largest = Max(largest, set->tids[i]);
+	}
+	if (largest >> (64 - rank_bits) != 0)
+	{
+		keep_tids_alone(set);
+		return;
+	}
+
+	start = find_start(set, smallest);
+	rest = sort_rest(set, rank_bits);
+	order = alloc_huge(set, (set->nentries - start) * sizeof(uint32));
+	n = merge_orders(set, start, rest, rank_bits, order);
+	pfree(rest);
+
+	scratch = alloc_huge(set, n * sizeof(uint64));
+	move_array(set->tids + start, sizeof(uint64), order, n, scratch);
+	move_column(&set->keys, start, order, n, scratch);
+	for (int i = 0; i < set->nincluded; i++)
+		move_column(&set->included[i], start, order, n, scratch);
+	pfree(scratch);
+	pfree(order);
+	set->nentries = set->nascending = start + n;
+}
+
+/*
+ * The first entry of the prefix that does not come before a TID
+ */
+static uint64
+find_start(const GjEntrySet *set, uint64 tid)
+{
+	uint64		low = 0;
+	uint64		high = set->nascending;
+
+	while (low < high)
+	{
+		uint64		middle = low + (high - low) / 2;
+
+		if (set->tids[middle] < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Sort the rest: TID << rank_bits | rank behind the prefix
+ */
+static uint64 *
+sort_rest(GjEntrySet *set, int rank_bits)
+{
+	uint64		n = set->nentries - set->nascending;
+	uint64	   *rest = alloc_huge(set, n * sizeof(uint64));
+	uint64	   *scratch = alloc_huge(set, n * sizeof(uint64));
+	uint64	   *sorted;
+
+	for (uint64 i = 0; i < n; i++)
+		rest[i] = set->tids[set->nascending + i] << rank_bits | i;
+	sorted = radix_sort_above(rest, scratch, n, rank_bits);
+	pfree(sorted == rest ? scratch : rest);
+	return sorted;
+}
+
+/*
+ * Merge the prefix from start on and the sorted rest: where each entry of the result
+ * comes from, counted from start.  Returns how many there are.
+ */
+static uint64
+merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest, int rank_bits,
+			 uint32 *order)
+{
+	const uint64 *tids = set->tids + start;
+	uint64		nprefix = set->nascending - start;
+	uint64		nrest = set->nentries - set->nascending;
+	uint64		i = 0;
+	uint64		j = 0;
+	uint64		n = 0;
+
+	while (i < nprefix || j < nrest)
+	{
+		uint64		tid = j < nrest ? rest[j] >> rank_bits : PG_UINT64_MAX;
+		uint64		from;
+
+		if (i < nprefix && tids[i] <= tid)
+			from = i++;
+		else
+			from = nprefix + (rest[j++] & (((uint64) 1 << rank_bits) - 1));
+		if (n == 0 || tids[order[n - 1]] != tids[from])
+			order[n++] = (uint32) from;
+	}
+	return n;
+}
+
+static void
+move_column(GjEntryColumn *column, uint64 start, const uint32 *order, uint64 n, void *scratch)
+{
+	if (column->width == 0)
+		return;
+	move_array(column->values + start * column->width, column->width, order, n, scratch);
+	if (column->nulls != NULL)
+		move_array(column->nulls + start, 1, order, n, scratch);
+}
+
+#define MOVE_ARRAY(type) \
+	for (uint64 i = 0; i < n; i++) \
+		((type *) scratch)[i] = ((const type *) array)[order[i]]
+
+/*
+ * Rearrange an array: element i becomes what order[i] was
+ */
+static void
+move_array(void *array, int width, const uint32 *order, uint64 n, void *scratch)
+{
+	CHECK_FOR_INTERRUPTS();
+	switch (width)
+	{
+		case 1:
+			MOVE_ARRAY(uint8);
+			break;
+		case 2:
+			MOVE_ARRAY(uint16);
+			break;
+		case 4:
+			MOVE_ARRAY(uint32);
+			break;
+		default:
+			MOVE_ARRAY(uint64);
+			break;
+	}
+	memcpy(array, scratch, n * width);
+}

@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * entryset.h
+ *	  The matching entries with what is in them: TIDs, and where wanted keys and
+ *	  INCLUDE columns, each as an array.
+ *
+ * Life: create; a match adds entries in any order (GjMatchEntries); finish; then
+ * either tids[] has nentries TIDs, ascending, each once, with the wanted arrays
+ * beside it, or there is only a plain TID set (GjEntrySetPlain), because the entries
+ * did not fit in memory or because what was found may be outdated.
+ *
+ * Arrays are allocated in the set's own memory context.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_ENTRYSET_H
+#define GPUJOIN_ENTRYSET_H
+
+#include "am.h"
+#include "tidset.h"
+
+/* One array; element i belongs to TID i */
+typedef struct GjEntryColumn
+{
+	uint16		width;			/* bytes a value; 0: the column is not wanted */
+	char	   *values;
+	uint8	   *nulls;			/* a byte an entry: is it NULL?  NULL: never */
+} GjEntryColumn;
+
+typedef struct GjEntrySet
+{
+	/* What was asked for: set by GjEntrySetCreate() */
+	GjEntryColumn keys;			/* as wide as in the index: 4 or 8 */
+	int			nincluded;
+	GjEntryColumn included[GJ_MAX_INCLUDED];	/* as in GjIndexInfo.included */
+
+	/* The entries */
+	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
+	uint64		nentries;
+
+	/*
+	 * What makes them certain: no bulk deletion had finished, between this count and
+	 * the entry's being found.  Set by the match.  execindexonly.c says what follows.
+	 */
+	uint64		vacuum_epoch;
+
+	/* Private to entryset.c */
+	MemoryContext context;
+	Size		memory_limit;
+	Size		entry_bytes;	/* of an entry, in all arrays */
+	uint64		capacity;
+	uint64		nascending;		/* the first so many ascend strictly */
+	GjTidSet   *plain;
+} GjEntrySet;
+
+extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
+									const GjIndexInfo *info, bool keys, uint32 included);
+extern bool GjEntrySetHasColumns(const GjEntrySet *set);
+extern GjTidSet *GjEntrySetTids(GjEntrySet *set);
+extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							  const uint32 *hits, uint32 nhits);
+extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
+extern uint64 GjEntrySetCount(const GjEntrySet *set);
+extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
+extern void GjEntrySetFree(GjEntrySet *set);
+
+#endif							/* GPUJOIN_ENTRYSET_H */

@@ -1,0 +1,448 @@
+/*-------------------------------------------------------------------------
+ *
+ * execindexonly.c
+ *	  Which entries are rows, without a look at the heap: the visibility map and the
+ *	  vacuum epoch.
+ *
+ * An entry says that some tuple was inserted once.  Whether a snapshot sees it, the
+ * heap knows; the visibility map knows of pages all of whose tuples everybody sees.
+ * A search that holds nothing must fear that between its reading an entry and its
+ * reading the map the tuple goes away, the line pointer is used again, and the map is
+ * set for the new one.  PostgreSQL's index-only scans keep a pin on the index page,
+ * for which VACUUM waits.  Ours keep nothing; they notice that VACUUM was there:
+ *
+ *	  1. read the vacuum epoch in the index's metapage: E
+ *	  2. match (GjMatchEntries does both)
+ *	  3. a chunk of entries at a time: read the visibility map for their blocks
+ *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
+ *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
+ *		 all that come later go to the heap.
+ *
+ * Claim: an entry (T, values) on a block that the map, read at 3, calls all-visible,
+ * with E at 1 and at 4, stands for exactly one row that the snapshot sees, whose key
+ * and INCLUDE columns are these values, and no other entry of the set stands for it.
+ *
+ * a. T still is what it was when the entry was made.  A line pointer with an index
+ *	  entry becomes free for another tuple (LP_UNUSED) only in VACUUM's second heap pass,
+ *	  after ambulkdelete has removed its entries and returned.  That holds for the line
+ *	  pointers of aborted insertions, too, and for all horizons.  Before it returns,
+ *	  ambulkdelete raises the epoch (gjbulkdelete).  Were T free, or somebody else's, at 3,
+ *	  then that raise had come before 3, so before 4; as 4 still reads E, it had come
+ *	  before 1; so the entry had been gone from the index before 1, and 2 could not have
+ *	  found it.
+ * b. At 3 T leads to a tuple that everybody sees.  The map's bit is set only where the
+ *	  page has no dead line pointer and all tuples are visible to every snapshot, ours
+ *	  included, which is registered and holds the horizon back.  It is cleared, before
+ *	  anything else happens, by whoever changes the page.  By (a) T is neither unused nor
+ *	  a heap-only tuple of another chain; so it is a tuple, or redirects to one, that our
+ *	  snapshot sees.  That is true for good: a snapshot does not change.
+ * c. This tuple has the entry's values.  It is a member of the HOT chain that the entry
+ *	  was made for.  An update of an indexed column is no HOT update, and INCLUDE columns
+ *	  count as indexed.  (Chains that are broken in this sense, older than the index, have
+ *	  a dead member, or one that not everybody sees, and are not on all-visible pages
+ *	  before only the member is left whose values were indexed.)
+ * d. Each TID once: the entry set sees to that.  By (a) two entries with T would both be
+ *	  of the same tuple, and so are one, met on a tail page and where it moved to.
+ * e. No row is missing: entries that do not pass go to the heap, all of them.
+ *
+ * The order in memory: who inserts clears the bit first and adds the entry then, under
+ * the page lock under which 2 reads it; who deletes clears it before the commit, and our
+ * snapshot knows of it only after that; so 3 sees the bit cleared.  Who sets the bit has
+ * raised the epoch first; if 3 sees the bit set, 4, behind the barrier of taking a lock,
+ * sees the epoch raised.
+ *
+ * With a mirror: what a device finds was read from the index's pages when the mirror was
+ * loaded or synchronised last, and 1 was then.  Its promise (mirror.c) has a sequence
+ * number S and an epoch, read at one moment before the pages.  An entry in a copy that
+ * the index does not have any more was deleted by a change with a number above S, that
+ * is, after that moment; so the bulk deletion that did it raised the epoch later.  Hence
+ * the same argument, if the mirror's epoch is E; if it is not, the device's answer is
+ * used as TIDs for the heap (GjMatchStats.outdated).
+ *
+ * Reading the map before and after the match would not do instead of the epoch: an
+ * aborted insertion, pruned, vacuumed away, set all-visible again, passes both.
+ *
+ * Not in these cases, everything goes to the heap:
+ *
+ *	- during recovery.  Replay applies the epoch's record and the map's in the order in
+ *	  which they were made, but that no other way leads to a set bit has not been shown.
+ *	- in serializable transactions.  Reading a tuple must leave a predicate lock in one
+ *	  step with testing its visibility, under the lock on its page; who deletes tests for
+ *	  such locks under that lock, before the map's bit is cleared.  Without the page
+ *	  lock, a deletion might fall in between, and neither would notice the other.
+ *
+ * Nothing is held between calls: no pin, no lock.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "access/visibilitymap.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "nodes/primnodes.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "execindexonly.h"
+#include "gpujoin.h"
+
+/* Entries between two looks at the epoch: the look takes as long as two of them */
+#define CHUNK_ENTRIES			1024
+
+struct GjIndexOnly
+{
+	Relation	heap;
+	Relation	index;
+	Snapshot	snapshot;
+	int			noutputs;
+	GjIndexOnlyOutput *outputs;	/* attributes of a slot that looks like the table */
+	int			nprojected;
+	GjIndexOnlyOutput *projected;	/* columns of the node's target list */
+
+	GjEntrySet *entries;
+	Size		rest_limit;
+	GjTidSet   *rest;			/* TIDs for the heap */
+	bool		certain;		/* the epoch has not moved yet */
+	uint64		position;		/* behind the last chunk */
+
+	/* The chunk's rows: entries, in order */
+	uint64		chunk;			/* first entry of the chunk */
+	int			nrows;
+	int			next;
+	uint16		rows[CHUNK_ENTRIES];
+
+	GjIndexOnlyStats stats;
+};
+
+static int	find_column(Relation index, AttrNumber attno);
+static bool load_chunk(GjIndexOnly *io);
+static int	test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest);
+static bool epoch_has_moved(GjIndexOnly *io);
+static void fill(const GjEntrySet *entries, uint64 entry, const GjIndexOnlyOutput *outputs,
+				 int noutputs, TupleTableSlot *slot);
+static void prepare_slot(TupleTableSlot *slot);
+static const GjEntryColumn *entry_column(const GjEntrySet *entries, int column);
+
+/*
+ * Prepare answering with these attributes of the table, all of which the index has
+ */
+GjIndexOnly *
+GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index, Snapshot snapshot,
+				  List *attnos)
+{
+	GjIndexOnly *io = MemoryContextAllocZero(parent, sizeof(GjIndexOnly));
+	ListCell   *lc;
+
+	io->heap = heap;
+	io->index = index;
+	io->snapshot = snapshot;
+	io->outputs = MemoryContextAllocZero(parent, (list_length(attnos) + 1) *
+										 sizeof(GjIndexOnlyOutput));
+	foreach(lc, attnos)
+	{
+		GjIndexOnlyOutput *output = &io->outputs[io->noutputs++];
+
+		output->attno = lfirst_int(lc);
+		output->column = find_column(index, output->attno);
+	}
+	return io;
+}
+
+static int
+find_column(Relation index, AttrNumber attno)
+{
+	for (int i = 0; i < index->rd_index->indnatts; i++)
+	{
+		if (index->rd_index->indkey.values[i] == attno)
+			return i;
+	}
+	elog(ERROR, "index \"%s\" does not have attribute %d of its table",
+		 RelationGetRelationName(index), attno);
+}
+
+/*
+ * May a match of now be answered from entries?
+ */
+bool
+GjIndexOnlyIsPossible(const GjIndexOnly *io)
+{
+	return !RecoveryInProgress() && !IsolationIsSerializable() && IsMVCCSnapshot(io->snapshot);
+}
+
+/*
+ * Make an entry set that collects what the outputs need
+ */
+GjEntrySet *
+GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit)
+{
+	GjIndexInfo info;
+	bool		keys = false;
+	uint32		included = 0;
+
+	for (int i = 0; i < io->noutputs; i++)
+	{
+		int			column = io->outputs[i].column;
+
+		if (column == 0)
+			keys = true;
+		else
+			included |= (uint32) 1 << (column - 1);
+	}
+	GjIndexGetInfo(io->index, &info);
+	return GjEntrySetCreate(parent, limit, &info, keys, included);
+}
+
+/*
+ * Begin to deliver the rows of a matched set, which must live until the reset
+ */
+void
+GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit)
+{
+	GjIndexOnlyReset(io);
+	io->entries = entries;
+	io->rest_limit = limit;
+	io->certain = true;
+}
+
+/*
+ * Get the next entry that is a row; false if there are no more
+ */
+bool
+GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+{
+	while (io->next >= io->nrows)
+	{
+		if (!load_chunk(io))
+			return false;
+	}
+	*entry = io->chunk + io->rows[io->next++];
+	return true;
+}
+
+/*
+ * Put the row of an entry into a virtual slot of the table's shape; attributes that the
+ * plan does not need are NULL
+ */
+void
+GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
+{
+	fill(io->entries, entry, io->outputs, io->noutputs, slot);
+}
+
+/*
+ * Can a target list be filled straight from entries?  If so, prepare that.
+ */
+bool
+GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno)
+{
+	GjIndexOnlyOutput *projected = palloc0((list_length(tlist) + 1) * sizeof(GjIndexOnlyOutput));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) entry->expr;
+		bool		found = false;
+
+		if (!IsA(var, Var) || var->varno != varno)
+			return false;
+		for (int i = 0; i < io->noutputs && !found; i++)
+		{
+			found = io->outputs[i].attno == var->varattno;
+			projected[n].column = io->outputs[i].column;
+		}
+		if (!found)
+			return false;
+		projected[n++].attno = entry->resno;
+	}
+	io->projected = projected;
+	io->nprojected = n;
+	return true;
+}
+
+/*
+ * Put the target list's values of an entry into its virtual slot
+ */
+void
+GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
+{
+	fill(io->entries, entry, io->projected, io->nprojected, slot);
+}
+
+/*
+ * Get the TIDs for which the heap must be asked, finished.  They are complete once
+ * GjIndexOnlyNext() has said false.
+ */
+GjTidSet *
+GjIndexOnlyRest(GjIndexOnly *io)
+{
+	GjTidSet   *plain = GjEntrySetPlain(io->entries);
+
+	if (plain != NULL)
+	{
+		io->stats.heap_fetches += GjTidSetCount(plain);
+		return plain;
+	}
+	if (io->rest == NULL)
+		io->rest = GjTidSetCreate(io->entries->context, io->rest_limit);
+	GjTidSetFinish(io->rest);
+	io->stats.heap_fetches += GjTidSetCount(io->rest);
+	return io->rest;
+}
+
+/*
+ * Let go of the set
+ */
+void
+GjIndexOnlyReset(GjIndexOnly *io)
+{
+	if (io->rest != NULL)
+		GjTidSetFree(io->rest);
+	io->rest = NULL;
+	io->entries = NULL;
+	io->position = 0;
+	io->nrows = 0;
+	io->next = 0;
+}
+
+/*
+ * Counters, summed up over all starts
+ */
+GjIndexOnlyStats *
+GjIndexOnlyGetStats(GjIndexOnly *io)
+{
+	return &io->stats;
+}
+
+/*
+ * Steps 3 and 4: find out which of the next entries are rows
+ */
+static bool
+load_chunk(GjIndexOnly *io)
+{
+	GjEntrySet *entries = io->entries;
+	const uint64 *tids;
+	uint64		rest[CHUNK_ENTRIES];
+	int			nrest = 0;
+	int			n;
+
+	io->nrows = 0;
+	io->next = 0;
+	if (entries == NULL || entries->tids == NULL || io->position >= entries->nentries)
+		return false;
+	CHECK_FOR_INTERRUPTS();
+
+	io->chunk = io->position;
+	n = (int) Min(entries->nentries - io->chunk, CHUNK_ENTRIES);
+	io->position += n;
+	tids = entries->tids + io->chunk;
+	if (io->certain)
+	{
+		io->nrows = test_map(io, tids, n, rest, &nrest);
+		if (io->nrows > 0 && epoch_has_moved(io))
+			io->certain = false;
+	}
+	if (!io->certain)
+		io->nrows = 0;
+
+	io->stats.rows += io->nrows;
+	if (io->nrows == n)
+		return true;
+	if (io->rest == NULL)
+		io->rest = GjTidSetCreate(entries->context, io->rest_limit);
+	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
+		  GjTidSetAddPacked(io->rest, tids, n)))
+		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
+			 RelationGetRelationName(io->index));
+	return true;
+}
+
+/*
+ * Sort the entries of a chunk into those on all-visible blocks, whose number is
+ * returned, and the rest
+ */
+static int
+test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest)
+{
+	Buffer		map = InvalidBuffer;
+	BlockNumber last = InvalidBlockNumber;
+	bool		visible = false;
+	int			nrows = 0;
+	int			nothers = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		BlockNumber block = (BlockNumber) (tids[i] >> 16);
+
+		if (block != last)
+		{
+			visible = VM_ALL_VISIBLE(io->heap, block, &map);
+			last = block;
+		}
+		io->rows[nrows] = i;
+		nrows += visible;
+		rest[nothers] = tids[i];
+		nothers += !visible;
+	}
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+	*nrest = nothers;
+	return nrows;
+}
+
+static bool
+epoch_has_moved(GjIndexOnly *io)
+{
+	GjIndexState state;
+
+	if (gj_debug_ignore_vacuum_epoch)
+		return false;
+	GjIndexGetState(io->index, &state);
+	return state.vacuum_epoch != io->entries->vacuum_epoch;
+}
+
+static void
+fill(const GjEntrySet *entries, uint64 entry, const GjIndexOnlyOutput *outputs, int noutputs,
+	 TupleTableSlot *slot)
+{
+	if (TTS_EMPTY(slot))
+		prepare_slot(slot);
+	for (int i = 0; i < noutputs; i++)
+	{
+		const GjEntryColumn *column = entry_column(entries, outputs[i].column);
+		int			at = outputs[i].attno - 1;
+		bool		isnull = column->nulls != NULL && column->nulls[entry];
+
+		slot->tts_isnull[at] = isnull;
+		slot->tts_values[at] = isnull ? (Datum) 0 :
+			fetch_att(column->values + entry * column->width, true, column->width);
+	}
+}
+
+/*
+ * All is by value, so that a slot once stored only gets other values
+ */
+static void
+prepare_slot(TupleTableSlot *slot)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	memset(slot->tts_values, 0, natts * sizeof(Datum));
+	memset(slot->tts_isnull, true, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * A key is as wide as the index has it, which may be wider than the column's type: the
+ * Datum is the same
+ */
+static const GjEntryColumn *
+entry_column(const GjEntrySet *entries, int column)
+{
+	return column == 0 ? &entries->keys : &entries->included[column - 1];
+}

@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * execindexonly.h
+ *	  Rows of one table answered from index entries, where the heap need not be
+ *	  asked.
+ *
+ * A match fills the entry set that GjIndexOnlySet() makes; GjIndexOnlyStart() takes
+ * it, and GjIndexOnlyNext() delivers the rows that are certain, in heap order.  When
+ * it says false, GjIndexOnlyRest() has the TIDs of all the others: to be fetched, under
+ * the snapshot and with a recheck of the key, like those of any match.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECINDEXONLY_H
+#define GPUJOIN_EXECINDEXONLY_H
+
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+
+#include "entryset.h"
+
+typedef struct GjIndexOnly GjIndexOnly;
+
+typedef struct GjIndexOnlyStats
+{
+	uint64		rows;			/* answered from entries */
+	uint64		heap_fetches;	/* TIDs left to the heap */
+} GjIndexOnlyStats;
+
+/* Where an attribute of a slot comes from */
+typedef struct GjIndexOnlyOutput
+{
+	AttrNumber	attno;			/* in the slot */
+	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
+} GjIndexOnlyOutput;
+
+extern GjIndexOnly *GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index,
+									  Snapshot snapshot, List *attnos);
+extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
+extern GjEntrySet *GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit);
+extern void GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit);
+extern bool GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry);
+extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
+extern bool GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno);
+extern void GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
+extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
+extern void GjIndexOnlyReset(GjIndexOnly *io);
+extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+#endif							/* GPUJOIN_EXECINDEXONLY_H */

@@ -1,0 +1,245 @@
+-- Index-only answers: rows of all-visible pages come from the index, all others from the heap, and
+-- nobody can tell which from the answer.
+CREATE TABLE io (gone int, id int, k int, v int8, w float8, b bool, t text)
+	WITH (autovacuum_enabled = off);
+ALTER TABLE io DROP gone;
+INSERT INTO io
+SELECT i, CASE WHEN i % 50 <> 0 THEN i % 200 END, CASE WHEN i % 7 <> 0 THEN i END, i / 3.0,
+	CASE WHEN i % 3 <> 0 THEN i % 2 = 0 END, repeat('x', 20)
+FROM generate_series(1, 20000) i;
+CREATE INDEX io_k ON io USING gpujoin (k) INCLUDE (id, v, b, w);
+
+-- how a query's nodes of ours did: answered from the index, fetched from the heap
+CREATE FUNCTION io_fetches(query text, OUT nodes bigint, OUT rows bigint, OUT heap_fetches bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT json, TIMING off) ' || query INTO plan;
+	WITH RECURSIVE n AS (
+		SELECT plan->0->'Plan' AS j
+		UNION ALL SELECT json_array_elements(n.j->'Plans') FROM n)
+	SELECT count(*), sum((j->>'Actual Rows')::numeric), sum((j->>'Heap Fetches')::bigint)
+	FROM n WHERE (j->>'Index Only')::bool INTO nodes, rows, heap_fetches;
+END $$;
+CREATE FUNCTION io_same(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	ours text[];
+	theirs text[];
+BEGIN
+	SET LOCAL gpujoin.enabled = off;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO theirs;
+	SET LOCAL gpujoin.enabled = on;
+	SET LOCAL gpujoin.force = on;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO ours;
+	RETURN ours IS NOT DISTINCT FROM theirs;
+END $$;
+SET gpujoin.force = on;
+
+-- offered: everything that leaves the scan or filters is in the index
+EXPLAIN (COSTS OFF) SELECT count(*) FROM io WHERE k IN (1, 2, 3);
+EXPLAIN (COSTS OFF) SELECT k, v, b FROM io WHERE k = ANY (ARRAY[1, 2]) AND id > 100;
+EXPLAIN (COSTS OFF) SELECT v + id FROM io WHERE k = 77 AND w < 1000 ORDER BY v;
+SELECT nodes FROM io_fetches('SELECT EXISTS (SELECT FROM io WHERE k IN (1, 2))');
+SELECT nodes FROM io_fetches('SELECT DISTINCT id, k, v, w, b FROM io WHERE k IN (1, 2)');
+-- not offered
+SELECT nodes FROM io_fetches('SELECT t FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2) AND t IS NOT NULL');
+SELECT nodes FROM io_fetches('SELECT io FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT * FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT ctid FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT tableoid, xmin FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2) FOR UPDATE');
+SELECT nodes FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2) FOR KEY SHARE');
+BEGIN;
+SELECT nodes FROM io_fetches('UPDATE io SET v = 1 WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('DELETE FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('UPDATE io SET v = 1 FROM io o WHERE o.k IN (1, 2) AND o.id = io.id');
+ROLLBACK;
+SET enable_indexonlyscan = off;
+SELECT nodes FROM io_fetches('SELECT count(*) FROM io WHERE k IN (1, 2)');
+RESET enable_indexonlyscan;
+
+-- nothing is all-visible yet; then everything; then all but what was touched
+SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
+VACUUM ANALYZE io;
+SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id, b FROM io WHERE k IN (1, 2);
+SELECT relpages > 1 AS several_pages FROM pg_class WHERE relname = 'io';
+DELETE FROM io WHERE id = 1;
+SELECT rows, heap_fetches BETWEEN 1 AND 10 AS some FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
+INSERT INTO io VALUES (0, 1, -1, NULL, true, 'new');
+UPDATE io SET t = 'hot' WHERE id = 10001;
+UPDATE io SET v = -1 WHERE id = 12002;
+SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k IN (1, 2)');
+BEGIN;
+INSERT INTO io VALUES (-2, 2, -2, NULL, true, 'own');
+UPDATE io SET v = -3 WHERE id = 14002;
+DELETE FROM io WHERE id = 16002;
+SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k IN (1, 2)');
+DECLARE io_c CURSOR FOR SELECT id FROM io WHERE k IN (1, 2) AND id < 1000;
+FETCH 2 FROM io_c;
+DELETE FROM io WHERE id = 402;
+FETCH ALL FROM io_c;
+ROLLBACK;
+SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k IN (1, 2)');
+
+-- every shape of an answer: no column, one, all, expressions, filters, NULLs
+SELECT q, io_same(q) FROM unnest(ARRAY[
+	'SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 200, 3)))',
+	'SELECT count(*), count(v), sum(v), sum(w::numeric), count(b), bool_or(b) FROM io WHERE k IN (3, 4, 5, 99)',
+	'SELECT k, count(*) FROM io WHERE k IN (3, 4, 5, 99) GROUP BY k',
+	'SELECT w, b, v, id, k FROM io WHERE k IN (3, 4, 5, 99)',
+	'SELECT k, k, v, v + 1, b FROM io WHERE k IN (3, 4, 5, 99)',
+	'SELECT 1 FROM io WHERE k IN (3, 4, 5, 99)',
+	'SELECT b, id FROM io WHERE k IN (3, 4, 5, 99) AND v IS NULL',
+	'SELECT id FROM io WHERE k IN (3, 4, 5, 99) AND b AND v % 2 = 0 AND w > 100',
+	'SELECT id FROM io WHERE k = 5 AND k IN (4, 5)',
+	'SELECT id FROM io WHERE k IN (NULL, 1000000)',
+	'SELECT id FROM io WHERE k = ANY (''{}''::int[])',
+	'SELECT id, v FROM io WHERE k IN (3, 4, 5, 99) ORDER BY id LIMIT 7',
+	'SELECT x, (SELECT count(*) FROM io WHERE k IN (x, x + 1)) FROM generate_series(0, 300, 37) x',
+	'SELECT x, l.id FROM generate_series(0, 300, 37) x, LATERAL (SELECT id FROM io WHERE k = ANY (ARRAY[x]) ORDER BY id LIMIT 2) l',
+	'SELECT o.id, i.v FROM io o JOIN io i ON i.id = o.id WHERE o.k IN (1, 2) AND i.k IN (1, 2)'
+]) q;
+-- a nested loop scans again, with the same entries
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_material = off;
+SELECT io_same('SELECT x, id, v FROM generate_series(1, 3) x, io WHERE k IN (1, 2, 33) AND id % 3 = x % 3');
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_material;
+
+-- more entries than fit in memory: the TIDs are kept, and all go to the heap
+SET work_mem = '64kB';
+SET hash_mem_multiplier = 1;
+VACUUM io;
+SELECT rows, heap_fetches FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT count(*), sum(v), sum(id) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT rows, heap_fetches FROM io_fetches('SELECT v FROM io WHERE k IN (1, 2)');
+RESET work_mem;
+RESET hash_mem_multiplier;
+
+-- slots that are used again: entries do not stand in heap order any more
+DELETE FROM io WHERE id % 5 = 0;
+VACUUM io;
+INSERT INTO io SELECT i, i % 200, -i, i, i % 3 = 0, 'again' FROM generate_series(30001, 36000) i;
+DELETE FROM io WHERE id % 7 = 0;
+VACUUM io;
+INSERT INTO io SELECT i, i % 200, -i, i, i % 3 = 0, 'again' FROM generate_series(40001, 42000) i;
+VACUUM io;
+SELECT heap_fetches FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT heap_fetches FROM io_fetches('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+
+-- serializable transactions read the heap: a deletion must meet their predicate locks
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT heap_fetches > 100 AS heap FROM io_fetches('SELECT v FROM io WHERE k IN (1, 2)');
+COMMIT;
+
+-- cursors: held over the transaction's end, and back and forth
+BEGIN;
+DECLARE io_h CURSOR WITH HOLD FOR SELECT id, v FROM io WHERE k IN (7, 8) AND id < 1000;
+DECLARE io_s SCROLL CURSOR FOR SELECT id, v FROM io WHERE k IN (7, 8) AND id < 1000;
+FETCH 2 FROM io_s;
+FETCH ABSOLUTE 4 FROM io_s;
+FETCH PRIOR FROM io_s;
+FETCH FIRST FROM io_s;
+COMMIT;
+FETCH 3 FROM io_h;
+CLOSE io_h;
+
+-- a generic plan
+SET plan_cache_mode = force_generic_plan;
+PREPARE io_p(int[]) AS SELECT k, count(*), sum(v) FROM io WHERE k = ANY ($1) GROUP BY k ORDER BY k;
+EXECUTE io_p('{1,2}');
+EXECUTE io_p('{2,3,NULL}');
+DELETE FROM io WHERE k = 2 AND id < 10000;
+EXECUTE io_p('{2,3,NULL}');
+RESET plan_cache_mode;
+
+-- keys and columns of each type come back as they went in
+CREATE TABLE io_types (i2 int2, i4 int4, i8 int8, o oid, d date, ts timestamp, tz timestamptz,
+	f4 float4, f8 float8, b bool, c "char");
+INSERT INTO io_types
+SELECT i - 50, i * 40000000::int8 - 2000000000, i * 90000000000000000 - 4500000000000000000,
+	i::int8 * 42000000, '2000-01-01'::date + i * 1000 - 50000,
+	'2000-01-01'::timestamp + (i - 50) * interval '77 days 1 us',
+	'2000-01-01 UTC'::timestamptz + (i - 50) * interval '33 days 1 us', i / 7.0, -i / 7.0, i % 2 = 0,
+	chr(i)::"char"
+FROM generate_series(1, 100) i;
+INSERT INTO io_types VALUES
+	(-32768, -2147483648, -9223372036854775808, 0, '-infinity', '-infinity', '-infinity', '-0',
+		'-infinity', false, ''),
+	(32767, 2147483647, 9223372036854775807, 4294967295, 'infinity', 'infinity', 'infinity', 'NaN',
+		'NaN', true, '\377');
+DO $$
+DECLARE
+	types text[] := '{i2,i4,i8,o,d,ts,tz}';
+	columns text := 'i2, i4, i8, o, d, ts, tz, f4, f8, b, c';
+	c text;
+BEGIN
+	FOREACH c IN ARRAY types LOOP
+		EXECUTE format('CREATE INDEX io_types_%s ON io_types USING gpujoin (%1$s) INCLUDE (%s)', c,
+			(SELECT string_agg(quote_ident(n), ', ') FROM regexp_split_to_table(columns, ', ') n
+			WHERE n <> c));
+	END LOOP;
+END $$;
+VACUUM ANALYZE io_types;
+SELECT c, io_same(format('SELECT * FROM io_types WHERE %I = ANY (ARRAY(SELECT %1$I FROM io_types))', c)),
+	io_same(format('SELECT %I FROM io_types WHERE %1$I = ANY (ARRAY(SELECT %1$I FROM io_types))', c)),
+	nodes, rows, heap_fetches
+FROM unnest('{i2,i4,i8,o,d,ts,tz}'::text[]) c,
+	io_fetches(format('SELECT * FROM io_types WHERE %I = ANY (ARRAY(SELECT %1$I FROM io_types))', c));
+
+-- domains, partial indexes, expressions, other people's key functions
+CREATE DOMAIN io_domain AS int4;
+CREATE TABLE io_odd (a io_domain, b int, c int);
+INSERT INTO io_odd SELECT i % 100, i % 3, i FROM generate_series(1, 2000) i;
+CREATE INDEX io_odd_a ON io_odd USING gpujoin (a) INCLUDE (c) WHERE b = 1;
+CREATE INDEX io_odd_e ON io_odd USING gpujoin ((a + c)) INCLUDE (c);
+CREATE FUNCTION io_key(int4) RETURNS int8 LANGUAGE sql IMMUTABLE AS 'SELECT ($1 * 3)::int8';
+CREATE OPERATOR CLASS io_key_ops FOR TYPE int4 USING gpujoin AS
+	OPERATOR 1 =, FUNCTION 1 io_key(int4);
+CREATE INDEX io_odd_c ON io_odd USING gpujoin (c io_key_ops) INCLUDE (b);
+VACUUM ANALYZE io_odd;
+SELECT nodes FROM io_fetches('SELECT a, c FROM io_odd WHERE a IN (1, 2) AND b = 1');
+SELECT nodes FROM io_fetches('SELECT c FROM io_odd WHERE a + c IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT b FROM io_odd WHERE c IN (1, 2)');
+SELECT io_same('SELECT b, c FROM io_odd WHERE c IN (1, 2)');
+CREATE INDEX io_odd_b ON io_odd USING gpujoin (a) INCLUDE (c, b) WHERE b = 1;
+SELECT nodes, rows, heap_fetches FROM io_fetches('SELECT a, c FROM io_odd WHERE a IN (1, 2) AND b = 1');
+SELECT io_same('SELECT a, c FROM io_odd WHERE a IN (1, 2) AND b = 1');
+
+-- partitions of different shapes, and children
+CREATE TABLE io_part (k int, v int8, w bool) PARTITION BY RANGE (k);
+CREATE TABLE io_part_1 PARTITION OF io_part FOR VALUES FROM (0) TO (1000);
+CREATE TABLE io_part_2 (x text, w bool, k int, v int8);
+ALTER TABLE io_part_2 DROP x;
+ALTER TABLE io_part ATTACH PARTITION io_part_2 FOR VALUES FROM (1000) TO (2000);
+CREATE INDEX io_part_k ON io_part USING gpujoin (k) INCLUDE (w, v);
+INSERT INTO io_part SELECT i, i * 10, i % 5 = 0 FROM generate_series(0, 1999) i, generate_series(1, 3);
+VACUUM ANALYZE io_part;
+SELECT * FROM io_fetches('SELECT v, w FROM io_part WHERE k IN (5, 500, 1005, 1500)');
+SELECT io_same('SELECT v, w, k FROM io_part WHERE k IN (5, 500, 1005, 1500)');
+SELECT io_same('SELECT count(*) FROM io_part WHERE k IN (5, 500, 1005, 1500) AND w');
+
+-- temporary and unlogged tables
+CREATE TEMP TABLE io_temp AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
+CREATE INDEX io_temp_k ON io_temp USING gpujoin (k) INCLUDE (v);
+VACUUM ANALYZE io_temp;
+SELECT * FROM io_fetches('SELECT sum(v) FROM io_temp WHERE k IN (1, 2)');
+SELECT io_same('SELECT sum(v) FROM io_temp WHERE k IN (1, 2)');
+CREATE UNLOGGED TABLE io_loose AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
+CREATE INDEX io_loose_k ON io_loose USING gpujoin (k) INCLUDE (v);
+VACUUM ANALYZE io_loose;
+SELECT * FROM io_fetches('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
+SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
+
+DROP TABLE io, io_types, io_odd, io_part, io_temp, io_loose;
+DROP DOMAIN io_domain;
+DROP FUNCTION io_fetches(text), io_same(text);
+DROP OPERATOR FAMILY io_key_ops USING gpujoin;
+DROP FUNCTION io_key(int4);
