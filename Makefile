@@ -4,8 +4,7 @@
 #                                                        PG_CONFIG=... picks the PostgreSQL
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
-#   make bench     end-to-end SQL benchmark                    (BENCH_ROWS=..., BENCH_OUT=...)
-#   make bench-jobs  the seed's four jobs against stock plans  (JOBS_ROWS=..., JOBS_DEVICE=...)
+#   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make lint      only the static checks
 #
@@ -16,7 +15,7 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench bench-jobs lint
+SCRIPT_GOALS = check check-clients demo bench lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -46,10 +45,7 @@ demo:
 	@bash test/demo/demo.sh
 
 bench:
-	@bash test/bench/bench_sql.sh
-
-bench-jobs:
-	@bash test/bench/bench_jobs.sh
+	@bash test/bench/bench.sh
 
 endif
 else

@@ -316,7 +316,7 @@ build_and_install() {
 # which take the place of those of an earlier start.
 start_server() {
     local name=$1 data=$work/$1
-    if [ ! -d "$data" ]; then
+    if [ ! -e "$data/PG_VERSION" ]; then
         initdb -D "$data" -U "$PGUSER" -A trust -E UTF8 --no-locale --no-sync \
             >"$log/initdb-$name.log" 2>&1 || { cat "$log/initdb-$name.log" >&2; return 1; }
         echo "include_if_exists = 'gpujoin.conf'" >>"$data/postgresql.conf"
@@ -330,6 +330,25 @@ start_server() {
         tail -n 20 "$log/server-$name.log" >&2
         return 1
     fi
+}
+
+# Settings of a server on which times are measured, with shared buffers of MEGABYTES or two fifths
+# of the memory. All fits into memory; commits do not wait for the disk, or it alone would be
+# measured, but WAL is written in full.
+measuring_settings() { # MEGABYTES
+    local most=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024 * 2 / 5))
+    cat <<CONF
+shared_buffers = '$(($1 < most ? $1 : most))MB'
+work_mem = '256MB'
+maintenance_work_mem = '512MB'
+max_wal_size = '16GB'
+checkpoint_timeout = '1h'
+fsync = off
+synchronous_commit = off
+autovacuum = off
+jit = off
+shared_preload_libraries = 'gpujoin'
+CONF
 }
 
 stop_server() { pg_ctl -D "$work/$1" -s -w -t 120 -m fast stop; }

@@ -35,23 +35,6 @@ declare -A settings=(
 )
 declare -A label=([gpujoin]='gpujoin' [seqscan]='stock, seq scan' [btree]='stock, btree')
 
-# Shared buffers that hold the table and its indexes, within a quarter of the memory.
-server_settings() {
-    local need memory
-    need=$((128 + DEMO_ROWS / 8000))
-    memory=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024 / 4))
-    cat <<CONF
-shared_buffers = '$((need < memory ? need : memory))MB'
-work_mem = '256MB'
-maintenance_work_mem = '256MB'
-max_wal_size = '4GB'
-fsync = off
-autovacuum = off
-jit = off
-shared_preload_libraries = 'gpujoin'
-CONF
-}
-
 # sql [PSQL ARGUMENT...]: quiet, plain output, stops at the first error.
 sql() { psql -XqAt -v ON_ERROR_STOP=1 -d "$database" "$@"; }
 
@@ -178,7 +161,7 @@ devices() {
 different=0
 build_and_install
 say "starting a throw-away server"
-server_settings | start_server demo
+measuring_settings $((128 + DEMO_ROWS / 8000)) | start_server demo
 
 say "making $(number "$DEMO_ROWS") patents and 4,000 classes"
 make_data

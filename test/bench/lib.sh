@@ -1,0 +1,180 @@
+# test/bench/lib.sh: what the benchmarks share: contestants, runs in turn, samples; sourced by
+# scripts that have sourced test/setup.sh.
+# shellcheck shell=bash
+#
+# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
+# ", N" behind it if it may use parallel workers. All kinds exist at once; a contestant sees its
+# own only. Those with a btree are told to use it; for gpujoin the planner must find it worth while.
+# A sample is a line of $log/samples.tsv:
+#
+#   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
+#
+# The remark is "other plan" where the planner did not use the contestant's index after all.
+
+sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+keep() {
+    local IFS=$'\t'
+    echo "$*" >>"$log/samples.tsv"
+}
+
+whole_number() {
+    local name
+    for name in "$@"; do
+        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$name must be a whole number, not \"${!name}\""
+    done
+}
+
+processor_name() { sed -nE 's/^model name\s*: *//p' /proc/cpuinfo | head -n 1; }
+
+# What answers: the name of the device, once the service has settled, or "CPU".
+device_name() {
+    local name='' tries
+    for tries in $(seq 100); do
+        case $(sql -c 'SELECT state FROM pg_stat_gpujoin') in
+            *starting*) sleep 0.2 ;;
+            *) break ;;
+        esac
+    done
+    name=$(sql -c "SELECT device FROM pg_stat_gpujoin WHERE state = 'ready'")
+    echo "${name:-CPU}"
+}
+
+# ---------------------------------------------------------------------------------------------
+# Contestants
+# ---------------------------------------------------------------------------------------------
+
+kind_of() { echo "${1%, N}"; }
+
+# The index of CONTESTANT among those with PREFIX; nothing if it has none.
+index_of() {
+    case $1 in
+        "no index"*) ;;
+        "gpujoin include"*) echo "$2_include" ;;
+        *) echo "$2_$(kind_of "$1")" ;;
+    esac
+}
+
+# index_definition KIND COLUMN INCLUDED: what follows ON table.
+index_definition() {
+    case $1 in
+        btree) echo "USING btree ($2)" ;;
+        covering) echo "USING btree ($2) INCLUDE ($3)" ;;
+        gpujoin) echo "USING gpujoin ($2)" ;;
+        "gpujoin include") echo "USING gpujoin ($2) INCLUDE ($3)" ;;
+    esac
+}
+
+# Settings of a contestant as NAME=VALUE.
+settings_of() {
+    local workers=0
+    [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
+    echo "max_parallel_workers_per_gather=$workers"
+    case $1 in
+        gpujoin*) ;;
+        "no index"*) echo "gpujoin.enabled=off" ;;
+        *) printf '%s\n' gpujoin.enabled=off enable_seqscan=off ;;
+    esac
+}
+
+as_set_commands() { settings_of "$1" | sed 's/$/;/; s/^/SET /'; }
+
+# For programs that take no commands.
+as_options() { settings_of "$1" | sed 's/^/-c /' | paste -sd ' '; }
+
+# The contestants in the order of ROUND: forth in odd rounds, back in even ones; one a line.
+in_order() {
+    local round=$1
+    shift
+    if ((round % 2)); then printf '%s\n' "$@"; else printf '%s\n' "$@" | tac; fi
+}
+
+# ---------------------------------------------------------------------------------------------
+# Time limits: a part has a share of what is left, its cases share that alike
+# ---------------------------------------------------------------------------------------------
+
+part_ends=0
+cases_left=1
+
+# begin_part WEIGHT OTHERS CASES: OTHERS is the weight of all parts that come after this.
+begin_part() {
+    if [ "$BENCH_LIMIT" = 0 ]; then
+        part_ends=999999999
+    else
+        part_ends=$((SECONDS + (BENCH_LIMIT - SECONDS) * $1 / ($1 + $2)))
+    fi
+    cases_left=$3
+}
+
+# begin_case: how long its rounds may go on.
+begin_case() {
+    case_ends=$((SECONDS + (part_ends - SECONDS) / cases_left))
+    case_began=$SECONDS
+    cases_left=$((cases_left > 1 ? cases_left - 1 : 1))
+}
+
+# Whether there is time for round ROUND, to judge by those before; for the first there always is.
+another_round() {
+    local round=$1
+    ((round == 1)) && return
+    ((round <= BENCH_RUNS && SECONDS + (SECONDS - case_began) / (round - 1) <= case_ends))
+}
+
+say_rounds() { note "$1: $2 round$([ "$2" = 1 ] || echo s) ($SECONDS s)"; }
+
+# ---------------------------------------------------------------------------------------------
+# A contest
+# ---------------------------------------------------------------------------------------------
+
+# run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms, leaves the answer in $work/answer and the plan
+# in $work/plan. Planning once before warms the session's caches.
+run_as() {
+    local index
+    index=$(index_of "$1" "$3")
+    {
+        echo "SELECT show_indexes('$2'${index:+, '$index'}) \g /dev/null"
+        as_set_commands "$1"
+        printf '\\o %s\n' "$work/plan"
+        echo "$explain $4;"
+        printf '\\o %s\n' "$work/answer"
+        echo '\timing on'
+        echo "$4;"
+    } | sql >"$work/time"
+    ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/time" | tail -n 1)
+    remark=''
+    [ -z "$index" ] || grep -qw "$index" "$work/plan" || remark="other plan"
+}
+
+# contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn.
+# With before_run set, that command runs before each timed run. The report shows the plans for which
+# $explain asks for more than EXPLAIN, and those that do without the contestant's index.
+contest() {
+    local part=$1 name=$2 x=$3 table=$4 prefix=$5 statement=$6 round contestant ms remark first=''
+    shift 6
+    begin_case
+    for contestant in "$@"; do
+        run_as "$contestant" "$table" "$prefix" "$statement"
+        if [ -z "$first" ]; then
+            first=$contestant
+            mv "$work/answer" "$work/right"
+        else
+            cmp -s "$work/answer" "$work/right" ||
+                die "$part, $name: \"$contestant\" answers otherwise than \"$first\""
+        fi
+        [ "$explain$remark" = EXPLAIN ] ||
+            { echo "-- $part, $name, $contestant"; cut -c 1-110 "$work/plan"; } >>"$log/plans.txt"
+    done
+    explain=EXPLAIN
+    case_began=$SECONDS
+    for ((round = 1; ; round++)); do
+        another_round "$round" || break
+        while IFS= read -r contestant <&3; do
+            ${before_run:-:}
+            run_as "$contestant" "$table" "$prefix" "$statement"
+            keep "$part" "$name" "$contestant" ms less "$x" "$ms" "$remark"
+        done 3< <(in_order "$round" "$@")
+    done
+    say_rounds "$part, $name" $((round - 1))
+}
+before_run=''
+explain=EXPLAIN

@@ -1,0 +1,101 @@
+# test/bench/part_clients.sh: many sessions at a time. A look-up asks for 1,000 of a million
+# companies, so for one row in a thousand, with the keys in the text of the statement; the mixed
+# load has one transaction that writes, an update and an insertion, for nine look-ups.
+# shellcheck shell=bash
+
+lookups=40
+
+make_lookups() {
+    local i
+    for ((i = 1; i <= lookups; i++)); do
+        sql -c "SELECT 'SELECT count(*), sum(patent_id) FROM :tbl WHERE company_id = ANY (''' ||
+            array_agg(1 + (hashint8(n * 1000 + $i) & 2147483647) % 1000000)::text || ''');'
+            FROM generate_series(1, 1000) n" >"$work/lookup-$i.sql"
+    done
+    cat >"$work/write.sql" <<PGBENCH
+\\set id random(1, $BENCH_WRITE_ROWS)
+\\set k random(1, 1000000)
+BEGIN;
+UPDATE :tbl SET company_id = :k WHERE patent_id = :id;
+INSERT INTO :tbl VALUES ($BENCH_WRITE_ROWS + :id, 2, 2000, 2001, :k, false);
+COMMIT;
+PGBENCH
+}
+
+mixed_table() { echo "mixed_${1// /_}"; }
+
+make_mixed_tables() {
+    local kind table
+    for kind in "${kinds[@]}"; do
+        table=$(mixed_table "$kind")
+        sql -c "DROP TABLE IF EXISTS $table" -c "CREATE TABLE $table AS
+            SELECT * FROM patents WHERE patent_id <= $BENCH_WRITE_ROWS" \
+            -c "CREATE INDEX ON $table (patent_id)" \
+            -c "CREATE INDEX ${table}_index ON $table $(index_definition "$kind" company_id \
+                patent_id)" \
+            -c "VACUUM (FREEZE, ANALYZE) $table"
+        [[ $kind != gpujoin* ]] ||
+            sql -c "SELECT gpujoin_load('${table}_index')" >/dev/null 2>&1 || true
+    done
+}
+
+# rate CONTESTANT CLIENTS TABLE WRITE: transactions a second.
+rate() {
+    local files=() i
+    for ((i = 1; i <= lookups; i++)); do files+=(-f "$work/lookup-$i.sql@9"); done
+    [ -z "$4" ] || files+=(-f "$4@$lookups")
+    PGOPTIONS=$(as_options "$1") pgbench -n -M simple -c "$2" \
+        -j "$(($2 < processors ? $2 : processors))" -T "$BENCH_SECONDS" -D tbl="$3" \
+        "${files[@]}" 2>&1 | sed -nE 's/^tps = ([0-9.]+).*/\1/p'
+}
+
+check_lookups() {
+    local contestant index answer right=''
+    for contestant in "${contestants[@]}"; do
+        index=$(index_of "$contestant" company)
+        answer=$({
+            echo "SELECT show_indexes('patents'${index:+, '$index'}) \g /dev/null"
+            as_set_commands "$contestant"
+            cat "$work/lookup-1.sql"
+        } | sql -v tbl=patents)
+        [ "${right:=$answer}" = "$answer" ] || die "look-up: \"$contestant\" answers $answer"
+    done
+}
+
+# A sequential scan for each look-up is out of the race: one client shows it.
+part_clients() {
+    local clients round contestant index table kind
+    cases_left=8
+    make_lookups
+    for kind in "${kinds[@]}"; do make_index "$kind" company company_id patent_id; done
+    sql -c 'VACUUM patents' -c CHECKPOINT
+    check_lookups
+    for clients in 1 8 32 64; do
+        begin_case
+        for ((round = 1; ; round++)); do
+            another_round "$round" || break
+            while IFS= read -r contestant <&3; do
+                [ "$contestant" != "no index" ] || [ "$clients" = 1 ] || continue
+                index=$(index_of "$contestant" company)
+                sql -c "SELECT show_indexes('patents'${index:+, '$index'})" >/dev/null
+                keep clients "look-ups, $clients clients" "$contestant" "a second" more \
+                    "$clients" "$(rate "$contestant" "$clients" patents '')" ''
+            done 3< <(in_order "$round" "${contestants[@]}")
+        done
+        say_rounds "look-ups, $clients clients" $((round - 1))
+    done
+    make_mixed_tables
+    for clients in 1 8 32 64; do
+        begin_case
+        for ((round = 1; ; round++)); do
+            another_round "$round" || break
+            while IFS= read -r contestant <&3; do
+                table=$(mixed_table "$contestant")
+                keep clients "mixed, $clients clients" "$contestant" "a second" more "$clients" \
+                    "$(rate "$contestant" "$clients" "$table" "$work/write.sql")" ''
+            done 3< <(in_order "$round" "${kinds[@]}")
+        done
+        say_rounds "mixed, $clients clients" $((round - 1))
+    done
+    for kind in "${kinds[@]}"; do sql -c "DROP TABLE $(mixed_table "$kind")"; done
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env perl
+# test/bench/report.pl: tables and plots from a benchmark's samples (lib.sh says what they hold).
+#
+#	report.pl tables SAMPLES PREFIX		markdown to standard output, with PREFIX's plots if they exist
+#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys.svg, -share.svg; needs gnuplot
+use strict;
+use warnings;
+
+my %title = (
+	'jobs, 1 process' => ['The four jobs, one process', 'Milliseconds.'],
+	'jobs, N workers' => ['The four jobs, up to N parallel workers', 'Milliseconds.'],
+	'build' => ['Index build', ''],
+	'insert' => [
+		'Writing',
+		'A table of its own for each kind of index; readers look up ten sets a second.'
+	],
+	'clients' => [
+		'Many clients',
+		'A look-up: 1,000 keys, one row in a thousand. Mixed: one transaction in ten writes.'
+	],
+	'cold' => [
+		'Cold', 'The first query after a restart, the files no longer in the kernel\'s memory.'
+	],
+	'scale: rows' => ['Time against rows', '4,000 keys, 5 % of the rows match.'],
+	'scale: keys' => ['Time against keys', '0.1 % of the rows match.'],
+	'scale: share' => ['Time against the share of matches', '40,000 keys.']);
+my %axis = (rows => 'rows', keys => 'keys', share => 'matching rows, %');
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+	return $sorted[ $#sorted / 2 ];
+}
+
+# Parts in the order of their first sample, each with its cases and contestants in that order.
+sub read_samples
+{
+	my ($file) = @_;
+	my (@parts, %part);
+
+	open(my $in, '<', $file) or die "$file: $!\n";
+	while (my $line = <$in>)
+	{
+		chomp $line;
+		my ($name, $case, $who, $unit, $better, $x, $value, $remark) = split /\t/, $line, -1;
+
+		next unless defined $value && $value =~ /^[0-9.e+-]+$/;
+		push @parts, $name unless $part{$name};
+		my $p = $part{$name} //= { cases => [], who => [] };
+		my $c = $p->{case}{$case} //= { unit => $unit, better => $better, x => $x };
+
+		push @{ $p->{cases} }, $case unless $c->{values};
+		push @{ $p->{who} }, $who unless $p->{seen}{$who}++;
+		push @{ $c->{values}{$who} }, $value;
+		$c->{remark}{$who} = $remark if $remark;
+	}
+	return (\@parts, \%part);
+}
+
+sub number
+{
+	my ($value) = @_;
+	return sprintf($value >= 100 ? '%.0f' : $value >= 10 ? '%.1f' : '%.2f', $value);
+}
+
+# How many times better the best of ours is than the best of the others.
+sub ahead
+{
+	my ($case, $median, $theirs) = @_;
+	my $less = $case->{better} eq 'less';
+	my $best = sub {
+		my @v = sort { $a <=> $b } map { $median->{$_} } @_;
+		return $less ? $v[0] : $v[-1];
+	};
+	my $ours = $best->(grep { /^gpujoin/ } keys %$median);
+	my $stock = $best->(grep { !/^gpujoin/ && $theirs->($_) } keys %$median);
+
+	return '' unless $ours && $stock;
+	return sprintf('%.2f', $less ? $stock / $ours : $ours / $stock);
+}
+
+sub print_table
+{
+	my ($name, $part) = @_;
+	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
+	my @who = @{ $part->{who} };
+	my ($rounds, $other) = (1e9, 0);
+
+	print "\n## $title\n\n";
+	print "$text\n\n" if $text;
+	print "| case | unit | ", join(' | ', @who),
+	  " | best stock / best gpujoin | without covering |\n";
+	print "|---|---|", '--:|' x (@who + 2), "\n";
+	for my $case (@{ $part->{cases} })
+	{
+		my $c = $part->{case}{$case};
+		my %median = map { $_ => median(@{ $c->{values}{$_} }) } keys %{ $c->{values} };
+		my @cells;
+
+		for my $who (@who)
+		{
+			my $mark = $c->{remark}{$who} ? ' *' : '';
+
+			$other ||= $mark;
+			push @cells, defined $median{$who} ? number($median{$who}) . $mark : '';
+			my $runs = @{ $c->{values}{$who} // [] };
+			$rounds = $runs if $runs && $runs < $rounds;
+		}
+		print "| $case | $c->{unit} | ", join(' | ', @cells), ' | ',
+		  ahead($c, \%median, sub { 1 }), ' | ', ahead($c, \%median, sub { $_[0] !~ /^cov/ }),
+		  " |\n";
+	}
+	print "\nThe last two columns: how many times better gpujoin is. At least $rounds round",
+	  $rounds == 1 ? '' : 's', ".\n";
+	print "* the planner did not take the index.\n" if $other;
+}
+
+sub print_tables
+{
+	my ($file, $prefix) = @_;
+	my ($parts, $part) = read_samples($file);
+	my $base = $prefix =~ s{.*/}{}r;
+
+	for my $name (@$parts)
+	{
+		print_table($name, $part->{$name});
+		my ($what) = $name =~ /^scale: (.*)/ or next;
+		print "\n", -e "$prefix-$what.svg" ? "![time against $what]($base-$what.svg)" :
+		  "No plot: gnuplot was missing. `perl test/bench/report.pl plots` makes it from the .tsv.",
+		  "\n";
+	}
+	return;
+}
+
+sub plot
+{
+	my ($part, $what, $file) = @_;
+	my @who = @{ $part->{who} };
+	my %colour = ('no index' => '#888888', btree => '#d08020', covering => '#b03030',
+		gpujoin => '#3060c0', 'gpujoin include' => '#209050');
+
+	open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
+	print $out "set terminal svg size 720,440 font 'sans-serif,13' background 'white'\n",
+	  "set output '$file'\nset logscale xy\nset grid\nset key outside right top\n",
+	  "set xlabel '$axis{$what}'\nset ylabel 'ms'\n",
+	  "set format x '%.0s%c'\n", $what eq 'share' ? "set format x '%g'\n" : '';
+	print $out 'plot ', join(', ', map {
+			"'-' using 1:2 with linespoints lw 2 pt 7 ps 0.6 lc rgb '"
+			  . ($colour{$_} // '#000000') . "' title '$_'"
+		} @who), "\n";
+	for my $who (@who)
+	{
+		for my $c (sort { $a->{x} <=> $b->{x} } values %{ $part->{case} })
+		{
+			print $out "$c->{x} ", median(@{ $c->{values}{$who} }), "\n" if $c->{values}{$who};
+		}
+		print $out "e\n";
+	}
+	close($out) or die "gnuplot failed\n";
+	return;
+}
+
+sub make_plots
+{
+	my ($file, $prefix) = @_;
+	my ($parts, $part) = read_samples($file);
+
+	for my $name (@$parts)
+	{
+		plot($part->{$name}, $1, "$prefix-$1.svg") if $name =~ /^scale: (.*)/;
+	}
+	return;
+}
+
+my ($mode, @files) = @ARGV;
+die "usage: report.pl tables|plots SAMPLES PREFIX\n" unless @files == 2;
+$mode eq 'plots' ? make_plots(@files) : print_tables(@files);
