@@ -5,6 +5,8 @@
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
+#   make calibrate measures this machine, proposes cost settings (CALIBRATE_ROWS=...)
+#   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make lint      only the static checks
 #
@@ -15,7 +17,7 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench lint
+SCRIPT_GOALS = check check-clients demo bench calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -46,6 +48,12 @@ demo:
 
 bench:
 	@bash test/bench/bench.sh
+
+calibrate:
+	@bash test/bench/calibrate.sh
+
+no-regret:
+	@bash test/bench/no_regret.sh
 
 endif
 else

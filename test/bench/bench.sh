@@ -118,7 +118,7 @@ make_data() {
     fi
     say "making $BENCH_ROWS rows"
     createdb --maintenance-db=postgres bench
-    sql -f test/bench/data.sql >/dev/null
+    sql -f test/bench/functions.sql -f test/bench/data.sql >/dev/null
     fill_patents
 }
 

@@ -4,7 +4,7 @@
 #
 # A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
 # ", N" behind it if it may use parallel workers. All kinds exist at once; a contestant sees its
-# own only. Those with a btree are told to use it; for gpujoin the planner must find it worth while.
+# own only. Those with a btree are told to use it; gpujoin the planner must find worth while.
 # A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
@@ -39,6 +39,22 @@ device_name() {
     name=$(sql -c "SELECT device FROM pg_stat_gpujoin WHERE state = 'ready'")
     echo "${name:-CPU}"
 }
+
+# go_cold SERVER START: stop and start SERVER, with the function START, with nothing in memory. The
+# kernel is asked to forget each file, which needs no root; fincore tells how far it has: the most
+# that was ever left, in percent, is kept in most_resident.
+go_cold() {
+    local resident
+    stop_server "$1"
+    find -L "$work/$1/base" "$work/$1/pg_wal" -type f -size +64k -print0 |
+        xargs -0 -I{} dd if={} iflag=nocache count=0 status=none
+    resident=$(find -L "$work/$1/base" -type f -size +64k -print0 |
+        xargs -0 fincore -b -n -o res,size 2>/dev/null |
+        awk '{r += $1; s += $2} END {printf "%.0f", s ? 100 * r / s : 100}')
+    ((resident <= most_resident)) || most_resident=$resident
+    "$2"
+}
+most_resident=0
 
 # ---------------------------------------------------------------------------------------------
 # Contestants
@@ -146,8 +162,8 @@ run_as() {
 }
 
 # contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn.
-# With before_run set, that command runs before each timed run. The report shows the plans for which
-# $explain asks for more than EXPLAIN, and those that do without the contestant's index.
+# With before_run set, that command runs before each timed run. The report shows plans if $explain
+# asks for more than EXPLAIN, and those that do without the contestant's index.
 contest() {
     local part=$1 name=$2 x=$3 table=$4 prefix=$5 statement=$6 round contestant ms remark first=''
     shift 6

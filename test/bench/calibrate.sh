@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# test/bench/calibrate.sh: measures this machine's constants through SQL, on a throw-away server
+# (test/setup.sh), and proposes settings for gpujoin's costs.
+#
+#   CALIBRATE_ROWS    rows of the table (2000000)
+#   CALIBRATE_RUNS    runs of each measurement, of which the median counts (5)
+#   CALIBRATE_DEVICE  gpujoin.device (auto)
+#
+# The planner's unit is the time of a page read in sequence. Here everything is in memory, so the
+# unit is what a sequential scan takes, divided by what the planner thinks it costs; gpujoin then
+# costs the same next to it as it takes next to it. "Search Time" of EXPLAIN ANALYZE is the match,
+# with the collection of the TIDs; the rest is the heap's.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+export CALIBRATE_ROWS=${CALIBRATE_ROWS:-2000000} CALIBRATE_RUNS=${CALIBRATE_RUNS:-5}
+export CALIBRATE_DEVICE=${CALIBRATE_DEVICE:-auto}
+whole_number CALIBRATE_ROWS CALIBRATE_RUNS
+inside || run_inside calibrate test/bench/calibrate.sh
+
+export PGDATABASE=calibrate
+
+# Column spread has 100,000 values all over the table, column dense the same in the table's order:
+# as many matches, on many pages or on few. Odd keys match nothing.
+make_data() {
+    createdb --maintenance-db=postgres calibrate
+    sql >/dev/null <<SQL
+CREATE EXTENSION gpujoin;
+SELECT setseed(0.5);
+CREATE TABLE big AS SELECT 2 * floor(random() * 100000)::int AS spread,
+    2 * floor(id * 100000::float8 / ($CALIBRATE_ROWS + 1))::int AS dense, id::int AS a, id::int b
+    FROM generate_series(1, $CALIBRATE_ROWS) id;
+CREATE TABLE small AS TABLE big LIMIT $((CALIBRATE_ROWS / 8));
+CREATE INDEX big_spread ON big USING gpujoin (spread);
+CREATE INDEX big_dense ON big USING gpujoin (dense);
+CREATE INDEX small_spread ON small USING gpujoin (spread);
+VACUUM (FREEZE, ANALYZE) big, small;
+CHECKPOINT;
+SQL
+}
+
+median() { sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
+# calc EXPRESSION NAME=VALUE...
+calc() {
+    local args=() expression=$1 pair
+    shift
+    for pair in "$@"; do args+=(-v "$pair"); done
+    awk "${args[@]}" "BEGIN {printf \"%.6g\", $expression}"
+}
+
+# Medians of what EXPLAIN ANALYZE says of SETTINGS and QUERY: sets search, total, rows, blocks and
+# cost (times in ms, the cost of the top node's input).
+measure() {
+    local settings=$1 query=$2 run
+    : >"$work/search"
+    : >"$work/total"
+    for run in $(seq $((CALIBRATE_RUNS + 1))); do
+        {
+            echo "SET max_parallel_workers_per_gather = 0; $settings"
+            echo "EXPLAIN (ANALYZE, TIMING OFF) $query;"
+            # Search Time is a time, shown with TIMING only; timing of single rows would not do.
+            echo "EXPLAIN (ANALYZE) $query;"
+        } | sql >"$work/plan"
+        # The first run loads caches and mirrors.
+        [ "$run" = 1 ] && continue
+        sed -nE 's/^ *Search Time: ([0-9.]+) ms/\1/p' "$work/plan" | tail -n 1 >>"$work/search"
+        sed -nE 's/^Execution Time: ([0-9.]+) ms/\1/p' "$work/plan" | head -n 1 >>"$work/total"
+    done
+    search=$(median <"$work/search") total=$(median <"$work/total")
+    rows=$(sed -nE 's/^ *Matched TIDs: //p' "$work/plan" | tail -n 1)
+    blocks=$(sed -nE 's/^ *Heap Blocks: exact=([0-9]+).*/\1/p' "$work/plan" | tail -n 1)
+    cost=$(sed -nE '2s/.*cost=[0-9.]+\.\.([0-9.]+) .*/\1/p' "$work/plan")
+}
+
+# keys COUNT FIRST: an array of so many keys, from FIRST in steps of two.
+keys() { sql -c "SELECT array_agg($2 + 2 * n) FROM generate_series(0, $1 - 1) n"; }
+
+search_of() { # SETTINGS TABLE COLUMN KEYS
+    measure "SET gpujoin.force = on; $1" "SELECT count(*) FROM $2 WHERE $3 = ANY ('$4')"
+}
+
+line() { printf '| %s | %s |\n' "$1" "$2" | tee -a "$log/calibration.md"; }
+
+# measure_search WHO SETTINGS: sets per_entry, fixed (ns) and per_tid.
+measure_search() {
+    local none some many small_ms big_ms some_ms some_rows
+    none=$(keys 1000 1) many=$(keys 50000 0)
+    search_of "$2" small spread "$none"
+    small_ms=$search
+    search_of "$2" big spread "$none"
+    big_ms=$search
+    per_entry=$(calc '(b - s) * 1e6 / (n * 7 / 8)' b="$big_ms" s="$small_ms" n="$CALIBRATE_ROWS")
+    fixed=$(calc 'f < 0 ? 0 : f' \
+        f="$(calc 's * 1e6 - e * n / 8' s="$small_ms" e="$per_entry" n="$CALIBRATE_ROWS")")
+    line "$1: search, 1,000 keys without a match, ns an entry" "$per_entry"
+    line "$1: the same, fixed part, us" "$(calc 'f / 1000' f="$fixed")"
+    some=$(keys 1000 0)
+    search_of "$2" big spread "$some"
+    some_ms=$search some_rows=$rows
+    search_of "$2" big spread "$many"
+    per_tid=$(calc '(m - s) * 1e6 / (r - q)' m="$search" s="$some_ms" r="$rows" q="$some_rows")
+    line "$1: collecting matches, ns a TID" "$per_tid"
+}
+
+measure_set() {
+    local few_ms
+    search_of '' big spread "$(keys 1000 1)"
+    few_ms=$(calc 't - s' t="$total" s="$search")
+    search_of '' big spread "$(keys 1000000 1)"
+    line "building a set, ns a key (of 1,000,000)" \
+        "$(calc '(t - s - f) * 1e6 / 999000' t="$total" s="$search" f="$few_ms")"
+}
+
+# Two equations: rows on many pages, rows on few.
+measure_heap() {
+    local wide_ms wide_rows wide_blocks narrow_ms narrow_rows narrow_blocks
+    search_of '' big spread "$(keys 1000 0)"
+    wide_ms=$(calc 't - s' t="$total" s="$search") wide_rows=$rows wide_blocks=$blocks
+    search_of '' big dense "$(keys 10000 0)"
+    narrow_ms=$(calc 't - s' t="$total" s="$search") narrow_rows=$rows narrow_blocks=$blocks
+    heap_row=$(calc '(n * bw - w * bn) / (rn * bw - rw * bn) * 1e6' n="$narrow_ms" w="$wide_ms" \
+        bw="$wide_blocks" bn="$narrow_blocks" rn="$narrow_rows" rw="$wide_rows")
+    heap_page=$(calc '(w * 1e6 - r * rw) / bw' w="$wide_ms" r="$heap_row" rw="$wide_rows" \
+        bw="$wide_blocks")
+    line "heap fetch, ns a row" "$heap_row"
+    line "heap fetch, ns a page" "$heap_page"
+}
+
+setting() { sql -c "SHOW $1"; }
+
+propose() { # NAME VALUE
+    if [ -z "$(sql -c "SELECT name FROM pg_settings WHERE name = '$1'")" ]; then return; fi
+    printf '| `%s` | %s | %.3g |\n' "$1" "$(setting "$1")" "$2" | tee -a "$log/calibration.md"
+}
+
+# proposals: from the constants measured last, those of what answers by default.
+propose_all() {
+    local pages entries seq_page
+    pages=$(sql -c "SELECT pg_relation_size('big_spread') / 8192") entries=$CALIBRATE_ROWS
+    seq_page=$(setting seq_page_cost)
+    {
+        printf '\n| setting | now | proposed |\n|---|--:|--:|\n'
+    } | tee -a "$log/calibration.md"
+    propose gpujoin.setup_cost "$(calc 'f / u' f="$fixed" u="$unit")"
+    # The formula charges the index's pages besides its entries.
+    propose gpujoin.search_cost "$(calc 'x < 0 ? 0 : x' x="$(calc 's / u - p * c / e' \
+        s="$per_entry" u="$unit" p="$pages" c="$seq_page" e="$entries")")"
+    propose gpujoin.tid_cost "$(calc 't / u' t="$per_tid" u="$unit")"
+    printf '\nA page of the index costs %.3g in the formulas, and takes %.3g with its entries.\n' \
+        "$seq_page" "$(calc 's * e / p / u' s="$per_entry" e="$entries" p="$pages" u="$unit")"
+    printf 'A heap page takes %.3g units, a row %.3g.\n' \
+        "$(calc 'h / u' h="$heap_page" u="$unit")" "$(calc 'h / u' h="$heap_row" u="$unit")"
+    sql -c "SELECT 'Not measured: ' || string_agg(name, ', ') FROM pg_settings
+        WHERE name LIKE 'gpujoin.%\_cost' AND name NOT IN
+            ('gpujoin.setup_cost', 'gpujoin.search_cost', 'gpujoin.tid_cost')"
+}
+
+build_and_install
+say "starting a throw-away server"
+{
+    measuring_settings $((512 + CALIBRATE_ROWS / 5000))
+    echo "gpujoin.device = '$CALIBRATE_DEVICE'"
+} | start_server calibrate
+say "making $CALIBRATE_ROWS rows"
+make_data
+device=$(device_name)
+say "measuring; device: $device"
+printf '| on %s, device: %s | |\n|---|--:|\n' "$(processor_name)" "$device" |
+    tee -a "$log/calibration.md"
+measure 'SET gpujoin.enabled = off;' 'SELECT count(*) FROM big'
+unit=$(calc 't * 1e6 / c' t="$total" c="$cost")
+line "one unit of cost, a sequential scan in memory, ns" "$unit"
+measure_heap
+measure_set
+sql -c "SELECT gpujoin_unload(i::regclass) FROM unnest('{big_spread,small_spread}'::text[]) i" \
+    >/dev/null 2>&1 || true
+measure_search CPU 'SET gpujoin.auto_load = off;'
+if [ "$device" != CPU ]; then
+    say "proposals for searches on the CPU"
+    propose_all
+    sql -c "SELECT gpujoin_load(i::regclass) FROM unnest('{big_spread,small_spread}'::text[]) i" \
+        >/dev/null
+    measure_search "$device" ''
+fi
+say "proposals for searches on: $device"
+propose_all
+stop_server calibrate

@@ -1,0 +1,30 @@
+-- What the benchmarks need in their databases.
+
+CREATE EXTENSION gpujoin;
+
+-- Hides all indexes of a table from the planner but those named. They go on being maintained.
+CREATE FUNCTION show_indexes(shown_of regclass, shown text DEFAULT '') RETURNS void
+LANGUAGE sql AS $$
+    UPDATE pg_index i SET indisvalid = NOT indisvalid FROM pg_class c
+    WHERE c.oid = i.indexrelid AND i.indrelid = shown_of AND i.indisready
+        AND i.indisvalid <> (c.relname = ANY (string_to_array(shown, ' ')))
+$$;
+
+-- A set of so many keys, of which so many are classes that patents have.
+CREATE FUNCTION make_keys(keys int, classes int) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    name text := format('keys_%s_%s', keys, classes);
+BEGIN
+    IF to_regclass(name) IS NULL THEN
+        PERFORM setseed(0.3);
+        EXECUTE format('CREATE TABLE %I AS
+            (SELECT 2 * n AS k FROM generate_series(1, 80000) n ORDER BY random() LIMIT %2$s)
+            UNION ALL
+            (SELECT (1 + 2 * n * (2000000000 / greatest(%3$s, 1) / 2)) AS k
+             FROM generate_series(1, %3$s) n)', name, classes, keys - classes);
+        EXECUTE 'ANALYZE ' || name;
+    END IF;
+    RETURN name;
+END
+$$;
