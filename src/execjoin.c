@@ -247,12 +247,13 @@ rescan_scans(GjJoinState *state)
 
 /*
  * Must the small side be collected again?  An expression that makes its keys may
- * have a parameter that the plan below does not know.
+ * have a parameter that the plan below does not know.  Within EvalPlanQual rows and
+ * params are replaced without a word in chgParam.
  */
 static bool
 small_is_stale(GjJoinState *state, PlanState *small_plan)
 {
-	return small_plan->chgParam != NULL ||
+	return small_plan->chgParam != NULL || state->css.ss.ps.state->es_epq_active != NULL ||
 		(state->css.ss.ps.chgParam != NULL && state->value_column < 0);
 }
 

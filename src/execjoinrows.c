@@ -222,13 +222,13 @@ all_small_matched(GjJoinState *state)
 }
 
 /*
- * Search the current table, unless that was done for the same batch before; false if
- * there is nothing to search for
+ * Search the current table, unless it need not be; false if there are no keys to search
+ * for
  */
 static bool
 start_scan(GjJoinState *state, GjJoinScanState *scan)
 {
-	if (!GjJoinScanHasTids(scan))
+	if (!GjJoinScanIsReady(scan))
 	{
 		instr_time	start;
 		instr_time	end;

@@ -15,6 +15,12 @@
  *
  * Core's executor never asks this node for a row.
  *
+ * EvalPlanQual runs the join again for a row that a concurrent update has changed: the
+ * tables that take part with one given row, or with none, are marked by their range
+ * table index.  Such a table is not searched; the row comes from ExecScan(), as for
+ * core's scans, and has its key looked up like any other.  Tables that are not marked
+ * are searched, under the query's snapshot.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -35,8 +41,13 @@
 static Node *create_scan_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static bool is_replaced(const GjJoinScanState *scan);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
-static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small);
+static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
+static TupleTableSlot *no_row(ScanState *node);
+static bool any_row(ScanState *node, TupleTableSlot *slot);
+static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
+								 TupleTableSlot *slot);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -121,12 +132,24 @@ exec_scan(CustomScanState *node)
 }
 
 /*
- * Has the index been searched for the current batch?
+ * Is there nothing to search for, since that was done for the current batch before, or
+ * EvalPlanQual gives the row?
  */
 bool
-GjJoinScanHasTids(const GjJoinScanState *scan)
+GjJoinScanIsReady(const GjJoinScanState *scan)
 {
-	return scan->tids != NULL;
+	return scan->tids != NULL || is_replaced(scan);
+}
+
+static bool
+is_replaced(const GjJoinScanState *scan)
+{
+	EPQState   *epq = scan->css.ss.ps.state->es_epq_active;
+	Index		scanrelid = ((Scan *) scan->css.ss.ps.plan)->scanrelid;
+
+	return epq != NULL &&
+		(epq->relsubs_done[scanrelid - 1] || epq->relsubs_slot[scanrelid - 1] != NULL ||
+		 epq->relsubs_rowmark[scanrelid - 1] != NULL);
 }
 
 /*
@@ -147,7 +170,10 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys)
 void
 GjJoinScanStart(GjJoinScanState *scan)
 {
-	GjFetchStart(scan->fetch, scan->tids);
+	if (is_replaced(scan))
+		ExecScanReScan(&scan->css.ss);
+	else
+		GjFetchStart(scan->fetch, scan->tids);
 }
 
 /*
@@ -173,13 +199,17 @@ static GjSmallRow *
 next_row(GjJoinScanState *scan, GjSmallSide *small)
 {
 	PlanState  *ps = &scan->css.ss.ps;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
-	while (GjFetchNext(scan->fetch, scan->css.ss.ss_ScanTupleSlot))
+	if (is_replaced(scan))
+		return next_replaced_row(scan, small);
+
+	while (GjFetchNext(scan->fetch, slot))
 	{
 		GjSmallRow *partners;
 
 		ResetExprContext(ps->ps_ExprContext);
-		partners = find_partners(scan, small);
+		partners = find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
 		if (!ExecQual(ps->qual, ps->ps_ExprContext))
@@ -193,14 +223,49 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 	return NULL;
 }
 
+/*
+ * The same with the row that EvalPlanQual gives, if any; ExecScan() tests the filters
+ * and gives it once.  The slot may be another than ours.
+ */
 static GjSmallRow *
-find_partners(GjJoinScanState *scan, GjSmallSide *small)
+next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = ExecScan(&scan->css.ss, no_row, any_row);
+	GjSmallRow *partners;
+
+	if (TupIsNull(slot))
+		return NULL;
+
+	partners = find_partners(scan, small, slot);
+	if (partners != NULL)
+	{
+		econtext->ecxt_scantuple = slot;
+		ExecProject(scan->projection);
+		econtext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
+	}
+	return partners;
+}
+
+static TupleTableSlot *
+no_row(ScanState *node)
+{
+	return ExecClearTuple(node->ss_ScanTupleSlot);
+}
+
+static bool
+any_row(ScanState *node, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static GjSmallRow *
+find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 {
 	GjSmallRow *partners = NULL;
 	int64		key;
 
-	if (GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext,
-				  scan->css.ss.ss_ScanTupleSlot, &key))
+	if (GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key))
 		partners = GjSmallLookup(small, key);
 
 	if (partners == NULL)
@@ -237,6 +302,7 @@ static void
 rescan(CustomScanState *node)
 {
 	GjJoinScanStop((GjJoinScanState *) node);
+	ExecScanReScan(&node->ss);
 }
 
 static void

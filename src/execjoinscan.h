@@ -30,7 +30,7 @@ typedef struct GjJoinScanState
 } GjJoinScanState;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
-extern bool GjJoinScanHasTids(const GjJoinScanState *scan);
+extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys);
 extern void GjJoinScanStart(GjJoinScanState *scan);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);

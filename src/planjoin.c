@@ -11,12 +11,11 @@
  *
  * What is not offered, and why:
  *
- *	- UPDATE, DELETE, MERGE, and a SELECT with row marks.  A concurrent update
- *	  makes EvalPlanQual test a pair again with one side's row replaced, and this
- *	  node has no child for the big side which could be given the row.  Row marks
- *	  and command are those of this level of the query: a subquery of an UPDATE
- *	  that was pulled up is part of the UPDATE's level and has row marks there, one
- *	  that was not is run by EvalPlanQual as it stands, without replaced rows.
+ *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children:
+ *	  what identifies a row to be changed is a column of no table there (ROWID_VAR),
+ *	  which a description of the joined row cannot have.
+ *	- A UNION ALL as the big side where rows are locked or changed: EvalPlanQual keeps a
+ *	  row of the whole, but a scan of one of its tables must know which is its own.
  *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER: there the caller has to make a side
  *	  unique.  FULL joins, and those that keep big rows without a match.
  *	- Joins with a lateral reference left open, and pseudoconstant join clauses.
@@ -24,6 +23,10 @@
  *	  the big table.  Such a value has to become NULL where there is no match, but
  *	  here it would be computed above the join.  In other joins, the same value
  *	  comes out above and below.
+ *
+ * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
+ * rows) is in the join's target like any other column, and each table's scan can take a
+ * replaced row (execjoinscan.c).
  *
  * In an outer join the ON clauses decide whether a row has a match and the others
  * whether it is returned; both kinds are kept apart up to the executor.  The
@@ -46,6 +49,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/selfuncs.h"
 
 #include "compat.h"
@@ -59,6 +63,7 @@
 
 static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
 							 JoinPathExtraData *extra);
+static bool changes_rows(PlannerInfo *root);
 static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
@@ -117,8 +122,8 @@ join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
 {
 	ListCell   *lc;
 
-	if ((root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
-		root->parse->rowMarks != NIL || root->rowMarks != NIL)
+	if (changes_rows(root) &&
+		planner_rt_fetch(root->parse->resultRelation, root)->inh)
 		return false;
 	if (!bms_is_empty(joinrel->lateral_relids) || extra->sjinfo->jointype != jointype)
 		return false;
@@ -129,6 +134,12 @@ join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
 			return false;
 	}
 	return true;
+}
+
+static bool
+changes_rows(PlannerInfo *root)
+{
+	return root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT;
 }
 
 /*
@@ -166,6 +177,9 @@ sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
 	RelOptInfo *big = cand->big;
 
 	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || IS_DUMMY_REL(big))
+		return false;
+	if ((changes_rows(root) || root->rowMarks != NIL) &&
+		planner_rt_fetch(big->relid, root)->rtekind != RTE_RELATION)
 		return false;
 	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
 		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))

@@ -121,7 +121,7 @@ COMMIT;
 FETCH 1 FROM h;
 CLOSE h;
 
--- a command that changes rows, or locks them, is not for a node that EvalPlanQual cannot enter
+-- a command that changes rows, or locks them, may have it, but for a UNION ALL there
 CREATE FUNCTION has_gpujoin(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -143,7 +143,11 @@ SELECT has_gpujoin('UPDATE small SET x = 0 WHERE k IN (SELECT key FROM big)');
 SELECT has_gpujoin('UPDATE small o SET x = 0 WHERE EXISTS
 	(SELECT FROM big b JOIN small s ON b.key = s.k WHERE b.v = o.x)');
 SELECT has_gpujoin('DELETE FROM big b USING small s WHERE b.key = s.k');
--- a subquery of one that is planned by itself may have it
+SELECT has_gpujoin('SELECT b.key FROM (SELECT key FROM big UNION ALL SELECT key FROM big) b
+	JOIN small s ON b.key = s.k');
+SELECT has_gpujoin('SELECT b.key FROM (SELECT key FROM big UNION ALL SELECT key FROM big) b
+	JOIN small s ON b.key = s.k FOR UPDATE OF s');
+-- so may a subquery that is planned by itself
 SELECT has_gpujoin('UPDATE small SET x =
 	(SELECT count(*) FROM big b JOIN small s ON b.key = s.k WHERE s.x = 1)');
 UPDATE small SET x = (SELECT count(*) FROM big b JOIN small s ON b.key = s.k WHERE s.x = 1)

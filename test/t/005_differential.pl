@@ -248,9 +248,7 @@ foreach my $name (qw(GpuScan GpuJoin BitmapIndexScan))
 {
 	ok(($ours{$name} // 0) > 10, "$name was used");
 }
-# Row marks over a join, and joins of UPDATE and DELETE, are stock's.
-my @unused = grep { $shape_runs{$_} > 20 && !$shape_ours{$_} }
-  grep { !/locked_join|_using|_from|update_in/ } sort keys %shape_runs;
+my @unused = grep { $shape_runs{$_} > 20 && !$shape_ours{$_} } sort keys %shape_runs;
 is("@unused", '', 'each shape used our indexes');
 log_is_clean($node, 'log has no sign of crash or leak');
 
