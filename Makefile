@@ -7,6 +7,7 @@
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make calibrate measures this machine, proposes cost settings (CALIBRATE_ROWS=...)
 #   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
+#   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make lint      only the static checks
 #
@@ -17,7 +18,7 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench calibrate no-regret lint
+SCRIPT_GOALS = check check-clients demo bench bench-service calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -54,6 +55,9 @@ calibrate:
 
 no-regret:
 	@bash test/bench/no_regret.sh
+
+bench-service:
+	@bash test/bench/bench_service.sh
 
 endif
 else
@@ -199,6 +203,16 @@ install-helper: $(HELPER)
 	$(INSTALL_PROGRAM) $(HELPER) '$(DESTDIR)$(pkglibdir)'
 clean-helper:
 	rm -f $(HELPER)
+
+# The helper alone, asked by an enemy: part of the device's tests.
+.PHONY: check-helper
+check-device: check-helper
+check-helper: $(HELPER) $(REFERENCE_LIBRARY) cuda/build/helper_test
+	GPUJOIN_HELPER_TEST=cuda/build/helper_test prove $(PROVE_FLAGS) test/helper/helper.t
+HELPER_TEST_SOURCES = $(wildcard test/helper/*.c)
+cuda/build/helper_test: $(HELPER_TEST_SOURCES) test/helper/helper_client.h $(wildcard cuda/gpujoin_*.h)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu99 -O2 -g -Wall -Wextra -Werror -Icuda -o $@ $(HELPER_TEST_SOURCES)
 
 all: device-note
 .PHONY: device-note

@@ -1,0 +1,243 @@
+/*
+ * helper_client.c
+ *	  The helper's other side: see the header.
+ */
+#define _GNU_SOURCE
+
+#include "helper_client.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+gjp_control *control;
+uint32_t generations[SLOTS];
+uint64_t half_bytes;
+
+static char *arena;
+static uint64_t messages_at, chunks_at;
+static pid_t helper;
+
+void
+pause_ms(long ms)
+{
+	struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&t, NULL);
+}
+
+bool
+helper_lives(void)
+{
+	int status;
+
+	if (helper == 0 || waitpid(helper, &status, WNOHANG) == 0)
+		return helper != 0;
+	printf("# the helper ended: %s %d; %s\n", WIFSIGNALED(status) ? "signal" : "exit",
+		   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), control->report.failure);
+	helper = 0;
+	return false;
+}
+
+/* kB of address space that the helper has; what it asked for and did not touch counts, too */
+long
+helper_memory(void)
+{
+	char path[64], line[256];
+	long kb = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int) helper);
+	file = fopen(path, "r");
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		sscanf(line, "VmSize: %ld kB", &kb);
+	if (file != NULL)
+		fclose(file);
+	return kb;
+}
+
+/* ---- the other side's part ------------------------------------------------------------------- */
+
+gjp_message *
+message_of(uint32_t slot)
+{
+	return (gjp_message *) (arena + messages_at) + slot;
+}
+
+char *
+half_of(uint32_t slot, uint32_t part)
+{
+	return arena + chunks_at + CHUNK_BYTES * slot + half_bytes * (part % GJP_HALVES);
+}
+
+void
+ring(void)
+{
+	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void
+start_helper(char *program, char *library)
+{
+	gjp_layout layout = {.magic = GJP_MAGIC, .version = GJP_VERSION, .slots = SLOTS,
+						 .message_bytes = sizeof(gjp_message)};
+	char parent[32], epoch[32];
+	char *argv[] = {program, library, "", "268435456", epoch, parent, NULL};
+	int arena_fd = memfd_create("helper_test", 0);
+	int event_fd = eventfd(0, EFD_NONBLOCK);
+
+	messages_at = (sizeof(gjp_control) + GJP_PAGE_BYTES - 1) / GJP_PAGE_BYTES * GJP_PAGE_BYTES;
+	chunks_at = messages_at + (SLOTS * sizeof(gjp_message) + GJP_PAGE_BYTES - 1) /
+								  GJP_PAGE_BYTES * GJP_PAGE_BYTES;
+	layout.messages_at = messages_at;
+	layout.chunks_at = chunks_at;
+	layout.chunk_bytes = CHUNK_BYTES;
+	layout.total_bytes = chunks_at + CHUNK_BYTES * SLOTS;
+	half_bytes = gjp_half_bytes(CHUNK_BYTES);
+	if (arena_fd < 0 || event_fd < 0 || ftruncate(arena_fd, (off_t) layout.total_bytes) != 0)
+		exit(1);
+	arena = mmap(NULL, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd, 0);
+	if (arena == MAP_FAILED)
+		exit(1);
+	control = (gjp_control *) arena;
+	control->layout = layout;
+	control->epoch = EPOCH;
+	control->timeout_ms = 60000;
+	snprintf(parent, sizeof(parent), "%d", (int) getpid());
+	snprintf(epoch, sizeof(epoch), "%d", EPOCH);
+	fflush(stdout);
+	helper = fork();
+	if (helper == 0)
+	{
+		int high_arena = dup2(arena_fd, 100);
+		int high_event = dup2(event_fd, 101);
+
+		if (dup2(high_arena, GJP_ARENA_FD) < 0 || dup2(high_event, GJP_EVENT_FD) < 0)
+			_exit(GJP_EXIT_EXEC);
+		execv(program, argv);
+		_exit(GJP_EXIT_EXEC);
+	}
+	for (int i = 0; i < WAIT_MS && helper_lives(); i++, pause_ms(1))
+		if (__atomic_load_n(&control->phase, __ATOMIC_ACQUIRE) == GJP_READY)
+			return;
+}
+
+/* Posts a request in a slot that is free. Parts may be there already. */
+void
+post(uint32_t slot, const gjp_request *request)
+{
+	gjp_message *message = message_of(slot);
+
+	message->request = *request;
+	message->sleeping = 0;
+	gjp_write_word(&message->consumed, generations[slot], 0);
+	__atomic_store_n(&message->posted, generations[slot], __ATOMIC_RELEASE);
+	__atomic_or_fetch(&control->posted[0], (uint64_t) 1 << slot, __ATOMIC_SEQ_CST);
+	ring();
+}
+
+void
+send_part(uint32_t slot, uint32_t number, uint32_t items, uint32_t last)
+{
+	message_of(slot)->in[number % GJP_HALVES] = (gjp_part){items, last};
+	gjp_write_word(&message_of(slot)->produced, generations[slot], number + 1);
+}
+
+uint32_t
+state_of(uint32_t slot)
+{
+	return gjp_read_word(&message_of(slot)->state, generations[slot]);
+}
+
+/* Waits for a request's last word, giving halves back meanwhile; GJP_IDLE if none comes. */
+uint32_t
+finish(uint32_t slot)
+{
+	for (int i = 0; i < WAIT_MS && helper_lives(); i++)
+	{
+		uint32_t filled = gjp_read_word(&message_of(slot)->filled, generations[slot]);
+
+		if (state_of(slot) == GJP_DONE || state_of(slot) == GJP_FAILED)
+			return state_of(slot);
+		gjp_write_word(&message_of(slot)->consumed, generations[slot], filled);
+		ring();
+		if (i > 100)
+			pause_ms(1);
+	}
+	return GJP_IDLE;
+}
+
+void
+cancel(uint32_t slot)
+{
+	__atomic_store_n(&message_of(slot)->cancelled, generations[slot], __ATOMIC_SEQ_CST);
+	ring();
+}
+
+/* A request without parts, to its end: status of the result, -1 without an answer. */
+int
+ask(uint32_t slot, gjp_request request)
+{
+	uint32_t state;
+
+	generations[slot]++;
+	request.epoch = EPOCH;
+	post(slot, &request);
+	state = finish(slot);
+	if (state == GJP_IDLE)
+		return -1;
+	return state == GJP_DONE ? GJD_OK : message_of(slot)->result.status;
+}
+
+/* A match with one part of keys as the caller says it is. */
+int
+ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
+		 uint32_t last)
+{
+	gjp_request request = {.op = GJP_MATCH, .column_id = column.id, .key_bytes = 4, .keys = says,
+						   .column_generation = column.generation};
+
+	generations[slot]++;
+	if (keys != NULL)
+		memcpy(half_of(slot, 0), keys, items * sizeof(*keys));
+	send_part(slot, 0, items, last);
+	generations[slot]--;
+	return ask(slot, request);
+}
+
+int
+ask_pages(uint32_t slot, name column, uint32_t items, uint32_t last, uint64_t first)
+{
+	gjp_request request = {.op = GJP_PUSH, .column_id = column.id, .key_bytes = 4, .slots = ROWS,
+						   .column_generation = column.generation};
+	uint64_t image_bytes = gjd_image_bytes(ROWS, 4);
+	uint64_t most = gjp_max_pages(half_bytes, image_bytes);
+	gjd_page_head *heads = (gjd_page_head *) half_of(slot, 0);
+
+	generations[slot]++;
+	for (uint32_t i = 0; i < items && i < most; i++)
+	{
+		char *image = half_of(slot, 0) + gjp_images_at(most) + image_bytes * i;
+
+		heads[i] = (gjd_page_head){first + i, 1};
+		for (uint32_t s = 0; s < ROWS; s++)
+		{
+			((int32_t *) image)[s] = (int32_t) (i * ROWS + s);
+			((uint32_t *) (image + gjd_image_blocks_at(ROWS, 4)))[s] = i;
+			((uint16_t *) (image + gjd_image_offsets_at(ROWS, 4)))[s] = (uint16_t) (s + 1);
+		}
+		memset(image + gjd_image_valid_at(ROWS, 4), 0xFF, ROWS / 8);
+	}
+	send_part(slot, 0, items, last);
+	generations[slot]--;
+	return ask(slot, request);
+}

@@ -1,0 +1,53 @@
+/*
+ * helper_client.h
+ *	  The helper's other side, for its test: an arena, a supervisor that starts the helper, and
+ *	  clients that say whatever they are told to.
+ */
+#ifndef GPUJOIN_HELPER_CLIENT_H
+#define GPUJOIN_HELPER_CLIENT_H
+
+#include "gpujoin_protocol.h"
+
+#define SLOTS 4
+#define CHUNK_BYTES ((uint64_t) 256 << 10)
+#define EPOCH 7
+#define WAIT_MS 120000
+
+/* Columns of the test have pages of so many slots */
+#define ROWS 64
+
+/* A column's name */
+typedef struct name
+{
+	uint32_t id, generation;
+} name;
+
+extern gjp_control *control;
+extern uint32_t generations[SLOTS]; /* of the request in each slot */
+extern uint64_t half_bytes;
+
+void pause_ms(long ms);
+void start_helper(char *program, char *library);
+bool helper_lives(void);
+long helper_memory(void); /* kB of address space: what was asked for and not touched counts, too */
+
+gjp_message *message_of(uint32_t slot);
+char *half_of(uint32_t slot, uint32_t part);
+void ring(void);
+
+/* Posts a request in a slot that is free, with its generation. Parts may be there already. */
+void post(uint32_t slot, const gjp_request *request);
+void send_part(uint32_t slot, uint32_t number, uint32_t items, uint32_t last);
+void cancel(uint32_t slot);
+uint32_t state_of(uint32_t slot);
+
+/* Waits for a request's last word, giving halves back meanwhile; GJP_IDLE if none comes. */
+uint32_t finish(uint32_t slot);
+
+/* Whole requests, to their end: status of the result, -1 without an answer. */
+int ask(uint32_t slot, gjp_request request);
+int ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
+			 uint32_t last);
+int ask_pages(uint32_t slot, name column, uint32_t items, uint32_t last, uint64_t first);
+
+#endif
