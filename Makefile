@@ -210,7 +210,7 @@ check-device: check-helper
 check-helper: $(HELPER) $(REFERENCE_LIBRARY) cuda/build/helper_test
 	GPUJOIN_HELPER_TEST=cuda/build/helper_test prove $(PROVE_FLAGS) test/helper/helper.t
 HELPER_TEST_SOURCES = $(wildcard test/helper/*.c)
-cuda/build/helper_test: $(HELPER_TEST_SOURCES) test/helper/helper_client.h $(wildcard cuda/gpujoin_*.h)
+cuda/build/helper_test: $(HELPER_TEST_SOURCES) $(wildcard test/helper/*.h cuda/gpujoin_*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu99 -O2 -g -Wall -Wextra -Werror -Icuda -o $@ $(HELPER_TEST_SOURCES)
 

@@ -92,7 +92,8 @@ build_and_install
 start ''
 say_row "Device service: $device, $SERVICE_ROWS rows, 4-byte keys, medians in us"
 say_row ''
-say_row '| request | TIDs | total | in its process | set | kernel | transfer | beyond | GB/s, transfer | GB/s |'
+say_row '| request | TIDs | total | in its process | set | kernel | transfer | beyond' \
+    '| GB/s, transfer | GB/s |'
 say_row '|---|---|---|---|---|---|---|---|---|---|'
 measure 'count, 4,000 keys' "requests => $SERVICE_REQUESTS, repeats => 5, nkeys => 4000,
     count_only => true"
