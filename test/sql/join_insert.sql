@@ -1,4 +1,4 @@
--- INSERT ... SELECT joins like a SELECT; UPDATE and DELETE do not.
+-- INSERT ... SELECT joins like a SELECT; so do UPDATE and DELETE (changes.sql has more of them).
 CREATE TABLE ji_big (id int, k int);
 INSERT INTO ji_big SELECT i, i % 1000 FROM generate_series(1, 20000) i;
 CREATE INDEX ON ji_big USING gpujoin (k);
