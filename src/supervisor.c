@@ -421,8 +421,8 @@ wait_for_events(void)
 
 	if (sv.events == NULL)
 		rebuild_events();
-	n = WaitEventSetWait(sv.events, sv.helper.pid != 0 || sv.state == GJ_STATE_RESTARTING ?
-						 (long) next_tick() : -1L, happened, lengthof(happened),
+	n = WaitEventSetWait(sv.events, sv.helper.pid == 0 && sv.state == GJ_STATE_FAILED ?
+						 -1L : (long) next_tick(), happened, lengthof(happened),
 						 GjWaitEventSupervisor());
 	for (int i = 0; i < n; i++)
 	{
