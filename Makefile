@@ -121,6 +121,7 @@ OBJS = \
 	src/planjoinclauses.o \
 	src/planjointables.o \
 	src/planmatch.o \
+	src/planmirror.o \
 	src/planrows.o \
 	src/planscan.o \
 	src/search.o \

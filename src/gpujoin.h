@@ -33,6 +33,8 @@
 #define GJ_DEFAULT_SETUP_COST		20.0	/* per search: key set, latches */
 #define GJ_DEFAULT_SEARCH_COST		0.0002 /* per index entry searched on the CPU */
 #define GJ_DEFAULT_TID_COST			0.002	/* per matching TID handed over */
+#define GJ_DEFAULT_DEVICE_SETUP_COST	100.0	/* per request to a device */
+#define GJ_DEFAULT_DEVICE_SEARCH_COST	0.00001 /* per index entry searched by a device */
 #define GJ_MAX_COST					1.0e6
 
 /* Device service: which device, and what is shared with its process */
@@ -90,6 +92,8 @@ extern int	gj_assumed_keys;
 extern double gj_setup_cost;
 extern double gj_search_cost;
 extern double gj_tid_cost;
+extern double gj_device_setup_cost;
+extern double gj_device_search_cost;
 
 extern void GjGucInit(void);
 

@@ -23,6 +23,8 @@ int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
 double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
 double		gj_search_cost = GJ_DEFAULT_SEARCH_COST;
 double		gj_tid_cost = GJ_DEFAULT_TID_COST;
+double		gj_device_setup_cost = GJ_DEFAULT_DEVICE_SETUP_COST;
+double		gj_device_search_cost = GJ_DEFAULT_DEVICE_SEARCH_COST;
 
 /* Device service */
 int			gj_device = GJ_DEVICE_AUTO;
@@ -111,14 +113,20 @@ GjGucInit(void)
 							NULL);
 
 	define_cost("gpujoin.setup_cost",
-				"Sets the planner's estimate of the fixed cost of a search.",
+				"Sets the planner's estimate of the fixed cost of a search on the CPU.",
 				&gj_setup_cost, GJ_DEFAULT_SETUP_COST);
 	define_cost("gpujoin.search_cost",
-				"Sets the planner's estimate of the cost of searching one index entry.",
+				"Sets the planner's estimate of the cost of searching one index entry on the CPU.",
 				&gj_search_cost, GJ_DEFAULT_SEARCH_COST);
 	define_cost("gpujoin.tid_cost",
 				"Sets the planner's estimate of the cost of handing over one matching TID.",
 				&gj_tid_cost, GJ_DEFAULT_TID_COST);
+	define_cost("gpujoin.device_setup_cost",
+				"Sets the planner's estimate of the fixed cost of a search by a device.",
+				&gj_device_setup_cost, GJ_DEFAULT_DEVICE_SETUP_COST);
+	define_cost("gpujoin.device_search_cost",
+				"Sets the planner's estimate of the cost of searching one index entry by a device.",
+				&gj_device_search_cost, GJ_DEFAULT_DEVICE_SEARCH_COST);
 
 	define_service();
 	define_mirrors();

@@ -190,6 +190,9 @@ extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
 
+/* mirrortable.c: a hint, for plans */
+extern bool GjMirrorIsResident(Relation index);
+
 /* mirror.c: matching */
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTidSet *tids, const uint64 *epoch, GjMatchStats *stats);

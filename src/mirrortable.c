@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "gpujoin.h"
@@ -76,6 +77,32 @@ GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 		*mirror = *entry;
 	LWLockRelease(gj_mirrors->lock);
 	return entry == NULL ? -1 : slot;
+}
+
+/*
+ * Does a device hold the index, as far as can be told without reading it?  The build
+ * of the index is not compared.
+ */
+bool
+GjMirrorIsResident(Relation index)
+{
+	GjMirrorKey key;
+	bool		found = false;
+
+	if (gj_mirrors == NULL || RelationUsesLocalBuffers(index))
+		return false;
+
+	GjMirrorKeyOf(index, 0, &key);
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	for (int i = 0; i < gj_mirrors->high && !found; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		found = mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror) &&
+			memcmp(&mirror->key, &key, offsetof(GjMirrorKey, build_id)) == 0;
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return found;
 }
 
 /*

@@ -89,11 +89,14 @@ typedef struct GjCostInput
 	IndexOptInfo *index;
 	double		nkeys;			/* distinct keys expected */
 	double		nmatches;		/* TIDs expected */
+	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* all-visible pages need not be read */
 } GjCostInput;
 
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
+extern Cost GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatches,
+						  bool device);
 extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
@@ -102,6 +105,12 @@ extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
 extern bool GjSourceIsUnknown(const GjSource *source);
+extern bool GjNodeIsComplement(GjKeyNode *node);
+extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
+
+/* planmirror.c: which indexes a device holds, as far as is known */
+extern void GjNoteMirrors(RelOptInfo *rel);
+extern bool GjIndexIsResident(Oid index_oid);
 
 /*
  * custom_private of a GpuScan path: a list indexed by these.  A path is never

@@ -4,39 +4,61 @@
  *	  What a search and the heap fetch behind it cost, in the planner's units
  *	  (one page read in sequence = seq_page_cost).
  *
- *	  K  keys of the set, E  index entries, M  matching TIDs,
- *	  P  index pages, T  heap pages, F  heap pages fetched
+ *	  K  keys of the set, E  index entries, M  matching TIDs, N  rows of the table,
+ *	  P  index pages, T  heap pages, F  heap pages fetched,
+ *	  C  correlation of the key with the rows' place, from ANALYZE
  *
- *	  match	 =	gpujoin.setup_cost
- *			  + K log2(K) cpu_operator_cost			sort the set, drop duplicates
+ *	  set	 =	K (log2(K) + 1) cpu_operator_cost	collect, sort, drop duplicates
+ *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
+ *			  + (on the CPU)
+ *				gpujoin.setup_cost
  *			  + P seq_page_cost						read the whole index
  *			  + E gpujoin.search_cost				look up each entry in the set
- *			  + M gpujoin.tid_cost					collect and order the matches
- *	  bitmap =	match + M cpu_tuple_cost				put the matches into a TIDBitmap
- *	  heap	 =	F page_cost
- *			  + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *			  + (or on a device)
+ *				gpujoin.device_setup_cost			a request's latency
+ *			  + E gpujoin.device_search_cost
+ *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
+ *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
  *
+ *	  pages	 =	scattered + C^2 (clustered - scattered)
+ *	  scattered	= F page_cost
+ *	  clustered	= random_page_cost + (T M / N - 1) seq_page_cost
  *	  F			= 2 T M / (2 T + M), at most T (Mackert and Lohman)
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
+ *
+ * A device counts if the index's mirror is there when the plan is made, and the set
+ * is a list (planmirror.c).  Who answers is decided when the scan starts; a plan whose
+ * mirror has gone is right, only dearer.
  *
  * Where the index has all columns that are needed, F is only the share of pages that
  * are not all-visible, as for PostgreSQL's index-only scans, and only their rows' keys
  * are rechecked.
  *
- * The heap part is what PostgreSQL charges a bitmap heap scan, so that both are
- * compared fairly; 2 cpu_operator_cost is the recheck of the key, as much as
- * PostgreSQL charges to look up a value in a hashed constant array.  Pages count
- * whether they are cached or not, which PostgreSQL does for its own scans too.
+ * The heap part is what PostgreSQL charges its own scans, the place of the rows
+ * included, so that both are compared fairly; 2 cpu_operator_cost is the recheck of
+ * the key, as much as PostgreSQL charges to look up a value in a hashed constant
+ * array.  Pages count whether they are cached or not, as for its own scans.
+ *
+ * That is also how the settings are calibrated.  Two measures are there to be had:
+ * a sequential scan in memory takes 2.6 us a unit of cost, a btree search (5.3 us a
+ * key, estimated at 8 units) takes 0.66.  Which index answers few keys is the closer
+ * race, and there a wrong choice costs more, so the costs are in units of the latter:
+ *
+ *						measured								units
+ *	  CPU search		25 ms for 20 M entries, 25,000 pages	38,000	29,000 charged
+ *	  device, latency	66 us with the set and the plan node	100
+ *	  device, search	5.5 ps an entry							8e-6	1e-5 charged
+ *	  a TID				1.3 to 5 ns								0.002 to 0.0075
  *
  * A bitmap index scan hands the matches over through a hash table, which was
  * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
  * ours needs 5.  Without that difference, parallel bitmap heap scans look cheaper
  * than GpuScan where they take twice its time.
  *
- * What follows for 20 M rows: a small set on a column that has a btree stays with
- * the btree (it does not read P pages); without one, reading the index, a fifth
- * of the table's pages and without its tuples, beats the sequential scan until
- * about three quarters of the rows match.
+ * What follows for 20 M rows on a column that has a btree: with a mirror, sets from
+ * some 70 keys on leave the btree, without one from 7,000 on.  Without a btree,
+ * reading the index, a fifth of the table's pages and without its tuples, beats the
+ * sequential scan until about three quarters of the rows match.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -53,7 +75,10 @@
 #include "gpujoin.h"
 #include "plan.h"
 
-static Cost cost_heap_pages(RelOptInfo *rel, double nmatches, double heap_share);
+static Cost cost_set(double nkeys);
+static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
+static Cost cost_scattered_pages(double total, double nmatches, double random_page,
+								 double seq_page);
 
 /*
  * The cost of one match: no tuple comes before it is done
@@ -61,16 +86,31 @@ static Cost cost_heap_pages(RelOptInfo *rel, double nmatches, double heap_share)
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
+	return GjCostMatchBy(index, nkeys, nmatches, GjIndexIsResident(index->indexoid));
+}
+
+/*
+ * The same, by a device or on the CPU
+ */
+Cost
+GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatches, bool device)
+{
+	Cost		cost = cost_set(nkeys) + nmatches * gj_tid_cost;
 	double		seq_page;
-	double		keys = Max(nkeys, 1.0);
+
+	if (device)
+		return cost + gj_device_setup_cost + index->tuples * gj_device_search_cost;
 
 	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
+	return cost + gj_setup_cost + index->pages * seq_page + index->tuples * gj_search_cost;
+}
 
-	return gj_setup_cost
-		+ keys * (log2(keys) + 1.0) * cpu_operator_cost
-		+ index->pages * seq_page
-		+ index->tuples * gj_search_cost
-		+ nmatches * gj_tid_cost;
+static Cost
+cost_set(double nkeys)
+{
+	double		keys = Max(nkeys, 1.0);
+
+	return keys * (log2(keys) + 1.0) * cpu_operator_cost;
 }
 
 /*
@@ -92,21 +132,37 @@ GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *r
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
+	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
 
-	*startup = GjCostMatch(input->index, input->nkeys, nmatches) + input->quals.startup;
-	*run = cost_heap_pages(input->rel, nmatches, heap_share) + nmatches * per_tuple;
+	*startup = GjCostMatchBy(input->index, input->nkeys, nmatches, device) +
+		input->quals.startup;
+	*run = heap_share * cost_heap_pages(root, input, nmatches) + nmatches * per_tuple;
 }
 
 static Cost
-cost_heap_pages(RelOptInfo *rel, double nmatches, double heap_share)
+cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 {
+	RelOptInfo *rel = input->rel;
+	double		total = Max(rel->pages, 1.0);
+	double		correlation = GjKeyCorrelation(root, input->index);
 	double		random_page;
 	double		seq_page;
-	double		total = Max(rel->pages, 1.0);
-	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
+	Cost		scattered;
+	Cost		clustered;
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 
-	fetched = ceil(Min(fetched, total) * heap_share);
+	scattered = cost_scattered_pages(total, nmatches, random_page, seq_page);
+	clustered = random_page +
+		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
+	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
+}
+
+static Cost
+cost_scattered_pages(double total, double nmatches, double random_page, double seq_page)
+{
+	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
+
+	fetched = fetched >= total ? total : ceil(fetched);
 	return fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
 }

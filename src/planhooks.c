@@ -53,7 +53,9 @@ GjPlanInit(void)
 }
 
 /*
- * Hide our indexes while gpujoin is off, and where snapshots may expire: searches do
+ * Look at the indexes of a table
+ *
+ * Hide ours while gpujoin is off, and where snapshots may expire: searches do
  * not test the pages they read for that.
  */
 static void
@@ -65,7 +67,10 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 		prev_get_relation_info_hook(root, relid, inhparent, rel);
 
 	if (gj_enabled && !GjOldSnapshotsExpire())
+	{
+		GjNoteMirrors(rel);
 		return;
+	}
 
 	foreach(lc, rel->indexlist)
 	{

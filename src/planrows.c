@@ -23,8 +23,10 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_statistic.h"
 #include "optimizer/optimizer.h"
 #include "utils/array.h"
+#include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
 #include "compat.h"
@@ -205,4 +207,50 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 			return 0.0;
 	}
 	return 1.0;
+}
+
+/*
+ * Will the set that comes out be the complement of a list?  Not if something that has
+ * to hold as well is a list.
+ */
+bool
+GjNodeIsComplement(GjKeyNode *node)
+{
+	bool		result = node->step == GJ_STEP_AND;
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return node->source.kind == GJ_SOURCE_NOT_VALUE ||
+			node->source.kind == GJ_SOURCE_NOT_ARRAY;
+
+	foreach(lc, node->operands)
+	{
+		if (GjNodeIsComplement(lfirst(lc)) != result)
+			return !result;
+	}
+	return result;
+}
+
+/*
+ * How far do the rows stand in the order of their keys, as ANALYZE has found?
+ */
+double
+GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index)
+{
+	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
+	VariableStatData variable;
+	AttStatsSlot slot;
+	double		correlation = 0.0;
+
+	examine_variable(root, (Node *) column->expr, 0, &variable);
+	if (HeapTupleIsValid(variable.statsTuple) &&
+		get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, InvalidOid,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		if (slot.nnumbers == 1)
+			correlation = slot.numbers[0];
+		free_attstatsslot(&slot);
+	}
+	ReleaseVariableStats(variable);
+	return correlation;
 }

@@ -165,8 +165,12 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditi
 {
 	GjCostInput input = {.rel = rel,.index = index,.index_only = index_only};
 	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
+	ListCell   *lc;
 
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
+	input.complement = true;
+	foreach(lc, conditions)
+		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 
 	GjCostSearch(root, &input, startup, run);

@@ -165,6 +165,8 @@ SELECT set_eq(
 		('gpujoin.force', 'bool', 'user', 'off', NULL),
 		('gpujoin.min_rows', 'integer', 'user', '50000', NULL),
 		('gpujoin.assumed_keys', 'integer', 'user', '1000', NULL),
+		('gpujoin.device_setup_cost', 'real', 'user', '100', NULL),
+		('gpujoin.device_search_cost', 'real', 'user', '1e-05', NULL),
 		('gpujoin.setup_cost', 'real', 'user', '20', NULL),
 		('gpujoin.search_cost', 'real', 'user', '0.0002', NULL),
 		('gpujoin.tid_cost', 'real', 'user', '0.002', NULL),

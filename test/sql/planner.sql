@@ -80,8 +80,10 @@ RESET gpujoin.min_rows;
 
 -- The cost settings do what they say
 SET gpujoin.search_cost = 1;
+SET gpujoin.device_search_cost = 1;
 SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS too_expensive;
 RESET gpujoin.search_cost;
+RESET gpujoin.device_search_cost;
 
 -- Barriers: a clause that leaks, of a view's user, does not go before the view's
 CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# test/bench/bench_planning.sh: what gpujoin adds to the time of planning, on a throw-away server
+# (test/setup.sh) that does not preload it. Prints a table in markdown.
+#
+#   PLANNING_ROWS  rows of each table (300000)
+#   PLANNING_RUNS  measured runs of each side of each case, in turn (41)
+#   PLANNING_OUT   also write the table to this file
+#
+# Four tables, or sets of ten, have the same rows: with one btree; with two; with a btree and a
+# gpujoin index; and with a btree, while the library is loaded. Sessions that plan for the first two
+# never load the library. So what an index costs in itself can be told from what gpujoin costs. The
+# machine may be busy with other things: the smallest of the runs counts, the median is shown, too.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+last_words() {
+    if [ "$1" != 0 ]; then
+        note "logs: $logs_kept_in"
+    elif [ -n "${PLANNING_OUT:-}" ]; then
+        cp "$logs_kept_in/planning.md" "$PLANNING_OUT" && note "written to $PLANNING_OUT"
+    fi
+}
+
+export PLANNING_ROWS=${PLANNING_ROWS:-300000} PLANNING_RUNS=${PLANNING_RUNS:-41}
+for value in "$PLANNING_ROWS" "$PLANNING_RUNS"; do
+    [[ $value =~ ^[1-9][0-9]*$ ]] || die "not a whole number: \"$value\""
+done
+inside || run_inside planning test/bench/bench_planning.sh
+
+export PGDATABASE=planning
+sides="btree loaded two gpujoin"
+cases="key list_100 list_10000 any_10000 not_in_1000 or_100 or_1000 join10 join10_list"
+
+sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+make_tables() {
+    local side i
+    createdb --maintenance-db=postgres planning
+    sql -c 'CREATE EXTENSION gpujoin'
+    for side in $sides; do
+        for i in $(seq 0 9); do
+            sql -c "CREATE TABLE ${side}_$i (id int, k int, v int)" \
+                -c "INSERT INTO ${side}_$i SELECT i, (i * 7919::int8) % 200000, i
+                    FROM generate_series(1, $((i == 0 ? PLANNING_ROWS : 60000))) i" \
+                -c "CREATE INDEX ON ${side}_$i (k)"
+            case $side in
+                two) sql -c "CREATE INDEX ON ${side}_$i (k)" ;;
+                gpujoin) sql -c "CREATE INDEX ON ${side}_$i USING gpujoin (k)" ;;
+            esac
+        done
+    done
+    sql -c 'VACUUM ANALYZE'
+}
+
+# numbers N [FORMAT [SEPARATOR]]
+numbers() { seq -f "${2:-%.0f}" -s "${3:-,}" 1 7 $(($1 * 7)); }
+
+# query CASE SIDE
+query() {
+    local big=$2_0 i from="$2_0 t0" where=""
+    case $1 in
+        key) echo "SELECT * FROM $big WHERE k = 5" ;;
+        list_*) echo "SELECT * FROM $big WHERE k IN ($(numbers "${1#*_}"))" ;;
+        any_*) echo "SELECT * FROM $big WHERE k = ANY ('{$(numbers "${1#*_}")}')" ;;
+        not_in_*) echo "SELECT * FROM $big WHERE k NOT IN ($(numbers "${1##*_}"))" ;;
+        or_*) echo "SELECT * FROM $big WHERE $(numbers "${1#*_}" 'k = %.0f' ' OR ')" ;;
+        join10*)
+            for i in $(seq 1 9); do
+                from+=" JOIN $2_$i t$i ON t$i.k = t$((i - 1)).k"
+            done
+            [ "$1" = join10 ] || where="WHERE t0.k IN ($(numbers 100))"
+            echo "SELECT t0.v, t9.v FROM $from $where" ;;
+    esac
+}
+
+# Plan each query of a side a few times in one session. Milliseconds go to files.
+plan_once() {
+    local side=$1 name
+    {
+        echo 'SET join_collapse_limit = 12; SET max_parallel_workers_per_gather = 0;'
+        [ "$side" != loaded ] || echo "LOAD 'gpujoin';"
+        for name in $cases; do
+            # the first fills the caches of the session
+            for _ in 1 2 3 4; do
+                echo "\\echo = $name"
+                echo "EXPLAIN (SUMMARY, COSTS OFF) $(query "$name" "$side");"
+            done
+        done
+    } >"$work/plan.sql"
+    sql -f "$work/plan.sql" | awk -v prefix="$work/times-$side-" '
+        /^= / {name = $2; n[name]++}
+        /^Planning Time:/ && n[name] > 1 {print $3 >>(prefix name)}'
+}
+
+smallest() { sort -n "$work/times-$2-$1" | head -n 1; }
+median() { sort -n "$work/times-$2-$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
+report() {
+    local name side
+    echo "# Planning time with and without gpujoin"
+    echo
+    echo "PostgreSQL $(sql -c 'SHOW server_version'), $(nproc) processors of type" \
+        "$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $PLANNING_ROWS rows," \
+        "milliseconds, the smallest of $((PLANNING_RUNS / 3 * 3 + 3)) (median)."
+    echo "Added: smallest against smallest, in percent of a table with one btree / with two."
+    echo
+    echo "| case | btree | library loaded | two btrees | btree and gpujoin | added |"
+    echo "|---|--:|--:|--:|--:|--:|"
+    for name in $cases; do
+        printf '| %s ' "$name"
+        for side in $sides; do
+            printf '| %.3f (%.3f) ' "$(smallest "$name" "$side")" "$(median "$name" "$side")"
+        done
+        awk -v a="$(smallest "$name" btree)" -v b="$(smallest "$name" two)" \
+            -v c="$(smallest "$name" gpujoin)" \
+            'BEGIN {printf "| %+.0f %% / %+.0f %% |\n", (c / a - 1) * 100, (c / b - 1) * 100}'
+    done
+}
+
+build_and_install
+say "starting a throw-away server"
+printf '%s\n' "shared_buffers = '256MB'" "autovacuum = off" "fsync = off" | start_server planning
+say "making tables"
+make_tables
+say "planning"
+for _ in $(seq 0 $((PLANNING_RUNS / 3))); do
+    for side in $sides; do plan_once "$side"; done
+done
+report >"$log/planning.md"
+stop_server planning
+echo
+cat "$log/planning.md"
