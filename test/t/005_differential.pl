@@ -91,7 +91,12 @@ BEGIN
 		END;
 	ELSIF how = 'change' THEN
 		BEGIN
-			result := public.lines(query) || public.lines('SELECT * FROM big');
+			IF query LIKE 'MERGE%' THEN
+				EXECUTE query;
+			ELSE
+				result := public.lines(query);
+			END IF;
+			result := result || public.lines('SELECT * FROM big') || public.lines('SELECT * FROM small');
 			RAISE SQLSTATE 'UNDO0';
 		EXCEPTION WHEN SQLSTATE 'UNDO0' THEN NULL;
 		END;

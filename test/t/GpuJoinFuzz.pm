@@ -272,6 +272,10 @@ my %shapes = (
 		  . key_condition('b') . filters('c') },
 	nested => sub { "SELECT s.w, x.n FROM (SELECT k, count(*) AS n FROM big b WHERE "
 		  . key_condition('b') . " GROUP BY k) x JOIN " . small_side('s') . " ON s.k = x.k" },
+	united => sub { "SELECT u.*, s.w FROM " . small_side('s') . pick(' JOIN ', ' LEFT JOIN ')
+		  . "(SELECT id, k, v, t FROM big UNION ALL SELECT -id, k, 7, upper(t) FROM big"
+		  . pick('', ' UNION ALL SELECT id, k, w, name FROM (SELECT 0 AS id, * FROM small) x') . ") u "
+		  . "ON u.k = s.k" . pick('', ' AND u.v > 20', ' AND u.v < s.w') },
 	initplan_join => sub { "SELECT (SELECT count(*) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . ") AS n, w FROM small" },
 	locked => sub { "SELECT b.id, b.k, b.ctid FROM big b WHERE " . key_condition('b') . filters('b')
@@ -289,6 +293,14 @@ my %changes = (
 		  . " RETURNING b.id, b.v, s.w" },
 	delete_using => sub { "DELETE FROM big b USING small s WHERE b.k = s.k" . filters('b')
 		  . " RETURNING b.id" },
+	delete_exists => sub { "DELETE FROM big b WHERE EXISTS (SELECT FROM small s WHERE s.k = b.k"
+		  . pick('', ' AND s.w < b.v') . ")" . filters('b') . " RETURNING b.id, b.k" },
+	update_small => sub { "UPDATE small s SET w = w + 1 WHERE " . pick('', 'NOT ')
+		  . "EXISTS (SELECT FROM big b WHERE b.k = s.k" . filters('b') . ") RETURNING s.*" },
+	merge => sub { "MERGE INTO big b USING (SELECT k, min(w) AS w FROM small GROUP BY k) s "
+		  . "ON b.k = s.k" . pick('', ' AND b.v > 30')
+		  . pick('', ' WHEN MATCHED AND s.w < 9 THEN DELETE') . " WHEN MATCHED THEN UPDATE SET v = s.w"
+		  . pick('', " WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (950000, s.k, s.w)") },
 	insert_select => sub { "INSERT INTO big (id, k, v, t) SELECT 900000 + b.id, b.k, 5, 'n' "
 		  . "FROM big b WHERE " . key_condition('b') . " RETURNING id, k, v" },
 	update_in => sub { "UPDATE big SET v = 77 WHERE k IN (SELECT k FROM small WHERE w < 9) "
@@ -361,7 +373,8 @@ sub create_tables
 		step => pick(1, 1, 7),
 		toasted => chance(0.2),
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
-		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key inherited)));
+		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash by_list
+			  deep inherited)));
 	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
 	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
@@ -385,6 +398,33 @@ sub create_tables
 		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES FROM ($middle) TO (MAXVALUE) $with;\n"
 		  . "CREATE TABLE big_2 PARTITION OF big DEFAULT $with;\n";
 		@leaves = qw(big_0 big_1 big_2);
+	}
+	elsif ($round{kind} eq 'by_hash')
+	{
+		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (k);\n"
+		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
+		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES WITH (MODULUS 4, REMAINDER 1) $with;\n"
+		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, id int, gone2 int, t text, "
+		  . "gone1 text) $with;\n"
+		  . "ALTER TABLE big ATTACH PARTITION big_2 FOR VALUES WITH (MODULUS 4, REMAINDER 3);\n";
+	}
+	elsif ($round{kind} eq 'by_list')
+	{
+		my @values = map { $types{ $round{type} }{value}->($_) } 0 .. 5;
+		$sql .= "CREATE TABLE big ($columns) PARTITION BY LIST (k);\n"
+		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES IN ($values[0], $values[5]) $with;\n"
+		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES IN ($values[3], NULL) $with;\n"
+		  . "CREATE TABLE big_2 PARTITION OF big DEFAULT $with;\n";
+	}
+	elsif ($round{kind} eq 'deep')
+	{
+		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (id);\n"
+		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO (400) $with;\n"
+		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, v int)"
+		  . " PARTITION BY HASH (k);\n"
+		  . "CREATE TABLE big_2 PARTITION OF big_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
+		  . "CREATE TABLE big_3 PARTITION OF big_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1) $with;\n"
+		  . "ALTER TABLE big ATTACH PARTITION big_1 DEFAULT;\n";
 	}
 	elsif ($round{kind} eq 'inherited')
 	{
