@@ -26,16 +26,18 @@ device_of(Handle *handle)
 }
 
 gjd_status
-column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,
+column_create(gjd_device *device, const gjd_column_params *given, gjd_column **out,
 			  gjd_error *error)
 {
 	return guarded(device, error, [&] {
-		require(device && params && out && params->struct_size >= sizeof(*params) &&
-					(params->key_bytes == 4 || params->key_bytes == 8) && params->slots > 0 &&
-					params->slots % 32 == 0 && params->slots <= GJD_MAX_SLOTS &&
-					params->n_carried == 0,
+		gjd_column_params params;
+		gjd_shape shape;
+
+		require(device && out &&
+					layout_take_params(&params, sizeof(params), given, LAYOUT_COLUMN_PARAMS) &&
+					layout_take_shape(&shape, &params),
 				"invalid column parameters");
-		*out = create_column(device, params);
+		*out = create_column(device, shape, params.reserve_pages);
 		return GJD_OK;
 	});
 }
@@ -148,17 +150,21 @@ keyset_destroy(gjd_keyset *keyset, gjd_error *error)
 }
 
 gjd_status
-match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *given,
 			gjd_match **out, gjd_error *error)
 {
 	return guarded(device_of(column), error, [&] {
-		require(column && keyset && params && out && params->struct_size >= sizeof(*params) &&
+		gjd_match_params params;
+
+		require(column && keyset && out &&
+					layout_take_params(&params, sizeof(params), given, LAYOUT_MATCH_PARAMS) &&
 					!column->destroyed && !keyset->destroyed &&
-					column->device == keyset->device && (int) params->what >= GJD_COUNT &&
-					params->what <= GJD_BITMAP,
+					column->device == keyset->device &&
+					layout_match_is_valid(&params, &column->shape),
 				"invalid match parameters");
-		require(column->key_bytes == keyset->key_bytes, "key widths of column and set differ");
-		*out = begin_match(column, keyset, params);
+		require(column->shape.key_bytes == keyset->key_bytes,
+				"key widths of column and set differ");
+		*out = begin_match(column, keyset, &params);
 		return GJD_OK;
 	});
 }

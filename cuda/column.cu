@@ -19,13 +19,23 @@ namespace gjd
 namespace
 {
 
+/* One of the arrays that images and extents consist of. */
+struct page_array
+{
+	uint64_t image_at, extent_at;
+	uint32_t bits; /* an element: whole bytes, or 1 */
+};
+
 struct scatter_shape
 {
 	char *const *extents;
-	uint32_t slots, key_bytes, pages_per_extent;
-	uint64_t blocks_at, offsets_at, valid_at;
+	uint32_t slots, pages_per_extent;
 	uint64_t image_bytes;
+	uint32_t n;
+	page_array arrays[4 + 2 * GJD_MAX_CARRIED];
 };
+
+static_assert(policy::staging_bytes >= GJD_MAX_IMAGE_BYTES, "a staging buffer holds any image");
 
 template <class Word>
 __device__ void
@@ -40,7 +50,8 @@ copy_words(char *to, const char *from, uint32_t bytes)
 
 /* Copies images from staging to their pages, a block each. */
 __global__ void __launch_bounds__(policy::scatter_threads)
-scatter_kernel(scatter_shape shape, const char *images, const scatter_entry *list)
+scatter_kernel(const __grid_constant__ scatter_shape shape, const char *images,
+			   const scatter_entry *list)
 {
 	__shared__ scatter_entry entry;
 
@@ -48,18 +59,47 @@ scatter_kernel(scatter_shape shape, const char *images, const scatter_entry *lis
 		entry = list[blockIdx.x];
 	__syncthreads();
 
-	uint32_t slots = shape.slots;
 	const char *image = images + entry.image * shape.image_bytes;
 	char *extent = shape.extents[entry.page / shape.pages_per_extent];
-	uint64_t row = (uint64_t) (entry.page % shape.pages_per_extent) * slots;
+	uint64_t row = (uint64_t) (entry.page % shape.pages_per_extent) * shape.slots;
 
-	copy_words<uint4>(extent + row * shape.key_bytes, image, slots * shape.key_bytes);
-	copy_words<uint4>(extent + shape.blocks_at + row * 4,
-					  image + (uint64_t) slots * shape.key_bytes, slots * 4);
-	copy_words<uint4>(extent + shape.offsets_at + row * 2,
-					  image + (uint64_t) slots * (shape.key_bytes + 4), slots * 2);
-	copy_words<uint32_t>(extent + shape.valid_at + row / 8,
-						 image + (uint64_t) slots * (shape.key_bytes + 6), slots / 8);
+	/* Slots come in 32s: words of bits are whole, and arrays of bytes begin at vectors. */
+	for (uint32_t i = 0; i < shape.n; i++)
+	{
+		const page_array &array = shape.arrays[i];
+		char *to = extent + array.extent_at + row / 8 * array.bits;
+		const char *from = image + array.image_at;
+		uint32_t bytes = shape.slots / 8 * array.bits;
+
+		if (array.bits == 1)
+			copy_words<uint32_t>(to, from, bytes);
+		else
+			copy_words<uint4>(to, from, bytes);
+	}
+}
+
+scatter_shape
+scatter_shape_of(const gjd_column *column)
+{
+	const gjd_shape &shape = column->shape;
+	column_view view = view_of(column);
+	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
+	scatter_shape to = {view.extents, shape.slots, column->pages_per_extent, column->image_bytes,
+						4, {}};
+
+	to.arrays[0] = {0, 0, shape.key_bytes * 8};
+	to.arrays[1] = {gjd_image_blocks_at(shape.slots, shape.key_bytes), view.blocks_at, 32};
+	to.arrays[2] = {gjd_image_offsets_at(shape.slots, shape.key_bytes), view.offsets_at, 16};
+	to.arrays[3] = {gjd_image_valid_at(shape.slots, shape.key_bytes), view.valid_at, 1};
+	for (uint32_t c = 0; c < shape.n_carried; c++)
+	{
+		to.arrays[to.n++] = {gjd_image_carried_at(&shape, c), layout_carried_at(&shape, rows, c),
+							 shape.carried_bytes[c] * 8u};
+		if (shape.nullable >> c & 1)
+			to.arrays[to.n++] = {gjd_image_nulls_at(&shape, c), layout_nulls_at(&shape, rows, c),
+								 1};
+	}
+	return to;
 }
 
 __global__ void
@@ -120,15 +160,11 @@ void
 scatter(gjd_column *column, const staging_buffer &staging, uint32_t first, uint32_t end)
 {
 	cudaStream_t stream = column->device->execute;
-	column_view view = view_of(column);
-	scatter_shape shape = {view.extents, column->slots, column->key_bytes,
-						   column->pages_per_extent, view.blocks_at, view.offsets_at,
-						   view.valid_at, column->image_bytes};
 
 	if (first == end)
 		return;
-	scatter_kernel<<<end - first, policy::scatter_threads, 0, stream>>>(shape, staging.memory,
-																		 staging.list + first);
+	scatter_kernel<<<end - first, policy::scatter_threads, 0, stream>>>(
+		scatter_shape_of(column), staging.memory, staging.list + first);
 	check_launch(stream, "could not apply pages");
 }
 
@@ -201,23 +237,22 @@ free_staging(gjd_device *device)
 }  // namespace
 
 gjd_column *
-create_column(gjd_device *device, const gjd_column_params *params)
+create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages)
 {
 	gjd_column *column = new gjd_column();
 
 	column->device = device;
-	column->key_bytes = params->key_bytes;
-	column->slots = params->slots;
-	column->pages_per_extent = layout_pages_per_extent(params->slots, params->key_bytes);
-	column->extent_bytes = layout_extent_bytes(params->slots, params->key_bytes);
-	column->image_bytes = gjd_image_bytes(params->slots, params->key_bytes);
+	column->shape = shape;
+	column->pages_per_extent = layout_pages_per_extent(&shape);
+	column->extent_bytes = layout_extent_bytes(&shape);
+	column->image_bytes = gjd_shape_image_bytes(&shape);
 	column->table_bytes = policy::table_bytes;
 	device->columns++;
 	try
 	{
 		column->changed = take_event(device);
 		column->extent_table = (char **) take_scratch(device, &column->table_bytes);
-		reserve_column(column, params->reserve_pages);
+		reserve_column(column, reserve_pages);
 	}
 	catch (...)
 	{

@@ -3,8 +3,9 @@
  *	  A column as kernels see it.
  *
  * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
- * of its pages. Its rows are a whole number of tiles, and what was never written is zero, so a
- * kernel may read any tile of an extent in full.
+ * of its pages, then the bitmaps of NULLs and the values of carried columns (layout.h). Its rows
+ * are a whole number of tiles, and what was never written is zero, so a kernel may read any tile of
+ * an extent in full.
  */
 #ifndef GPUJOIN_COLUMN_CUH
 #define GPUJOIN_COLUMN_CUH
@@ -28,15 +29,15 @@ struct column_view
 inline column_view
 view_of(const gjd_column *column)
 {
-	uint64_t rows = (uint64_t) column->pages_per_extent * column->slots;
-	uint64_t used = column->pages * column->slots;
+	uint64_t rows = (uint64_t) column->pages_per_extent * column->shape.slots;
+	uint64_t used = column->pages * column->shape.slots;
 
 	return column_view{column->extent_table,
 					   (used + tile_rows - 1) / tile_rows,
 					   (uint32_t) (rows / tile_rows),
-					   rows * column->key_bytes,
-					   rows * (column->key_bytes + 4),
-					   rows * (column->key_bytes + 6)};
+					   rows * column->shape.key_bytes,
+					   rows * (column->shape.key_bytes + 4),
+					   rows * (column->shape.key_bytes + 6)};
 }
 
 /* A step of so many tiles, taken apart so that walking needs no division. */

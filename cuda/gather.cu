@@ -1,18 +1,15 @@
 /*
  * gather.cu
- *	  From a bitmap and the counts of its tiles to lists of TIDs or positions.
+ *	  From a bitmap and the counts of its tiles to lists of TIDs or positions, or to entries in
+ *	  columns.
  *
- * Scanning, sorting and dropping doubles are CUB's: the scan runs over one number a tile and the
- * others only over results, so nothing is to be won there.
+ * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there.
  */
 #include "match.cuh"
 
-#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
-#include <cub/device/device_select.cuh>
 
 #include <algorithm>
-#include <climits>
 
 namespace gjd
 {
@@ -24,29 +21,140 @@ constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: few matches a til
 constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
 constexpr uint32_t list_rows = 1024; /* a warp's list; longer results take several turns */
 constexpr uint32_t blocks_a_processor = 8;
-constexpr int tid_bits = 48;
 
-__device__ inline uint64_t
-item_at(const column_view &column, gjd_what what, const char *extent, uint64_t row,
-		uint64_t position)
+/* Rows that a warp has listed, and which items of the result they are. */
+struct listed_rows
 {
-	if (what == GJD_POSITIONS)
-		return position;
+	const char *extent;
+	uint64_t row;		/* in the extent, of the first tile */
+	uint64_t position;	/* of the same */
+	const uint16_t *list; /* rows from there on */
+	uint32_t n;
+	uint64_t place;		/* of the first, in the window; before it, it has wrapped around */
+	uint64_t capacity;	/* of the window */
+};
 
-	uint64_t block = __ldg((const uint32_t *) (extent + column.blocks_at) + row);
-	uint64_t offset = __ldg((const uint16_t *) (extent + column.offsets_at) + row);
+/* Writes a value a row: neighbouring lanes write neighbouring items. */
+template <class Item, class Value>
+__device__ inline void
+write_items(const listed_rows &rows, uint32_t lane, Item *to, Value value)
+{
+#pragma unroll 4
+	for (uint32_t i = lane; i < rows.n; i += 32)
+	{
+		uint64_t place = rows.place + i;
 
-	return block << 16 | offset;
+		if (place < rows.capacity)
+			to[place] = value(rows.list[i]);
+	}
 }
+
+__device__ inline void
+write_tids(const column_view &column, const listed_rows &rows, uint32_t lane, uint64_t *to)
+{
+	const uint32_t *blocks = (const uint32_t *) (rows.extent + column.blocks_at) + rows.row;
+	const uint16_t *offsets = (const uint16_t *) (rows.extent + column.offsets_at) + rows.row;
+
+	write_items(rows, lane, to, [=](uint32_t row) {
+		return (uint64_t) __ldg(blocks + row) << 16 | __ldg(offsets + row);
+	});
+}
+
+/* What becomes of listed rows: TIDs, ... */
+struct tid_sink
+{
+	uint64_t *to;
+
+	__device__ void
+	write(const column_view &column, const listed_rows &rows, uint32_t lane) const
+	{
+		write_tids(column, rows, lane, to);
+	}
+};
+
+/* ... positions, ... */
+struct position_sink
+{
+	uint64_t *to;
+
+	__device__ void
+	write(const column_view &, const listed_rows &rows, uint32_t lane) const
+	{
+		uint64_t position = rows.position;
+
+		write_items(rows, lane, to, [=](uint32_t row) { return position + row; });
+	}
+};
+
+/* One array of an extent that is wanted of entries, and where its values go. */
+struct entry_array
+{
+	uint64_t from_at; /* in an extent */
+	uint64_t to_at;	  /* in the result */
+	uint32_t bits;	  /* 8, 16, 32, 64; or 1, written as a byte */
+};
+
+/* ... or entries. */
+struct entry_sink
+{
+	char *to;
+	uint32_t n;
+	entry_array arrays[1 + 2 * GJD_MAX_CARRIED];
+
+	template <class Item>
+	__device__ void
+	write_array(const entry_array &array, const listed_rows &rows, uint32_t lane) const
+	{
+		const Item *from = (const Item *) (rows.extent + array.from_at) + rows.row;
+
+		write_items(rows, lane, (Item *) (to + array.to_at),
+					[=](uint32_t row) { return __ldg(from + row); });
+	}
+
+	__device__ void
+	write_bits(const entry_array &array, const listed_rows &rows, uint32_t lane) const
+	{
+		const uint32_t *from = (const uint32_t *) (rows.extent + array.from_at) + rows.row / 32;
+
+		write_items(rows, lane, (uint8_t *) (to + array.to_at), [=](uint32_t row) {
+			return (uint8_t) (__ldg(from + row / 32) >> row % 32 & 1);
+		});
+	}
+
+	__device__ void
+	write(const column_view &column, const listed_rows &rows, uint32_t lane) const
+	{
+		write_tids(column, rows, lane, (uint64_t *) to);
+		for (uint32_t i = 0; i < n; i++)
+			switch (arrays[i].bits)
+			{
+				case 64:
+					write_array<uint64_t>(arrays[i], rows, lane);
+					break;
+				case 32:
+					write_array<uint32_t>(arrays[i], rows, lane);
+					break;
+				case 16:
+					write_array<uint16_t>(arrays[i], rows, lane);
+					break;
+				case 8:
+					write_array<uint8_t>(arrays[i], rows, lane);
+					break;
+				default:
+					write_bits(arrays[i], rows, lane);
+			}
+	}
+};
 
 /*
  * A warp takes four tiles at a time, eight lanes each, which are a run of neighbours in the result
- * as well. It lists their rows in shared memory and writes the items from the list, so that
- * neighbouring lanes write neighbouring items.
+ * as well. It lists their rows in shared memory and writes the items from the list.
  */
+template <class Sink>
 __global__ void __launch_bounds__(policy::gather_threads)
-gather_kernel(const __grid_constant__ column_view column, gjd_what what, const uint32_t *bitmap,
-			  const uint64_t *tile_start, uint64_t first, uint64_t capacity, uint64_t *to)
+gather_kernel(const __grid_constant__ column_view column, const __grid_constant__ Sink sink,
+			  const uint32_t *bitmap, const uint64_t *tile_start, uint64_t first,
+			  uint64_t capacity)
 {
 	__shared__ uint16_t lists[policy::gather_threads / 32][list_rows];
 	uint32_t lane = threadIdx.x % 32;
@@ -85,14 +193,10 @@ gather_kernel(const __grid_constant__ column_view column, gjd_what what, const u
 					list[rank++ - listed] =
 						(uint16_t) (lane * 128 + i * 32 + __ffs((int) words[i]) - 1);
 			__syncwarp();
-			for (uint32_t i = lane; i < n; i += 32)
-			{
-				uint64_t place = start + listed + i - first; /* wraps before the window */
-
-				if (place < capacity)
-					to[place] = item_at(column, what, extent, row + list[i],
-										base * tile_rows + list[i]);
-			}
+			sink.write(column,
+					   listed_rows{extent, row, base * tile_rows, list, n, start + listed - first,
+								   capacity},
+					   lane);
 			__syncwarp();
 		}
 	}
@@ -153,29 +257,62 @@ launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t byt
 	check_launch(stream, "could not sum up tiles");
 }
 
-void
-launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, uint64_t *to)
+template <class Sink>
+static void
+launch_sink(const gather_job &job, uint64_t first, uint64_t capacity, const Sink &sink)
 {
 	gjd_device *device = job.column->device;
 	column_view view = view_of(job.column);
 
 	view.tiles = job.tiles;
-	if (view.tiles == 0)
-		return;
 	gather_kernel<<<blocks_for(device, view.tiles * tile_lanes), policy::gather_threads, 0,
-					device->execute>>>(view, job.what, job.bitmap, job.tile_start, first, capacity,
-									   to);
+					device->execute>>>(view, sink, job.bitmap, job.tile_start, first, capacity);
 	check_launch(device->execute, "could not gather results");
 }
 
+static entry_sink
+entry_sink_of(const gather_job &job, char *to, const gjd_entry_layout &layout)
+{
+	const gjd_shape &shape = job.column->shape;
+	uint64_t rows = (uint64_t) job.column->pages_per_extent * shape.slots;
+	entry_sink sink = {to, 0, {}};
+
+	if (job.want.keys)
+		sink.arrays[sink.n++] = {0, layout.keys_at, shape.key_bytes * 8};
+	for (uint32_t c = 0; c < shape.n_carried; c++)
+	{
+		if ((job.want.columns >> c & 1) == 0)
+			continue;
+		sink.arrays[sink.n++] = {layout_carried_at(&shape, rows, c), layout.column_at[c],
+								 shape.carried_bytes[c] * 8u};
+		if (shape.nullable >> c & 1)
+			sink.arrays[sink.n++] = {layout_nulls_at(&shape, rows, c), layout.nulls_at[c], 1};
+	}
+	return sink;
+}
+
 void
-launch_order_check(const uint64_t *items, uint64_t first, uint64_t capacity,
+launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, void *to,
+			  const gjd_entry_layout *layout)
+{
+	if (job.tiles == 0)
+		return;
+	if (job.what == GJD_ENTRIES)
+		launch_sink(job, first, capacity, entry_sink_of(job, (char *) to, *layout));
+	else if (job.what == GJD_TIDS)
+		launch_sink(job, first, capacity, tid_sink{(uint64_t *) to});
+	else
+		launch_sink(job, first, capacity, position_sink{(uint64_t *) to});
+}
+
+void
+launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 				   const uint64_t *total, uint64_t *unordered, cudaStream_t stream)
 {
 	uint32_t blocks = (uint32_t) std::min<uint64_t>(capacity / policy::gather_threads + 1, 1024);
 
-	order_kernel<<<blocks, policy::gather_threads, 0, stream>>>(items, first, capacity, total,
-																 unordered);
+	order_kernel<<<blocks, policy::gather_threads, 0, stream>>>((const uint64_t *) items, first,
+																 capacity, total, unordered);
 	check_launch(stream, "could not check the order of results");
 }
 
@@ -186,43 +323,6 @@ launch_report(match_report *report, const uint64_t *total, const uint64_t *unord
 	report->written = 0;
 	report_kernel<<<1, 1, 0, stream>>>(report, total, unordered);
 	check_launch(stream, "could not report");
-}
-
-/* ---- sorting ------------------------------------------------------------------------------- */
-
-uint64_t
-sort_space_bytes(uint64_t count)
-{
-	size_t sort_bytes = 0;
-	size_t unique_bytes = 0;
-	cub::DoubleBuffer<uint64_t> buffers(nullptr, nullptr);
-
-	if (count > INT_MAX)
-		throw_status(GJD_NO_MEMORY, "too many results to be sorted");
-	check(cub::DeviceRadixSort::SortKeys(nullptr, sort_bytes, buffers, (int) count, 0, tid_bits),
-		  "could not size a sort");
-	check(cub::DeviceSelect::Unique(nullptr, unique_bytes, (uint64_t *) nullptr,
-									(uint64_t *) nullptr, (uint64_t *) nullptr, (int) count),
-		  "could not size a sort");
-	return std::max<size_t>(1, std::max(sort_bytes, unique_bytes));
-}
-
-uint64_t *
-launch_sort(uint64_t *items, uint64_t *spare, uint64_t count, void *space, uint64_t bytes,
-			uint64_t *distinct, cudaStream_t stream)
-{
-	cub::DoubleBuffer<uint64_t> buffers(items, spare);
-	size_t space_bytes = bytes;
-
-	check(cub::DeviceRadixSort::SortKeys(space, space_bytes, buffers, (int) count, 0, tid_bits,
-										 stream),
-		  "could not sort results");
-	space_bytes = bytes;
-	check(cub::DeviceSelect::Unique(space, space_bytes, buffers.Current(), buffers.Alternate(),
-									distinct, (int) count, stream),
-		  "could not sort results");
-	check_launch(stream, "could not sort results");
-	return buffers.Alternate();
 }
 
 }  // namespace gjd

@@ -11,17 +11,23 @@
  * SHAPES
  *	A column is the mirror of one index. It has pages 0, 1, 2, ... with one fixed number of slots
  *	(a multiple of 32); position = page * slots + slot. A slot has a key (int32 or int64), a TID
- *	(block, offset) and a validity bit; the keys of invalid slots are never looked at. A page that
- *	was never written has no valid slot. No key value is reserved.
+ *	(block, offset), a validity bit, and a value or NULL of each carried column, which nothing here
+ *	looks into; the keys of invalid slots are never looked at. A page that was never written has no
+ *	valid slot. No key value is reserved.
  *	A key set is a set of distinct keys, built once and usable by any number of matches.
  *	A match is one request: the valid slots of a column whose key is in the set, as a count, as
- *	TIDs, as positions or as a bitmap over positions.
+ *	TIDs, as positions, as a bitmap over positions, or as entries: TIDs together with the keys and
+ *	carried columns that the caller wants.
+ *	Where all this lies in memory: gpujoin_shapes.h.
  *
  * ORDER
  *	Calls on one device take effect in the order in which they are made. A match sees every page
  *	that column_write_pages() *accepted* before its match_begin(), and none accepted after, though
  *	neither call waits for the device. So a caller that notes its sequence number when the last
  *	page of it was accepted knows exactly which state each later match has seen.
+ *	Only a result too large for the memory taken at first is an exception: pages written before the
+ *	match is ready it may see as they were or as they are then. An entry is one state's all the
+ *	same: its TID, key and carried values were in the slot together, and matched.
  *
  * ASYNCHRONY
  *	No call waits for a kernel or a copy, apart from device_open, device_close, host_register,
@@ -63,10 +69,9 @@
  *
  * GROWING THIS FILE
  *	Structures begin with struct_size, set by the caller to the sizeof it was compiled with; new
- *	members are added at the end and zero means "as before". New entries are added at the end of
- *	gjd_api; its struct_size tells how far it reaches. Columns carried beside the keys (1, 2, 4 or
- *	8 bytes with null bitmaps) will follow the validity bitmap in the page image, new kinds of
- *	result will be new values of gjd_what.
+ *	members are added at the end and zero means "as before"; a structure that ends before them is
+ *	still accepted. New entries are added at the end of gjd_api; its struct_size tells how far it
+ *	reaches. New kinds of result will be new values of gjd_what.
  */
 #ifndef GPUJOIN_DEVICE_H
 #define GPUJOIN_DEVICE_H
@@ -79,14 +84,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpujoin_shapes.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define GJD_API_VERSION 1
 #define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
-#define GJD_PAGE_ALIGN 16					   /* page images start at multiples of this */
-#define GJD_MAX_SLOTS 65536					   /* slots a page, at most */
 
 typedef struct gjd_device gjd_device;
 typedef struct gjd_column gjd_column;
@@ -161,8 +166,12 @@ typedef struct gjd_column_params
 	uint32_t struct_size;
 	uint32_t key_bytes; /* 4 or 8 */
 	uint32_t slots;		/* a page; multiple of 32, at most GJD_MAX_SLOTS */
-	uint32_t n_carried; /* carried columns: must be 0 in this version */
+	uint32_t n_carried; /* carried columns */
 	uint64_t reserve_pages; /* as column_reserve() */
+
+	/* Since there are carried columns: as in gjd_shape */
+	uint32_t nullable;
+	uint8_t carried_bytes[GJD_MAX_CARRIED];
 } gjd_column_params;
 
 typedef struct gjd_column_info
@@ -181,38 +190,6 @@ typedef struct gjd_page_head
 	uint64_t page;
 	uint64_t version; /* the page's change counter */
 } gjd_page_head;
-
-/*
- * A page image, GJD_PAGE_ALIGN aligned, holds in this order and without gaps: slots keys of the
- * column's width; slots TID blocks (uint32); slots TID offsets (uint16); slots validity bits (slot
- * s is bit s % 32 of uint32 s / 32). It is padded to a multiple of GJD_PAGE_ALIGN; the images of
- * one call lie one after the other. Numbers are in the machine's byte order.
- */
-static inline size_t
-gjd_image_blocks_at(uint32_t slots, uint32_t key_bytes)
-{
-	return (size_t) slots * key_bytes;
-}
-
-static inline size_t
-gjd_image_offsets_at(uint32_t slots, uint32_t key_bytes)
-{
-	return (size_t) slots * (key_bytes + 4);
-}
-
-static inline size_t
-gjd_image_valid_at(uint32_t slots, uint32_t key_bytes)
-{
-	return (size_t) slots * (key_bytes + 6);
-}
-
-static inline size_t
-gjd_image_bytes(uint32_t slots, uint32_t key_bytes)
-{
-	size_t bytes = gjd_image_valid_at(slots, key_bytes) + slots / 8;
-
-	return (bytes + GJD_PAGE_ALIGN - 1) / GJD_PAGE_ALIGN * GJD_PAGE_ALIGN;
-}
 
 /* ---- key set ------------------------------------------------------------------------------- */
 
@@ -251,21 +228,15 @@ typedef struct gjd_keyset_info
 
 /* ---- match --------------------------------------------------------------------------------- */
 
-/* block << 16 | offset: compares as PostgreSQL orders TIDs. */
-typedef uint64_t gjd_tid;
-
-static inline gjd_tid
-gjd_tid_make(uint32_t block, uint16_t offset)
-{
-	return (gjd_tid) block << 16 | offset;
-}
-
 typedef enum gjd_what
 {
 	GJD_COUNT = 0, /* no items */
 	GJD_TIDS,	   /* items are gjd_tid; if "ascending" is set, ascending and distinct */
 	GJD_POSITIONS, /* items are uint64 positions, ascending */
-	GJD_BITMAP	   /* items are uint32, pages * slots / 32 of them; bit p % 32 of item p / 32 */
+	GJD_BITMAP,	   /* items are uint32, pages * slots / 32 of them; bit p % 32 of item p / 32 */
+	GJD_ENTRIES	   /* items are entries, in the order of GJD_TIDS; of those with one TID the first
+					* by position stays. They come in parts (gjd_entry_layout), whose room is the
+					* capacity of the buffer */
 } gjd_what;
 
 typedef struct gjd_match_params
@@ -280,6 +251,8 @@ typedef struct gjd_match_params
 	 */
 	void *first_buffer;
 	uint64_t first_capacity; /* in items */
+
+	gjd_want want; /* GJD_ENTRIES: what beside TIDs; columns that there are not: GJD_INVALID */
 } gjd_match_params;
 
 typedef struct gjd_match_state
@@ -288,7 +261,7 @@ typedef struct gjd_match_state
 	bool ascending; /* TIDs ascend strictly. If they do not by position, the library sorts them and
 					 * drops doubles; false is left where memory did not suffice: sort them
 					 * yourself, and expect doubles */
-	uint32_t item_bytes;
+	uint32_t item_bytes; /* GJD_ENTRIES: in all arrays together */
 	uint64_t count;		/* slots that matched; doubles in sorted TIDs not counted */
 	uint64_t items;		/* of the whole result */
 	uint64_t begun;		/* items handed to copies so far */

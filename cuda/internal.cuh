@@ -140,7 +140,8 @@ struct gjd_device
 struct gjd_column
 {
 	gjd_device *device;
-	uint32_t key_bytes, slots, pages_per_extent;
+	gjd_shape shape;
+	uint32_t pages_per_extent;
 	uint64_t extent_bytes, image_bytes;
 	std::vector<char *> extents;
 	char **extent_table; /* the same on the device */
@@ -208,7 +209,9 @@ struct gjd_match
 	gjd_column *column;
 	gjd_keyset *keyset;
 	gjd_what what;
+	gjd_want want;
 	uint64_t rows, tiles;
+	uint64_t seen; /* the column's last write before the scan */
 
 	char *scratch; /* holds all up to the window */
 	uint64_t scratch_bytes;
@@ -217,14 +220,16 @@ struct gjd_match
 	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered */
 	void *scan_space;
 	uint64_t scan_bytes;
-	uint64_t *window; /* gathered items */
+	char *window; /* gathered items */
 	uint64_t window_items;
+	gjd_entry_layout window_layout; /* of entries; so are all layouts */
 
 	char *whole; /* the result, where the window is too small */
-	uint64_t whole_bytes;
+	uint64_t whole_bytes, whole_items;
 	char *sorting_space;
 	uint64_t sorting_bytes;
-	const uint64_t *list; /* where the items lie: window, whole or sorted */
+	const char *list; /* where the items lie: window, whole or sorted */
+	gjd_entry_layout list_layout;
 
 	match_report *report;
 	cudaEvent_t executed;
@@ -235,6 +240,7 @@ struct gjd_match
 		sorting,
 		finished
 	} phase;
+	bool rescanned; /* what send_first() sent is of another scan */
 	bool windowed; /* the whole result does not fit: gathered a window at a time */
 	uint64_t window_first;
 
@@ -265,7 +271,7 @@ bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
 void use(gjd_device *device); /* throws if lost; makes the device current */
 
 /* column.cu */
-gjd_column *create_column(gjd_device *device, const gjd_column_params *params);
+gjd_column *create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages);
 void reserve_column(gjd_column *column, uint64_t pages);
 gjd_status write_pages(gjd_column *column, const gjd_page_head *heads, const char *images,
 					   uint64_t count, uint64_t *accepted, uint64_t *ticket);
@@ -285,8 +291,10 @@ void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
 /* match.cu */
 gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
 gjd_status poll_match(gjd_match *match);
-gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
 gjd_status end_match(gjd_match *match);
+
+/* delivery.cu */
+gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
 
 /* Runs an entry: no exception leaves it, and a lost device stays lost. */
 template <class Body>

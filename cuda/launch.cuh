@@ -43,9 +43,10 @@ launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &
 	column_view view = view_of(column);
 	uint32_t warps = Policy::threads / 32;
 	uint32_t shared_bytes = filter.words * 4;
-	uint64_t needed = (view.tiles + warps - 1) / warps;
 	auto kernel = match_kernel<Policy, Key, Filter, with_bitmap>;
 
+	if (out.tiles != 0)
+		view.tiles = out.tiles;
 	if (!Filter::exact)
 		shared_bytes += warps * Policy::kept_bytes;
 
@@ -55,6 +56,7 @@ launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &
 				 blocks_a_multiprocessor(kernel, Policy::threads, shared_bytes)};
 
 	uint64_t blocks = (uint64_t) known.blocks * (uint32_t) device->properties.multiProcessorCount;
+	uint64_t needed = (view.tiles + warps - 1) / warps;
 
 	kernel<<<(uint32_t) (needed < blocks ? needed : blocks), Policy::threads, shared_bytes,
 			 device->execute>>>(view, filter, table_of<Key>(keyset), out);

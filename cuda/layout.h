@@ -1,7 +1,7 @@
 /*
  * layout.h
- *	  How a column lies in its extents. Plain C, shared by both libraries so that they run out of
- *	  memory at the same page.
+ *	  How a column lies in its extents, and what parameters are taken for. Plain C, shared by both
+ *	  libraries, so that they run out of memory at the same page and refuse the same.
  *
  * An extent holds whole pages, and of them a multiple of LAYOUT_PAGE_GROUP: 128 pages of 32 or more
  * slots are a multiple of 4096 rows, so kernels cut an extent into whole tiles and need no code
@@ -10,32 +10,47 @@
 #ifndef GPUJOIN_LAYOUT_H
 #define GPUJOIN_LAYOUT_H
 
+#include <string.h>
+
 #include "gpujoin_device.h"
 
 #define LAYOUT_PAGE_GROUP 128u
 
-/* Device bytes of one page: keys, TID blocks, TID offsets, validity bits. */
-static inline uint64_t
-layout_page_bytes(uint32_t slots, uint32_t key_bytes)
-{
-	return (uint64_t) slots * (key_bytes + 6) + slots / 8;
-}
+/* Lengths of the first version of structures that have grown since */
+#define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
+#define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
 
 /* Extents of wide pages are several of the smallest kind, so that one group always fits. */
 static inline uint64_t
-layout_extent_bytes(uint32_t slots, uint32_t key_bytes)
+layout_extent_bytes(const gjd_shape *shape)
 {
-	uint64_t group = layout_page_bytes(slots, key_bytes) * LAYOUT_PAGE_GROUP;
+	uint64_t group = gjd_shape_page_bytes(shape) * LAYOUT_PAGE_GROUP;
 
 	return (group + GJD_EXTENT_BYTES - 1) / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
 }
 
 static inline uint32_t
-layout_pages_per_extent(uint32_t slots, uint32_t key_bytes)
+layout_pages_per_extent(const gjd_shape *shape)
 {
-	uint64_t pages = layout_extent_bytes(slots, key_bytes) / layout_page_bytes(slots, key_bytes);
+	uint64_t pages = layout_extent_bytes(shape) / gjd_shape_page_bytes(shape);
 
 	return (uint32_t) (pages / LAYOUT_PAGE_GROUP * LAYOUT_PAGE_GROUP);
+}
+
+/*
+ * Where the arrays of carried columns lie in an extent of so many rows: behind the validity bits
+ * the bitmaps of NULLs, behind those the values.
+ */
+static inline uint64_t
+layout_nulls_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
+{
+	return rows * (shape->key_bytes + 6) + rows / 8 * (1 + gjd_nullable_before(shape, c));
+}
+
+static inline uint64_t
+layout_carried_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
+{
+	return layout_nulls_at(shape, rows, shape->n_carried) + rows * gjd_carried_before(shape, c);
 }
 
 /* What columns may take of a budget of whole extents. */
@@ -55,6 +70,47 @@ layout_columns_limit(uint64_t budget, uint64_t scratch_reserve)
 	if (reserve >= budget)
 		return 0;
 	return (budget - reserve) / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
+}
+
+/*
+ * Copies parameters into a structure of this version, which may be longer than the caller's; what
+ * that does not have is zero. least: the length of the first version. False if even that is not
+ * there.
+ */
+static inline bool
+layout_take_params(void *to, uint32_t bytes, const void *from, uint32_t least)
+{
+	uint32_t given;
+
+	if (from == NULL)
+		return false;
+	memcpy(&given, from, sizeof(given));
+	if (given < least)
+		return false;
+	memset(to, 0, bytes);
+	memcpy(to, from, given < bytes ? given : bytes);
+	return true;
+}
+
+/* The shape that parameters describe; false if there is no such column. */
+static inline bool
+layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
+{
+	shape->key_bytes = params->key_bytes;
+	shape->slots = params->slots;
+	shape->n_carried = params->n_carried;
+	shape->nullable = params->nullable;
+	memcpy(shape->carried_bytes, params->carried_bytes, sizeof(shape->carried_bytes));
+	return gjd_shape_is_valid(shape);
+}
+
+/* Do these parameters ask for something that a column of this shape can answer? */
+static inline bool
+layout_match_is_valid(const gjd_match_params *params, const gjd_shape *shape)
+{
+	return (int) params->what >= GJD_COUNT && params->what <= GJD_ENTRIES &&
+		   (params->what != GJD_ENTRIES ||
+			(uint64_t) params->want.columns >> shape->n_carried == 0);
 }
 
 #endif

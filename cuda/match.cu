@@ -6,6 +6,10 @@
  * match: scan, sums of the tiles, gathering of as much as the window holds, a look whether it
  * ascends, and a report to the host. For most requests that is all. Where the window was too small
  * or the TIDs do not ascend, polls carry the match through further phases. No phase waits.
+ *
+ * Pages may be written between two phases. What is gathered later is therefore scanned again, if
+ * the column was written to, in one go with the gathering, which sees one state of each page. Only
+ * TIDs that are gathered a window at a time, for want of memory, may be newer than the scan.
  */
 #include "match.cuh"
 
@@ -21,18 +25,6 @@ uint64_t
 rounded(uint64_t bytes)
 {
 	return (bytes + 255) / 256 * 256;
-}
-
-bool
-is_list(const gjd_match *match)
-{
-	return match->what == GJD_TIDS || match->what == GJD_POSITIONS;
-}
-
-gather_job
-job_of(const gjd_match *match)
-{
-	return gather_job{match->column, match->what, match->bitmap, match->tile_start, match->tiles};
 }
 
 const uint64_t *
@@ -64,6 +56,24 @@ free_match(gjd_match *match)
 	delete match;
 }
 
+/* Decides how much is gathered without knowing how much there is. Returns the bytes. */
+uint64_t
+size_window(gjd_match *match)
+{
+	const gjd_shape &shape = match->column->shape;
+
+	if (!is_list(match))
+		return 0;
+	match->window_items = std::min(match->rows, policy::window_items);
+	if (match->what != GJD_ENTRIES)
+		return match->window_items * 8;
+	match->window_items = std::min(match->window_items,
+								   gjd_entry_room(&shape, match->want, policy::window_bytes));
+	gjd_entry_layout_of(&shape, match->want, match->window_items, &match->window_layout);
+	match->state.item_bytes = match->window_layout.item_bytes;
+	return match->window_layout.bytes;
+}
+
 /* Takes all the memory that the first phase needs. */
 void
 take_memory(gjd_match *match)
@@ -71,15 +81,15 @@ take_memory(gjd_match *match)
 	gjd_device *device = match->device;
 	bool counts = match->what != GJD_COUNT;
 	uint64_t report_bytes = sizeof(match_report);
+	uint64_t window = size_window(match);
 
-	match->window_items = is_list(match) ? std::min(match->rows, policy::window_items) : 0;
-	match->scan_bytes = is_list(match) || counts ? scan_space_bytes(match->tiles) : 0;
+	match->scan_bytes = counts ? scan_space_bytes(match->tiles) : 0;
 
 	uint64_t bitmap = counts ? rounded(match->tiles * tile_words * 4) : 0;
 	uint64_t starts = counts ? rounded((match->tiles + 1) * 8) : 0;
 	uint64_t scan = rounded(match->scan_bytes);
 
-	match->scratch_bytes = 256 + bitmap + starts + scan + match->window_items * 8;
+	match->scratch_bytes = 256 + bitmap + starts + scan + window;
 	match->scratch = take_scratch(device, &match->scratch_bytes);
 
 	char *at = match->scratch + 256;
@@ -88,8 +98,9 @@ take_memory(gjd_match *match)
 	match->bitmap = counts ? (uint32_t *) at : nullptr;
 	match->tile_start = (uint64_t *) (at + bitmap);
 	match->scan_space = at + bitmap + starts;
-	match->window = (uint64_t *) (at + bitmap + starts + scan);
-	match->list = match->window;
+	match->window = at + bitmap + starts + scan;
+	match->list = match->what == GJD_BITMAP ? at : match->window;
+	match->list_layout = match->window_layout;
 
 	match->report = (match_report *) take_locked(device, &report_bytes);
 	if (match->report == nullptr)
@@ -97,49 +108,21 @@ take_memory(gjd_match *match)
 	match->executed = take_event(device);
 }
 
+/* Gathers items, and looks whether their TIDs ascend. */
 void
-note_execution(gjd_match *match)
+gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_layout *layout)
 {
-	check(cudaEventRecord(match->executed, match->device->execute), "could not record an event");
-}
-
-/* Copies items into the caller's memory, behind what the execute stream has to do for them. */
-void
-start_copy(gjd_match *match, char *buffer, const void *from, uint64_t bytes, uint64_t end)
-{
-	gjd_device *device = match->device;
-	gjd_match::copy copy = {end, take_event(device)};
-
-	match->copies.push_back(copy);
-	check(cudaMemcpyAsync(buffer, from, bytes, cudaMemcpyDeviceToHost, device->out),
-		  "could not copy results");
-	check(cudaEventRecord(copy.copied, device->out), "could not record an event");
-}
-
-/*
- * Sends what will be the first items without knowing how many there are. Only into registered
- * memory: elsewhere the call would wait for the kernels.
- */
-void
-send_first(gjd_match *match)
-{
-	const void *from = match->what == GJD_BITMAP ? (const void *) match->bitmap : match->window;
-	uint64_t most = match->what == GJD_BITMAP ? match->state.items : match->window_items;
-	uint64_t n = std::min(match->first_capacity, most);
-	uint64_t bytes = n * match->state.item_bytes;
-
-	if (match->first_buffer == nullptr || n == 0 ||
-		!is_registered(match->device, match->first_buffer, bytes))
-		return;
-	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
-	start_copy(match, match->first_buffer, from, bytes, n);
+	launch_gather(job_of(match), first, n, to, layout);
+	if (has_tids(match))
+		launch_order_check(to, first, n, total_of(match), match->totals + 1,
+						   match->device->execute);
 }
 
 void
 start(gjd_match *match)
 {
 	cudaStream_t stream = match->device->execute;
-	match_output out = {match->bitmap, match->tile_start, match->totals};
+	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
 
 	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
 	if (match->bitmap != nullptr)
@@ -159,10 +142,7 @@ start(gjd_match *match)
 		launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
 						 stream);
 	if (match->window_items > 0)
-		launch_gather(job_of(match), 0, match->window_items, match->window);
-	if (match->what == GJD_TIDS && match->window_items > 0)
-		launch_order_check(match->window, 0, match->window_items, total_of(match),
-						   match->totals + 1, stream);
+		gather(match, 0, match->window_items, match->window, &match->window_layout);
 	launch_report(match->report, total_of(match), match->totals + 1, stream);
 	note_execution(match);
 	send_first(match);
@@ -175,7 +155,7 @@ void
 finish(gjd_match *match, uint64_t count, bool ascending)
 {
 	gjd_chunk chunk;
-	bool sent = !match->copies.empty() && match->phase != gjd_match::sorting;
+	bool sent = !match->copies.empty() && match->phase != gjd_match::sorting && !match->rescanned;
 
 	match->phase = gjd_match::finished;
 	match->state.ready = true;
@@ -204,55 +184,100 @@ try_scratch(gjd_device *device, uint64_t *bytes)
 	}
 }
 
+/* Takes memory for so many items of the result; false if there is none. */
+bool
+take_whole(gjd_match *match, uint64_t items)
+{
+	give_scratch(match->device, match->whole, match->whole_bytes);
+	match->whole_items = items;
+	match->whole_bytes = items * 8;
+	if (match->what == GJD_ENTRIES)
+	{
+		gjd_entry_layout_of(&match->column->shape, match->want, items, &match->list_layout);
+		match->whole_bytes = match->list_layout.bytes;
+	}
+	match->whole = try_scratch(match->device, &match->whole_bytes);
+	match->list = match->whole;
+	return match->whole != nullptr;
+}
+
+/*
+ * The bitmap says where the column had matches when it was scanned. Since then it was written to:
+ * what is there now need not match. The scan costs less than what is to be gathered.
+ */
+void
+scan_again(gjd_match *match)
+{
+	cudaStream_t stream = match->device->execute;
+	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
+
+	match->seen = match->column->ticket;
+	match->rescanned = true;
+	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	launch_match(match->column, match->keyset, out);
+	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
+					 stream);
+}
+
+/*
+ * There is no memory for the whole result: it will be gathered a window at a time, and is looked
+ * through for its order now. Windows share an item, to be compared with both neighbours.
+ */
+void
+look_through(gjd_match *match)
+{
+	uint64_t count = match->report->count;
+
+	match->windowed = true;
+	match->window_first = pool::none;
+	match->list = match->window;
+	match->list_layout = match->window_layout;
+	require_unchanged(match);
+	if (!match->copies.empty()) /* what send_first() copies lies in the window */
+		check(cudaStreamWaitEvent(match->device->execute, match->copies.back().copied, 0),
+			  "could not order streams");
+	for (uint64_t first = 0; has_tids(match) && first < count; first += match->window_items - 1)
+		gather(match, first, match->window_items, match->window, &match->window_layout);
+}
+
 /* The window was too small: gathers the whole result, or, where that does not fit, looks at it. */
 void
 gather_whole(gjd_match *match)
 {
-	cudaStream_t stream = match->device->execute;
 	uint64_t count = match->report->count;
-	uint64_t step = match->window_items - 1; /* windows share an item, to be compared with both */
+	bool changed = match->seen != match->column->ticket;
 
-	match->whole_bytes = count * 8;
-	match->whole = try_scratch(match->device, &match->whole_bytes);
-	match->windowed = match->whole == nullptr;
-	if (!match->windowed)
+	/* A new scan may find more; if it finds more than fit, there will be another. */
+	if (take_whole(match, changed ? count + count / 8 + policy::rescan_slack : count))
 	{
-		match->list = (uint64_t *) match->whole;
-		launch_gather(job_of(match), 0, count, (uint64_t *) match->whole);
-		if (match->what == GJD_TIDS)
-			launch_order_check(match->list, 0, count, total_of(match), match->totals + 1, stream);
+		if (changed)
+			scan_again(match);
+		gather(match, 0, match->whole_items, match->whole, &match->list_layout);
 	}
 	else
-	{
-		match->window_first = pool::none;
-		if (!match->copies.empty()) /* what send_first() copies lies in the window */
-			check(cudaStreamWaitEvent(stream, match->copies.back().copied, 0),
-				  "could not order streams");
-		for (uint64_t first = 0; match->what == GJD_TIDS && first < count; first += step)
-		{
-			launch_gather(job_of(match), first, match->window_items, match->window);
-			launch_order_check(match->window, first, match->window_items, total_of(match),
-							   match->totals + 1, stream);
-		}
-	}
-	launch_report(match->report, total_of(match), match->totals + 1, stream);
+		look_through(match);
+	launch_report(match->report, total_of(match), match->totals + 1, match->device->execute);
 	note_execution(match);
 	match->phase = gjd_match::checking;
 }
 
-/* TIDs do not ascend. Returns false where there is no memory to sort them. */
+/* Takes memory for a sort, and for the sorted entries behind it; false if there is none. */
 bool
-start_sort(gjd_match *match)
+take_sorting_space(gjd_match *match, uint64_t count, uint64_t *space, gjd_entry_layout *layout)
 {
-	uint64_t count = match->report->count;
-	uint64_t spare = rounded(count * 8);
-	uint64_t *items = match->whole ? (uint64_t *) match->whole : match->window;
-	uint64_t space;
-
 	try
 	{
-		space = sort_space_bytes(count);
-		match->sorting_bytes = spare + space;
+		if (match->what == GJD_ENTRIES)
+		{
+			gjd_entry_layout_of(&match->column->shape, match->want, count, layout);
+			*space = rounded(entry_sort_space_bytes(count));
+			match->sorting_bytes = *space + layout->bytes;
+		}
+		else
+		{
+			*space = sort_space_bytes(count);
+			match->sorting_bytes = rounded(count * 8) + *space;
+		}
 		match->sorting_space = take_scratch(match->device, &match->sorting_bytes);
 	}
 	catch (const failure &f)
@@ -261,10 +286,40 @@ start_sort(gjd_match *match)
 			throw;
 		return false;
 	}
-	match->list = launch_sort(items, (uint64_t *) match->sorting_space, count,
-							  match->sorting_space + spare, space, match->totals,
-							  match->device->execute);
-	launch_report(match->report, match->totals, match->totals + 1, match->device->execute);
+	return true;
+}
+
+/* TIDs do not ascend. Returns false where there is no memory to sort them. */
+bool
+start_sort(gjd_match *match)
+{
+	cudaStream_t stream = match->device->execute;
+	uint64_t count = match->report->count;
+	char *items = match->whole ? match->whole : match->window;
+	gjd_entry_layout layout;
+	uint64_t space;
+
+	if (!take_sorting_space(match, count, &space, &layout))
+		return false;
+	if (match->what == GJD_ENTRIES)
+	{
+		char *sorted = match->sorting_space + space;
+
+		launch_entry_sort(items, match->list_layout, sorted, layout, count, match->sorting_space,
+						  space, match->totals, stream);
+		match->list = sorted;
+		match->list_layout = layout;
+	}
+	else
+	{
+		uint64_t spare = rounded(count * 8);
+
+		match->list = (const char *) launch_sort((uint64_t *) items,
+												 (uint64_t *) match->sorting_space, count,
+												 match->sorting_space + spare, space,
+												 match->totals, stream);
+	}
+	launch_report(match->report, match->totals, match->totals + 1, stream);
 	note_execution(match);
 	match->phase = gjd_match::sorting;
 	return true;
@@ -284,6 +339,8 @@ advance(gjd_match *match)
 				return gather_whole(match);
 			break;
 		case gjd_match::checking:
+			if (!match->windowed && count > match->whole_items)
+				return gather_whole(match);
 			break;
 		default:
 			return finish(match, count, true);
@@ -305,30 +362,9 @@ is_reported(gjd_match *match)
 	return has_happened(match->executed) && match->report->written != 0;
 }
 
-void
-collect_copies(gjd_match *match)
-{
-	while (!match->copies.empty() && has_happened(match->copies.front().copied))
-	{
-		match->state.delivered = std::max(match->state.delivered, match->copies.front().end);
-		give_event(match->device, match->copies.front().copied);
-		match->copies.erase(match->copies.begin());
-	}
-}
-
-/* Loads the window with the items from the next to be copied. */
-void
-load_window(gjd_match *match)
-{
-	match->window_first = match->state.begun;
-	launch_gather(job_of(match), match->window_first, match->window_items, match->window);
-	note_execution(match);
-	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
-}
-
 }  // namespace
 
-/* ---- entries ------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------------------- */
 
 gjd_match *
 begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params)
@@ -340,8 +376,10 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->column = column;
 	match->keyset = keyset;
 	match->what = params->what;
+	match->want = params->want;
+	match->seen = column->ticket;
 	match->tiles = view.tiles;
-	match->rows = column->pages * column->slots;
+	match->rows = column->pages * column->shape.slots;
 	match->first_buffer = (char *) params->first_buffer;
 	match->first_capacity = params->first_capacity;
 	match->state.item_bytes = params->what == GJD_BITMAP ? 4 : params->what == GJD_COUNT ? 0 : 8;
@@ -381,41 +419,6 @@ poll_match(gjd_match *match)
 	}
 	collect_copies(match);
 	return match->copies.empty() ? GJD_OK : GJD_PENDING;
-}
-
-gjd_status
-next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk)
-{
-	uint64_t begun = match->state.begun;
-	uint64_t n = std::min(capacity, match->state.items - begun);
-	const char *from;
-
-	chunk->first = begun;
-	chunk->items = 0;
-	if (n == 0)
-		return GJD_OK;
-	collect_copies(match);
-	if (match->copies.size() >= gjd_match::max_copies)
-		return GJD_PENDING;
-	if (match->what == GJD_BITMAP)
-		from = (const char *) (match->bitmap + begun);
-	else if (!match->windowed)
-		from = (const char *) (match->list + begun);
-	else
-	{
-		if (match->window_first == pool::none || begun == match->window_first + match->window_items)
-		{
-			if (!match->copies.empty())
-				return GJD_PENDING;
-			load_window(match);
-		}
-		n = std::min(n, match->window_first + match->window_items - begun);
-		from = (const char *) (match->window + (begun - match->window_first));
-	}
-	start_copy(match, buffer, from, n * match->state.item_bytes, begun + n);
-	match->state.begun += n;
-	chunk->items = n;
-	return GJD_OK;
 }
 
 gjd_status

@@ -20,6 +20,7 @@ struct match_output
 	uint32_t *bitmap;	  /* NULL: only the total is wanted */
 	uint64_t *tile_count; /* one a tile */
 	uint64_t *total;	  /* added to, if there is no bitmap */
+	uint64_t tiles;		  /* scanned; 0: all that the column has now */
 };
 
 template <class Key>

@@ -23,6 +23,8 @@ constexpr uint32_t staging_images = 4096; /* at most, in one buffer */
 constexpr uint64_t table_bytes = 256 << 10; /* 32768 extents a column */
 constexpr uint32_t max_regions = 16;
 constexpr uint64_t window_items = 1 << 20; /* TIDs gathered without knowing how many there are */
+constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
+constexpr uint64_t rescan_slack = 1 << 16;	/* items that a second scan may find more */
 
 /* ---- key sets ------------------------------------------------------------------------------ */
 

@@ -30,7 +30,8 @@ struct gjd_device
 struct gjd_column
 {
 	gjd_device *device;
-	uint32_t key_bytes, slots, pages_per_extent;
+	gjd_shape shape;
+	uint32_t pages_per_extent;
 	uint64_t page_bytes, extent_bytes;
 	char **extents; /* pages of an extent, each laid out as its image */
 	uint64_t n_extents, pages;
@@ -51,12 +52,22 @@ struct gjd_keyset
 	bool destroyed;
 };
 
+typedef struct hit
+{
+	gjd_tid tid;
+	uint64_t position;
+} hit;
+
 struct gjd_match
 {
 	gjd_column *column;
 	gjd_keyset *keyset;
 	gjd_what what;
-	char *items;
+	gjd_want want;
+	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
+	hit *hits;				  /* what TIDs and entries are made from */
+	gjd_entry_layout entries; /* how entries lie in ... */
+	char *entry_arrays;		  /* ... this */
 	gjd_match_state state;
 	uint64_t charged;
 	due done;
@@ -99,5 +110,9 @@ gjd_status match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error
 gjd_status match_next(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
 					  gjd_error *error);
 gjd_status match_end(gjd_match *match, gjd_error *error);
+
+/* reference_entries.c */
+bool make_entries(gjd_match *match); /* false: out of memory */
+void copy_entries(const gjd_match *match, char *part, uint64_t room, uint64_t n);
 
 #endif

@@ -91,12 +91,15 @@ column_reserve(gjd_column *column, uint64_t pages, gjd_error *error)
 }
 
 gjd_status
-column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,
+column_create(gjd_device *device, const gjd_column_params *given, gjd_column **out,
 			  gjd_error *error)
 {
-	if (device == NULL || params == NULL || out == NULL || params->struct_size < sizeof(*params) ||
-		(params->key_bytes != 4 && params->key_bytes != 8) || params->slots == 0 ||
-		params->slots % 32 != 0 || params->slots > GJD_MAX_SLOTS || params->n_carried != 0)
+	gjd_column_params params;
+	gjd_shape shape;
+
+	if (device == NULL || out == NULL ||
+		!layout_take_params(&params, sizeof(params), given, LAYOUT_COLUMN_PARAMS) ||
+		!layout_take_shape(&shape, &params))
 		return fail(error, GJD_INVALID, 0, "invalid column parameters");
 
 	gjd_column *column = calloc(1, sizeof(*column));
@@ -104,14 +107,13 @@ column_create(gjd_device *device, const gjd_column_params *params, gjd_column **
 	if (column == NULL)
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	column->device = device;
-	column->key_bytes = params->key_bytes;
-	column->slots = params->slots;
-	column->pages_per_extent = layout_pages_per_extent(params->slots, params->key_bytes);
-	column->extent_bytes = layout_extent_bytes(params->slots, params->key_bytes);
-	column->page_bytes = gjd_image_bytes(params->slots, params->key_bytes);
+	column->shape = shape;
+	column->pages_per_extent = layout_pages_per_extent(&shape);
+	column->extent_bytes = layout_extent_bytes(&shape);
+	column->page_bytes = gjd_shape_image_bytes(&shape);
 	device->columns++;
 
-	gjd_status status = reserve(column, params->reserve_pages, error);
+	gjd_status status = reserve(column, params.reserve_pages, error);
 
 	if (status != GJD_OK)
 	{

@@ -140,6 +140,8 @@ free_match(gjd_match *match)
 	release_column(match->column);
 	release_keyset(match->keyset);
 	free(match->items);
+	free(match->hits);
+	free(match->entry_arrays);
 	free(match);
 }
 
@@ -149,20 +151,21 @@ visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t positio
 		   void *context)
 {
 	const gjd_column *column = match->column;
-	uint32_t slots = column->slots;
+	uint32_t slots = column->shape.slots;
+	uint32_t key_bytes = column->shape.key_bytes;
 
 	for (uint64_t page = 0; page < column->pages; page++)
 	{
 		const char *image = page_at(column, page);
 		const int32_t *keys4 = (const int32_t *) image;
 		const int64_t *keys8 = (const int64_t *) image;
-		const void *blocks = image + gjd_image_blocks_at(slots, column->key_bytes);
-		const void *offsets = image + gjd_image_offsets_at(slots, column->key_bytes);
-		const void *valid = image + gjd_image_valid_at(slots, column->key_bytes);
+		const void *blocks = image + gjd_image_blocks_at(slots, key_bytes);
+		const void *offsets = image + gjd_image_offsets_at(slots, key_bytes);
+		const void *valid = image + gjd_image_valid_at(slots, key_bytes);
 
 		for (uint32_t slot = 0; slot < slots; slot++)
 		{
-			int64_t key = column->key_bytes == 4 ? keys4[slot] : keys8[slot];
+			int64_t key = key_bytes == 4 ? keys4[slot] : keys8[slot];
 
 			if ((((const uint32_t *) valid)[slot / 32] >> slot % 32 & 1) == 0 ||
 				!in_keyset(match->keyset, key))
@@ -189,66 +192,95 @@ keep_hit(void *context, uint64_t position, gjd_tid tid)
 
 	if (match->what == GJD_BITMAP)
 		((uint32_t *) match->items)[position / 32] |= (uint32_t) 1 << position % 32;
+	else if (match->what == GJD_POSITIONS)
+		match->items[match->state.items++] = position;
 	else
-		((uint64_t *) match->items)[match->state.items++] =
-			match->what == GJD_TIDS ? tid : position;
+		match->hits[match->state.items++] = (hit){tid, position};
 }
 
 static int
-compare_tids(const void *a, const void *b)
+compare_hits(const void *a, const void *b)
 {
-	gjd_tid x = *(const gjd_tid *) a;
-	gjd_tid y = *(const gjd_tid *) b;
+	const hit *x = a;
+	const hit *y = b;
 
-	return (x > y) - (x < y);
+	if (x->tid != y->tid)
+		return x->tid > y->tid ? 1 : -1;
+	return (x->position > y->position) - (x->position < y->position);
 }
 
-/* Brings TIDs that do not ascend by position into order, without doubles. */
+/* Brings hits that do not ascend by position into order, the first of each TID. */
 static void
-order_tids(gjd_match *match)
+order_hits(gjd_match *match)
 {
-	gjd_tid *tids = (gjd_tid *) match->items;
+	hit *hits = match->hits;
 	uint64_t n = match->state.items;
 	uint64_t kept = 0;
 	bool ascending = true;
 
 	for (uint64_t i = 1; i < n && ascending; i++)
-		ascending = tids[i] > tids[i - 1];
+		ascending = hits[i].tid > hits[i - 1].tid;
 	if (ascending)
 		return;
-	qsort(tids, n, sizeof(*tids), compare_tids);
+	qsort(hits, n, sizeof(*hits), compare_hits);
 	for (uint64_t i = 0; i < n; i++)
-		if (kept == 0 || tids[i] != tids[kept - 1])
-			tids[kept++] = tids[i];
+		if (kept == 0 || hits[i].tid != hits[kept - 1].tid)
+			hits[kept++] = hits[i];
 	match->state.items = match->state.count = kept;
+}
+
+/* Bytes of the result, which are taken from scratch; the number of matches is known. */
+static uint64_t
+result_bytes(gjd_match *match)
+{
+	match->state.item_bytes = 8;
+	switch (match->what)
+	{
+		case GJD_COUNT:
+			match->state.item_bytes = 0;
+			return 0;
+		case GJD_BITMAP:
+			match->state.item_bytes = 4;
+			match->state.items = match->column->pages * match->column->shape.slots / 32;
+			return match->state.items * 4;
+		case GJD_ENTRIES:
+			gjd_entry_layout_of(&match->column->shape, match->want, match->state.count,
+								&match->entries);
+			match->state.item_bytes = match->entries.item_bytes;
+			return match->entries.bytes;
+		default:
+			return match->state.count * 8;
+	}
 }
 
 /* Computes the whole result. */
 static gjd_status
 compute(gjd_match *match, gjd_error *error)
 {
-	gjd_device *device = match->column->device;
-	uint64_t bytes = KEPT_BYTES;
+	bool has_tids = match->what == GJD_TIDS || match->what == GJD_ENTRIES;
+	uint64_t bytes;
 	gjd_status status;
 
 	visit_hits(match, count_hit, &match->state.count);
 	match->state.ascending = true;
-	match->state.item_bytes = match->what == GJD_BITMAP ? 4 : match->what == GJD_COUNT ? 0 : 8;
-	if (match->what == GJD_BITMAP)
-		match->state.items = match->column->pages * match->column->slots / 32;
-	bytes += match->what == GJD_BITMAP ? match->state.items * 4
-									   : match->state.count * match->state.item_bytes;
-	status = charge(device, bytes, error);
+	bytes = KEPT_BYTES + result_bytes(match);
+	status = charge(match->column->device, bytes, error);
 	if (status != GJD_OK)
 		return status;
 	match->charged = bytes;
-	match->items = calloc(1, bytes);
-	if (match->items == NULL)
+	match->items = calloc(1, match->what == GJD_ENTRIES ? 1 : bytes);
+	match->hits = has_tids ? malloc((match->state.count + 1) * sizeof(hit)) : NULL;
+	if (match->items == NULL || (has_tids && match->hits == NULL))
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	if (match->what != GJD_COUNT)
 		visit_hits(match, keep_hit, match);
+	if (has_tids)
+		order_hits(match);
 	if (match->what == GJD_TIDS)
-		order_tids(match);
+		for (uint64_t i = 0; i < match->state.items; i++)
+			match->items[i] = match->hits[i].tid;
+	if (match->what == GJD_ENTRIES && !make_entries(match))
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	return GJD_OK;
 }
 
@@ -257,26 +289,29 @@ copy_items(gjd_match *match, void *buffer, uint64_t capacity)
 {
 	uint64_t left = match->state.items - match->state.begun;
 	uint64_t n = left < capacity ? left : capacity;
+	uint32_t bytes = match->state.item_bytes;
 
-	if (n > 0)
-		memcpy(buffer, match->items + match->state.begun * match->state.item_bytes,
-			   n * match->state.item_bytes);
+	if (match->what == GJD_ENTRIES)
+		copy_entries(match, buffer, capacity, n);
+	else if (n > 0)
+		memcpy(buffer, (char *) match->items + match->state.begun * bytes, n * bytes);
 	match->state.begun += n;
 }
 
 gjd_status
-match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *given,
 			gjd_match **out, gjd_error *error)
 {
+	gjd_match_params params;
 	uint32_t delay;
 	gjd_status status;
 
-	if (column == NULL || keyset == NULL || params == NULL || out == NULL ||
-		params->struct_size < sizeof(*params) || column->destroyed || keyset->destroyed ||
-		column->device != keyset->device || (int) params->what < GJD_COUNT ||
-		params->what > GJD_BITMAP)
+	if (column == NULL || keyset == NULL || out == NULL ||
+		!layout_take_params(&params, sizeof(params), given, LAYOUT_MATCH_PARAMS) ||
+		column->destroyed || keyset->destroyed || column->device != keyset->device ||
+		!layout_match_is_valid(&params, &column->shape))
 		return fail(error, GJD_INVALID, 0, "invalid match parameters");
-	if (column->key_bytes != keyset->key_bytes)
+	if (column->shape.key_bytes != keyset->key_bytes)
 		return fail(error, GJD_INVALID, 0, "key widths of column and set differ");
 	status = play_fault(column->device, GJD_AT_BEGIN, &delay, error);
 	if (status != GJD_OK)
@@ -288,7 +323,8 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	match->column = column;
 	match->keyset = keyset;
-	match->what = params->what;
+	match->what = params.what;
+	match->want = params.want;
 	column->users++;
 	keyset->users++;
 	column->device->matches++;
@@ -298,8 +334,8 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 		free_match(match);
 		return status;
 	}
-	if (params->first_buffer && params->what != GJD_COUNT)
-		copy_items(match, params->first_buffer, params->first_capacity);
+	if (params.first_buffer && params.first_capacity > 0 && params.what != GJD_COUNT)
+		copy_items(match, params.first_buffer, params.first_capacity);
 	match->done = due_in(delay);
 	*out = match;
 	return GJD_OK;

@@ -46,7 +46,8 @@ no_warnings() { [ -z "$warnings_log" ] || finds -E '(warning|error):|\*\*\*' "$w
 version_only_in_compat() { finds -rln PG_VERSION_NUM src --include='*.[ch]' | finds -v compat.h; }
 
 no_cuda_in_src() {
-    finds -rnE '#include.*(cuda|cub/|thrust/|\.cuh)' src | finds -vE 'gpujoin_(device|protocol)\.h'
+    finds -rnE '#include.*(cuda|cub/|thrust/|\.cuh)' src |
+        finds -vE 'gpujoin_(device|shapes|protocol)\.h'
 }
 
 no_postgres_in_cuda() {
@@ -67,7 +68,7 @@ headers_alone() {
 
 border_alone() {
     local header
-    for header in cuda/gpujoin_device.h cuda/gpujoin_protocol.h; do
+    for header in cuda/gpujoin_device.h cuda/gpujoin_shapes.h cuda/gpujoin_protocol.h; do
         [ -e "$header" ] || continue
         printf '#include "%s"\n' "$header" |
             $cc -std=c99 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only -x c -

@@ -154,9 +154,9 @@ template <class Key>
 static void
 measure(setup &s, const char *span, double matching, bool rivals)
 {
-	match_output to_bitmap = {s.bitmap, s.tile_start, s.totals};
-	match_output to_count = {nullptr, nullptr, s.totals};
-	gather_job job = {s.column, GJD_POSITIONS, s.bitmap, s.tile_start, s.tiles};
+	match_output to_bitmap = {s.bitmap, s.tile_start, s.totals, 0};
+	match_output to_count = {nullptr, nullptr, s.totals, 0};
+	gather_job job = {s.column, GJD_POSITIONS, s.bitmap, s.tile_start, s.tiles, {}};
 	uint64_t *list = (uint64_t *) s.space;
 
 	if (!check_answer<Key>(s))
@@ -180,7 +180,7 @@ measure(setup &s, const char *span, double matching, bool rivals)
 		print(s, r, "positions", time_it(s, cold, [&] {
 				  launch_match(s.column, s.keyset, to_bitmap);
 				  launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
-				  launch_gather(job, 0, s.rows, list);
+				  launch_gather(job, 0, s.rows, list, nullptr);
 			  }));
 		if (rivals && cold)
 			print(s, r, "cub select", time_cub_select<Key>(s, cold));

@@ -48,7 +48,8 @@ struct setup
 	void *scan_space;
 	uint64_t scan_bytes;
 
-	setup(gjd_device *device, uint64_t rows, uint32_t key_bytes);
+	/* carried: columns of four bytes, all zero */
+	setup(gjd_device *device, uint64_t rows, uint32_t key_bytes, uint32_t carried = 0);
 	~setup();
 	template <class Key> void fill(uint64_t keys, bool dense, double matching);
 	setup(const setup &) = delete;

@@ -58,7 +58,7 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 	for (int i = 0; i < 500; i++)
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
-		gjd_match_params params = {sizeof(params), what, arena, 65536};
+		gjd_match_params params = {sizeof(params), what, arena, 65536, {}};
 		gjd_keyset *keyset;
 		gjd_match *match;
 		gjd_match_state state;
@@ -113,7 +113,7 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			{
 				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 				gjd_match_params params = {sizeof(params), GJD_TIDS,
-										   arena + (uint64_t) i * (8 << 20), 65536};
+										   arena + (uint64_t) i * (8 << 20), 65536, {}};
 				gjd_keyset *keyset;
 
 				must(api->keyset_create(s.device, &set, &keyset, nullptr));
@@ -130,53 +130,98 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 		   s.device->properties.name, (unsigned long long) s.rows, total / ms * 1e3);
 }
 
-/* One large result, in chunks that go round the arena. */
-void
-large_result(const gjd_api *api, setup &s, char *arena)
+/* Fetches one result in chunks that go round the arena. Returns its items. */
+uint64_t
+fetch(const gjd_api *api, setup &s, char *arena, const gjd_match_params &params, uint64_t room,
+	  timing &whole, timing &copying)
 {
-	timing whole, copying;
-	uint64_t items = 0;
+	gjd_match *match;
+	gjd_match_state state;
+	gjd_status status;
+	uint64_t slot = 0;
+	double begin = now_ms();
 
-	for (int i = 0; i < 7; i++)
+	must(api->match_begin(s.column, s.keyset, &params, &match, nullptr));
+	while ((status = api->match_poll(match, &state, nullptr)) == GJD_PENDING)
+		;
+	must(status);
+
+	double ready = now_ms();
+
+	while (state.delivered < state.items)
 	{
-		gjd_match_params params = {sizeof(params), GJD_TIDS, nullptr, 0};
-		gjd_match *match;
-		gjd_match_state state;
-		gjd_status status;
-		uint64_t slot = 0;
-		double begin = now_ms();
+		gjd_chunk chunk;
 
-		must(api->match_begin(s.column, s.keyset, &params, &match, nullptr));
-		while ((status = api->match_poll(match, &state, nullptr)) == GJD_PENDING)
-			;
-		must(status);
-
-		double ready = now_ms();
-
-		while (state.delivered < state.items)
-		{
-			gjd_chunk chunk;
-
-			if (state.begun < state.items &&
-				api->match_next(match, arena + slot * chunk_bytes, chunk_bytes / 8, &chunk,
-								nullptr) == GJD_OK && chunk.items > 0)
-				slot = (slot + 1) % (arena_bytes / chunk_bytes);
-			status = api->match_poll(match, &state, nullptr);
-			if (status != GJD_PENDING)
-				must(status);
-		}
-		whole.ms.push_back(now_ms() - begin);
-		copying.ms.push_back(now_ms() - ready);
-		items = state.items;
-		while (api->match_end(match, nullptr) == GJD_PENDING)
-			;
+		if (state.begun < state.items &&
+			api->match_next(match, arena + slot * chunk_bytes, room, &chunk, nullptr) == GJD_OK &&
+			chunk.items > 0)
+			slot = (slot + 1) % (arena_bytes / chunk_bytes);
+		status = api->match_poll(match, &state, nullptr);
+		if (status != GJD_PENDING)
+			must(status);
 	}
-	printf("{\"device\": \"%s\", \"what\": \"large result\", \"rows\": %llu, \"matches\": %llu, "
-		   "\"bytes\": %llu, \"ms\": %.3f, \"copy_ms\": %.3f, \"gb_s\": %.1f, "
-		   "\"copy_gb_s\": %.1f}\n",
-		   s.device->properties.name, (unsigned long long) s.rows, (unsigned long long) items,
-		   (unsigned long long) items * 8, whole.at(0.5), copying.at(0.5),
-		   (double) items * 8 / whole.at(0.5) / 1e6, (double) items * 8 / copying.at(0.5) / 1e6);
+	whole.ms.push_back(now_ms() - begin);
+	copying.ms.push_back(now_ms() - ready);
+	while (api->match_end(match, nullptr) == GJD_PENDING)
+		;
+	return state.items;
+}
+
+/* A large result: TIDs, or entries with their keys and all carried columns. */
+void
+large_result(const gjd_api *api, setup &s, char *arena, gjd_what what)
+{
+	const gjd_shape &shape = s.column->shape;
+	gjd_want want = {(1u << shape.n_carried) - 1, 1};
+	gjd_match_params params = {sizeof(params), what, nullptr, 0, want};
+	gjd_entry_layout one;
+	uint64_t room = chunk_bytes / 8;
+	uint64_t bytes = 8;
+	uint64_t items = 0;
+	timing whole, copying;
+
+	if (what == GJD_ENTRIES)
+	{
+		gjd_entry_layout_of(&shape, want, 1, &one);
+		room = gjd_entry_room(&shape, want, chunk_bytes);
+		bytes = one.item_bytes;
+	}
+	for (int i = 0; i < 7; i++)
+		items = fetch(api, s, arena, params, room, whole, copying);
+	bytes *= items;
+	printf("{\"device\": \"%s\", \"what\": \"large result: %s\", \"rows\": %llu, "
+		   "\"carried\": %u, \"matches\": %llu, \"bytes\": %llu, \"ms\": %.3f, "
+		   "\"copy_ms\": %.3f, \"gb_s\": %.1f, \"copy_gb_s\": %.1f}\n",
+		   s.device->properties.name, what == GJD_ENTRIES ? "entries" : "TIDs",
+		   (unsigned long long) s.rows, shape.n_carried, (unsigned long long) items,
+		   (unsigned long long) bytes, whole.at(0.5), copying.at(0.5),
+		   (double) bytes / whole.at(0.5) / 1e6, (double) bytes / copying.at(0.5) / 1e6);
+}
+
+/* What the device alone takes to gather entries, from a bitmap that is there. */
+void
+gather_entries(setup &s)
+{
+	const gjd_shape &shape = s.column->shape;
+	gjd_want want = {(1u << shape.n_carried) - 1, 1};
+	gather_job job = {s.column, GJD_ENTRIES, s.bitmap, s.tile_start, s.tiles, want};
+	match_output out = {s.bitmap, s.tile_start, s.totals, 0};
+	gjd_entry_layout layout;
+	uint64_t items;
+	double ms;
+
+	launch_match(s.column, s.keyset, out);
+	launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+	check(cudaStreamSynchronize(s.stream), "gather");
+	check(cudaMemcpy(&items, s.tile_start + s.tiles, 8, cudaMemcpyDefault), "gather");
+	gjd_entry_layout_of(&shape, want, items, &layout);
+	ms = time_it(s, true, [&] { launch_gather(job, 0, items, s.space, &layout); });
+	printf("{\"device\": \"%s\", \"what\": \"gather: entries\", \"rows\": %llu, "
+		   "\"carried\": %u, \"matches\": %llu, \"bytes\": %llu, \"ms\": %.4f, "
+		   "\"gb_s\": %.1f}\n",
+		   s.device->properties.name, (unsigned long long) s.rows, shape.n_carried,
+		   (unsigned long long) items, (unsigned long long) items * layout.item_bytes, ms,
+		   (double) items * layout.item_bytes / ms / 1e6);
 }
 
 /* Pushes page images, made beforehand, until they are applied. */
@@ -186,7 +231,7 @@ load(const gjd_api *api, gjd_device *device, char *arena)
 	constexpr uint64_t pages = 25000;
 	uint64_t bytes = gjd_image_bytes(800, 4);
 	uint64_t fit = arena_bytes / bytes;
-	gjd_column_params params = {sizeof(params), 4, 800, 0, pages};
+	gjd_column_params params = {sizeof(params), 4, 800, 0, pages, 0, {}};
 	gjd_column *column;
 	uint64_t ticket = 0;
 	double begin = now_ms();
@@ -240,7 +285,15 @@ measure_requests(const gjd_api *api, gjd_device *device)
 		setup s(device, rows, 4);
 
 		s.fill<int32_t>(4000, true, 0.05);
-		large_result(api, s, arena);
+		large_result(api, s, arena, GJD_TIDS);
+	}
+	for (uint32_t carried : {1, 5})
+	{
+		setup s(device, 20000000, 4, carried);
+
+		s.fill<int32_t>(4000, true, 0.05);
+		gather_entries(s);
+		large_result(api, s, arena, GJD_ENTRIES);
 	}
 	must(api->host_unregister(device, arena, nullptr));
 }

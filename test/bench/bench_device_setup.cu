@@ -102,15 +102,16 @@ make_set(uint64_t count, bool dense, uint32_t key_bytes)
 
 }  // namespace
 
-setup::setup(gjd_device *device, uint64_t rows, uint32_t key_bytes)
+setup::setup(gjd_device *device, uint64_t rows, uint32_t key_bytes, uint32_t carried)
 	: device(device), stream(device->execute),
 	  processors((uint32_t) device->properties.multiProcessorCount), key_bytes(key_bytes),
 	  rows(rows)
 {
 	uint32_t slots = slots_of(key_bytes);
-	gjd_column_params params = {sizeof(params), key_bytes, slots, 0, (rows + slots - 1) / slots};
+	gjd_shape shape = {key_bytes, slots, carried, 0, {}};
 
-	column = create_column(device, &params);
+	std::fill_n(shape.carried_bytes, carried, 4);
+	column = create_column(device, shape, (rows + slots - 1) / slots);
 	column->pages = (rows + slots - 1) / slots;
 	tiles = view_of(column).tiles;
 	scan_bytes = scan_space_bytes(tiles);
@@ -177,8 +178,8 @@ template <class Key>
 bool
 check_answer(setup &s)
 {
-	match_output to_bitmap = {s.bitmap, s.tile_start, s.totals};
-	match_output to_count = {nullptr, nullptr, s.totals};
+	match_output to_bitmap = {s.bitmap, s.tile_start, s.totals, 0};
+	match_output to_count = {nullptr, nullptr, s.totals, 0};
 	uint64_t totals[3], listed;
 
 	check(cudaMemsetAsync(s.totals, 0, 64, s.stream), "check");

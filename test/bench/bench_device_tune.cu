@@ -51,7 +51,7 @@ template <class Policy>
 static void
 measure(setup &s, double matching)
 {
-	match_output out = {s.bitmap, s.tile_start, s.totals};
+	match_output out = {s.bitmap, s.tile_start, s.totals, 0};
 	double ms = time_it(s, true, [&] { launch<Policy>(s, out); });
 
 	printf("%-12s %5.3f keys %8llu threads %4u kept %4u at once %u: %.4f ms\n",

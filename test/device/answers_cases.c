@@ -116,7 +116,7 @@ test_sets(library *libs, int n)
 				for (uint64_t k = 0; k < sizes[s]; k++)
 					set.keys[set.count++] = random_key(&seed, key_bytes, range);
 				sort_set(&set);
-				for (uint64_t i = 0; i < m->pages * m->slots; i++)
+				for (uint64_t i = 0; i < m->pages * m->shape.slots; i++)
 				{
 					int64_t key = random_key(&seed, key_bytes, range);
 
@@ -159,6 +159,8 @@ test_random(library *libs, int n, int rounds)
 
 			set_row(m, i, key_bytes == 4 ? (int32_t) key : key, random64(&seed) % invalid != 0);
 		}
+		for (uint64_t c = random64(&seed) % 4; c > 0; c--)
+			add_carried(m, 1u << random64(&seed) % 4, random64(&seed) % 2);
 		check_model(libs, n, m, set, "random");
 		free(set.keys);
 		free_model(m);
@@ -183,7 +185,6 @@ test_large(const gjd_api *api)
 	uint64_t expected = 0;
 	uint64_t sum = 0;
 	uint64_t seed = 5;
-	gjd_column_params params = {sizeof(params), 4, slots, 0, pages};
 	gjd_column *column;
 
 	open_library(&lib, api, (uint64_t) 3 << 30, (uint64_t) 1 << 30, 0);
@@ -192,7 +193,7 @@ test_large(const gjd_api *api)
 	sort_set(&set);
 	for (uint64_t k = 0; k < set.count; k++)
 		in_set[set.keys[k]] = 1;
-	ok(api->column_create(lib.device, &params, &column, NULL) == GJD_OK, "%s: room for 100 M rows",
+	ok(create_column(&lib, m, pages, &column) == GJD_OK, "%s: room for 100 M rows",
 	   api->name);
 	for (uint64_t page = 0; page < pages; page += batch)
 	{
@@ -232,7 +233,7 @@ test_large(const gjd_api *api)
 		if (keyset == NULL)
 			continue;
 
-		answer a = run_match(&lib, column, keyset, GJD_TIDS, d);
+		answer a = run_match(&lib, m, column, keyset, GJD_TIDS, d);
 
 		for (uint64_t i = 0; i < a.items; i++)
 			got += ((gjd_tid *) a.data)[i] * (i + 1);

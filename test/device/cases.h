@@ -24,6 +24,11 @@ void test_pages(library *lib);
 void test_delivery(library *lib);
 void test_order(library *lib);
 
+/* entry_cases.c: entries in columns */
+void test_entries(library *libs, int n);
+void test_parts(library *lib);
+void test_entry_memory(const gjd_api *api);
+
 /* service_cases.c: what a service needs */
 void test_concurrency(library *lib);
 void test_cancel(library *lib);

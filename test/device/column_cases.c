@@ -18,7 +18,7 @@ void
 test_arguments(library *lib)
 {
 	const gjd_api *api = lib->api;
-	gjd_column_params params = {sizeof(params), 4, 32, 0, 0};
+	gjd_column_params params = {.struct_size = sizeof(params), .key_bytes = 4, .slots = 32};
 	gjd_column *column = NULL;
 	gjd_keyset *keyset = NULL;
 	gjd_match *match = NULL;
@@ -29,6 +29,7 @@ test_arguments(library *lib)
 	gjd_device_info info;
 	uint64_t ticket, accepted;
 	gjd_page_head head = {(uint64_t) 1 << 40, 1};
+	model *m = make_model(4, 32, 0);
 
 	ok(api->version == GJD_API_VERSION && api->struct_size == sizeof(gjd_api), "%s: table",
 	   api->name);
@@ -54,13 +55,14 @@ test_arguments(library *lib)
 		   GJD_INVALID,
 	   "%s: images must be aligned", api->name);
 	keyset = make_keyset(lib, 8, one, GJD_BY_AUTO);
-	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_INVALID,
+	ok(begin_match(lib, m, column, keyset, GJD_COUNT, &match) == GJD_INVALID,
 	   "%s: key widths must agree", api->name);
-	ok(begin_match(lib, column, keyset, (gjd_what) 17, &match) == GJD_INVALID,
+	ok(begin_match(lib, m, column, keyset, (gjd_what) 17, &match) == GJD_INVALID,
 	   "%s: unknown kind of result", api->name);
 	ok(api->match_poll(NULL, NULL, &error) == GJD_INVALID, "%s: handles are checked", api->name);
 	api->keyset_destroy(keyset, NULL);
 	destroy_column(lib, column);
+	free_model(m);
 }
 
 static void
@@ -80,7 +82,7 @@ test_pages(library *lib)
 	gjd_column_info info;
 	uint64_t versions[4];
 	gjd_page_head heads[3] = {{7, 11}, {7, 13}, {7, 12}};
-	uint64_t bytes = gjd_image_bytes(96, 4);
+	uint64_t bytes;
 	uint64_t accepted, ticket;
 
 	for (uint64_t i = 0; i < 60 * 96; i++)
@@ -88,6 +90,12 @@ test_pages(library *lib)
 		set_row(m, i, (int64_t) (i * 7919 % 200), i % 5 != 0);
 		set_row(old, i, (int64_t) (i * 31 % 90), true);
 	}
+	for (uint32_t bytes = 1; bytes <= 8; bytes *= 2)
+	{
+		add_carried(m, bytes, bytes != 2);
+		add_carried(old, bytes, bytes != 2);
+	}
+	fill_carried(old, 77);
 	column = make_column(lib, old);
 	check_changed(lib, column, old, set, "pages as written first");
 	push_pages(lib, column, m, 0, 60, 10);
@@ -99,6 +107,7 @@ test_pages(library *lib)
 	   "%s: copies are counted", lib->api->name);
 
 	/* Three copies of one page in one call: the one with the highest version stays. */
+	bytes = gjd_shape_image_bytes(&m->shape);
 	make_image(old, 7, lib->arena);
 	for (uint64_t i = 7 * 96; i < 8 * 96; i++)
 		set_row(m, i, (int64_t) (i % 50), i % 2 == 0);
@@ -127,9 +136,17 @@ test_pages(library *lib)
 
 	for (uint64_t i = 39000 * 96; i < 40000 * 96; i++)
 		set_row(far, i, (int64_t) (i % 1000), true);
+	for (uint32_t bytes = 1; bytes <= 8; bytes *= 2)
+		add_carried(far, bytes, bytes != 2);
 	column = make_column(lib, m);
 	for (uint64_t i = 0; i < 60 * 96; i++)
 		set_row(far, i, m->keys[i], m->valid[i / 32] >> i % 32 & 1);
+	for (uint32_t c = 0; c < 4; c++)
+		for (uint64_t i = 0; i < 60 * 96; i++)
+		{
+			far->carried[c][i] = m->carried[c][i];
+			far->nulls[c][i] = m->nulls[c][i];
+		}
 	push_pages(lib, column, far, 39000, 1000, 1);
 	check_changed(lib, column, far, set, "pages far apart, holes between");
 	destroy_column(lib, column);
@@ -156,16 +173,18 @@ test_delivery(library *lib)
 
 	for (uint64_t i = 0; i < 6400; i++)
 		set_row(m, i, (int64_t) (i * 7919 % 2000), i % 11 != 0);
+	add_carried(m, 4, true);
+	add_carried(m, 2, false);
 	column = make_column(lib, m);
-	for (gjd_what what = GJD_COUNT; what <= GJD_BITMAP; what++)
+	for (gjd_what what = GJD_COUNT; what <= GJD_ENTRIES; what++)
 	{
 		answer expected = expected_answer(m, set, what);
 		answer none = expected_answer(m, nothing, what);
 
 		for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
 		{
-			answer a = run_match(lib, column, keyset, what, ways[w]);
-			answer b = run_match(lib, column, empty, what, ways[w]);
+			answer a = run_match(lib, m, column, keyset, what, ways[w]);
+			answer b = run_match(lib, m, column, empty, what, ways[w]);
 
 			ok(same_answer(&a, &expected) && same_answer(&b, &none),
 			   "%s: kind %d, delivery %zu", lib->api->name, what, w);
@@ -182,7 +201,7 @@ test_delivery(library *lib)
 	free_model(m);
 }
 
-/* TIDs that do not ascend by position come sorted, once each; also the extreme ones. */
+/* What does not ascend by TID comes sorted, once each; also the extreme ones. */
 void
 test_order(library *lib)
 {
@@ -203,17 +222,27 @@ test_order(library *lib)
 			m->blocks[i] = (uint32_t) (shape < 2 ? r / 100 : r);
 			m->offsets[i] = (uint16_t) (shape < 2 ? r % 100 : r >> 32);
 		}
+		add_carried(m, 2, true);
+		add_carried(m, 8, false);
+		add_carried(m, 1, true);
+		add_carried(m, 4, false);
 		m->blocks[20] = UINT32_MAX;
 		m->offsets[20] = UINT16_MAX;
 
 		gjd_column *column = make_column(lib, m);
 		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
-		answer expected = expected_answer(m, set, GJD_TIDS);
-		answer a = run_match(lib, column, keyset, GJD_TIDS, d);
 
-		ok(same_answer(&a, &expected), "%s: TIDs %s", lib->api->name, names[shape]);
-		free_answer(&a);
-		free_answer(&expected);
+		for (int e = 0; e < 2; e++)
+		{
+			gjd_what what = e ? GJD_ENTRIES : GJD_TIDS;
+			answer expected = expected_answer(m, set, what);
+			answer a = run_match(lib, m, column, keyset, what, d);
+
+			ok(same_answer(&a, &expected), "%s: %s %s", lib->api->name, e ? "entries" : "TIDs",
+			   names[shape]);
+			free_answer(&a);
+			free_answer(&expected);
+		}
 		lib->api->keyset_destroy(keyset, NULL);
 		destroy_column(lib, column);
 		free(set.keys);

@@ -5,8 +5,9 @@
  * Every case computes the right answer from a model and asks each library for it in each of its
  * strategies; with two libraries their answers are so compared with each other as well. By the
  * environment: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of
- * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, random, sets,
- * memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow kernels down.
+ * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, random,
+ * sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow kernels
+ * down.
  */
 #include "cases.h"
 
@@ -19,7 +20,7 @@ static const gjd_strategy strategies[] = {
 
 /* Asks one library for one kind of answer in all strategies that fit. */
 static bool
-agrees(library *lib, gjd_column *column, uint32_t key_bytes, key_set set, gjd_what what,
+agrees(library *lib, gjd_column *column, const model *m, key_set set, gjd_what what,
 	   const answer *expected)
 {
 	int n = lib->api->inject_fault ? 1 : (int) (sizeof(strategies) / sizeof(strategies[0]));
@@ -28,14 +29,14 @@ agrees(library *lib, gjd_column *column, uint32_t key_bytes, key_set set, gjd_wh
 
 	for (int i = 0; i < n && good; i++)
 	{
-		gjd_keyset *keyset = make_keyset(lib, key_bytes, set, strategies[i]);
+		gjd_keyset *keyset = make_keyset(lib, m->shape.key_bytes, set, strategies[i]);
 
 		if (keyset == NULL && strategies[i] != GJD_BY_AUTO)
 			continue;
 		if (keyset == NULL)
 			return false;
 
-		answer a = run_match(lib, column, keyset, what, d);
+		answer a = run_match(lib, m, column, keyset, what, d);
 
 		good = same_answer(&a, expected);
 		if (!good)
@@ -52,14 +53,14 @@ check_column(library *lib, gjd_column *column, const model *m, key_set set)
 {
 	bool good = column != NULL;
 
-	for (gjd_what what = GJD_COUNT; what <= GJD_BITMAP && good; what++)
+	for (gjd_what what = GJD_COUNT; what <= GJD_ENTRIES && good; what++)
 	{
 		if (test_is_small() && what == GJD_POSITIONS)
 			continue;
 
 		answer expected = expected_answer(m, set, what);
 
-		good = agrees(lib, column, m->key_bytes, set, what, &expected);
+		good = agrees(lib, column, m, set, what, &expected);
 		free_answer(&expected);
 	}
 	return good;
@@ -73,7 +74,8 @@ check_model(library *libs, int n, const model *m, key_set set, const char *what)
 		gjd_column *column = make_column(&libs[i], m);
 
 		ok(check_column(&libs[i], column, m, set), "%s: %u-byte keys, %llu rows, set of %llu: %s",
-		   libs[i].api->name, m->key_bytes, (unsigned long long) (m->pages * m->slots),
+		   libs[i].api->name, m->shape.key_bytes,
+		   (unsigned long long) (m->pages * m->shape.slots),
 		   (unsigned long long) set.count, what);
 		if (column)
 			destroy_column(&libs[i], column);
@@ -123,6 +125,10 @@ run_cases(uint32_t shared_limit)
 			test_cancel(&libs[i]);
 			test_faults(&libs[i]);
 		}
+		if (wanted("entries"))
+			test_entries(libs, n_apis);
+		for (int i = 0; i < n_apis && wanted("entries"); i++)
+			test_parts(&libs[i]);
 		if (wanted("random"))
 			test_random(libs, n_apis, test_is_small() ? 8 : 40);
 	}
@@ -148,7 +154,10 @@ main(int argc, char **argv)
 	for (int i = 0; i < n_apis; i++)
 	{
 		if (wanted("memory"))
+		{
 			test_memory(apis[i]);
+			test_entry_memory(apis[i]);
+		}
 		if (getenv("GPUJOIN_TEST_LARGE") && apis[i]->inject_fault == NULL)
 			test_large(apis[i]);
 	}

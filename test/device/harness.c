@@ -119,72 +119,13 @@ close_library(library *lib)
 	return good;
 }
 
-/* ---- model --------------------------------------------------------------------------------- */
-
-model *
-make_model(uint32_t key_bytes, uint32_t slots, uint64_t pages)
-{
-	model *m = malloc(sizeof(*m));
-	uint64_t rows = pages * slots;
-
-	m->key_bytes = key_bytes;
-	m->slots = slots;
-	m->pages = pages;
-	m->keys = calloc(rows + 1, sizeof(*m->keys));
-	m->valid = calloc(rows / 32 + 1, sizeof(*m->valid));
-	m->blocks = malloc((rows + 1) * sizeof(*m->blocks));
-	m->offsets = malloc((rows + 1) * sizeof(*m->offsets));
-	for (uint64_t i = 0; i < rows; i++)
-	{
-		m->blocks[i] = (uint32_t) (i / 157);
-		m->offsets[i] = (uint16_t) (i % 157 + 1);
-	}
-	return m;
-}
-
-void
-free_model(model *m)
-{
-	free(m->keys);
-	free(m->valid);
-	free(m->blocks);
-	free(m->offsets);
-	free(m);
-}
-
-void
-set_row(model *m, uint64_t position, int64_t key, bool is_valid)
-{
-	uint32_t bit = (uint32_t) 1 << position % 32;
-
-	m->keys[position] = key;
-	if (is_valid)
-		m->valid[position / 32] |= bit;
-	else
-		m->valid[position / 32] &= ~bit;
-}
-
-void
-make_image(const model *m, uint64_t page, char *image)
-{
-	uint64_t row = page * m->slots;
-
-	memset(image, 0, gjd_image_bytes(m->slots, m->key_bytes));
-	for (uint32_t i = 0; i < m->slots; i++)
-		if (m->key_bytes == 4)
-			((int32_t *) image)[i] = (int32_t) m->keys[row + i];
-		else
-			((int64_t *) image)[i] = m->keys[row + i];
-	memcpy(image + gjd_image_blocks_at(m->slots, m->key_bytes), m->blocks + row, m->slots * 4);
-	memcpy(image + gjd_image_offsets_at(m->slots, m->key_bytes), m->offsets + row, m->slots * 2);
-	memcpy(image + gjd_image_valid_at(m->slots, m->key_bytes), m->valid + row / 32, m->slots / 8);
-}
+/* ---- requests ------------------------------------------------------------------------------ */
 
 gjd_status
 push_pages(library *lib, gjd_column *column, const model *m, uint64_t first, uint64_t count,
 		   uint64_t version)
 {
-	uint64_t image_bytes = gjd_image_bytes(m->slots, m->key_bytes);
+	uint64_t image_bytes = gjd_shape_image_bytes(&m->shape);
 	uint64_t fit = lib->arena_bytes / 2 / image_bytes;
 	gjd_status status = GJD_OK;
 
@@ -220,13 +161,26 @@ push_pages(library *lib, gjd_column *column, const model *m, uint64_t first, uin
 	return status;
 }
 
+gjd_status
+create_column(library *lib, const model *m, uint64_t reserve, gjd_column **column)
+{
+	gjd_column_params params = {.struct_size = sizeof(params),
+								.key_bytes = m->shape.key_bytes,
+								.slots = m->shape.slots,
+								.n_carried = m->shape.n_carried,
+								.reserve_pages = reserve,
+								.nullable = m->shape.nullable};
+
+	memcpy(params.carried_bytes, m->shape.carried_bytes, sizeof(params.carried_bytes));
+	return lib->api->column_create(lib->device, &params, column, NULL);
+}
+
 gjd_column *
 make_column(library *lib, const model *m)
 {
-	gjd_column_params params = {sizeof(params), m->key_bytes, m->slots, 0, 0};
 	gjd_column *column = NULL;
 
-	if (lib->api->column_create(lib->device, &params, &column, NULL) != GJD_OK)
+	if (create_column(lib, m, 0, &column) != GJD_OK)
 		return NULL;
 	if (push_pages(lib, column, m, 0, m->pages, 1) != GJD_OK)
 	{
@@ -252,72 +206,11 @@ destroy_column(library *lib, gjd_column *column)
 		;
 }
 
-static int
-compare_keys(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *) a;
-	int64_t y = *(const int64_t *) b;
-
-	return (x > y) - (x < y);
-}
-
-void
-sort_set(key_set *set)
-{
-	uint64_t kept = 0;
-
-	qsort(set->keys, set->count, sizeof(*set->keys), compare_keys);
-	for (uint64_t i = 0; i < set->count; i++)
-		if (kept == 0 || set->keys[i] != set->keys[kept - 1])
-			set->keys[kept++] = set->keys[i];
-	set->count = kept;
-}
-
-bool
-set_contains(key_set set, int64_t key)
-{
-	return set.count > 0 &&
-		   bsearch(&key, set.keys, set.count, sizeof(*set.keys), compare_keys) != NULL;
-}
-
-/* ---- answers ------------------------------------------------------------------------------- */
-
-answer
-expected_answer(const model *m, key_set set, gjd_what what)
-{
-	uint64_t rows = m->pages * m->slots;
-	answer a = {GJD_OK, 0, 0, true, NULL, 8};
-	uint64_t *list = calloc(rows + 1, 8);
-	uint32_t *bitmap = (uint32_t *) list;
-
-	for (uint64_t i = 0; i < rows; i++)
-	{
-		if ((m->valid[i / 32] >> i % 32 & 1) == 0 || !set_contains(set, m->keys[i]))
-			continue;
-		if (what == GJD_BITMAP)
-			bitmap[i / 32] |= (uint32_t) 1 << i % 32;
-		else
-			list[a.count] =
-				what == GJD_TIDS ? gjd_tid_make(m->blocks[i], m->offsets[i]) : i;
-		a.count++;
-	}
-	if (what == GJD_TIDS)
-	{
-		key_set as_set = {(int64_t *) list, a.count};
-
-		sort_set(&as_set);
-		a.count = as_set.count;
-	}
-	a.item_bytes = what == GJD_COUNT ? 0 : what == GJD_BITMAP ? 4 : 8;
-	a.items = what == GJD_COUNT ? 0 : what == GJD_BITMAP ? rows / 32 : a.count;
-	a.data = list;
-	return a;
-}
-
 gjd_status
-begin_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, gjd_match **match)
+begin_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, gjd_what what,
+			gjd_match **match)
 {
-	gjd_match_params params = {sizeof(params), what, NULL, 0};
+	gjd_match_params params = {.struct_size = sizeof(params), .what = what, .want = m->want};
 
 	return lib->api->match_begin(column, keyset, &params, match, NULL);
 }
@@ -329,7 +222,7 @@ end_match(library *lib, gjd_match *match)
 		;
 }
 
-static gjd_status
+gjd_status
 wait_match(library *lib, gjd_match *match, gjd_match_state *state)
 {
 	gjd_status status;
@@ -340,30 +233,47 @@ wait_match(library *lib, gjd_match *match, gjd_match_state *state)
 	return status;
 }
 
-/* Fetches what is left of a result in chunks, and ends the match. */
+/* Takes n items that have been delivered to a buffer with so much room. */
+static void
+take_items(const model *m, gjd_what what, answer *a, uint64_t first, const char *buffer,
+		   uint64_t room, uint64_t n)
+{
+	char *to = (char *) a->data + first * a->item_bytes;
+
+	if (what == GJD_ENTRIES && n > 0)
+		unpack_part(m, buffer, room, n, to);
+	else
+		memcpy(to, buffer, n * a->item_bytes);
+}
+
+/* Fetches what is left of a result in chunks, and ends the match, also if that fails. */
 answer
-collect_match(library *lib, gjd_match *match, void *first, delivery d)
+collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, void *first,
+			  delivery d)
 {
 	gjd_match_state state;
 	answer a = {GJD_OK, 0, 0, true, NULL, 0};
-	uint64_t half;
+	uint64_t half = lib->arena_bytes / 2;
+	uint64_t capacity = d.capacity;
 	char *space = d.registered ? lib->arena : malloc(lib->arena_bytes);
 
 	memset(&state, 0x5a, sizeof(state));
 	a.status = wait_match(lib, match, &state);
 	if (a.status != GJD_OK)
-		return a;
+		memset(&state, 0, sizeof(state));
 	a.count = state.count;
 	a.items = state.items;
 	a.ascending = state.ascending;
 	a.item_bytes = state.item_bytes;
 	a.data = malloc(state.items * state.item_bytes + 8);
 	if (first && state.delivered > 0)
-		memcpy(a.data, first, state.delivered * state.item_bytes);
-	half = lib->arena_bytes / 2;
+		take_items(m, what, &a, 0, first, d.first_capacity, state.delivered);
+	if (capacity == 0 && what == GJD_ENTRIES)
+		capacity = gjd_entry_room(&m->shape, m->want, half);
+	else if (capacity == 0 && state.item_bytes > 0)
+		capacity = half / state.item_bytes;
 	while (a.status == GJD_OK && state.begun < state.items)
 	{
-		uint64_t capacity = d.capacity ? d.capacity : half / state.item_bytes;
 		gjd_chunk chunks[2] = {{0, 0}, {0, 0}};
 
 		for (int i = 0; i < (d.two_at_once ? 2 : 1); i++)
@@ -377,10 +287,10 @@ collect_match(library *lib, gjd_match *match, void *first, delivery d)
 		if (a.status == GJD_OK)
 			a.status = wait_match(lib, match, &state);
 		for (int i = 0; i < 2; i++)
-			memcpy((char *) a.data + chunks[i].first * state.item_bytes,
-				   space + (uint64_t) i * half, chunks[i].items * state.item_bytes);
+			take_items(m, what, &a, chunks[i].first, space + (uint64_t) i * half, capacity,
+					   chunks[i].items);
 	}
-	if (state.delivered != state.items)
+	if (a.status == GJD_OK && state.delivered != state.items)
 		a.status = GJD_INTERNAL;
 	end_match(lib, match);
 	if (!d.registered)
@@ -389,20 +299,30 @@ collect_match(library *lib, gjd_match *match, void *first, delivery d)
 }
 
 answer
-run_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, delivery d)
+run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, gjd_what what,
+		  delivery d)
 {
 	gjd_match *match;
-	gjd_match_params params = {sizeof(params), what, NULL, d.first_capacity};
+	uint64_t half = lib->arena_bytes / 2;
+	uint64_t most = what == GJD_ENTRIES ? gjd_entry_room(&m->shape, m->want, half) : half / 8;
 	answer a = {GJD_OK, 0, 0, true, NULL, 0};
 	char *first = NULL;
 
 	/* The first items go behind the middle of the arena, which single chunks do not use. */
+	if (d.first_capacity > most)
+		d.first_capacity = most;
 	if (d.first_capacity)
-		first = d.registered ? lib->arena + lib->arena_bytes / 2 : malloc(d.first_capacity * 8);
-	params.first_buffer = first;
+		first = d.registered ? lib->arena + half : malloc(half);
+
+	gjd_match_params params = {.struct_size = sizeof(params),
+							   .what = what,
+							   .first_buffer = first,
+							   .first_capacity = d.first_capacity,
+							   .want = m->want};
+
 	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
 	if (a.status == GJD_OK)
-		a = collect_match(lib, match, first, d);
+		a = collect_match(lib, m, match, what, first, d);
 	if (!d.registered)
 		free(first);
 	return a;

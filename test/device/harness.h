@@ -42,16 +42,19 @@ void open_library(library *lib, const gjd_api *api, uint64_t budget, uint64_t sc
 				  uint32_t shared_limit);
 bool close_library(library *lib);
 
-/* ---- model ---- */
+/* ---- model: model.c ---- */
 
 typedef struct model
 {
-	uint32_t key_bytes, slots;
+	gjd_shape shape;
+	gjd_want want; /* what is asked for of entries; all at first */
 	uint64_t pages;
 	int64_t *keys;
 	uint32_t *valid;
 	uint32_t *blocks;
 	uint16_t *offsets;
+	uint64_t *carried[GJD_MAX_CARRIED]; /* values, of which a column has the low bytes */
+	uint8_t *nulls[GJD_MAX_CARRIED];	/* 1 where a nullable column is NULL */
 } model;
 
 typedef struct key_set
@@ -65,7 +68,7 @@ typedef struct answer
 	gjd_status status;
 	uint64_t count, items;
 	bool ascending;
-	void *data; /* items * item_bytes; malloced */
+	void *data; /* items * item_bytes; malloced. Entries: see expected_answer() */
 	uint32_t item_bytes;
 } answer;
 
@@ -74,17 +77,31 @@ void free_model(model *m);
 void set_row(model *m, uint64_t position, int64_t key, bool is_valid);
 void make_image(const model *m, uint64_t page, char *image);
 
-/* Pushes pages first .. first + count of the model, all with one version; waits. */
-gjd_status push_pages(library *lib, gjd_column *column, const model *m, uint64_t first,
-					  uint64_t count, uint64_t version);
-gjd_column *make_column(library *lib, const model *m);
-gjd_keyset *make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy);
-void destroy_column(library *lib, gjd_column *column);
+/* Adds a carried column, or fills all of them anew with what depends on the seed. */
+void add_carried(model *m, uint32_t bytes, bool nullable);
+void fill_carried(model *m, uint64_t seed);
+
 bool set_contains(key_set set, int64_t key);
 void sort_set(key_set *set); /* sorts and drops doubles */
 
-/* The right answer. */
+/*
+ * The right answer. An entry's item is its TID, then what is wanted of key, columns and NULLs,
+ * without gaps.
+ */
 answer expected_answer(const model *m, key_set set, gjd_what what);
+
+/* Turns n entries of a part with so much room into items of an answer. */
+void unpack_part(const model *m, const char *part, uint64_t room, uint64_t n, char *items);
+
+/* ---- requests ---- */
+
+/* Pushes pages first .. first + count of the model, all with one version; waits. */
+gjd_status push_pages(library *lib, gjd_column *column, const model *m, uint64_t first,
+					  uint64_t count, uint64_t version);
+gjd_status create_column(library *lib, const model *m, uint64_t reserve, gjd_column **column);
+gjd_column *make_column(library *lib, const model *m);
+gjd_keyset *make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy);
+void destroy_column(library *lib, gjd_column *column);
 
 typedef struct delivery
 {
@@ -94,11 +111,15 @@ typedef struct delivery
 	bool two_at_once;		 /* a second chunk is begun before the first is waited for */
 } delivery;
 
-answer run_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what, delivery d);
-answer collect_match(library *lib, gjd_match *match, void *first, delivery d);
-gjd_status begin_match(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_what what,
-					   gjd_match **match);
+/* The model is that of the column; entries are taken apart by it. */
+answer run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
+				 gjd_what what, delivery d);
+answer collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, void *first,
+					 delivery d);
+gjd_status begin_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
+					   gjd_what what, gjd_match **match);
 void end_match(library *lib, gjd_match *match);
+gjd_status wait_match(library *lib, gjd_match *match, gjd_match_state *state);
 bool same_answer(const answer *a, const answer *b);
 void free_answer(answer *a);
 

@@ -11,7 +11,7 @@ compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
 tail -n 1 "$out/memcheck.txt"
 GPUJOIN_TEST_SMALL=1
 export GPUJOIN_TEST_SMALL
-for group in sizes extremes service random sets; do
+for group in sizes extremes service entries random sets; do
 	(
 		GPUJOIN_TEST_CASES=$group compute-sanitizer --tool racecheck --error-exitcode 9 \
 			"$program" "$library" >"$out/racecheck_$group.txt" 2>&1
@@ -19,7 +19,7 @@ for group in sizes extremes service random sets; do
 	) &
 done
 wait
-for group in sizes extremes service random sets; do
+for group in sizes extremes service entries random sets; do
 	rc=$(cat "$out/racecheck_$group.rc")
 	echo "racecheck $group: rc $rc, $(tail -n 1 "$out/racecheck_$group.txt")"
 	[ "$rc" = 0 ] || failed=1

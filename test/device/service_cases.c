@@ -42,30 +42,37 @@ test_concurrency(library *lib)
 		n = 16
 	};
 	model *m = simple_model(300, 5000);
-	gjd_column *column = make_column(lib, m);
+	gjd_column *column;
 	gjd_match *matches[n];
 	answer expected[n];
 	int64_t keys[600];
 	bool good = true;
 
+	add_carried(m, 4, true);
+	column = make_column(lib, m);
+
 	for (int i = 0; i < n; i++)
 	{
-		gjd_what what = (gjd_what) (i % 4);
+		gjd_what what = (gjd_what) (i % 5);
 		key_set set = set_of(keys, 10 + (uint64_t) i * 30, i);
 		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
 
 		for (uint64_t r = (uint64_t) i * 160; r < (uint64_t) (i + 3) * 160; r++)
+		{
 			set_row(m, r, (int64_t) (r * (uint64_t) (i + 3)) % 5000, r % 3 != 0);
+			m->carried[0][r] += (uint64_t) i;
+			m->nulls[0][r] = (r + (uint64_t) i) % 2;
+		}
 		good &= push_pages(lib, column, m, (uint64_t) i, 3, (uint64_t) i + 2) == GJD_OK;
 		expected[i] = expected_answer(m, set, what);
-		good &= begin_match(lib, column, keyset, what, &matches[i]) == GJD_OK;
+		good &= begin_match(lib, m, column, keyset, what, &matches[i]) == GJD_OK;
 		good &= lib->api->keyset_destroy(keyset, NULL) == GJD_OK;
 	}
 	destroy_column(lib, column);
 	for (int i = n - 1; i >= 0 && good; i--)
 	{
 		delivery d = {100, i % 3 != 0, 0, true};
-		answer a = collect_match(lib, matches[i], NULL, d);
+		answer a = collect_match(lib, m, matches[i], (gjd_what) (i % 5), NULL, d);
 
 		good &= same_answer(&a, &expected[i]);
 		free_answer(&a);
@@ -90,7 +97,11 @@ test_cancel(library *lib)
 	for (int i = 0; i < (test_is_small() ? 20 : 200); i++)
 	{
 		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
-		gjd_match_params params = {sizeof(params), GJD_TIDS, i % 2 ? lib->arena : NULL, 50};
+		gjd_match_params params = {.struct_size = sizeof(params),
+								   .what = i % 3 ? GJD_TIDS : GJD_ENTRIES,
+								   .first_buffer = i % 2 ? lib->arena : NULL,
+								   .first_capacity = 50,
+								   .want = {.keys = 1}};
 		gjd_match *match;
 		gjd_match_state state;
 		gjd_chunk chunk;
@@ -120,7 +131,6 @@ test_memory(const gjd_api *api)
 {
 	library lib;
 	model *m = make_model(4, 160, 16384);
-	gjd_column_params params = {sizeof(params), 4, 160, 0, 0};
 	gjd_column *column;
 	gjd_column *other;
 	gjd_column_info info;
@@ -152,19 +162,18 @@ test_memory(const gjd_api *api)
 
 	api->column_info(column, &info, NULL);
 	ok(info.bytes == bytes, "%s: a refused reservation takes nothing", api->name);
-	params.reserve_pages = 100000;
-	ok(api->column_create(lib.device, &params, &other, NULL) == GJD_NO_MEMORY,
+	ok(create_column(&lib, m, 100000, &other) == GJD_NO_MEMORY,
 	   "%s: no room for another column", api->name);
 	ok(check_column(&lib, column, m, set), "%s: the column still answers", api->name);
 
 	/* 873813 rows match: results of 7 MB each, until there is no scratch memory left. */
 	keyset = make_keyset(&lib, 4, set, GJD_BY_AUTO);
 	do
-		status = begin_match(&lib, column, keyset, GJD_TIDS, &matches[n]);
+		status = begin_match(&lib, m, column, keyset, GJD_TIDS, &matches[n]);
 	while (status == GJD_OK && ++n < 64);
 	ok(status == GJD_BUSY && n > 0, "%s: %d matches, then no scratch memory", api->name, n);
 	end_match(&lib, matches[--n]);
-	ok(begin_match(&lib, column, keyset, GJD_TIDS, &extra) == GJD_OK,
+	ok(begin_match(&lib, m, column, keyset, GJD_TIDS, &extra) == GJD_OK,
 	   "%s: room again after one has ended", api->name);
 	matches[n++] = extra;
 
@@ -174,7 +183,7 @@ test_memory(const gjd_api *api)
 	while (n > 0)
 	{
 		delivery d = {100000, true, 0, true};
-		answer a = collect_match(&lib, matches[--n], NULL, d);
+		answer a = collect_match(&lib, m, matches[--n], GJD_TIDS, NULL, d);
 
 		good &= same_answer(&a, &expected);
 		free_answer(&a);
@@ -192,13 +201,13 @@ test_memory(const gjd_api *api)
 	keyset = make_keyset(&lib, 4, set, GJD_BY_AUTO);
 	expected = expected_answer(m, set, GJD_TIDS);
 	do
-		status = begin_match(&lib, column, keyset, GJD_TIDS, &matches[n]);
+		status = begin_match(&lib, m, column, keyset, GJD_TIDS, &matches[n]);
 	while (status == GJD_OK && ++n < 64);
 	good = n > 0;
 	while (n > 0)
 	{
 		delivery d = {300000, true, 0, true};
-		answer a = collect_match(&lib, matches[--n], NULL, d);
+		answer a = collect_match(&lib, m, matches[--n], GJD_TIDS, NULL, d);
 
 		good &= same_answer(&a, &expected);
 		free_answer(&a);
@@ -237,7 +246,8 @@ now_ms(void)
 
 /* How a child ends that begins a match under a fault. */
 static int
-end_of_child(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_fault_kind kind)
+end_of_child(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
+			 gjd_fault_kind kind)
 {
 	int status = 0;
 	pid_t child;
@@ -251,7 +261,7 @@ end_of_child(library *lib, gjd_column *column, gjd_keyset *keyset, gjd_fault_kin
 		arm(lib, GJD_AT_BEGIN, kind, 0, 1, 0);
 		if (kind == GJD_FAULT_HANG)
 			alarm(1);
-		begin_match(lib, column, keyset, GJD_COUNT, &match);
+		begin_match(lib, m, column, keyset, GJD_COUNT, &match);
 		_exit(0);
 	}
 	waitpid(child, &status, 0);
@@ -281,26 +291,27 @@ test_faults(library *lib)
 	column = make_column(lib, m);
 	keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
 	arm(lib, GJD_AT_BEGIN, GJD_FAULT_NO_MEMORY, 1, 1, 0);
-	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_OK, "fault waits for its turn");
+	ok(begin_match(lib, m, column, keyset, GJD_COUNT, &match) == GJD_OK,
+	   "fault waits for its turn");
 	end_match(lib, match);
-	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_NO_MEMORY, "fault strikes");
-	ok(begin_match(lib, column, keyset, GJD_COUNT, &match) == GJD_OK, "fault is over");
+	ok(begin_match(lib, m, column, keyset, GJD_COUNT, &match) == GJD_NO_MEMORY, "fault strikes");
+	ok(begin_match(lib, m, column, keyset, GJD_COUNT, &match) == GJD_OK, "fault is over");
 	end_match(lib, match);
 	arm(lib, GJD_AT_BEGIN, GJD_FAULT_DELAY, 0, 1, 200);
 	begun = now_ms();
-	begin_match(lib, column, keyset, GJD_COUNT, &match);
+	begin_match(lib, m, column, keyset, GJD_COUNT, &match);
 	ok(now_ms() - begun < 150, "a delayed call returns at once");
 	while (api->match_poll(match, &state, NULL) == GJD_PENDING)
 		;
 	ok(now_ms() - begun >= 150, "a delayed match comes late");
 	end_match(lib, match);
-	status = end_of_child(lib, column, keyset, GJD_FAULT_CRASH);
+	status = end_of_child(lib, m, column, keyset, GJD_FAULT_CRASH);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "crash");
-	status = end_of_child(lib, column, keyset, GJD_FAULT_ABORT);
+	status = end_of_child(lib, m, column, keyset, GJD_FAULT_ABORT);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "abort");
-	status = end_of_child(lib, column, keyset, GJD_FAULT_EXIT);
+	status = end_of_child(lib, m, column, keyset, GJD_FAULT_EXIT);
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 3, "exit");
-	status = end_of_child(lib, column, keyset, GJD_FAULT_HANG);
+	status = end_of_child(lib, m, column, keyset, GJD_FAULT_HANG);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM, "hang");
 	api->keyset_destroy(keyset, NULL);
 	destroy_column(lib, column);
@@ -314,10 +325,10 @@ test_faults(library *lib)
 	column = make_column(&lost, m);
 	keyset = make_keyset(&lost, 4, set, GJD_BY_AUTO);
 	arm(&lost, GJD_AT_POLL, GJD_FAULT_LOST, 0, 1, 0);
-	begin_match(&lost, column, keyset, GJD_COUNT, &match);
+	begin_match(&lost, m, column, keyset, GJD_COUNT, &match);
 	ok(api->match_poll(match, &state, NULL) == GJD_DEVICE_LOST &&
 		   api->match_poll(match, &state, NULL) == GJD_DEVICE_LOST &&
-		   begin_match(&lost, column, keyset, GJD_COUNT, &match) == GJD_DEVICE_LOST,
+		   begin_match(&lost, m, column, keyset, GJD_COUNT, &match) == GJD_DEVICE_LOST,
 	   "a lost device stays lost");
 	free_model(m);
 }
