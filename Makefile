@@ -85,6 +85,7 @@ OBJS = \
 	src/execjoinrows.o \
 	src/execjoinscan.o \
 	src/execkey.o \
+	src/execparallel.o \
 	src/execscan.o \
 	src/execsource.o \
 	src/exectids.o \
@@ -140,7 +141,8 @@ OBJS = \
 	src/supervisor.o \
 	src/tidarray.o \
 	src/tidbitmap.o \
-	src/tidset.o
+	src/tidset.o \
+	src/tidshare.o
 
 EXTENSION = gpujoin
 DATA = sql/gpujoin--1.0.sql

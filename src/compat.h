@@ -229,6 +229,7 @@ function(void) \
 
 GJ_WAIT_EVENT(GjWaitEventDevice, "GpujoinDevice")
 GJ_WAIT_EVENT(GjWaitEventSlot, "GpujoinRequestSlot")
+GJ_WAIT_EVENT(GjWaitEventSharedMatch, "GpujoinSharedMatch")
 GJ_WAIT_EVENT(GjWaitEventSupervisor, "GpujoinSupervisorMain")
 GJ_WAIT_EVENT(GjWaitEventLauncher, "GpujoinLauncherMain")
 GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")

@@ -44,12 +44,14 @@
 #include "am.h"
 #include "exec.h"
 #include "execindexonly.h"
+#include "execparallel.h"
 #include "gpujoin.h"
 #include "plan.h"
 
 typedef struct GjScanState
 {
-	CustomScanState css;		/* must be first */
+	CustomScanState css;		/* first, and the share second: execparallel.h */
+	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyProgram *program;		/* the conditions on the key */
 	GjKeyReader key_reader;
@@ -81,8 +83,10 @@ static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
 static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void build_key_set(GjScanState *scan);
-static void search_index(GjScanState *scan);
-static void drop_results(GjScanState *scan);
+static Size search_memory(GjScanState *scan);
+static void search_entries(GjScanState *scan, Size limit);
+static GjTidSet *search_tids(CustomScanState *node, Size limit);
+static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -100,6 +104,11 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
 	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = GjShareEstimate,
+	.InitializeDSMCustomScan = GjShareInit,
+	.ReInitializeDSMCustomScan = GjShareReset,
+	.InitializeWorkerCustomScan = GjShareAttach,
+	.ShutdownCustomScan = GjShareShutdown,
 	.ExplainCustomScan = explain_scan,
 };
 
@@ -144,6 +153,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
 								estate->es_snapshot);
+	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
 	if (is_index_only(plan))
 		begin_index_only(scan, estate);
 }
@@ -282,12 +292,21 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 	return GjKeySetContains(scan->keys, key);
 }
 
+/*
+ * Search, and begin to deliver
+ */
 static void
 start(GjScanState *scan)
 {
 	if (scan->keys == NULL)
 		build_key_set(scan);
-	search_index(scan);
+
+	if (scan->index_only != NULL && !scan->keys->nulls &&
+		GjIndexOnlyIsPossible(scan->index_only))
+		search_entries(scan, search_memory(scan));
+	else
+		start_fetch(scan, GjShareMatch(&scan->css, scan->context, search_memory(scan), true,
+									   search_tids));
 }
 
 static void
@@ -312,44 +331,56 @@ build_key_set(GjScanState *scan)
 }
 
 /*
- * Find the TIDs of the keys, or the entries, with the memory that the keys leave; begin to
- * deliver
+ * What the keys leave of the memory
  */
-static void
-search_index(GjScanState *scan)
+static Size
+search_memory(GjScanState *scan)
 {
 	Size		limit = GjWorkMemory();
 	Size		used = GjKeySetMemory(scan->keys);
-	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
 
-	limit = used < limit / 2 ? limit - used : limit / 2;
-	if (scan->index_only != NULL && !scan->keys->nulls &&
-		GjIndexOnlyIsPossible(scan->index_only))
-	{
-		scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
-		GjExecMatchEntries(scan->index, snapshot, scan->keys, scan->entries, &scan->stats);
-		GjIndexOnlyStart(scan->index_only, scan->entries, limit);
-	}
+	return used < limit / 2 ? limit - used : limit / 2;
+}
+
+/*
+ * Find the entries of the keys, for rows without the heap
+ */
+static void
+search_entries(GjScanState *scan, Size limit)
+{
+	scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
+	GjExecMatchEntries(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys,
+					   scan->entries, &scan->stats);
+	GjIndexOnlyStart(scan->index_only, scan->entries, limit);
+}
+
+/*
+ * Find the TIDs of the keys
+ */
+static GjTidSet *
+search_tids(CustomScanState *node, Size limit)
+{
+	GjScanState *scan = (GjScanState *) node;
+	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
+	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
+
+	if (scan->keys->nulls)
+		GjExecMatchAll(node->ss.ss_currentRelation, snapshot, tids, &scan->stats);
 	else
-	{
-		GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
-
-		if (scan->keys->nulls)
-			GjExecMatchAll(scan->css.ss.ss_currentRelation, snapshot, tids, &scan->stats);
-		else
-			GjExecMatch(scan->index, snapshot, scan->keys, tids, &scan->stats);
-		if (scan->index_only != NULL)
-			GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
-		start_fetch(scan, tids);
-	}
+		GjExecMatch(scan->index, snapshot, scan->keys, tids, &scan->stats);
+	if (scan->index_only != NULL)
+		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
+	return tids;
 }
 
 /*
  * Forget keys and TIDs; the next tuple that is wanted makes new ones
  */
 static void
-drop_results(GjScanState *scan)
+drop_results(CustomScanState *node)
 {
+	GjScanState *scan = (GjScanState *) node;
+
 	GjFetchReset(scan->fetch);
 	if (scan->index_only != NULL)
 		GjIndexOnlyReset(scan->index_only);
@@ -360,7 +391,8 @@ drop_results(GjScanState *scan)
 }
 
 /*
- * Within EvalPlanQual, params get new values without a word in chgParam
+ * A share of the TIDs is delivered once.  Within EvalPlanQual, params get new values
+ * without a word in chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -369,9 +401,9 @@ rescan(CustomScanState *node)
 
 	ExecScanReScan(&node->ss);
 
-	if (node->ss.ps.state->es_epq_active != NULL ||
+	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
-		drop_results(scan);
+		drop_results(node);
 	else if (scan->entries != NULL)
 	{
 		GjFetchReset(scan->fetch);

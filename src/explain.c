@@ -7,8 +7,8 @@
  * Which device answered depends on the machine, not on the query: like PostgreSQL
  * does for what varies with a build, it is left out with COSTS OFF.
  *
- * Counters are those of this process.  PostgreSQL gives a custom scan no way to
- * report from a parallel worker unless it is parallel-aware, which ours are not yet.
+ * Counters are those of all processes, if the node is parallel-aware (execparallel.c);
+ * of one that a worker runs as a whole, only PostgreSQL's own get to the leader.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -205,7 +205,7 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 {
 	bool		is_text = es->format == EXPLAIN_FORMAT_TEXT;
 
-	/* without a search here there is nothing to tell: it may have been in a worker */
+	/* without a search there is nothing to tell: or it was in a worker, not in parallel */
 	if (!es->analyze || match->searches == 0)
 		return;
 

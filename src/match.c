@@ -134,3 +134,31 @@ end(instr_time *start, const GjKeySet *keys, GjMatchStats *stats)
 	stats->searches++;
 	stats->keys += keys->nkeys;
 }
+
+/*
+ * Add what another match, or several, did
+ */
+void
+GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
+{
+	sum->searches += stats->searches;
+	sum->keys += stats->keys;
+	sum->entries += stats->entries;
+	sum->device_entries += stats->device_entries;
+	sum->stale |= stats->stale;
+	sum->pages += stats->pages;
+	sum->pages_skipped += stats->pages_skipped;
+	sum->pages_pushed += stats->pages_pushed;
+	sum->tids += stats->tids;
+	INSTR_TIME_ADD(sum->set_elapsed, stats->set_elapsed);
+	INSTR_TIME_ADD(sum->elapsed, stats->elapsed);
+	sum->request_ms += stats->request_ms;
+	sum->set_ms += stats->set_ms;
+	sum->kernel_ms += stats->kernel_ms;
+	sum->transfer_ms += stats->transfer_ms;
+	if (stats->searches > 0)
+	{
+		sum->device = stats->device;
+		sum->reason = stats->reason;
+	}
+}

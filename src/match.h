@@ -61,6 +61,7 @@ typedef struct GjTailHits
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 extern void GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries,
 						   GjMatchStats *stats);
+extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
 /*
  * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:

@@ -92,6 +92,7 @@ typedef struct GjCostInput
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* all-visible pages need not be read */
+	int			workers;		/* that share the fetch, besides the leader */
 } GjCostInput;
 
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
@@ -100,6 +101,8 @@ extern Cost GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatch
 extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
+extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
+extern double GjParallelDivisor(int workers);
 
 /* planrows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -154,12 +157,14 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   JoinPathExtraData *extra);
 
 /*
- * planhooks.c: GjAddPath is add_path for our paths.  It sets the costs, which
- * under gpujoin.force is not what they are, and makes room under it, since add_path
- * would free a path of ours that costs more than another.  GjForcePaths leaves only
- * our paths, where there are some; the hooks call it last.
+ * planhooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
+ * for those of which each process gives a share.  They set the costs, which under
+ * gpujoin.force is not what they are, and make room under it, since add_path would free
+ * a path of ours that costs more than another.  GjForcePaths leaves only our paths,
+ * where there are some; the hooks call it last.
  */
 extern void GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
+extern void GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
 extern void GjForcePaths(RelOptInfo *rel);
 
 /* execscan.c, execjoin.c: what CreateCustomScanState points to */

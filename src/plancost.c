@@ -50,6 +50,9 @@
  *	  device, search	5.5 ps an entry							8e-6	1e-5 charged
  *	  a TID				1.3 to 5 ns								0.002 to 0.0075
  *
+ * In a parallel plan one process does the match; what is done for each tuple of the
+ * heap is divided, reading pages is not, as for PostgreSQL's own parallel scans.
+ *
  * A bitmap index scan hands the matches over through a hash table, which was
  * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
  * ours needs 5.  Without that difference, parallel bitmap heap scans look cheaper
@@ -75,10 +78,11 @@
 #include "gpujoin.h"
 #include "plan.h"
 
+/* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
+#define LEADER_LOSS				0.3
+
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
-static Cost cost_scattered_pages(double total, double nmatches, double random_page,
-								 double seq_page);
 
 /*
  * The cost of one match: no tuple comes before it is done
@@ -136,7 +140,34 @@ GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *r
 
 	*startup = GjCostMatchBy(input->index, input->nkeys, nmatches, device) +
 		input->quals.startup;
-	*run = heap_share * cost_heap_pages(root, input, nmatches) + nmatches * per_tuple;
+	*run = heap_share * cost_heap_pages(root, input, nmatches) +
+		nmatches * per_tuple / GjParallelDivisor(input->workers);
+}
+
+/*
+ * Among how many the work of a process is divided, if a node has so many workers: the
+ * leader helps as far as reading the workers' rows leaves it time.
+ */
+double
+GjParallelDivisor(int workers)
+{
+	double		leader = Max(1.0 - LEADER_LOSS * workers, 0.0);
+
+	if (workers == 0)
+		return 1.0;
+	return workers + (parallel_leader_participation ? leader : 0.0);
+}
+
+/*
+ * On how many of the heap's pages matches are that have no order
+ */
+double
+GjHeapPages(const RelOptInfo *rel, double nmatches)
+{
+	double		total = Max(rel->pages, 1.0);
+	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
+
+	return fetched >= total ? total : ceil(fetched);
 }
 
 static Cost
@@ -147,22 +178,15 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 	double		correlation = GjKeyCorrelation(root, input->index);
 	double		random_page;
 	double		seq_page;
+	double		fetched;
 	Cost		scattered;
 	Cost		clustered;
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 
-	scattered = cost_scattered_pages(total, nmatches, random_page, seq_page);
+	fetched = GjHeapPages(rel, nmatches);
+	scattered = fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
 	clustered = random_page +
 		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
 	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
-}
-
-static Cost
-cost_scattered_pages(double total, double nmatches, double random_page, double seq_page)
-{
-	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
-
-	fetched = fetched >= total ? total : ceil(fetched);
-	return fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
 }

@@ -36,6 +36,8 @@ static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeT
 static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
+static void set_costs(CustomPath *path, Cost startup, Cost run);
+static List *list_our_paths(List *paths);
 static bool path_is_ours(const Path *path);
 
 /*
@@ -112,23 +114,34 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 void
 GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
+	set_costs(path, startup, run);
+	if (gj_force)
+	{
+		rel->pathlist = list_our_paths(rel->pathlist);
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	}
+	add_path(rel, &path->path);
+}
+
+/*
+ * Do the same with a partial path
+ */
+void
+GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+{
+	set_costs(path, startup, run);
+	if (gj_force)
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	add_partial_path(rel, &path->path);
+}
+
+static void
+set_costs(CustomPath *path, Cost startup, Cost run)
+{
 	double		scale = gj_force ? FORCED_COST_SCALE : 1.0;
 
 	path->path.startup_cost = startup * scale;
 	path->path.total_cost = (startup + run) * scale;
-
-	if (gj_force)
-	{
-		ListCell   *lc;
-
-		foreach(lc, rel->pathlist)
-		{
-			if (!path_is_ours(lfirst(lc)))
-				rel->pathlist = foreach_delete_current(rel->pathlist, lc);
-		}
-		rel->partial_pathlist = NIL;
-	}
-	add_path(rel, &path->path);
 }
 
 /*
@@ -141,22 +154,31 @@ GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 void
 GjForcePaths(RelOptInfo *rel)
 {
-	List	   *ours = NIL;
-	ListCell   *lc;
+	List	   *ours;
 
 	if (!gj_force)
 		return;
 
-	foreach(lc, rel->pathlist)
+	ours = list_our_paths(rel->pathlist);
+	if (ours != NIL)
+	{
+		rel->pathlist = ours;
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	}
+}
+
+static List *
+list_our_paths(List *paths)
+{
+	List	   *ours = NIL;
+	ListCell   *lc;
+
+	foreach(lc, paths)
 	{
 		if (path_is_ours(lfirst(lc)))
 			ours = lappend(ours, lfirst(lc));
 	}
-	if (ours != NIL)
-	{
-		rel->pathlist = ours;
-		rel->partial_pathlist = NIL;
-	}
+	return ours;
 }
 
 static bool

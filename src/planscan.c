@@ -18,6 +18,7 @@
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 
 #include "plan.h"
@@ -27,10 +28,9 @@ static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
-static void drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index);
-static void cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					  List *conditions, List *filters, bool index_only, Cost *startup,
-					  Cost *run);
+static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
+								  List *attnos, int workers);
+static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
 static Expr *index_key(IndexOptInfo *index);
@@ -107,73 +107,93 @@ get_rinfos(List *conditions, bool exact_only)
 static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
-	CustomPath *path = makeNode(CustomPath);
+	GjCostInput input = {.rel = rel,.index = index};
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
+	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
 	List	   *attnos;
-	bool		index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	ListCell   *lc;
+	int			workers = 0;
+
+	/* A partial index holds fewer rows than its table: no more TIDs than entries */
+	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
+	input.complement = true;
+	foreach(lc, conditions)
+		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
+	cost_qual_eval(&input.quals, filters, root);
+	if (rel->consider_parallel)
+		workers = compute_parallel_worker(rel, GjHeapPages(rel, input.nmatches), -1,
+										  max_parallel_workers_per_gather);
+
+	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
+	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	add_path_with_workers(root, &input, conditions, attnos, 0);
+	if (workers > 0)
+	{
+		/* Entries are not shared, only TIDs are */
+		input.index_only = false;
+		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
+		add_path_with_workers(root, &input, conditions, NIL, workers);
+	}
+}
+
+/*
+ * Add a path for one process, or one that is shared with so many workers
+ */
+static void
+add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
+					  int workers)
+{
+	CustomPath *path = makeNode(CustomPath);
+	RelOptInfo *rel = input->rel;
 	Cost		startup;
 	Cost		run;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
+	path->path.parallel_aware = workers > 0;
 	path->path.parallel_safe = rel->consider_parallel;
-	path->path.rows = rel->rows;
+	path->path.parallel_workers = workers;
+	path->path.rows = clamp_row_est(rel->rows / GjParallelDivisor(workers));
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjScanPathMethods;
-	path->custom_private = list_make4(index, get_rinfos(conditions, false),
-									  makeBoolean(index_only), attnos);
+	path->custom_private = list_make4(input->index, get_rinfos(conditions, false),
+									  makeBoolean(input->index_only), attnos);
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 
-	cost_scan(root, rel, index, conditions, filters, index_only, &startup, &run);
+	input->workers = workers;
+	GjCostSearch(root, input, &startup, &run);
 	startup += rel->reltarget->cost.startup;
-	run += rel->reltarget->cost.per_tuple * rel->rows;
+	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
-	drop_bitmap_path(rel, index);
-	GjAddPath(rel, path, startup, run);
+	if (workers > 0)
+		GjAddPartialPath(rel, path, startup, run);
+	else
+		GjAddPath(rel, path, startup, run);
 }
 
 /*
- * Drop the bitmap heap scan that has this index alone as its source, if it is not
- * parallel: it does the same search and fetch, but takes the TIDs through a hash
- * table and rechecks by the array clause.  As the same blocks are read, the costs
- * differ by less than what makes add_path() see a difference.
+ * Drop the bitmap heap scans that have this index alone as their source: they do the
+ * same search and fetch, but take the TIDs through a hash table and recheck by the
+ * array clause.  As the same blocks are read, the costs differ by less than what makes
+ * add_path() see a difference.
  */
-static void
-drop_bitmap_path(RelOptInfo *rel, IndexOptInfo *index)
+static List *
+drop_bitmap_paths(List *paths, IndexOptInfo *index)
 {
 	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
+	foreach(lc, paths)
 	{
 		BitmapHeapPath *path = lfirst(lc);
 
 		if (IsA(path, BitmapHeapPath) && path->path.param_info == NULL &&
-			path->path.parallel_workers == 0 && IsA(path->bitmapqual, IndexPath) &&
+			IsA(path->bitmapqual, IndexPath) &&
 			((IndexPath *) path->bitmapqual)->indexinfo == index)
-			rel->pathlist = foreach_delete_current(rel->pathlist, lc);
+			paths = foreach_delete_current(paths, lc);
 	}
-}
-
-/*
- * A partial index holds fewer rows than its table: no more TIDs than entries
- */
-static void
-cost_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions,
-		  List *filters, bool index_only, Cost *startup, Cost *run)
-{
-	GjCostInput input = {.rel = rel,.index = index,.index_only = index_only};
-	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
-	ListCell   *lc;
-
-	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
-	input.complement = true;
-	foreach(lc, conditions)
-		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
-	cost_qual_eval(&input.quals, filters, root);
-
-	GjCostSearch(root, &input, startup, run);
+	return paths;
 }
 
 /*

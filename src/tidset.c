@@ -25,6 +25,7 @@
 /* One in so many is room for what is found beside what was expected */
 #define GJ_TIDSET_SPARE_SHARE	64
 
+static bool get_more(GjTidSet *set);
 static bool has_room(GjTidSet *set, uint64 n);
 
 /*
@@ -150,7 +151,7 @@ GjTidSetArray(const GjTidSet *set, uint64 *n)
 bool
 GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out)
 {
-	const uint64 *tids = set->tids;
+	const uint64 *tids;
 	int			n = 0;
 
 	out->offsets = set->offsets;
@@ -163,16 +164,32 @@ GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out)
 		return true;
 	}
 
-	if (set->next >= set->ntids)
+	if (set->next >= set->ntids && !get_more(set))
 		return false;
+	tids = set->tids;
 	out->block = GjPackedBlock(tids[set->next]);
 	do
 	{
 		set->offsets[n++] = GjPackedOffset(tids[set->next++]);
 	} while (n < MaxHeapTuplesPerPage && set->next < set->ntids &&
 			 GjPackedBlock(tids[set->next]) == out->block);
-	out->lossy = false;
-	out->noffsets = n;
+	out->lossy = (set->offsets[0] == InvalidOffsetNumber);
+	out->noffsets = out->lossy ? 0 : n;
+	return true;
+}
+
+/* Have a view's source give the next TIDs; false: there are none, or it is no view */
+static bool
+get_more(GjTidSet *set)
+{
+	const uint64 *tids = NULL;
+
+	if (set->source == NULL)
+		return false;
+	set->next = set->peek = set->ntids = 0;
+	if (!set->source(set->source_state, &tids, &set->ntids))
+		return false;
+	set->tids = unconstify(uint64 *, tids);
 	return true;
 }
 
@@ -198,14 +215,43 @@ GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block)
 }
 
 /*
- * Start both cursors of a finished set again.
+ * Start both cursors of a finished set again.  A view goes on with what comes next.
  */
 void
 GjTidSetRewind(GjTidSet *set)
 {
 	set->next = 0;
 	set->peek = 0;
+	if (set->source != NULL)
+		set->ntids = 0;
 	GjTidBitmapRewind(set);
+}
+
+/*
+ * Get the packed TIDs of a finished set, in heap order; false if it is no array.
+ */
+bool
+GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids)
+{
+	*tids = set->tids;
+	*ntids = set->ntids;
+	return set->bitmap == NULL;
+}
+
+/*
+ * Create a set that delivers the TIDs of a source, once: it cannot be rewound.  The
+ * source has a state of the given size, zeroed, which lives as long as the set.  Without
+ * a source the set is empty.
+ */
+GjTidSet *
+GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size, void **state)
+{
+	GjTidSet   *set = GjTidSetCreate(parent, 0);
+
+	set->source = source;
+	if (state_size > 0)
+		*state = set->source_state = MemoryContextAllocZero(set->context, state_size);
+	return set;
 }
 
 /*

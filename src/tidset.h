@@ -30,6 +30,13 @@ typedef struct GjTidBlock
 	const OffsetNumber *offsets;	/* ascending; valid until the next call */
 } GjTidBlock;
 
+/*
+ * Where a view of TIDs that lie elsewhere gets them: points tids to the next ones, in
+ * heap order, packed as block << 16 | offset, and an offset of 0 for a lossy block.
+ * They must stay until the next call.  False: there are no more.
+ */
+typedef bool (*GjTidSource) (void *state, const uint64 **tids, uint64 *ntids);
+
 /* Can this be the TID of a heap tuple?  Nothing read from disk is trusted. */
 #define GjTidIsPossible(tid) \
 	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
@@ -51,6 +58,9 @@ extern bool GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out);
 extern bool GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block);	/* for prefetch: a cursor
 																	 * of its own, ahead */
 extern void GjTidSetRewind(GjTidSet *set);
+extern bool GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids);
+extern GjTidSet *GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size,
+									void **state);
 extern void GjTidSetFree(GjTidSet *set);
 
 #endif							/* GPUJOIN_TIDSET_H */

@@ -30,6 +30,10 @@ struct GjTidSet
 
 	TIDBitmap  *bitmap;			/* NULL while all fits the array */
 
+	/* A view: the array is somebody else's, and this gets the next one */
+	GjTidSource source;
+	void	   *source_state;
+
 	/* Valid once finished */
 	uint64		count;
 	bool		lossy;
