@@ -136,6 +136,15 @@ another_round() {
     ((round <= BENCH_RUNS && SECONDS + (SECONDS - case_began) / (round - 1) <= case_ends))
 }
 
+# tps_of PGBENCH-ARGUMENT...: transactions a second. A client that gave up is an error.
+tps_of() {
+    if ! pgbench -n "$@" >"$work/pgbench.txt" 2>&1 || grep -q 'aborted' "$work/pgbench.txt"; then
+        { echo "-- pgbench $*"; cat "$work/pgbench.txt"; } >>"$log/pgbench-failures.txt"
+        die "pgbench failed: $(grep -m 1 -i error "$work/pgbench.txt" || true)"
+    fi
+    sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$work/pgbench.txt"
+}
+
 say_rounds() { note "$1: $2 round$([ "$2" = 1 ] || echo s) ($SECONDS s)"; }
 
 # ---------------------------------------------------------------------------------------------

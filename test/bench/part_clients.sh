@@ -44,9 +44,8 @@ rate() {
     local files=() i
     for ((i = 1; i <= lookups; i++)); do files+=(-f "$work/lookup-$i.sql@9"); done
     [ -z "$4" ] || files+=(-f "$4@$lookups")
-    PGOPTIONS=$(as_options "$1") pgbench -n -M simple -c "$2" \
-        -j "$(($2 < processors ? $2 : processors))" -T "$BENCH_SECONDS" -D tbl="$3" \
-        "${files[@]}" 2>&1 | sed -nE 's/^tps = ([0-9.]+).*/\1/p'
+    PGOPTIONS=$(as_options "$1") tps_of -M simple -c "$2" \
+        -j "$(($2 < processors ? $2 : processors))" -T "$BENCH_SECONDS" -D tbl="$3" "${files[@]}"
 }
 
 check_lookups() {
@@ -64,7 +63,7 @@ check_lookups() {
 
 # A sequential scan for each look-up is out of the race: one client shows it.
 part_clients() {
-    local clients round contestant index table kind
+    local clients round contestant index table kind tps
     cases_left=8
     make_lookups
     for kind in "${kinds[@]}"; do make_index "$kind" company company_id patent_id; done
@@ -78,8 +77,9 @@ part_clients() {
                 [ "$contestant" != "no index" ] || [ "$clients" = 1 ] || continue
                 index=$(index_of "$contestant" company)
                 sql -c "SELECT show_indexes('patents'${index:+, '$index'})" >/dev/null
+                tps=$(rate "$contestant" "$clients" patents '')
                 keep clients "look-ups, $clients clients" "$contestant" "a second" more \
-                    "$clients" "$(rate "$contestant" "$clients" patents '')" ''
+                    "$clients" "$tps" ''
             done 3< <(in_order "$round" "${contestants[@]}")
         done
         say_rounds "look-ups, $clients clients" $((round - 1))
@@ -91,8 +91,9 @@ part_clients() {
             another_round "$round" || break
             while IFS= read -r contestant <&3; do
                 table=$(mixed_table "$contestant")
+                tps=$(rate "$contestant" "$clients" "$table" "$work/write.sql")
                 keep clients "mixed, $clients clients" "$contestant" "a second" more "$clients" \
-                    "$(rate "$contestant" "$clients" "$table" "$work/write.sql")" ''
+                    "$tps" ''
             done 3< <(in_order "$round" "${kinds[@]}")
         done
         say_rounds "mixed, $clients clients" $((round - 1))

@@ -34,9 +34,8 @@ insert_rate() {
         reader=$!
         sleep 0.3
     fi
-    pgbench -n -M prepared -c "$2" -j "$(($2 < processors ? $2 : processors))" \
-        -T "$BENCH_SECONDS" -f "$work/insert-$table.sql" 2>&1 |
-        sed -nE 's/^tps = ([0-9.]+).*/\1/p'
+    tps_of -M prepared -c "$2" -j "$(($2 < processors ? $2 : processors))" \
+        -T "$BENCH_SECONDS" -f "$work/insert-$table.sql"
     [ -z "$reader" ] || wait "$reader"
 }
 
@@ -78,8 +77,9 @@ in_turn() { # FUNCTION ARGUMENT...: for each contestant, as often as there is ti
 }
 
 keep_rate() { # CONTESTANT CLIENTS READERS
-    keep insert "single rows, $2 clients, $3 readers" "$1" "a second" more 0 \
-        "$(insert_rate "$@")" ''
+    local tps
+    tps=$(insert_rate "$@")
+    keep insert "single rows, $2 clients, $3 readers" "$1" "a second" more 0 "$tps" ''
 }
 
 part_insert() {
