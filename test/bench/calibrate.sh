@@ -7,10 +7,10 @@
 #   CALIBRATE_DEVICE  gpujoin.device (auto)
 #
 # The planner's unit is the time of a page read in sequence. Here everything is in memory, so a
-# unit is what a plan of PostgreSQL's takes, divided by what the planner thinks it costs; gpujoin then
-# costs as much next to that plan as it takes next to it. There are two such plans to be compared
-# with, a sequential scan and a search in a btree, and two units. "Search Time" of EXPLAIN ANALYZE
-# is the match, with the collection of the TIDs; the rest is the heap's.
+# unit is what a plan of PostgreSQL's takes, divided by what the planner thinks it costs; gpujoin
+# then costs as much next to that plan as it takes next to it. There are two such plans to be
+# compared with, a sequential scan and a search in a btree, and two units. "Search Time" of EXPLAIN
+# ANALYZE is the match, with the collection of the TIDs; the rest is the heap's.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -125,8 +125,9 @@ measure_heap() {
     narrow_ms=$(calc 't - s' t="$total" s="$search") narrow_rows=$rows narrow_blocks=$blocks
     heap_row=$(calc '(n * bw - w * bn) / (rn * bw - rw * bn) * 1e6' n="$narrow_ms" w="$wide_ms" \
         bw="$wide_blocks" bn="$narrow_blocks" rn="$narrow_rows" rw="$wide_rows")
-    heap_page=$(calc 'x < 0 ? 0 : x' x="$(calc '(w * 1e6 - r * rw) / bw' w="$wide_ms" r="$heap_row" rw="$wide_rows" \
-        bw="$wide_blocks")")
+    heap_page=$(calc '(w * 1e6 - r * rw) / bw' w="$wide_ms" r="$heap_row" rw="$wide_rows" \
+        bw="$wide_blocks")
+    heap_page=$(calc 'x < 0 ? 0 : x' x="$heap_page")
     line "heap fetch, ns a row" "$heap_row"
     line "heap fetch, ns a page" "$heap_page"
 }
