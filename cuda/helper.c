@@ -30,8 +30,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Without work for the device, it looks for news from clients this long before it sleeps */
-#define IDLE_SPIN_NS ((int64_t) 100000)
+/*
+ * Without work for the device, it looks for news from clients this long before it sleeps; longer if
+ * one is in the middle of something, most probably of copying a part. More would take a processor
+ * from others where there are few.
+ */
+#define IDLE_SPIN_NS ((int64_t) 50000)
+#define ACTIVE_SPIN_NS ((int64_t) 100000)
 
 /* While the device works it polls; after this long it sleeps in between, an eighth of the wait */
 #define POLL_SPIN_NS ((int64_t) 200000)
@@ -270,7 +275,7 @@ rest(const round_t *r, uint32_t seen, int64_t quiet)
 			relax();
 		return;
 	}
-	if (quiet < IDLE_SPIN_NS)
+	if (quiet < (r->active ? ACTIVE_SPIN_NS : IDLE_SPIN_NS))
 	{
 		relax();
 		return;

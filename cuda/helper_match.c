@@ -299,7 +299,8 @@ match_keys(request *q)
 	if (status != GJD_OK)
 		return match_fail(q, GJD_NO_HOST_MEMORY, "out of memory for keys");
 	q->busy_since = 0;
-	memcpy(q->keys + q->n_keys, half, part.items * sizeof(int64_t));
+	if (part.items > 0)
+		memcpy(q->keys + q->n_keys, half, part.items * sizeof(int64_t));
 	q->n_keys += part.items;
 	q->taken++;
 	publish(q, &message->taken, q->taken);
