@@ -7,6 +7,7 @@
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make calibrate measures this machine, proposes cost settings (CALIBRATE_ROWS=...)
 #   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
+#   make bench-planning  what gpujoin adds to planning     (PLANNING_ROWS=..., PLANNING_RUNS=...)
 #   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make lint      only the static checks
@@ -18,7 +19,7 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench bench-service calibrate no-regret lint
+SCRIPT_GOALS = check check-clients demo bench bench-planning bench-service calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -56,6 +57,9 @@ calibrate:
 no-regret:
 	@bash test/bench/no_regret.sh
 
+bench-planning:
+	@bash test/bench/bench_planning.sh
+
 bench-service:
 	@bash test/bench/bench_service.sh
 
@@ -78,6 +82,7 @@ OBJS = \
 	src/amvacuum.o \
 	src/amvalidate.o \
 	src/entryset.o \
+	src/choice.o \
 	src/execconvert.o \
 	src/execindexonly.o \
 	src/execjoin.o \
@@ -112,6 +117,7 @@ OBJS = \
 	src/mirrorstats.o \
 	src/mirrortable.o \
 	src/mirrorwish.o \
+	src/planchoice.o \
 	src/plancost.o \
 	src/planfold.o \
 	src/planfoldtree.o \

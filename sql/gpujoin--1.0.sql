@@ -109,6 +109,17 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index, by reading it whole';
 
+-- Looking at the planner ------------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_explain_choice(query text,
+		OUT relation regclass, OUT index regclass, OUT node text, OUT condition text,
+		OUT chosen boolean, OUT reason text, OUT cost double precision,
+		OUT other_cost double precision)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_explain_choice(text)
+	IS 'which gpujoin indexes a query could use, which it does, and why not; nothing is executed';
+
 -- Mirrors in device memory -----------------------------------------------------------------
 
 CREATE FUNCTION gpujoin_load(index regclass) RETURNS bigint

@@ -163,8 +163,10 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
  * a path of ours that costs more than another.  GjForcePaths leaves only our paths,
  * where there are some; the hooks call it last.
  */
-extern void GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
+extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
+					  Cost run);
 extern void GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
+extern bool GjPathIsOurs(const Path *path);
 extern void GjForcePaths(RelOptInfo *rel);
 
 /* execscan.c, execjoin.c: what CreateCustomScanState points to */

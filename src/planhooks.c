@@ -23,6 +23,7 @@
 #include "compat.h"
 #include "gpujoin.h"
 #include "plan.h"
+#include "planchoice.h"
 
 /* Keeps the order among our own paths, and puts all of them before any other */
 #define FORCED_COST_SCALE		1.0e-6
@@ -38,7 +39,6 @@ static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   JoinPathExtraData *extra);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
-static bool path_is_ours(const Path *path);
 
 /*
  * Install the hooks, in front of those that are there
@@ -76,8 +76,12 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 
 	foreach(lc, rel->indexlist)
 	{
-		if (GjIndexIsOurs(lfirst_node(IndexOptInfo, lc)))
-			rel->indexlist = foreach_delete_current(rel->indexlist, lc);
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		if (!GjIndexIsOurs(index))
+			continue;
+		GjChoiceHidden(relid, index);
+		rel->indexlist = foreach_delete_current(rel->indexlist, lc);
 	}
 }
 
@@ -112,9 +116,10 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
  * Give a path of ours its costs and add it to the relation
  */
 void
-GjAddPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
 	set_costs(path, startup, run);
+	GjChoiceOffered(root, rel, path);
 	if (gj_force)
 	{
 		rel->pathlist = list_our_paths(rel->pathlist);
@@ -175,14 +180,14 @@ list_our_paths(List *paths)
 
 	foreach(lc, paths)
 	{
-		if (path_is_ours(lfirst(lc)))
+		if (GjPathIsOurs(lfirst(lc)))
 			ours = lappend(ours, lfirst(lc));
 	}
 	return ours;
 }
 
-static bool
-path_is_ours(const Path *path)
+bool
+GjPathIsOurs(const Path *path)
 {
 	return IsA(path, CustomPath) &&
 		(((const CustomPath *) path)->methods == &GjScanPathMethods ||

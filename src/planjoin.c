@@ -66,6 +66,7 @@ static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jo
 static bool changes_rows(PlannerInfo *root);
 static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
+static bool is_smaller(const RelOptInfo *small, const RelOptInfo *big);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -153,7 +154,7 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 	.restrictlist = restrictlist};
 	ListCell   *lc;
 
-	if (!sides_are_eligible(root, &cand))
+	if (!is_smaller(small, big) || !sides_are_eligible(root, &cand))
 		return;
 
 	foreach(lc, restrictlist)
@@ -169,6 +170,16 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 		if (choose_scans(root, &cand))
 			add_join_path(root, &cand);
 	}
+}
+
+/*
+ * Is the small side smaller than the big one?  If it is not, there is nothing to select,
+ * and a join of many tables of one size is planned without looking at each pair.
+ */
+static bool
+is_smaller(const RelOptInfo *small, const RelOptInfo *big)
+{
+	return gj_force || small->rows < Max(big->tuples, big->rows);
 }
 
 static bool
@@ -279,7 +290,7 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
-	GjAddPath(joinrel, path, startup, run);
+	GjAddPath(root, joinrel, path, startup, run);
 }
 
 /*

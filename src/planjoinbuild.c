@@ -23,6 +23,7 @@
 
 #include "compat.h"
 #include "joinplan.h"
+#include "planchoice.h"
 
 #define PULL_ALL_VARS \
 	(PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS)
@@ -59,6 +60,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *otherquals;
 	ListCell   *lc;
 
+	GjChoiceTaken(path);
 	split_join_clauses(root, cand, &joinquals, &otherquals);
 	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value_expr, joinquals,
 					   otherquals);

@@ -22,6 +22,7 @@
 #include "optimizer/restrictinfo.h"
 
 #include "plan.h"
+#include "planchoice.h"
 
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *rinfos);
@@ -48,6 +49,7 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 {
 	ListCell   *lc;
 
+	GjChoiceExamine(root, rel, rte);
 	if (rel->baserestrictinfo == NIL || !bms_is_empty(rel->lateral_relids) ||
 		!GjRelationEligible(root, rel, rte))
 		return;
@@ -170,7 +172,7 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	if (workers > 0)
 		GjAddPartialPath(rel, path, startup, run);
 	else
-		GjAddPath(rel, path, startup, run);
+		GjAddPath(root, rel, path, startup, run);
 }
 
 /*
@@ -211,6 +213,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *key_plan;
 	List	   *values;
 
+	GjChoiceTaken(path);
 	key_plan = GjMakeKeyPlan(conditions, &values);
 
 	scan->scan.plan.targetlist = tlist;

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * planchoice.h
+ *	  Notes of what the planner thought of our indexes, while
+ *	  gpujoin_explain_choice() wants to know.  All functions but GjChoiceIsNoted()
+ *	  may be called at any time, and do nothing when nobody does.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_PLANCHOICE_H
+#define GPUJOIN_PLANCHOICE_H
+
+#include "nodes/pathnodes.h"
+
+/* What became of one index in one place of a query */
+typedef struct GjChoice
+{
+	Oid			relation;
+	Oid			index;			/* invalid: the table has none of ours */
+	const char *node;			/* GpuScan, GpuJoin; NULL: neither was offered */
+	const char *condition;		/* that the index would answer; NULL: not known */
+	bool		chosen;
+	const char *reason;			/* why not */
+	Cost		cost;			/* of our path */
+	Cost		other_cost;		/* of the cheapest other path there, or 0 */
+} GjChoice;
+
+/* planchoice.c */
+extern void GjChoiceHidden(Oid relation, const IndexOptInfo *index);
+extern void GjChoiceExamine(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
+extern void GjChoiceTaken(CustomPath *path);
+
+/* choice.c: notes are wanted, and where to */
+extern bool GjChoiceIsNoted(void);
+extern GjChoice *GjChoiceAdd(Oid relation, Oid index, const char *node);
+extern const char *GjChoiceText(const char *text);
+extern GjChoice *GjChoiceFind(Oid relation, Oid index, const char *node);
+
+#endif							/* GPUJOIN_PLANCHOICE_H */

@@ -1,0 +1,87 @@
+--
+-- gpujoin_explain_choice(): which indexes a query could use, which it does, and why not
+--
+CREATE SCHEMA choice;
+SET search_path = choice, public;
+SET max_parallel_workers_per_gather = 0;
+-- whether an index has a mirror makes a difference to costs
+SET gpujoin.auto_load = off;
+
+CREATE TABLE facts (id int, k int, v int, note text);
+INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, 'n' FROM generate_series(1, 120000) i;
+CREATE INDEX facts_k ON facts USING gpujoin (k);
+CREATE TABLE keys (k int);
+INSERT INTO keys SELECT i * 10 FROM generate_series(1, 500) i;
+CREATE TABLE little (k int);
+INSERT INTO little SELECT generate_series(1, 100);
+CREATE INDEX little_k ON little USING gpujoin (k);
+VACUUM ANALYZE facts, keys, little;
+
+-- Without the costs, which are another matter
+CREATE FUNCTION choices(query text) RETURNS TABLE (relation regclass, index regclass, node text, condition text,
+	chosen boolean, reason text, cheaper boolean) LANGUAGE sql AS $$
+	SELECT relation, index, node, condition, chosen, reason, cost < other_cost
+	FROM gpujoin_explain_choice(query) ORDER BY relation::text, index::text, node
+$$;
+
+-- Chosen
+SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM choices('SELECT * FROM facts JOIN keys USING (k)');
+SELECT cost > 0 AND cost < other_cost AS costs FROM gpujoin_explain_choice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+
+-- Dearer
+SELECT * FROM choices('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
+CREATE INDEX facts_btree ON facts (k);
+SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+DROP INDEX facts_btree;
+
+-- Not offered: the switch, the size of the table, the form of the condition
+SET gpujoin.enabled = off;
+SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+RESET gpujoin.enabled;
+SELECT * FROM choices('SELECT * FROM little WHERE k IN (1, 2, 3)');
+SELECT * FROM choices('SELECT * FROM keys WHERE k IN (1, 2, 3)');
+SELECT * FROM choices('SELECT * FROM facts WHERE v = 3');
+SELECT * FROM choices('SELECT * FROM facts');
+SELECT * FROM choices('SELECT * FROM facts WHERE k + 1 IN (1, 2)');
+SELECT * FROM choices('SELECT * FROM facts WHERE k::text = ''1''');
+SELECT * FROM choices('SELECT * FROM facts WHERE k = 1 OR k IS NULL');
+SELECT * FROM choices('SELECT * FROM facts WHERE k = (random() * 5)::int');
+SELECT * FROM choices('SELECT * FROM facts TABLESAMPLE system (1) WHERE k = 1');
+CREATE INDEX facts_part ON facts USING gpujoin (v) WHERE id > 100;
+SELECT * FROM choices('SELECT * FROM facts WHERE v = 1 AND k = 1 AND id > 50');
+DROP INDEX facts_part;
+CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM facts WHERE id % 2 = 0;
+CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+SELECT * FROM choices('SELECT * FROM guarded WHERE leak(k) = 1');
+
+-- Prepared statements, changes, long conditions
+PREPARE by_keys(int[]) AS SELECT * FROM facts WHERE k = ANY ($1);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE by_keys('{}');
+SELECT * FROM choices('EXECUTE by_keys(''{1,2}'')');
+RESET plan_cache_mode;
+SELECT * FROM choices('DELETE FROM facts WHERE k IN (1, 2)');
+SELECT count(*) FROM facts;
+SELECT length(condition) FROM choices(format('SELECT * FROM facts WHERE k = ANY (%L)', ARRAY(SELECT generate_series(1, 1000))));
+
+-- One statement, which is not executed
+\set VERBOSITY terse
+SELECT * FROM choices('SELECT 1; DELETE FROM facts');
+SELECT * FROM choices('ANALYZE DELETE FROM facts');
+SELECT * FROM choices('');
+SELECT * FROM choices('VACUUM facts');
+SELECT * FROM choices('SELECT nonsense');
+SELECT * FROM choices('SELECT * FROM choices(''SELECT 1'')');
+SELECT count(*) FROM facts;
+
+-- Privileges are those of EXPLAIN
+CREATE ROLE regress_choice_nobody;
+GRANT USAGE ON SCHEMA choice TO regress_choice_nobody;
+SET ROLE regress_choice_nobody;
+SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+RESET ROLE;
+
+SET client_min_messages = warning;
+DROP SCHEMA choice CASCADE;
+DROP ROLE regress_choice_nobody;
