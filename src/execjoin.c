@@ -20,12 +20,20 @@
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
+#include "storage/spin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "compat.h"
 #include "execjoin.h"
 #include "gpujoin.h"
+
+/* What workers report of their small sides: the largest figures */
+typedef struct GjSharedSmall
+{
+	slock_t		mutex;
+	GjSmallStats small;
+} GjSharedSmall;
 
 static Node *create_join_state(CustomScan *scan);
 static void begin_join(CustomScanState *node, EState *estate, int eflags);
@@ -38,6 +46,11 @@ static void rescan_join(CustomScanState *node);
 static void rescan_scans(GjJoinState *state);
 static bool small_is_stale(GjJoinState *state, PlanState *small_plan);
 static void end_join(CustomScanState *node);
+static Size estimate_dsm(CustomScanState *node, ParallelContext *pcxt);
+static void initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *shared);
+static void initialize_worker(CustomScanState *node, shm_toc *toc, void *shared);
+static void shutdown_join(CustomScanState *node);
+static void raise_stats(GjSmallStats *stats, const GjSmallStats *other);
 static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
 
 const CustomScanMethods GjJoinPlanMethods = {
@@ -51,6 +64,10 @@ static const CustomExecMethods join_exec_methods = {
 	.ExecCustomScan = GjExecJoin,
 	.EndCustomScan = end_join,
 	.ReScanCustomScan = rescan_join,
+	.EstimateDSMCustomScan = estimate_dsm,
+	.InitializeDSMCustomScan = initialize_dsm,
+	.InitializeWorkerCustomScan = initialize_worker,
+	.ShutdownCustomScan = shutdown_join,
 	.ExplainCustomScan = explain_join,
 };
 
@@ -271,6 +288,58 @@ end_join(CustomScanState *node)
 	MemoryContextDelete(state->context);
 	foreach(lc, node->custom_ps)
 		ExecEndNode(lfirst(lc));
+}
+
+/*
+ * In parallel, each process has a small side of its own, and only the scans share
+ * something.  For EXPLAIN, workers report how large theirs was.
+ */
+static Size
+estimate_dsm(CustomScanState *node, ParallelContext *pcxt)
+{
+	return sizeof(GjSharedSmall);
+}
+
+static void
+initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedSmall *shared = area;
+
+	memset(shared, 0, sizeof(GjSharedSmall));
+	SpinLockInit(&shared->mutex);
+	initialize_worker(node, pcxt->toc, shared);
+}
+
+static void
+initialize_worker(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	((GjJoinState *) node)->shared = shared;
+}
+
+static void
+shutdown_join(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+	GjSharedSmall *shared = state->shared;
+
+	if (shared == NULL)
+		return;
+
+	SpinLockAcquire(&shared->mutex);
+	if (IsParallelWorker())
+		raise_stats(&shared->small, state->report.small);
+	else
+		raise_stats(&state->report.workers, &shared->small);
+	SpinLockRelease(&shared->mutex);
+	state->shared = NULL;
+}
+
+static void
+raise_stats(GjSmallStats *stats, const GjSmallStats *other)
+{
+	stats->rows = Max(stats->rows, other->rows);
+	stats->batches = Max(stats->batches, other->batches);
+	stats->peak_memory = Max(stats->peak_memory, other->peak_memory);
 }
 
 static void

@@ -54,6 +54,7 @@ typedef struct GjJoinState
 	ExprState  *joinquals;
 	ExprState  *otherquals;
 	GjJoinReport report;
+	struct GjSharedSmall *shared;	/* in parallel: what workers report */
 } GjJoinState;
 
 /* execjoinrows.c */

@@ -36,6 +36,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -47,6 +48,7 @@ static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
+static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
 static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
 static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
@@ -194,7 +196,7 @@ next_big_row(GjJoinState *state)
 {
 	for (; state->current < state->nscans; state->current++, state->started = false)
 	{
-		GjJoinScanState *scan = state->scans[state->current];
+		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
 
 		if (!all_small_matched(state) && (state->started || start_scan(state, scan)))
 		{
@@ -208,6 +210,16 @@ next_big_row(GjJoinState *state)
 		stop_scan(state, scan);
 	}
 	return false;
+}
+
+/*
+ * The current table.  In a parallel plan each process begins with another one, so that
+ * they search several indexes at a time instead of waiting for one search after the other.
+ */
+static int
+scan_in_turn(const GjJoinState *state)
+{
+	return (state->current + ParallelWorkerNumber + 1) % state->nscans;
 }
 
 /*
@@ -238,7 +250,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
 		if (state->route == NULL)
-			GjJoinScanMatch(scan, state->keys);
+			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small));
 		else if (!match_own_keys(state, scan))
 			return false;
 	}
@@ -254,12 +266,12 @@ static bool
 match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(state->context);
-	GjKeySet   *own = GjKeyRouteTake(state->route, state->keys, state->current);
+	GjKeySet   *own = GjKeyRouteTake(state->route, state->keys, scan_in_turn(state));
 	bool		result = own->nkeys > 0;
 
 	MemoryContextSwitchTo(old_context);
 	if (result)
-		GjJoinScanMatch(scan, own);
+		GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small));
 	GjKeySetFree(own);
 	return result;
 }

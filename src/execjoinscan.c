@@ -42,12 +42,14 @@ static Node *create_scan_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
+static GjTidSet *search(CustomScanState *node, Size limit);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
 static bool any_row(ScanState *node, TupleTableSlot *slot);
 static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
+static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -63,6 +65,11 @@ static const CustomExecMethods scan_exec_methods = {
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
 	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = GjShareEstimate,
+	.InitializeDSMCustomScan = GjShareInit,
+	.ReInitializeDSMCustomScan = GjShareReset,
+	.InitializeWorkerCustomScan = GjShareAttach,
+	.ShutdownCustomScan = GjShareShutdown,
 	.ExplainCustomScan = explain_scan,
 };
 
@@ -106,6 +113,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join scan",
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
+	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
 }
 
 /*
@@ -153,15 +161,26 @@ is_replaced(const GjJoinScanState *scan)
 }
 
 /*
- * Search the index for the keys of a batch
+ * Search the index for the keys of a batch, or get a share of what another process has
+ * found.  all_keys: there is no other batch.
  */
 void
-GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys)
+GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys)
 {
 	Assert(scan->tids == NULL);
-	scan->tids = GjTidSetCreate(scan->context, GjWorkMemory() / 2);
-	GjExecMatch(scan->index, scan->css.ss.ps.state->es_snapshot, keys, scan->tids,
-				&scan->stats);
+	scan->keys = keys;
+	scan->tids = GjShareMatch(&scan->css, scan->context, GjWorkMemory() / 2, all_keys, search);
+	scan->keys = NULL;
+}
+
+static GjTidSet *
+search(CustomScanState *node, Size limit)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
+
+	GjExecMatch(scan->index, node->ss.ps.state->es_snapshot, scan->keys, tids, &scan->stats);
+	return tids;
 }
 
 /*
@@ -296,12 +315,28 @@ GjJoinScanDropTids(GjJoinScanState *scan)
 }
 
 /*
- * The join decides whether what was found is used again
+ * The process's share of the TIDs is no more: there, or for the next execution
+ */
+static void
+forget_tids(CustomScanState *node)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+
+	GjJoinScanStop(scan);
+	GjJoinScanDropTids(scan);
+}
+
+/*
+ * The join decides whether what was found is used again; a share cannot be
  */
 static void
 rescan(CustomScanState *node)
 {
-	GjJoinScanStop((GjJoinScanState *) node);
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+
+	GjJoinScanStop(scan);
+	if (scan->share.shared != NULL)
+		GjJoinScanDropTids(scan);
 	ExecScanReScan(&node->ss);
 }
 

@@ -10,6 +10,7 @@
 #define GPUJOIN_EXECJOINSCAN_H
 
 #include "exec.h"
+#include "execparallel.h"
 #include "smallside.h"
 
 /*
@@ -19,11 +20,13 @@
  */
 typedef struct GjJoinScanState
 {
-	CustomScanState css;		/* first */
+	CustomScanState css;		/* first, and the share second: execparallel.h */
+	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
 	GjTidSet   *tids;			/* of the current batch; NULL: not searched for */
 	MemoryContext context;		/* of the TIDs */
+	const GjKeySet *keys;		/* during a match */
 	GjFetch    *fetch;
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
 	GjMatchStats stats;
@@ -31,7 +34,7 @@ typedef struct GjJoinScanState
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
-extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys);
+extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys);
 extern void GjJoinScanStart(GjJoinScanState *scan);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanStop(GjJoinScanState *scan);

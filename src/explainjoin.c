@@ -26,7 +26,7 @@ static void explain_quals(CustomScanState *node, List *ancestors, ExplainState *
 						  const char *label, List *quals);
 static void explain_removed(CustomScanState *node, ExplainState *es, const char *label,
 							double removed);
-static void explain_small(ExplainState *es, const GjSmallStats *small);
+static void explain_small(ExplainState *es, const GjJoinReport *report);
 
 /*
  * Show a GpuJoin
@@ -55,7 +55,7 @@ GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 		explain_quals(node, ancestors, es, "Result Filter", otherquals);
 		explain_removed(node, es, "Rows Removed by Result Filter", report->removed_above);
 	}
-	explain_small(es, report->small);
+	explain_small(es, report);
 }
 
 static const char *
@@ -108,16 +108,20 @@ explain_removed(CustomScanState *node, ExplainState *es, const char *label, doub
  * cannot stand in the output that a test compares, so it needs COSTS.
  */
 static void
-explain_small(ExplainState *es, const GjSmallStats *small)
+explain_small(ExplainState *es, const GjJoinReport *report)
 {
-	/* no batch, or only in a worker */
-	if (!es->analyze || small->batches == 0)
+	uint64		batches = Max(report->small->batches, report->workers.batches);
+	Size		memory = Max(report->small->peak_memory, report->workers.peak_memory);
+
+	/* no batch, or only in a worker that does not share the node */
+	if (!es->analyze || batches == 0)
 		return;
 
-	ExplainPropertyUInteger("Small Rows", NULL, small->rows, es);
+	ExplainPropertyUInteger("Small Rows", NULL,
+							Max(report->small->rows, report->workers.rows), es);
 	if (es->costs)
 	{
-		ExplainPropertyUInteger("Batches", NULL, small->batches, es);
-		ExplainPropertyUInteger("Memory Usage", "kB", (small->peak_memory + 1023) / 1024, es);
+		ExplainPropertyUInteger("Batches", NULL, batches, es);
+		ExplainPropertyUInteger("Memory Usage", "kB", (memory + 1023) / 1024, es);
 	}
 }

@@ -50,6 +50,8 @@ typedef struct GjJoinCandidate
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
 	bool		by_key;			/* the big side is partitioned by the key alone */
+	Path	   *small_path;
+	int			workers;		/* that share the big side, besides the leader */
 	double		nkeys;			/* distinct keys of the small side, estimated */
 	double		nbatches;		/* into which it falls */
 	Selectivity selectivity;	/* share of all pairs that have equal keys */
@@ -61,7 +63,8 @@ typedef struct GjJoinScan
 	RelOptInfo *table;
 	IndexOptInfo *index;
 	GjClause	key;			/* the join's clause, written for this table */
-	double		rows;			/* expected to pass the table's filters */
+	double		nmatches;		/* TIDs expected */
+	double		rows;			/* expected to pass the table's filters, in a process */
 	Cost		startup;
 	Cost		run;
 } GjJoinScan;
@@ -113,6 +116,7 @@ typedef enum GjJoinScanPrivate
 typedef struct GjJoinReport
 {
 	const GjSmallStats *small;
+	GjSmallStats workers;		/* the largest of parallel workers' small sides, once known */
 	uint64		removed_above;	/* result rows that the other quals removed */
 } GjJoinReport;
 

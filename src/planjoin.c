@@ -48,6 +48,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/selfuncs.h"
@@ -72,6 +73,10 @@ static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
+static Path *parallel_small_path(const GjJoinCandidate *cand);
+static int	count_workers(const GjJoinCandidate *cand);
+static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
+static List *copy_scans(List *scans);
 static void cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
@@ -268,29 +273,107 @@ choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
 static void
 add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 {
+	cand->small_path = cand->small->cheapest_total_path;
+	cand->workers = 0;
+	add_path_with_workers(root, cand);
+
+	cand->small_path = parallel_small_path(cand);
+	if (cand->small_path != NULL)
+		cand->workers = count_workers(cand);
+	if (cand->workers > 0)
+		add_path_with_workers(root, cand);
+}
+
+/*
+ * A path of the small side that each process of a parallel plan can run, if such a plan
+ * could be.  Not where it must be known which small rows had a match: no process sees all
+ * big rows.
+ */
+static Path *
+parallel_small_path(const GjJoinCandidate *cand)
+{
+	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
+		!cand->joinrel->consider_parallel || !cand->big->consider_parallel)
+		return NULL;
+	if (cand->small->cheapest_total_path->parallel_safe)
+		return cand->small->cheapest_total_path;
+	return get_cheapest_parallel_safe_total_inner(cand->small->pathlist);
+}
+
+/*
+ * As many workers as the fetch from the largest table would have
+ */
+static int
+count_workers(const GjJoinCandidate *cand)
+{
+	int			workers = 0;
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		GjJoinScan *scan = lfirst(lc);
+		double		pages = GjHeapPages(scan->table, scan->nmatches);
+
+		workers = Max(workers, compute_parallel_worker(scan->table, pages, -1,
+													   max_parallel_workers_per_gather));
+	}
+	return workers;
+}
+
+/*
+ * Add a path for one process, or one that is shared with so many workers
+ */
+static void
+add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
+{
 	CustomPath *path = makeNode(CustomPath);
 	GjJoinCandidate *kept = palloc(sizeof(GjJoinCandidate));
 	RelOptInfo *joinrel = cand->joinrel;
-	Path	   *small_path = cand->small->cheapest_total_path;
 	Cost		startup;
 	Cost		run;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
 	path->path.pathtarget = joinrel->reltarget;
+	path->path.parallel_aware = cand->workers > 0;
 	path->path.parallel_safe = joinrel->consider_parallel && cand->big->consider_parallel &&
-		small_path->parallel_safe;
-	path->path.rows = joinrel->rows;
-	GjPathInheritDisabled(&path->path, small_path);
+		cand->small_path->parallel_safe;
+	path->path.parallel_workers = cand->workers;
+	path->path.rows = clamp_row_est(joinrel->rows / GjParallelDivisor(cand->workers));
+	GjPathInheritDisabled(&path->path, cand->small_path);
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjJoinPathMethods;
-	path->custom_paths = list_make1(small_path);
+	path->custom_paths = list_make1(cand->small_path);
+
+	cand->scans = copy_scans(cand->scans);
 	cost_join(root, cand, &startup, &run);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
-	GjAddPath(root, joinrel, path, startup, run);
+	if (cand->workers > 0)
+		GjAddPartialPath(joinrel, path, startup, run);
+	else
+		GjAddPath(root, joinrel, path, startup, run);
+}
+
+/*
+ * Each path has costs of its own in its scans
+ */
+static List *
+copy_scans(List *scans)
+{
+	List	   *copies = NIL;
+	ListCell   *lc;
+
+	foreach(lc, scans)
+	{
+		GjJoinScan *copy = palloc(sizeof(GjJoinScan));
+
+		*copy = *(GjJoinScan *) lfirst(lc);
+		copies = lappend(copies, copy);
+	}
+	return copies;
 }
 
 /*
@@ -302,11 +385,15 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
  *	  big rows			GjCostSearch, over all tables and batches
  *	  pairs				the join quals on each pair with equal keys
  *	  result			cpu_tuple_cost and the target list
+ *
+ * In a parallel plan each process collects the small side; what is done for each big row,
+ * pair and result row is divided.
  */
 static void
 cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 {
 	PathTarget *target = cand->joinrel->reltarget;
+	double		divisor = GjParallelDivisor(cand->workers);
 	double		pairs;
 	QualCost	joinquals;
 	ListCell   *lc;
@@ -335,8 +422,8 @@ cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
 												   list_make1(cand->rinfo)), root);
 	*startup += joinquals.startup + target->cost.startup;
-	*run += pairs * (joinquals.per_tuple + cpu_operator_cost) +
-		cand->joinrel->rows * (cpu_tuple_cost + target->cost.per_tuple);
+	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
+		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
 }
 
 /*
@@ -367,7 +454,7 @@ cost_collect(const GjJoinCandidate *cand, Cost *cost)
 	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
 	double		nbatches = ceil(bytes / GjWorkMemory());
 
-	*cost = cand->small->cheapest_total_path->total_cost +
+	*cost = cand->small_path->total_cost +
 		rows * (cpu_operator_cost + cpu_tuple_cost);
 	if (nbatches > 1.0)
 		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +

@@ -235,15 +235,16 @@ GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.quals = table->baserestrictcost};
+	.quals = table->baserestrictcost,.workers = cand->workers};
 
+	scan->nmatches = input.nmatches;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
 	scan->startup += (cand->nbatches - 1.0) *
 		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
 					input.nmatches / cand->nbatches);
 	if (cand->by_key)
 		scan->startup *= 1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys);
-	scan->rows = clamp_row_est(table->rows * share);
+	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
 }
 
 /*
@@ -271,6 +272,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.total_cost = scan->startup + scan->run;
 	plan->scan.plan.plan_rows = scan->rows;
 	plan->scan.plan.plan_width = table->reltarget->width;
+	plan->scan.plan.parallel_aware = cand->workers > 0;
 	plan->scan.plan.parallel_safe = table->consider_parallel;
 	plan->scan.plan.targetlist = tlist;
 	plan->scan.plan.qual = (List *) copyObject(filters);
