@@ -90,42 +90,41 @@
 #include "execindexonly.h"
 #include "gpujoin.h"
 
-/* Entries between two looks at the epoch: the look takes as long as two of them */
-#define CHUNK_ENTRIES			1024
+/* Where an attribute of a slot comes from */
+typedef struct Output
+{
+	AttrNumber	attno;			/* in the slot */
+	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
+	const GjEntryColumn *source;	/* as of the set being delivered */
+} Output;
 
 struct GjIndexOnly
 {
+	GjIndexOnlyChunk chunk;		/* must be first */
+
 	Relation	heap;
 	Relation	index;
 	Snapshot	snapshot;
 	int			noutputs;
-	GjIndexOnlyOutput *outputs;	/* attributes of a slot that looks like the table */
+	Output	   *outputs;		/* attributes of a slot that looks like the table */
 	int			nprojected;
-	GjIndexOnlyOutput *projected;	/* columns of the node's target list */
+	Output	   *projected;		/* columns of the node's target list */
 
 	GjEntrySet *entries;
 	Size		rest_limit;
 	GjTidSet   *rest;			/* TIDs for the heap */
 	bool		certain;		/* the epoch has not moved yet */
 	uint64		position;		/* behind the last chunk */
-
-	/* The chunk's rows: entries, in order */
-	uint64		chunk;			/* first entry of the chunk */
-	int			nrows;
-	int			next;
-	uint16		rows[CHUNK_ENTRIES];
-
 	GjIndexOnlyStats stats;
 };
 
 static int	find_column(Relation index, AttrNumber attno);
-static bool load_chunk(GjIndexOnly *io);
+static void set_sources(GjEntrySet *entries, Output *outputs, int noutputs);
+static void load_chunk(GjIndexOnly *io);
 static int	test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest);
 static bool epoch_has_moved(GjIndexOnly *io);
-static void fill(const GjEntrySet *entries, uint64 entry, const GjIndexOnlyOutput *outputs,
-				 int noutputs, TupleTableSlot *slot);
+static void fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSlot *slot);
 static void prepare_slot(TupleTableSlot *slot);
-static const GjEntryColumn *entry_column(const GjEntrySet *entries, int column);
 
 /*
  * Prepare answering with these attributes of the table, all of which the index has
@@ -140,11 +139,10 @@ GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index, Snapshot 
 	io->heap = heap;
 	io->index = index;
 	io->snapshot = snapshot;
-	io->outputs = MemoryContextAllocZero(parent, (list_length(attnos) + 1) *
-										 sizeof(GjIndexOnlyOutput));
+	io->outputs = MemoryContextAllocZero(parent, (list_length(attnos) + 1) * sizeof(Output));
 	foreach(lc, attnos)
 	{
-		GjIndexOnlyOutput *output = &io->outputs[io->noutputs++];
+		Output	   *output = &io->outputs[io->noutputs++];
 
 		output->attno = lfirst_int(lc);
 		output->column = find_column(index, output->attno);
@@ -206,21 +204,38 @@ GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit)
 	io->entries = entries;
 	io->rest_limit = limit;
 	io->certain = true;
+	set_sources(entries, io->outputs, io->noutputs);
+	set_sources(entries, io->projected, io->nprojected);
 }
 
 /*
- * Get the next entry that is a row; false if there are no more
+ * A key is as wide as the index has it, which may be wider than the column's type: the
+ * Datum is the same
+ */
+static void
+set_sources(GjEntrySet *entries, Output *outputs, int noutputs)
+{
+	for (int i = 0; i < noutputs; i++)
+		outputs[i].source = outputs[i].column == 0 ? &entries->keys :
+			&entries->included[outputs[i].column - 1];
+}
+
+/*
+ * Make the next rows ready; false if there are no more
  */
 bool
-GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+GjIndexOnlyLoad(GjIndexOnly *io)
 {
-	while (io->next >= io->nrows)
+	while (io->entries != NULL && io->entries->tids != NULL &&
+		   io->position < io->entries->nentries)
 	{
-		if (!load_chunk(io))
-			return false;
+		CHECK_FOR_INTERRUPTS();
+		load_chunk(io);
+		if (io->chunk.nrows > 0)
+			return true;
 	}
-	*entry = io->chunk + io->rows[io->next++];
-	return true;
+	io->chunk.nrows = io->chunk.next = 0;
+	return false;
 }
 
 /*
@@ -230,7 +245,7 @@ GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 void
 GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 {
-	fill(io->entries, entry, io->outputs, io->noutputs, slot);
+	fill(entry, io->outputs, io->noutputs, slot);
 }
 
 /*
@@ -239,7 +254,7 @@ GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 bool
 GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno)
 {
-	GjIndexOnlyOutput *projected = palloc0((list_length(tlist) + 1) * sizeof(GjIndexOnlyOutput));
+	Output	   *projected = palloc0((list_length(tlist) + 1) * sizeof(Output));
 	int			n = 0;
 	ListCell   *lc;
 
@@ -271,7 +286,7 @@ GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno)
 void
 GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 {
-	fill(io->entries, entry, io->projected, io->nprojected, slot);
+	fill(entry, io->projected, io->nprojected, slot);
 }
 
 /*
@@ -306,8 +321,8 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->rest = NULL;
 	io->entries = NULL;
 	io->position = 0;
-	io->nrows = 0;
-	io->next = 0;
+	io->chunk.nrows = 0;
+	io->chunk.next = 0;
 }
 
 /*
@@ -322,44 +337,38 @@ GjIndexOnlyGetStats(GjIndexOnly *io)
 /*
  * Steps 3 and 4: find out which of the next entries are rows
  */
-static bool
+static void
 load_chunk(GjIndexOnly *io)
 {
-	GjEntrySet *entries = io->entries;
-	const uint64 *tids;
-	uint64		rest[CHUNK_ENTRIES];
+	GjIndexOnlyChunk *chunk = &io->chunk;
+	const uint64 *tids = io->entries->tids + io->position;
+	uint64		rest[GJ_CHUNK_ENTRIES];
 	int			nrest = 0;
-	int			n;
+	int			n = (int) Min(io->entries->nentries - io->position, GJ_CHUNK_ENTRIES);
 
-	io->nrows = 0;
-	io->next = 0;
-	if (entries == NULL || entries->tids == NULL || io->position >= entries->nentries)
-		return false;
-	CHECK_FOR_INTERRUPTS();
-
-	io->chunk = io->position;
-	n = (int) Min(entries->nentries - io->chunk, CHUNK_ENTRIES);
+	chunk->first = io->position;
+	chunk->nrows = 0;
+	chunk->next = 0;
 	io->position += n;
-	tids = entries->tids + io->chunk;
 	if (io->certain)
 	{
-		io->nrows = test_map(io, tids, n, rest, &nrest);
-		if (io->nrows > 0 && epoch_has_moved(io))
-			io->certain = false;
-	}
-	if (!io->certain)
-		io->nrows = 0;
+		int			nrows = test_map(io, tids, n, rest, &nrest);
 
-	io->stats.rows += io->nrows;
-	if (io->nrows == n)
-		return true;
+		if (nrows > 0 && epoch_has_moved(io))
+			io->certain = false;
+		else
+			chunk->nrows = nrows;
+	}
+
+	io->stats.rows += chunk->nrows;
+	if (chunk->nrows == n)
+		return;
 	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(entries->context, io->rest_limit);
+		io->rest = GjTidSetCreate(io->entries->context, io->rest_limit);
 	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
 			 RelationGetRelationName(io->index));
-	return true;
 }
 
 /*
@@ -384,7 +393,7 @@ test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest)
 			visible = VM_ALL_VISIBLE(io->heap, block, &map);
 			last = block;
 		}
-		io->rows[nrows] = i;
+		io->chunk.rows[nrows] = i;
 		nrows += visible;
 		rest[nothers] = tids[i];
 		nothers += !visible;
@@ -407,20 +416,20 @@ epoch_has_moved(GjIndexOnly *io)
 }
 
 static void
-fill(const GjEntrySet *entries, uint64 entry, const GjIndexOnlyOutput *outputs, int noutputs,
-	 TupleTableSlot *slot)
+fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSlot *slot)
 {
 	if (TTS_EMPTY(slot))
 		prepare_slot(slot);
 	for (int i = 0; i < noutputs; i++)
 	{
-		const GjEntryColumn *column = entry_column(entries, outputs[i].column);
+		const GjEntryColumn *column = outputs[i].source;
 		int			at = outputs[i].attno - 1;
 		bool		isnull = column->nulls != NULL && column->nulls[entry];
 
+		/* a NULL's bytes are zero */
 		slot->tts_isnull[at] = isnull;
-		slot->tts_values[at] = isnull ? (Datum) 0 :
-			fetch_att(column->values + entry * column->width, true, column->width);
+		slot->tts_values[at] = fetch_att(column->values + entry * column->width, true,
+										 column->width);
 	}
 }
 
@@ -435,14 +444,4 @@ prepare_slot(TupleTableSlot *slot)
 	memset(slot->tts_values, 0, natts * sizeof(Datum));
 	memset(slot->tts_isnull, true, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
-}
-
-/*
- * A key is as wide as the index has it, which may be wider than the column's type: the
- * Datum is the same
- */
-static const GjEntryColumn *
-entry_column(const GjEntrySet *entries, int column)
-{
-	return column == 0 ? &entries->keys : &entries->included[column - 1];
 }

@@ -28,24 +28,44 @@ typedef struct GjIndexOnlyStats
 	uint64		heap_fetches;	/* TIDs left to the heap */
 } GjIndexOnlyStats;
 
-/* Where an attribute of a slot comes from */
-typedef struct GjIndexOnlyOutput
+/* Entries between two looks at the epoch: a look takes as long as two of them */
+#define GJ_CHUNK_ENTRIES		1024
+
+/* Rows that are ready: the beginning of a GjIndexOnly */
+typedef struct GjIndexOnlyChunk
 {
-	AttrNumber	attno;			/* in the slot */
-	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
-} GjIndexOnlyOutput;
+	uint64		first;			/* entry from which rows[] count */
+	int			nrows;
+	int			next;
+	uint16		rows[GJ_CHUNK_ENTRIES];
+} GjIndexOnlyChunk;
 
 extern GjIndexOnly *GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index,
 									  Snapshot snapshot, List *attnos);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
 extern GjEntrySet *GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit);
 extern void GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit);
-extern bool GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry);
+extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
 extern bool GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno);
 extern void GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+/*
+ * Get the next entry that is a row; false if there are no more.  Inline, as counting rows
+ * does little else.
+ */
+static inline bool
+GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+{
+	GjIndexOnlyChunk *chunk = (GjIndexOnlyChunk *) io;
+
+	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoad(io))
+		return false;
+	*entry = chunk->first + chunk->rows[chunk->next++];
+	return true;
+}
 
 #endif							/* GPUJOIN_EXECINDEXONLY_H */
