@@ -81,6 +81,7 @@ extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 						   GjMatchStats *stats);
 extern void GjExecMatchEntries(Relation index, Snapshot snapshot, const GjKeySet *keys,
 							   GjEntrySet *entries, GjMatchStats *stats);
+extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 /* explain.c: every property that either node shows */

@@ -78,12 +78,14 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "access/tupmacs.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
-#include "nodes/primnodes.h"
+#include "nodes/plannodes.h"
+#include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -105,6 +107,7 @@ struct GjIndexOnly
 	Relation	heap;
 	Relation	index;
 	Snapshot	snapshot;
+	bool		keys;			/* wanted, whether they are an output or not */
 	int			noutputs;
 	Output	   *outputs;		/* attributes of a slot that looks like the table */
 	int			nprojected;
@@ -118,6 +121,7 @@ struct GjIndexOnly
 	GjIndexOnlyStats stats;
 };
 
+static void check_plan(const Scan *plan, List *attnos);
 static int	find_column(Relation index, AttrNumber attno);
 static void set_sources(GjEntrySet *entries, Output *outputs, int noutputs);
 static void load_chunk(GjIndexOnly *io);
@@ -127,19 +131,23 @@ static void fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSl
 static void prepare_slot(TupleTableSlot *slot);
 
 /*
- * Prepare answering with these attributes of the table, all of which the index has
+ * Prepare answering with these attributes of the node's table, all of which the index
+ * has, for a node that may use no others; with keys, for GjIndexOnlyKey()
  */
 GjIndexOnly *
-GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index, Snapshot snapshot,
-				  List *attnos)
+GjIndexOnlyCreate(const ScanState *node, Relation index, List *attnos, bool keys)
 {
-	GjIndexOnly *io = MemoryContextAllocZero(parent, sizeof(GjIndexOnly));
+	EState	   *estate = node->ps.state;
+	GjIndexOnly *io = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjIndexOnly));
 	ListCell   *lc;
 
-	io->heap = heap;
+	check_plan((const Scan *) node->ps.plan, attnos);
+	io->heap = node->ss_currentRelation;
 	io->index = index;
-	io->snapshot = snapshot;
-	io->outputs = MemoryContextAllocZero(parent, (list_length(attnos) + 1) * sizeof(Output));
+	io->snapshot = estate->es_snapshot;
+	io->keys = keys;
+	io->outputs = MemoryContextAllocZero(estate->es_query_cxt,
+										 (list_length(attnos) + 1) * sizeof(Output));
 	foreach(lc, attnos)
 	{
 		Output	   *output = &io->outputs[io->noutputs++];
@@ -148,6 +156,27 @@ GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index, Snapshot 
 		output->column = find_column(index, output->attno);
 	}
 	return io;
+}
+
+/*
+ * An attribute that nobody fills in would be NULL without a word: make sure that the
+ * finished plan uses none
+ */
+static void
+check_plan(const Scan *plan, List *attnos)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
+	pull_varattnos((Node *) plan->plan.qual, plan->scanrelid, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		if (!list_member_int(attnos, member + FirstLowInvalidHeapAttributeNumber))
+			elog(ERROR, "an index-only plan uses attribute %d, which it does not provide",
+				 member + FirstLowInvalidHeapAttributeNumber);
+	}
+	bms_free(used);
 }
 
 static int
@@ -178,7 +207,7 @@ GjEntrySet *
 GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit)
 {
 	GjIndexInfo info;
-	bool		keys = false;
+	bool		keys = io->keys;
 	uint32		included = 0;
 
 	for (int i = 0; i < io->noutputs; i++)
@@ -249,11 +278,12 @@ GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 }
 
 /*
- * Can a target list be filled straight from entries?  If so, prepare that.
+ * Can the plan's target list be filled straight from entries?  If so, prepare that.
  */
 bool
-GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno)
+GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan)
 {
+	List	   *tlist = plan->plan.targetlist;
 	Output	   *projected = palloc0((list_length(tlist) + 1) * sizeof(Output));
 	int			n = 0;
 	ListCell   *lc;
@@ -264,7 +294,7 @@ GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno)
 		Var		   *var = (Var *) entry->expr;
 		bool		found = false;
 
-		if (!IsA(var, Var) || var->varno != varno)
+		if (!IsA(var, Var) || var->varno != plan->scanrelid)
 			return false;
 		for (int i = 0; i < io->noutputs && !found; i++)
 		{
@@ -287,6 +317,18 @@ void
 GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 {
 	fill(entry, io->projected, io->nprojected, slot);
+}
+
+/*
+ * Get the key of an entry
+ */
+int64
+GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry)
+{
+	const GjEntryColumn *keys = &io->entries->keys;
+
+	return keys->width == sizeof(int32) ? ((const int32 *) keys->values)[entry] :
+		((const int64 *) keys->values)[entry];
 }
 
 /*

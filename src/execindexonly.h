@@ -40,15 +40,16 @@ typedef struct GjIndexOnlyChunk
 	uint16		rows[GJ_CHUNK_ENTRIES];
 } GjIndexOnlyChunk;
 
-extern GjIndexOnly *GjIndexOnlyCreate(MemoryContext parent, Relation heap, Relation index,
-									  Snapshot snapshot, List *attnos);
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index, List *attnos,
+									  bool keys);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
 extern GjEntrySet *GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit);
 extern void GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
-extern bool GjIndexOnlyProject(GjIndexOnly *io, List *tlist, Index varno);
+extern bool GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan);
 extern void GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
+extern int64 GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);

@@ -13,6 +13,10 @@
  * here fail it.  The filters follow, in the order that security levels ask for; then,
  * in the join, clauses that see both sides.
  *
+ * Where the index has every column that is needed, rows of all-visible pages come from
+ * entries, and are looked up by the entry's key; the others follow from the heap, by the
+ * key of the tuple (execindexonly.c).
+ *
  * Core's executor never asks this node for a row.
  *
  * EvalPlanQual runs the join again for a row that a concurrent update has changed: the
@@ -43,10 +47,13 @@ static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
 static GjTidSet *search(CustomScanState *node, Size limit);
+static bool is_index_only(CustomScan *plan);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
 static bool any_row(ScanState *node, TupleTableSlot *slot);
+static GjSmallRow *next_entry(GjJoinScanState *scan, GjSmallSide *small);
+static GjSmallRow *next_fetched(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
 static void forget_tids(CustomScanState *node);
@@ -94,11 +101,11 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	Relation	heap = node->ss.ss_currentRelation;
+	bool		index_only = is_index_only(plan);
 	List	   *index_oid = list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID);
 	AttrNumber	key_attno = intVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_KEY_ATTNO));
 
-	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
-						  table_slot_callbacks(heap));
+	scan->heap_slot = GjInitScanSlots(&node->ss, index_only);
 	node->ss.ps.subPlan = NIL;
 	node->ss.ps.ps_ProjInfo = NULL;
 	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
@@ -114,6 +121,16 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
+	if (index_only)
+		scan->index_only = GjIndexOnlyCreate(&node->ss, scan->index,
+											 list_nth(plan->custom_private,
+													  GJ_JOIN_SCAN_ATTNOS), true);
+}
+
+static bool
+is_index_only(CustomScan *plan)
+{
+	return boolVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_ONLY));
 }
 
 /*
@@ -130,6 +147,8 @@ GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
 
 	scan->projection = ExecBuildProjectionInfo(ps->plan->targetlist, ps->ps_ExprContext, joined,
 											   ps, row);
+	scan->projected = scan->index_only != NULL && ps->qual == NULL &&
+		GjIndexOnlyProject(scan->index_only, (Scan *) ps->plan);
 }
 
 static TupleTableSlot *
@@ -146,7 +165,7 @@ exec_scan(CustomScanState *node)
 bool
 GjJoinScanIsReady(const GjJoinScanState *scan)
 {
-	return scan->tids != NULL || is_replaced(scan);
+	return scan->entries != NULL || scan->tids != NULL || is_replaced(scan);
 }
 
 static bool
@@ -167,9 +186,19 @@ is_replaced(const GjJoinScanState *scan)
 void
 GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys)
 {
-	Assert(scan->tids == NULL);
+	Size		limit = GjWorkMemory() / 2;
+
+	Assert(scan->entries == NULL && scan->tids == NULL);
+	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
+	{
+		scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
+		GjExecMatchEntries(scan->index, scan->css.ss.ps.state->es_snapshot, keys,
+						   scan->entries, &scan->stats);
+		return;
+	}
+
 	scan->keys = keys;
-	scan->tids = GjShareMatch(&scan->css, scan->context, GjWorkMemory() / 2, all_keys, search);
+	scan->tids = GjShareMatch(&scan->css, scan->context, limit, all_keys, search);
 	scan->keys = NULL;
 }
 
@@ -180,6 +209,8 @@ search(CustomScanState *node, Size limit)
 	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
 
 	GjExecMatch(scan->index, node->ss.ps.state->es_snapshot, scan->keys, tids, &scan->stats);
+	if (scan->index_only != NULL)
+		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;
 }
 
@@ -191,6 +222,8 @@ GjJoinScanStart(GjJoinScanState *scan)
 {
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->css.ss);
+	else if (scan->entries != NULL)
+		GjIndexOnlyStart(scan->index_only, scan->entries, GjWorkMemory() / 2);
 	else
 		GjFetchStart(scan->fetch, scan->tids);
 }
@@ -217,17 +250,68 @@ GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
 static GjSmallRow *
 next_row(GjJoinScanState *scan, GjSmallSide *small)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	GjSmallRow *partners;
 
 	if (is_replaced(scan))
 		return next_replaced_row(scan, small);
+
+	if (scan->entries != NULL && !scan->fetching)
+	{
+		partners = next_entry(scan, small);
+		if (partners != NULL)
+			return partners;
+		scan->fetching = true;
+		GjFetchStart(scan->fetch, GjIndexOnlyRest(scan->index_only));
+	}
+	return next_fetched(scan, small);
+}
+
+/*
+ * The next row that the heap need not be asked for
+ */
+static GjSmallRow *
+next_entry(GjJoinScanState *scan, GjSmallSide *small)
+{
+	PlanState  *ps = &scan->css.ss.ps;
+	uint64		entry;
+
+	while (GjIndexOnlyNext(scan->index_only, &entry))
+	{
+		GjSmallRow *partners = GjSmallLookup(small, GjIndexOnlyKey(scan->index_only, entry));
+
+		if (partners == NULL)
+			continue;
+		if (scan->projected)
+		{
+			GjIndexOnlyFillProjected(scan->index_only, entry,
+									 scan->projection->pi_state.resultslot);
+			return partners;
+		}
+		GjIndexOnlyFill(scan->index_only, entry, scan->css.ss.ss_ScanTupleSlot);
+		ResetExprContext(ps->ps_ExprContext);
+		ps->ps_ExprContext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
+		if (ExecQual(ps->qual, ps->ps_ExprContext))
+		{
+			ExecProject(scan->projection);
+			return partners;
+		}
+		InstrCountFiltered1(ps, 1);
+	}
+	return NULL;
+}
+
+static GjSmallRow *
+next_fetched(GjJoinScanState *scan, GjSmallSide *small)
+{
+	PlanState  *ps = &scan->css.ss.ps;
+	TupleTableSlot *slot = scan->heap_slot;
 
 	while (GjFetchNext(scan->fetch, slot))
 	{
 		GjSmallRow *partners;
 
 		ResetExprContext(ps->ps_ExprContext);
+		ps->ps_ExprContext->ecxt_scantuple = slot;
 		partners = find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
@@ -300,7 +384,9 @@ void
 GjJoinScanStop(GjJoinScanState *scan)
 {
 	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+	ExecClearTuple(scan->heap_slot);
 	GjFetchReset(scan->fetch);
+	scan->fetching = false;
 }
 
 /*
@@ -309,8 +395,14 @@ GjJoinScanStop(GjJoinScanState *scan)
 void
 GjJoinScanDropTids(GjJoinScanState *scan)
 {
+	if (scan->entries != NULL)
+	{
+		GjIndexOnlyReset(scan->index_only);
+		GjEntrySetFree(scan->entries);
+	}
 	if (scan->tids != NULL)
 		GjTidSetFree(scan->tids);
+	scan->entries = NULL;
 	scan->tids = NULL;
 }
 
@@ -361,6 +453,9 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	GjExplainIndex(es, linitial_oid(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID)));
+	if (is_index_only(plan))
+		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
+						   GjIndexOnlyGetStats(scan->index_only));
 	if (scan->fetch != NULL)
 		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
 }

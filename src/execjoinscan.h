@@ -24,9 +24,14 @@ typedef struct GjJoinScanState
 	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
-	GjTidSet   *tids;			/* of the current batch; NULL: not searched for */
-	MemoryContext context;		/* of the TIDs */
+	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
+	GjEntrySet *entries;		/* of the current batch; with index_only, where possible */
+	GjTidSet   *tids;			/* or these; both NULL: not searched for */
+	MemoryContext context;		/* of entries and TIDs */
 	const GjKeySet *keys;		/* during a match */
+	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
+	bool		fetching;		/* entries are done, the rest is fetched */
+	bool		projected;		/* entries can go straight into the joined slot */
 	GjFetch    *fetch;
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
 	GjMatchStats stats;

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/tableam.h"
 #include "access/htup_details.h"
 #include "access/tupmacs.h"
 #include "executor/executor.h"
@@ -217,6 +218,28 @@ GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids, GjMatchStats *s
 	stats->searches++;
 	stats->device = NULL;
 	stats->reason = "rows with a NULL key are wanted";
+}
+
+/*
+ * Give a scan a slot of the table's type, and return it: the scan slot, or for an
+ * index-only scan, whose scan slot is a virtual one of the table's shape, another.  Then
+ * expressions must be ready for both.
+ */
+TupleTableSlot *
+GjInitScanSlots(ScanState *node, bool index_only)
+{
+	EState	   *estate = node->ps.state;
+	Relation	heap = node->ss_currentRelation;
+	TupleDesc	desc = RelationGetDescr(heap);
+
+	if (!index_only)
+	{
+		ExecInitScanTupleSlot(estate, node, desc, table_slot_callbacks(heap));
+		return node->ss_ScanTupleSlot;
+	}
+	ExecInitScanTupleSlot(estate, node, desc, &TTSOpsVirtual);
+	node->ps.scanopsfixed = false;
+	return ExecInitExtraTupleSlot(estate, desc, table_slot_callbacks(heap));
 }
 
 /*

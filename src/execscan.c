@@ -73,7 +73,7 @@ typedef struct GjScanState
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static void use_heap_slot(GjScanState *scan, EState *estate);
-static void begin_index_only(GjScanState *scan, EState *estate);
+static void begin_index_only(GjScanState *scan);
 static bool is_index_only(CustomScan *plan);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
@@ -155,7 +155,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 								estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
 	if (is_index_only(plan))
-		begin_index_only(scan, estate);
+		begin_index_only(scan);
 }
 
 /*
@@ -170,20 +170,8 @@ static void
 use_heap_slot(GjScanState *scan, EState *estate)
 {
 	ScanState  *ss = &scan->css.ss;
-	Relation	heap = ss->ss_currentRelation;
-	TupleDesc	desc = RelationGetDescr(heap);
 
-	if (is_index_only((CustomScan *) ss->ps.plan))
-	{
-		ExecInitScanTupleSlot(estate, ss, desc, &TTSOpsVirtual);
-		ss->ps.scanopsfixed = false;
-		scan->heap_slot = ExecInitExtraTupleSlot(estate, desc, table_slot_callbacks(heap));
-	}
-	else
-	{
-		ExecInitScanTupleSlot(estate, ss, desc, table_slot_callbacks(heap));
-		scan->heap_slot = ss->ss_ScanTupleSlot;
-	}
+	scan->heap_slot = GjInitScanSlots(ss, is_index_only((CustomScan *) ss->ps.plan));
 	ss->ps.subPlan = NIL;
 	ExecAssignScanProjectionInfo(ss);
 	ss->ps.qual = ExecInitQual(ss->ps.plan->qual, &ss->ps);
@@ -194,16 +182,15 @@ use_heap_slot(GjScanState *scan, EState *estate)
  * filled from the entry at once.
  */
 static void
-begin_index_only(GjScanState *scan, EState *estate)
+begin_index_only(GjScanState *scan)
 {
 	PlanState  *ps = &scan->css.ss.ps;
 	CustomScan *plan = (CustomScan *) ps->plan;
 
-	scan->index_only = GjIndexOnlyCreate(estate->es_query_cxt, scan->css.ss.ss_currentRelation,
-										 scan->index, estate->es_snapshot,
-										 get_private(plan, GJ_SCAN_ATTNOS));
+	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index,
+										 get_private(plan, GJ_SCAN_ATTNOS), false);
 	scan->projected = ps->qual == NULL && ps->ps_ProjInfo != NULL &&
-		GjIndexOnlyProject(scan->index_only, plan->scan.plan.targetlist, plan->scan.scanrelid);
+		GjIndexOnlyProject(scan->index_only, &plan->scan);
 }
 
 static bool

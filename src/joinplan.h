@@ -63,6 +63,9 @@ typedef struct GjJoinScan
 	RelOptInfo *table;
 	IndexOptInfo *index;
 	GjClause	key;			/* the join's clause, written for this table */
+	bool		index_only;		/* the index has all columns that are needed */
+	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
+								 * index that has all columns, the other without */
 	double		nmatches;		/* TIDs expected */
 	double		rows;			/* expected to pass the table's filters, in a process */
 	Cost		startup;
@@ -109,6 +112,8 @@ typedef enum GjJoinScanPrivate
 {
 	GJ_JOIN_SCAN_INDEX_OID,		/* Oid list of one */
 	GJ_JOIN_SCAN_KEY_ATTNO,		/* Integer: heap attribute that is the key, 0: expression */
+	GJ_JOIN_SCAN_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
+	GJ_JOIN_SCAN_ATTNOS,		/* int list: heap attributes they then have */
 	GJ_JOIN_SCAN_PRIVATE_COUNT
 } GjJoinScanPrivate;
 

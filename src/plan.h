@@ -81,6 +81,7 @@ extern List *GjMakeKeyPlan(List *conditions, List **values);
 /* planindexonly.c: can the heap be left out? */
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
+extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 
 /* plancost.c: the formulas */
 typedef struct GjCostInput

@@ -40,18 +40,29 @@ static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 bool
 GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
 {
-	Bitmapset  *used = NULL;
-	int			member = -1;
+	List	   *exprs = list_copy(rel->reltarget->exprs);
 	ListCell   *lc;
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || index->indexkeys[0] == 0 || !keys_are_values(index))
 		return false;
 
-	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &used);
 	foreach(lc, filters)
-		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &used);
+		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
+	return GjIndexOnlyHas(index, rel->relid, exprs, attnos);
+}
 
+/*
+ * Does an index have all attributes of its table that these expressions use?
+ */
+bool
+GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	*attnos = NIL;
+	pull_varattnos((Node *) exprs, varno, &used);
 	while ((member = bms_next_member(used, member)) >= 0)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;

@@ -46,6 +46,9 @@
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
+static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
+						 const GjClause *key);
+static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 						 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key);
 
@@ -176,35 +179,56 @@ GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 
 /*
  * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
- * Of several the smallest is best: each is read from end to end.
+ *
+ * Of several the smallest is best, as each is read from end to end, unless a bigger one
+ * saves the heap: which, costs will tell.
  */
 GjJoinScan *
 GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 {
 	RestrictInfo *rinfo = NULL;
 	GjJoinScan *scan = NULL;
+	GjJoinScan *covering = NULL;
 	ListCell   *lc;
 
 	foreach(lc, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		GjClause	key;
+		List	   *attnos;
 
-		if (!GjIndexEligible(index) || (scan != NULL && scan->index->pages <= index->pages))
+		if (!GjIndexEligible(index))
 			continue;
 		if (rinfo == NULL)
 			rinfo = (RestrictInfo *) GjJoinTranslate(root, (Node *) cand->rinfo, table,
 													 cand->big);
 		if (!scan_answers(root, cand, index, table, rinfo, &key))
 			continue;
-
-		if (scan == NULL)
-			scan = palloc0(sizeof(GjJoinScan));
-		scan->table = table;
-		scan->index = index;
-		scan->key = key;
+		keep_smaller(&scan, table, index, &key);
+		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, &attnos))
+			keep_smaller(&covering, table, index, &key);
 	}
+	if (covering == NULL)
+		return scan;
+
+	covering->index_only = true;
+	if (covering->index == scan->index)
+		return covering;
+	if (covering->key.key_proc == scan->key.key_proc && covering->key.opno == scan->key.opno)
+		scan->other = covering;
 	return scan;
+}
+
+static void
+keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjClause *key)
+{
+	if (*scan != NULL && (*scan)->index->pages <= index->pages)
+		return;
+	if (*scan == NULL)
+		*scan = palloc0(sizeof(GjJoinScan));
+	(*scan)->table = table;
+	(*scan)->index = index;
+	(*scan)->key = *key;
 }
 
 /*
@@ -222,20 +246,42 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 }
 
 /*
- * Estimate what a scan costs over all batches, and how many rows it yields
- *
+ * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
+ * scan, the cheaper one stays
+ */
+void
+GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+{
+	GjJoinScan	this;
+
+	cost_scan(root, cand, scan);
+	if (scan->other == NULL)
+		return;
+	cost_scan(root, cand, scan->other);
+	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
+		return;
+
+	/* both stay known: a parallel plan, in which entries are not shared, chooses anew */
+	this = *scan;
+	*scan = *this.other;
+	scan->other = palloc(sizeof(GjJoinScan));
+	*scan->other = this;
+}
+
+/*
  * Matches are spread evenly over the big side's rows.  Where the key tells the
  * partition, a table is not searched if none of the keys is its own; n of them hit
  * one of p tables with probability 1 - (1 - 1/p)^n.
  */
-void
-GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+static void
+cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 {
 	RelOptInfo *table = scan->table;
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.quals = table->baserestrictcost,.workers = cand->workers};
+	.quals = table->baserestrictcost,.workers = cand->workers,
+	.index_only = scan->index_only && cand->workers == 0};
 
 	scan->nmatches = input.nmatches;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
@@ -259,6 +305,8 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	RelOptInfo *table = scan->table;
 	List	   *filters = GjBareClauses(GjOrderClauses(root, table->baserestrictinfo));
 	List	   *tlist = NIL;
+	List	   *attnos = NIL;
+	bool		index_only;
 	ListCell   *lc;
 
 	columns = copyObject(columns);
@@ -267,6 +315,9 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	foreach(lc, (List *) GjJoinTranslate(root, (Node *) columns, table, cand->big))
 		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
 											   NULL, false));
+
+	index_only = scan->index_only && cand->workers == 0 &&
+		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
 
 	plan->scan.plan.startup_cost = scan->startup;
 	plan->scan.plan.total_cost = scan->startup + scan->run;
@@ -279,8 +330,9 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
 	plan->custom_exprs = list_make1(copyObject(scan->key.key_expr));
-	plan->custom_private = list_make2(list_make1_oid(scan->index->indexoid),
-									  makeInteger(scan->index->indexkeys[0]));
+	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),
+									  makeInteger(scan->index->indexkeys[0]),
+									  makeBoolean(index_only), attnos);
 	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	plan->methods = &GjJoinScanPlanMethods;

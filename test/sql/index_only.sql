@@ -226,6 +226,55 @@ SELECT * FROM io_fetches('SELECT v, w FROM io_part WHERE k IN (5, 500, 1005, 150
 SELECT io_same('SELECT v, w, k FROM io_part WHERE k IN (5, 500, 1005, 1500)');
 SELECT io_same('SELECT count(*) FROM io_part WHERE k IN (5, 500, 1005, 1500) AND w');
 
+-- the big side of joins: rows of both kinds find their partners
+CREATE TABLE io_small (k int, w int);
+INSERT INTO io_small SELECT i % 210, i FROM generate_series(1, 300) i;
+INSERT INTO io_small VALUES (NULL, 1), (-5, 2), (7, 3), (7, 4);
+VACUUM ANALYZE io_small;
+VACUUM ANALYZE io;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(v) FROM io_small s JOIN io USING (k);
+EXPLAIN (COSTS OFF) SELECT DISTINCT b.id, b.k, b.v, b.w, b.b FROM io_small s JOIN io b ON b.k = s.k WHERE b.v > 5;
+SELECT * FROM io_fetches('SELECT b.v, s.w FROM io_small s JOIN io b ON b.k = s.k');
+SELECT * FROM io_fetches('SELECT b.t FROM io_small s JOIN io b ON b.k = s.k');
+DELETE FROM io WHERE id IN (7, 8, 207);
+UPDATE io SET t = 'hot' WHERE id = 9;
+UPDATE io SET v = 123456 WHERE id IN (33, 34);
+INSERT INTO io VALUES (50007, 7, 50007, 1, true, 'new');
+SELECT rows > 20000 AS rows, heap_fetches BETWEEN 1 AND 2000 AS some
+FROM io_fetches('SELECT b.v, s.w FROM io_small s JOIN io b ON b.k = s.k');
+SELECT q, io_same(q) FROM unnest(ARRAY[
+	'SELECT count(*), sum(v) FROM io_small s JOIN io USING (k)',
+	'SELECT b.v, s.w FROM io_small s JOIN io b ON b.k = s.k',
+	'SELECT b.id, b.v, b.b, s.w FROM io_small s JOIN io b ON b.k = s.k AND b.id % 7 = s.w % 7 WHERE b.v > 5 OR b.b',
+	'SELECT b.k, s.k, b.k = s.k, b.v + s.w FROM io_small s, io b WHERE b.k = s.k AND b.v IS NULL',
+	'SELECT DISTINCT b.id, b.k, b.v, b.w, b.b FROM io_small s JOIN io b ON b.k = s.k',
+	'SELECT s.*, b.id, b.v FROM io_small s LEFT JOIN io b ON b.k = s.k AND b.v % 9 = 0',
+	'SELECT s.* FROM io_small s WHERE NOT EXISTS (SELECT FROM io b WHERE b.k = s.k AND b.b)',
+	'SELECT s.* FROM io_small s WHERE EXISTS (SELECT FROM io b WHERE b.k = s.k AND b.id > 35990)',
+	'SELECT b.id, b.k, b.v FROM io b WHERE b.k IN (SELECT k FROM io_small WHERE w % 2 = 0)',
+	'SELECT s.w, b.v, b.w FROM io_small s JOIN io_part b ON b.k = s.k WHERE b.w',
+	'SELECT x, (SELECT sum(b.v) FROM io_small s JOIN io b ON b.k = s.k WHERE s.w < x) FROM generate_series(1, 9, 4) x'
+]) q;
+-- in batches, and with more entries than fit in memory
+SET work_mem = '64kB';
+SET hash_mem_multiplier = 1;
+SELECT io_same('SELECT b.v, s.w FROM (SELECT k % 500 AS k, w FROM io_small, generate_series(1, 10)) s JOIN io b ON b.k = s.k');
+SELECT io_same('SELECT sum(b.v), count(*) FROM io_small s JOIN io b ON b.k = s.k');
+RESET work_mem;
+RESET hash_mem_multiplier;
+-- of two indexes the smaller one, unless the bigger one spares the heap
+CREATE INDEX io_k_alone ON io USING gpujoin (k);
+VACUUM (ANALYZE, INDEX_CLEANUP on) io;
+SELECT nodes, heap_fetches FROM io_fetches('SELECT count(*), sum(v) FROM io_small s JOIN io USING (k)');
+SELECT nodes FROM io_fetches('SELECT count(*), max(t) FROM io_small s JOIN io USING (k)');
+DROP INDEX io_k_alone;
+-- rows that are locked or changed have to be read
+BEGIN;
+SELECT nodes FROM io_fetches('SELECT b.id FROM io_small s JOIN io b ON b.k = s.k WHERE s.w = 5 FOR UPDATE OF b');
+SELECT nodes FROM io_fetches('UPDATE io b SET v = 0 FROM io_small s WHERE b.k = s.k AND s.w = 5');
+SELECT nodes FROM io_fetches('UPDATE io_small s SET w = 0 FROM io b WHERE b.k = s.k AND b.id = 5');
+ROLLBACK;
+
 -- temporary and unlogged tables
 CREATE TEMP TABLE io_temp AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
 CREATE INDEX io_temp_k ON io_temp USING gpujoin (k) INCLUDE (v);
@@ -238,7 +287,7 @@ VACUUM ANALYZE io_loose;
 SELECT * FROM io_fetches('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 
-DROP TABLE io, io_types, io_odd, io_part, io_temp, io_loose;
+DROP TABLE io, io_small, io_types, io_odd, io_part, io_temp, io_loose;
 DROP DOMAIN io_domain;
 DROP FUNCTION io_fetches(text), io_same(text);
 DROP OPERATOR FAMILY io_key_ops USING gpujoin;

@@ -234,6 +234,12 @@ my %shapes = (
 			"SELECT $target FROM $small, big b WHERE $on$and",
 			"WITH s AS " . pick('', 'MATERIALIZED ') . "(SELECT * FROM $small) "
 			  . "SELECT $target FROM s JOIN big b ON $on$and") },
+	covered_join => sub {
+		my $what = pick('count(*), sum(b.v)', 's.w, b.id', 'b.k, b.v',
+			'DISTINCT b.id, b.v, b.k');
+		"SELECT $what FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
+		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100));
+	},
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
 	join_limited => sub { "SELECT b.id, s.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
