@@ -40,6 +40,7 @@ struct GjKeyRoute
 	MemoryContext context;
 	Relation	parent;
 	PartitionKey partkey;
+	PartitionDirectory directory;
 	PartitionDesc partdesc;
 	int		   *scans;			/* for each table, its place in partdesc; -1: all keys */
 	int		   *places;			/* for each of the current keys, the same; -1: none */
@@ -69,16 +70,19 @@ GjKeyRouteCreate(EState *estate, Index parent_rti, List *partitions)
 		return NULL;
 	}
 
-	/* As core does it for run-time pruning: with partitions that are being detached */
-	if (estate->es_partition_directory == NULL)
-		estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, false);
-
 	route = palloc0(sizeof(GjKeyRoute));
 	route->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin key route",
 										   ALLOCSET_DEFAULT_SIZES);
 	route->parent = parent;
 	route->partkey = partkey;
-	route->partdesc = PartitionDirectoryLookup(estate->es_partition_directory, parent);
+
+	/*
+	 * With partitions that are being detached, as core reads them.  The executor's own
+	 * directory is not used: who makes it decides that for all, and what is inserted
+	 * must not go there.
+	 */
+	route->directory = CreatePartitionDirectory(estate->es_query_cxt, false);
+	route->partdesc = PartitionDirectoryLookup(route->directory, parent);
 	route->scans = palloc_array(int, list_length(partitions));
 	for (int i = 0; i < list_length(partitions); i++)
 		route->scans[i] = find_place(route->partdesc, list_nth_oid(partitions, i));
@@ -207,6 +211,7 @@ GjKeyRouteTake(GjKeyRoute *route, const GjKeySet *keys, int scan)
 void
 GjKeyRouteFree(GjKeyRoute *route)
 {
+	DestroyPartitionDirectory(route->directory);
 	table_close(route->parent, NoLock);
 	MemoryContextDelete(route->context);
 }

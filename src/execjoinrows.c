@@ -54,6 +54,7 @@ static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
 static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
 static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
 static void make_keys(GjJoinState *state, int key_width);
+static void forget_keys(GjJoinState *state);
 static bool next_pair(GjJoinState *state);
 static bool pair_counts(GjJoinState *state, GjSmallRow *row);
 static bool next_unmatched(GjJoinState *state);
@@ -183,6 +184,12 @@ GjJoinForgetBatch(GjJoinState *state)
 {
 	for (int i = 0; i < state->nscans; i++)
 		GjJoinScanDropTids(state->scans[i]);
+	forget_keys(state);
+}
+
+static void
+forget_keys(GjJoinState *state)
+{
 	if (state->keys != NULL)
 		GjKeySetFree(state->keys);
 	state->keys = NULL;
@@ -253,6 +260,8 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small));
 		else if (!match_own_keys(state, scan))
 			return false;
+		if (state->current == state->nscans - 1)
+			forget_keys(state);
 	}
 	GjJoinScanStart(scan);
 	state->started = true;
@@ -298,8 +307,7 @@ make_keys(GjJoinState *state, int key_width)
 	if (state->keys != NULL && state->keys->key_width == key_width)
 		return;
 
-	if (state->keys != NULL)
-		GjKeySetFree(state->keys);
+	forget_keys(state);
 	state->keys = GjKeySetCreate(state->context, key_width);
 	GjSmallAddKeys(state->small, state->keys);
 	GjKeySetFinish(state->keys);

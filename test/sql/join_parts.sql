@@ -70,14 +70,14 @@ INSERT INTO small VALUES (6, 1, 'twice'), (6, 12, NULL), (NULL, 1, 'null'), (NUL
 CREATE TABLE rows AS
 SELECT i AS id, CASE WHEN i % 50 > 0 THEN i * 7919 % 1000 END AS key, i % 10 AS v,
 	'row ' || i AS t
-FROM generate_series(1, 6000) i;
+FROM generate_series(1, 3000) i;
 
 -- Partitions by another column; one has its columns in another place, one has lost a column
 CREATE TABLE by_id (id int, key int, v int, t text) PARTITION BY RANGE (id);
-CREATE TABLE by_id_1 PARTITION OF by_id FOR VALUES FROM (0) TO (2000);
+CREATE TABLE by_id_1 PARTITION OF by_id FOR VALUES FROM (0) TO (1000);
 CREATE TABLE by_id_2 (x text, t text, gone int, v int, key int, id int);
 ALTER TABLE by_id_2 DROP x, DROP gone;
-ALTER TABLE by_id ATTACH PARTITION by_id_2 FOR VALUES FROM (2000) TO (4000);
+ALTER TABLE by_id ATTACH PARTITION by_id_2 FOR VALUES FROM (1000) TO (2000);
 CREATE TABLE by_id_rest PARTITION OF by_id DEFAULT;
 CREATE INDEX ON by_id USING gpujoin (key);
 INSERT INTO by_id SELECT * FROM rows;
@@ -123,7 +123,7 @@ EXPLAIN (COSTS OFF) SELECT b.id, s.x FROM small s LEFT JOIN deep b ON b.key = s.
 EXPLAIN (COSTS OFF) SELECT id FROM parent WHERE key IN (SELECT k FROM small);
 EXPLAIN (COSTS OFF, VERBOSE) SELECT u.*, s.x FROM small s JOIN united u ON u.key = s.k;
 -- partitions that are pruned are not scanned
-EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.id < 2000;
+EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.id < 1000;
 EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.id < -5;
 RESET gpujoin.force;
 
@@ -147,7 +147,7 @@ SELECT * FROM compare('SELECT (SELECT count(*) FROM small s JOIN by_id b ON b.ke
 
 -- more small rows than fit into memory: each table is searched for each batch
 CREATE TABLE many AS SELECT i % 1200 AS k, i % 7 AS x, repeat('x', 300) AS label
-FROM generate_series(1, 3000) i;
+FROM generate_series(1, 1500) i;
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT * FROM compare('SELECT b.id, s.x FROM many s JOIN by_id b ON b.key = s.k');
@@ -178,7 +178,7 @@ PREPARE above(int) AS
 SELECT count(*), sum(b.id) FROM small s JOIN by_id b ON b.key = s.k WHERE b.id >= $1;
 SET gpujoin.force = on;
 EXECUTE above(0);
-EXECUTE above(5000);
+EXECUTE above(2500);
 EXECUTE above(9999);
 RESET gpujoin.force;
 RESET plan_cache_mode;
