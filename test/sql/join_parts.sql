@@ -263,6 +263,22 @@ WHERE key ~ 'Keys|Actual';
 SELECT relation, key, value
 FROM explained('SELECT b.id FROM (VALUES (9), (70000), (10), (50)) s(k)
 	JOIN by_range b ON b.key = s.k') WHERE key ~ 'Keys|Actual';
+-- lists of keys go to each partition that is not pruned, when the query is planned or started
+EXPLAIN (COSTS OFF) SELECT id FROM by_range WHERE key IN (5, 40);
+SET plan_cache_mode = force_generic_plan;
+PREPARE pruned(int, int) AS SELECT id FROM by_range WHERE key IN ($1, $2) ORDER BY id;
+EXPLAIN (COSTS OFF) EXECUTE pruned(5, 40);
+EXECUTE pruned(5, 40);
+EXECUTE pruned(5, NULL);
+EXECUTE pruned(5, 70000);
+RESET plan_cache_mode;
+RESET gpujoin.force;
+SELECT * FROM compare('SELECT id, key FROM by_hash
+	WHERE key = ANY (ARRAY(SELECT generate_series(0, 600, 3)))');
+SELECT * FROM compare('SELECT id, key FROM by_list WHERE key IN (3, 9, 12, 2000000000, NULL)');
+SELECT * FROM compare('SELECT id, key, t FROM deep WHERE key IN (3, 9, 12) AND v < 3');
+SELECT * FROM compare('SELECT id, key, source FROM united WHERE key IN (3, 9, 12)');
+SET gpujoin.force = on;
 -- other types, and a partition key that is not the index's
 CREATE TABLE by_day (day date, at timestamptz, o oid, n int) PARTITION BY RANGE (day);
 CREATE TABLE by_day_1 PARTITION OF by_day FOR VALUES FROM ('-infinity') TO ('2001-01-01');
