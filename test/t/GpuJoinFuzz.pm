@@ -459,7 +459,7 @@ sub create_tables
 
 	my $type = like_key();
 	# a join's result, and stock's work for correlated subqueries, stay small enough
-	my $n = pick(grep { $_ * $round{rows} <= 40000 * $round{span} && $_ * $round{rows} <= 900000 }
+	my $n = pick(grep { $_ * $round{rows} <= 12000 * $round{span} && $_ * $round{rows} <= 300000 }
 		  0, 5, 60, 200, 200, 3000);
 	my $small_key = $types{$type}{value}->("i * $round{step} % " . int($round{span} * 1.2 + 1));
 	$sql .= "CREATE TABLE small (k $type, w int, name text);\n"
