@@ -42,10 +42,11 @@
  */
 #define RECENT_USE_MS			60000
 
-/* How long to wait for memory that was given up: a query in passing, and others */
+/* How long to wait for memory that was given up */
 #define WAIT_STEP_MS			10
 #define WAIT_STEPS_QUERY		10
-#define WAIT_STEPS				100
+#define WAIT_STEPS_LOADER		100
+#define WAIT_STEPS_COMMAND		500
 
 static int	find_victim(GjLoadMode mode, uint64 *evictable);
 static bool drop_victim(GjLoadMode mode, int *slot, GjMirror *victim);
@@ -253,8 +254,12 @@ dropped_bytes(void)
 static bool
 wait_for_memory(GjMirrorRoom *room)
 {
-	int			most = room->mode == GJ_LOAD_BY_QUERY ? WAIT_STEPS_QUERY : WAIT_STEPS;
+	int			most = WAIT_STEPS_LOADER;
 
+	if (room->mode == GJ_LOAD_BY_QUERY)
+		most = WAIT_STEPS_QUERY;
+	else if (room->mode == GJ_LOAD_BY_OWNER || room->mode == GJ_LOAD_BY_SUPERUSER)
+		most = WAIT_STEPS_COMMAND;
 	if (room->waits > most)
 		return false;
 	if (room->waits++ > 0)

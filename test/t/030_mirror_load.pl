@@ -4,6 +4,9 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib $FindBin::RealBin;
+use MirrorTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -44,90 +47,21 @@ $standby->start;
 $standby->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpujoin})
   or die "the standby's device is not ready";
 
-# One comparison: the same question with and without gpujoin in one snapshot. A procedure would
-# have to be planned anew for each setting, so it is plain SQL.
-sub compare_script
-{
-	my ($file, $sync_blocks) = @_;
-	my $script = "\\set k random(0, 499)\n";
-	my $where = 'k IN (:k, :k + 7, :k + 31, :k + 64, 499 - :k)';
-	my $answer = "SELECT hashtextextended(concat_ws(' ', count(*), sum(id),\n"
-	  . "sum(hashtext(pad)::bigint)), 0) AS %s FROM t WHERE $where \\gset\n";
-
-	$script .= "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\n";
-	$script .= "SET LOCAL gpujoin.sync_blocks = $sync_blocks;\n";
-	$script .= sprintf($answer, 'ours');
-	$script .= "SET LOCAL gpujoin.enabled = off;\n";
-	$script .= sprintf($answer, 'stock');
-	$script .= "COMMIT;\n";
-	# an error, and so a failed client, if they differ
-	$script .= "SELECT 1 / ((:ours) = (:stock))::int AS same \\gset\n";
-	append_to_file($file, $script);
-	return $file;
-}
-
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my @compare = map { compare_script("$dir/compare$_.sql", $_) } (0, 3, 1000000);
 
-append_to_file("$dir/write.sql", q{
-\set k random(0, 499)
-\set what random(1, 100)
-\if :what <= 40
-INSERT INTO t (k, pad) SELECT (:k + i) % 500, repeat('y', 20) FROM generate_series(1, 120) i;
-\elif :what <= 60
-UPDATE t SET k = (k + 1) % 500 WHERE id IN (SELECT id FROM t WHERE id % 200 = :k % 200 LIMIT 150);
-\elif :what <= 80
-UPDATE t SET pad = repeat('z', :k % 50) WHERE id % 300 = :k % 300;
-\elif :what <= 92
-DELETE FROM t WHERE id % 100 = :k % 100 AND id < (SELECT max(id) - 20000 FROM t);
-\else
-BEGIN;
-INSERT INTO t (k, pad) SELECT i % 500, 'gone' FROM generate_series(1, 200) i;
-SAVEPOINT s;
-DELETE FROM t WHERE k = :k;
-ROLLBACK TO s;
-ROLLBACK;
-\endif
-});
-append_to_file("$dir/vacuum.sql", "VACUUM (INDEX_CLEANUP ON) t;\n\\sleep 30 ms\n");
-append_to_file("$dir/check.sql", q{
-SELECT missing AS missing FROM gpujoin_mirror_check('t_k') \gset
-SELECT 1 / (:missing = 0)::int AS same \gset
-\sleep 50 ms
-});
-
-# Run pgbench with files on a node in the background; returns a handle
-sub start_bench
-{
-	my ($node, $clients, $seconds, @files) = @_;
-	my ($in, $out, $err) = ('', '', '');
-	my @command = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds,
-		'-h', $node->host, '-p', $node->port, map { ('-f', $_) } @files);
-	my $handle = IPC::Run::start([@command, 'postgres'], \$in, '>', \$out, '2>', \$err);
-	return { handle => $handle, out => \$out, err => \$err };
-}
-
-sub finish_bench
-{
-	my ($bench, $what) = @_;
-	$bench->{handle}->finish;
-	my $err = ${ $bench->{err} };
-	unlike($err, qr/division by zero/, "$what: every answer was right");
-	unlike($err, qr/ERROR/, "$what: no error");
-	like(${ $bench->{out} }, qr/number of transactions actually processed: [1-9]/,
-		"$what: something ran");
-	note(${ $bench->{out} } =~ /(number of transactions actually processed.*)/);
-	diag($err) if $err =~ /ERROR/;
-}
+my $write = write_script("$dir/write.sql");
+my $vacuum = vacuum_script("$dir/vacuum.sql");
+my $check = check_script("$dir/check.sql");
 
 my $seconds = $ENV{MIRROR_SECONDS} || 12;
 my @benches = (
-	[ start_bench($primary, 2, $seconds, "$dir/write.sql"), 'writers' ],
-	[ start_bench($primary, 1, $seconds, "$dir/vacuum.sql"), 'vacuum' ],
+	[ start_bench($primary, 2, $seconds, $write), 'writers' ],
+	[ start_bench($primary, 1, $seconds, $vacuum), 'vacuum' ],
 	[ start_bench($primary, 3, $seconds, @compare), 'readers of the primary' ],
-	[ start_bench($primary, 1, $seconds, "$dir/check.sql"), 'checks of the primary' ],
+	[ start_bench($primary, 1, $seconds, $check), 'checks of the primary' ],
 	[ start_bench($standby, 3, $seconds, @compare), 'readers of the standby' ],
-	[ start_bench($standby, 1, $seconds, "$dir/check.sql"), 'checks of the standby' ]);
+	[ start_bench($standby, 1, $seconds, $check), 'checks of the standby' ]);
 finish_bench(@$_) foreach @benches;
 
 # At rest
@@ -175,7 +109,7 @@ like($pushed, qr/^1\|(2\d\d|3\d\d)$/, 'only those that had changed were pushed a
 
 # A mirror loaded while others write has everything that was there before
 $primary->safe_psql('postgres', q{SELECT gpujoin_unload('t_k')});
-my $writers = start_bench($primary, 2, 5, "$dir/write.sql");
+my $writers = start_bench($primary, 2, 5, $write);
 append_to_file("$dir/reload.sql", q{
 SELECT gpujoin_unload('t_k') AS unloaded \gset
 SELECT gpujoin_load('t_k') AS bytes \gset
