@@ -1,7 +1,7 @@
-# Loads that go wrong, or meet each other. Two sessions load one index: the work is done once. A load
-# shows its progress, can be cancelled and terminated. The device's process is killed, frozen or
-# crashes in the middle of a load, or has no memory: what a loader was asked for is loaded in the end,
-# nothing is forgotten, nothing is left over, nobody tries in a storm. And who has to make room.
+# Loads that go wrong, or meet each other. Two sessions load one index: the work is done once. A
+# load shows its progress, can be cancelled and terminated. The device's process is killed, frozen
+# or crashes in the middle of a load, or has no memory: what a loader was asked for is loaded in
+# the end, nothing is forgotten or left over, nobody tries in a storm. And who has to make room.
 
 use strict;
 use warnings;

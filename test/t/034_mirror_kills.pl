@@ -28,7 +28,7 @@ sub wait_for
 {
 	my ($query, $what) = @_;
 	ok($node->poll_query_until('postgres', $query), $what)
-	  or diag(sql('SELECT * FROM gpujoin_mirrors()') . "\n" . sql('SELECT * FROM gpujoin_status()'));
+	  or diag(sql('SELECT * FROM gpujoin_mirrors()'), sql('SELECT * FROM gpujoin_status()'));
 }
 
 sql(q{CREATE TABLE t (id serial, k int, pad text) WITH (fillfactor = 70);
