@@ -83,6 +83,7 @@ OBJS = \
 	src/amvalidate.o \
 	src/entryset.o \
 	src/choice.o \
+	src/execalternative.o \
 	src/execconvert.o \
 	src/execindexonly.o \
 	src/execjoin.o \
@@ -117,6 +118,7 @@ OBJS = \
 	src/mirrorstats.o \
 	src/mirrortable.o \
 	src/mirrorwish.o \
+	src/planalternative.o \
 	src/planchoice.o \
 	src/plancost.o \
 	src/planfold.o \

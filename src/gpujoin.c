@@ -30,6 +30,7 @@ _PG_init(void)
 	GjAmInit();
 	GjPlanInit();
 	GjExecScanInit();
+	GjExecAlternativeInit();
 	GjExecJoinInit();
 	GjServiceInit();
 	GjMirrorInit();

@@ -103,8 +103,9 @@ extern void GjAmInit(void);
 /* planhooks.c */
 extern void GjPlanInit(void);
 
-/* execscan.c, execjoin.c */
+/* execscan.c, execjoin.c, execalternative.c */
 extern void GjExecScanInit(void);
 extern void GjExecJoinInit(void);
+extern void GjExecAlternativeInit(void);
 
 #endif							/* GPUJOIN_H */

@@ -102,6 +102,8 @@ extern Cost GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatch
 extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
+extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
+						   Cost *startup, Cost *run);
 extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
 
@@ -150,6 +152,9 @@ typedef enum GjScanExprs
 	GJ_SCAN_KEY,				/* the key, as the index has it */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
+
+/* planscan.c: the conditions of a GpuScan path again, for its plan */
+extern List *GjScanKeyPlan(PlannerInfo *root, CustomPath *path, List **values);
 
 /* planscan.c, planjoin.c: the bodies of the two path list hooks */
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);

@@ -132,11 +132,21 @@ GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches)
 void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
+	GjCostSearchBy(root, input,
+				   !input->complement && GjIndexIsResident(input->index->indexoid), startup, run);
+}
+
+/*
+ * The same, with the match by a device or on the CPU
+ */
+void
+GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *startup,
+			   Cost *run)
+{
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
-	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
 
 	*startup = GjCostMatchBy(input->index, input->nkeys, nmatches, device) +
 		input->quals.startup;

@@ -21,6 +21,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 
+#include "alternative.h"
 #include "plan.h"
 #include "planchoice.h"
 
@@ -31,6 +32,8 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 						  List *conditions);
 static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers);
+static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
+							 int workers);
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
@@ -129,6 +132,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
 	add_path_with_workers(root, &input, conditions, attnos, 0);
 	if (workers > 0)
 	{
@@ -146,10 +150,27 @@ static void
 add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
 					  int workers)
 {
-	CustomPath *path = makeNode(CustomPath);
+	CustomPath *path = make_path(input, conditions, attnos, workers);
 	RelOptInfo *rel = input->rel;
 	Cost		startup;
 	Cost		run;
+
+	input->workers = workers;
+	GjCostSearch(root, input, &startup, &run);
+	startup += rel->reltarget->cost.startup;
+	run += rel->reltarget->cost.per_tuple * path->path.rows;
+
+	if (workers > 0)
+		GjAddPartialPath(rel, path, startup, run);
+	else
+		GjAddPath(root, rel, path, startup, run);
+}
+
+static CustomPath *
+make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
+{
+	CustomPath *path = makeNode(CustomPath);
+	RelOptInfo *rel = input->rel;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -163,16 +184,7 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	path->custom_private = list_make4(input->index, get_rinfos(conditions, false),
 									  makeBoolean(input->index_only), attnos);
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
-
-	input->workers = workers;
-	GjCostSearch(root, input, &startup, &run);
-	startup += rel->reltarget->cost.startup;
-	run += rel->reltarget->cost.per_tuple * path->path.rows;
-
-	if (workers > 0)
-		GjAddPartialPath(rel, path, startup, run);
-	else
-		GjAddPath(root, rel, path, startup, run);
+	return path;
 }
 
 /*
@@ -230,6 +242,19 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
+}
+
+/*
+ * Which keys the path asks for
+ */
+List *
+GjScanKeyPlan(PlannerInfo *root, CustomPath *path, List **values)
+{
+	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
+
+	return GjMakeKeyPlan(fold_clauses(root, path->path.parent, index,
+									  list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES)),
+						 values);
 }
 
 /*

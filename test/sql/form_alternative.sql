@@ -1,0 +1,111 @@
+--
+-- GpuAlternative: where PostgreSQL assumes ten keys, the execution counts them
+--
+CREATE SCHEMA form_alternative;
+SET search_path = form_alternative, public;
+SET max_parallel_workers_per_gather = 0;
+SET plan_cache_mode = force_generic_plan;
+
+CREATE TABLE big (id int PRIMARY KEY, k int, note text);
+INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919::int8) % 100000 END, 'row ' || i
+	FROM generate_series(1, 200000) i;
+CREATE INDEX big_btree ON big (k);
+CREATE INDEX big_k ON big USING gpujoin (k);
+CREATE TABLE sets (id int, wanted int[]);
+INSERT INTO sets SELECT 1, array_agg(i) FROM generate_series(1, 5) i;
+INSERT INTO sets SELECT 2, array_agg(i) FROM generate_series(1, 20000) i;
+INSERT INTO sets SELECT 3, array_agg(NULL::int) FROM generate_series(1, 20000) i;
+INSERT INTO sets VALUES (4, '{}'), (5, NULL);
+VACUUM ANALYZE big, sets;
+
+-- Which scan of big ran, in the order in which they stand in the plan
+CREATE FUNCTION ran(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	result text[] := '{}';
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ ' on big( |$)' AND line !~ 'never executed|GpuAlternative' THEN
+			result := result || substring(line FROM '(Custom Scan .GpuScan.|Bitmap Heap Scan|Index Only Scan|Index Scan|Seq Scan)');
+		END IF;
+	END LOOP;
+	RETURN array_to_string(result, ', ');
+END $$;
+
+PREPARE by_keys(int[]) AS SELECT count(*), sum(id) FROM big WHERE k = ANY ($1);
+EXPLAIN (COSTS OFF) EXECUTE by_keys('{1}');
+SELECT ran(format('EXECUTE by_keys(%L)', wanted)) AS ran FROM sets WHERE wanted IS NOT NULL ORDER BY id;
+SELECT ran('EXECUTE by_keys(NULL)');
+EXECUTE by_keys('{1,2,3,4,5}');
+CREATE FUNCTION by_set(set_id int) RETURNS TABLE (n bigint, total bigint) STABLE LANGUAGE plpgsql AS $$
+DECLARE
+	keys int[] := (SELECT wanted FROM sets WHERE id = set_id);
+BEGIN
+	RETURN QUERY SELECT count(*), sum(id) FROM big WHERE k = ANY (keys);
+END $$;
+SELECT i, (by_set(i)).* FROM generate_series(1, 5) i;
+SET gpujoin.enabled = off;
+SELECT i, (by_set(i)).* FROM generate_series(1, 5) i;
+EXPLAIN (COSTS OFF) EXECUTE by_keys('{1}');
+RESET gpujoin.enabled;
+
+-- A subquery, with further conditions and expressions above
+SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0');
+SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 1)::int[]) AND id % 3 = 0');
+SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM
+	(SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0) x;
+SET gpujoin.enabled = off;
+SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM
+	(SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0) x;
+RESET gpujoin.enabled;
+
+-- Each execution of a subplan chooses anew
+SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted)) FROM sets ORDER BY id;
+SELECT ran('SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted)) FROM sets');
+SELECT ran('SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted) AND big.id > sets.id) FROM sets WHERE id <> 2');
+SELECT s.id, x.n, x.v FROM sets s, generate_series(1, 3) v(v), LATERAL (SELECT count(*) AS n, v.v FROM big WHERE k = ANY (s.wanted) AND big.id > v.v * 10) x
+	ORDER BY s.id, v;
+SET gpujoin.enabled = off;
+SELECT s.id, x.n, x.v FROM sets s, generate_series(1, 3) v(v), LATERAL (SELECT count(*) AS n, v.v FROM big WHERE k = ANY (s.wanted) AND big.id > v.v * 10) x
+	ORDER BY s.id, v;
+RESET gpujoin.enabled;
+
+-- Cursors, and changes where they stand
+BEGIN;
+CREATE FUNCTION change_current(set_id int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	keys int[] := (SELECT wanted FROM sets WHERE id = set_id);
+	c CURSOR FOR SELECT * FROM big WHERE k = ANY (keys);
+	r record;
+	n int := 0;
+BEGIN
+	OPEN c;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND OR n = 5;
+		UPDATE big SET note = 'current ' || r.id WHERE CURRENT OF c;
+		n := n + 1;
+	END LOOP;
+	CLOSE c;
+	RETURN (SELECT count(*) || ' rows, ' || bool_and(note = 'current ' || id) FROM big WHERE note LIKE 'current%');
+END $$;
+SELECT change_current(1);
+UPDATE big SET note = 'row ' || id WHERE note LIKE 'current%';
+SELECT change_current(2);
+ROLLBACK;
+
+-- Changes and locks
+BEGIN;
+PREPARE change(int[]) AS UPDATE big SET note = 'changed' WHERE k = ANY ($1);
+SELECT ran(format('EXECUTE change(%L)', wanted)) FROM sets WHERE id < 3 ORDER BY id;
+SELECT count(*) FROM big WHERE note = 'changed';
+PREPARE lock(int[]) AS SELECT * FROM big WHERE k = ANY ($1) FOR UPDATE;
+SELECT ran(format('EXECUTE lock(%L)', wanted)) FROM sets WHERE id < 3 ORDER BY id;
+ROLLBACK;
+
+-- An order that the index has is kept
+PREPARE sorted(int[]) AS SELECT k FROM big WHERE k = ANY ($1) ORDER BY k LIMIT 3;
+EXECUTE sorted('{9,8,7,6}');
+
+SET client_min_messages = warning;
+DROP SCHEMA form_alternative CASCADE;
