@@ -96,7 +96,8 @@ BEGIN
 			ELSE
 				result := public.lines(query);
 			END IF;
-			result := result || public.lines('SELECT * FROM big') || public.lines('SELECT * FROM small');
+			result := result || public.lines('SELECT * FROM big')
+				|| public.lines('SELECT * FROM small');
 			RAISE SQLSTATE 'UNDO0';
 		EXCEPTION WHEN SQLSTATE 'UNDO0' THEN NULL;
 		END;

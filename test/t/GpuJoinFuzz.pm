@@ -280,8 +280,8 @@ my %shapes = (
 		  . key_condition('b') . " GROUP BY k) x JOIN " . small_side('s') . " ON s.k = x.k" },
 	united => sub { "SELECT u.*, s.w FROM " . small_side('s') . pick(' JOIN ', ' LEFT JOIN ')
 		  . "(SELECT id, k, v, t FROM big UNION ALL SELECT -id, k, 7, upper(t) FROM big"
-		  . pick('', ' UNION ALL SELECT id, k, w, name FROM (SELECT 0 AS id, * FROM small) x') . ") u "
-		  . "ON u.k = s.k" . pick('', ' AND u.v > 20', ' AND u.v < s.w') },
+		  . pick('', ' UNION ALL SELECT id, k, w, name FROM (SELECT 0 AS id, * FROM small) x')
+		  . ") u ON u.k = s.k" . pick('', ' AND u.v > 20', ' AND u.v < s.w') },
 	initplan_join => sub { "SELECT (SELECT count(*) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . ") AS n, w FROM small" },
 	locked => sub { "SELECT b.id, b.k, b.ctid FROM big b WHERE " . key_condition('b') . filters('b')
@@ -305,7 +305,8 @@ my %changes = (
 		  . "EXISTS (SELECT FROM big b WHERE b.k = s.k" . filters('b') . ") RETURNING s.*" },
 	merge => sub { "MERGE INTO big b USING (SELECT k, min(w) AS w FROM small GROUP BY k) s "
 		  . "ON b.k = s.k" . pick('', ' AND b.v > 30')
-		  . pick('', ' WHEN MATCHED AND s.w < 9 THEN DELETE') . " WHEN MATCHED THEN UPDATE SET v = s.w"
+		  . pick('', ' WHEN MATCHED AND s.w < 9 THEN DELETE')
+		  . " WHEN MATCHED THEN UPDATE SET v = s.w"
 		  . pick('', " WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (950000, s.k, s.w)") },
 	insert_select => sub { "INSERT INTO big (id, k, v, t) SELECT 900000 + b.id, b.k, 5, 'n' "
 		  . "FROM big b WHERE " . key_condition('b') . " RETURNING id, k, v" },
@@ -379,8 +380,8 @@ sub create_tables
 		step => pick(1, 1, 7),
 		toasted => chance(0.2),
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
-		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash by_list
-			  deep inherited)));
+		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
+			  by_list deep inherited)));
 	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
 	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
@@ -426,10 +427,12 @@ sub create_tables
 	{
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO (400) $with;\n"
-		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, v int)"
-		  . " PARTITION BY HASH (k);\n"
-		  . "CREATE TABLE big_2 PARTITION OF big_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
-		  . "CREATE TABLE big_3 PARTITION OF big_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1) $with;\n"
+		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, "
+		  . "v int) PARTITION BY HASH (k);\n"
+		  . "CREATE TABLE big_2 PARTITION OF big_1 "
+		  . "FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
+		  . "CREATE TABLE big_3 PARTITION OF big_1 "
+		  . "FOR VALUES WITH (MODULUS 2, REMAINDER 1) $with;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 DEFAULT;\n";
 	}
 	elsif ($round{kind} eq 'inherited')
