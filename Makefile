@@ -81,6 +81,7 @@ OBJS = \
 	src/amscan.o \
 	src/amvacuum.o \
 	src/amvalidate.o \
+	src/entryorder.o \
 	src/entryset.o \
 	src/choice.o \
 	src/execalternative.o \

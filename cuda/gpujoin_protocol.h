@@ -25,7 +25,9 @@
  *	half, writes its length to in[] or out[], and stores the number of parts sent so far
  *	(produced, filled); the receiver stores how many it is done with (taken, consumed), and the
  *	sender never is more than two ahead. So copying out of one half and filling the other overlap.
- *	A request first sends (keys, pages), then receives (TIDs).
+ *	A request first sends (keys, pages), then receives (TIDs, entries). Entries come in parts as
+ *	gpujoin_shapes.h has them; each part has the room that its message says, which says where the
+ *	arrays begin.
  *
  *	The helper's last word is the state GJP_DONE or GJP_FAILED: from then on it touches neither
  *	the chunk nor the message. Only after that may the slot be used again, also when the client
@@ -47,7 +49,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 2
+#define GJP_VERSION 3
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -86,7 +88,7 @@ typedef enum gjp_op
 	GJP_CREATE = 1, /* a column; its name comes as a part without data */
 	GJP_DROP,
 	GJP_PUSH, /* in: pages */
-	GJP_MATCH, /* in: keys; out: TIDs, unless only counted */
+	GJP_MATCH, /* in: keys; out: TIDs or entries, unless only counted */
 	GJP_FAULT /* arm a fault, in the reference library */
 } gjp_op;
 
@@ -191,9 +193,10 @@ typedef struct gjp_request
 	uint32_t op;
 	uint32_t column_id; /* DROP, PUSH, MATCH */
 	uint32_t column_generation;
-	uint32_t key_bytes; /* CREATE, PUSH, MATCH */
-	uint32_t slots;		/* CREATE, PUSH */
+	gjd_shape shape;	/* CREATE; PUSH and entries: must be the column's; MATCH: key_bytes */
 	uint32_t count_only; /* MATCH */
+	uint32_t entries;	 /* MATCH: not TIDs but entries, with ... */
+	gjd_want want;		 /* ... this */
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
 	uint64_t keys;							   /* MATCH: of all parts */
@@ -243,6 +246,7 @@ typedef struct gjp_message
 	uint64_t taken;
 	uint64_t filled;
 	uint32_t out[GJP_HALVES]; /* items of the parts that are there */
+	uint32_t room[GJP_HALVES]; /* of parts of entries */
 	uint64_t expected;		  /* items of all parts, there with the first; for making room */
 	GJP_OWN_LINE gjp_result result;
 } gjp_message;

@@ -48,10 +48,10 @@ typedef struct column
 {
 	gjd_column *handle; /* NULL: free */
 	uint32_t generation;
-	uint32_t key_bytes, slots;
+	gjd_shape shape;
 	uint32_t pushes; /* requests that still hold the handle */
 	bool dropping;
-	uint64_t usual_items; /* TIDs that matches of late had, at most */
+	uint64_t usual_items; /* TIDs or entries that matches of late had, at most */
 } column;
 
 struct request
@@ -84,6 +84,8 @@ struct request
 	uint32_t begun, filled; /* parts handed to the library, parts published */
 	uint64_t begun_items, published_items;
 	uint64_t ends[GJP_HALVES]; /* index behind the last item of a part */
+	uint64_t part_items;	   /* room of a part */
+	uint32_t rooms[GJP_HALVES]; /* of the parts at hand, the first of which may have less */
 };
 
 typedef struct helper
@@ -93,7 +95,7 @@ typedef struct helper
 	gjp_control *control;
 	uint32_t epoch;
 	uint64_t half_bytes;
-	uint64_t part_items; /* TIDs in a part */
+	uint64_t part_bytes; /* of results */
 	const gjd_api *api;
 	gjd_error error; /* of the last call that failed */
 	gjd_device *device;

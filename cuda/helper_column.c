@@ -113,8 +113,11 @@ create_begin(request *q)
 
 	if (place < 0)
 		return request_fail(q, GJD_NO_HOST_MEMORY, "too many columns");
-	params.key_bytes = q->asked.key_bytes;
-	params.slots = q->asked.slots;
+	params.key_bytes = q->asked.shape.key_bytes;
+	params.slots = q->asked.shape.slots;
+	params.n_carried = q->asked.shape.n_carried;
+	params.nullable = q->asked.shape.nullable;
+	memcpy(params.carried_bytes, q->asked.shape.carried_bytes, sizeof(params.carried_bytes));
 	params.reserve_pages = q->asked.reserve_pages;
 	status = CALL(CREATE, h.api->column_create(h.device, &params, &handle, &h.error));
 	if (status == GJD_BUSY)
@@ -123,7 +126,7 @@ create_begin(request *q)
 		return request_fail(q, status, NULL);
 
 	c = &columns[place];
-	*c = (column){.handle = handle, .key_bytes = params.key_bytes, .slots = params.slots};
+	*c = (column){.handle = handle, .shape = q->asked.shape};
 	if (++last_generation == 0)
 		last_generation = 1;
 	c->generation = last_generation;
@@ -194,7 +197,7 @@ push_fail(request *q, int32_t status, const char *text)
 static outcome
 accept_pages(request *q, gjd_column *handle, gjp_part part)
 {
-	uint64_t image_bytes = gjd_image_bytes(q->asked.slots, q->asked.key_bytes);
+	uint64_t image_bytes = gjd_shape_image_bytes(&q->asked.shape);
 	uint64_t max_pages = gjp_max_pages(h.half_bytes, image_bytes);
 	char *half = half_of(q, q->accepted);
 	gjd_status status = GJD_OK;
@@ -263,7 +266,7 @@ push_begin(request *q)
 
 	if (c == NULL)
 		return request_fail(q, GJP_GONE, "the device does not hold this column");
-	if (c->key_bytes != q->asked.key_bytes || c->slots != q->asked.slots)
+	if (memcmp(&c->shape, &q->asked.shape, sizeof(gjd_shape)) != 0)
 		return request_fail(q, GJD_INVALID, "pages of another shape than the column's");
 	c->pushes++;
 	q->column = q->asked.column_id;

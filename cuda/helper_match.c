@@ -1,6 +1,6 @@
 /*
  * helper_match.c
- *	  Requests that search a column: keys in, TIDs out.
+ *	  Requests that search a column: keys in, TIDs or entries out.
  *
  * A list of keys that comes as one part is read where it lies, since the library copies it before
  * it checks it; a longer one is collected here first. The first part of the result is asked for
@@ -50,13 +50,13 @@ match_fail(request *q, int32_t status, const char *text)
 
 /* The length of a first part that will probably hold all. */
 static uint64_t
-first_items(const column *c)
+first_items(const request *q, const column *c)
 {
 	uint64_t items = c->usual_items + c->usual_items / 8;
 
 	if (items < LEAST_FIRST_ITEMS)
 		items = LEAST_FIRST_ITEMS;
-	return items < h.part_items ? items : h.part_items;
+	return items < q->part_items ? items : q->part_items;
 }
 
 /* Grows at once and shrinks slowly: a part too short costs more than one too long. */
@@ -87,6 +87,7 @@ publish_parts(request *q, uint64_t delivered)
 		uint64_t end = q->ends[q->filled % GJP_HALVES];
 
 		message->out[q->filled % GJP_HALVES] = (uint32_t) (end - q->published_items);
+		message->room[q->filled % GJP_HALVES] = q->rooms[q->filled % GJP_HALVES];
 		q->published_items = end;
 		q->filled++;
 		any = true;
@@ -109,7 +110,7 @@ begin_parts(request *q, uint64_t items, bool *moved)
 	{
 		gjd_chunk chunk = {0};
 		gjd_status status = CALL(NEXT, h.api->match_next(q->match, half_of(q, q->begun),
-														 h.part_items, &chunk, &h.error));
+														 q->part_items, &chunk, &h.error));
 
 		if (status != GJD_OK && status != GJD_PENDING)
 			return status;
@@ -117,6 +118,7 @@ begin_parts(request *q, uint64_t items, bool *moved)
 			return GJD_PENDING;
 		q->begun_items = chunk.first + chunk.items;
 		q->ends[q->begun % GJP_HALVES] = q->begun_items;
+		q->rooms[q->begun % GJP_HALVES] = (uint32_t) q->part_items;
 		q->begun++;
 		*moved = true;
 	}
@@ -186,6 +188,21 @@ match_run(request *q)
 	return q->filled < q->begun || status == GJD_PENDING ? WANTS_DEVICE : WANTS_OTHERS;
 }
 
+/* What is asked of the library, and into what it goes. False if a part has no room for anything. */
+static bool
+ask_for_items(request *q, const column *c, gjd_match_params *params)
+{
+	params->what = q->asked.entries ? GJD_ENTRIES : GJD_TIDS;
+	params->want = q->asked.want;
+	q->part_items = h.part_bytes / sizeof(gjd_tid);
+	if (q->asked.entries)
+		q->part_items = gjd_entry_room(&c->shape, q->asked.want, h.part_bytes);
+	params->first_buffer = half_of(q, 0);
+	params->first_capacity = first_items(q, c);
+	q->rooms[0] = (uint32_t) params->first_capacity;
+	return q->part_items > 0;
+}
+
 static outcome
 match_start(request *q)
 {
@@ -197,12 +214,10 @@ match_start(request *q)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
 	if (c == NULL)
 		return match_fail(q, GJP_GONE, "the device does not hold this column");
-	if (!q->asked.count_only)
-	{
-		params.what = GJD_TIDS;
-		params.first_buffer = half_of(q, 0);
-		params.first_capacity = first_items(c);
-	}
+	if (q->asked.entries && memcmp(&c->shape, &q->asked.shape, sizeof(gjd_shape)) != 0)
+		return match_fail(q, GJD_INVALID, "entries of another shape than the column's");
+	if (!q->asked.count_only && !ask_for_items(q, c, &params))
+		return match_fail(q, GJD_INVALID, "gpujoin.result_buffer is too small for an entry");
 	q->match_began = clock_ns();
 	status = CALL(BEGIN, h.api->match_begin(c->handle, q->keyset, &params, &q->match, &h.error));
 	if (status == GJD_BUSY)
@@ -227,7 +242,7 @@ match_build(request *q)
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
-	params.key_bytes = q->asked.key_bytes;
+	params.key_bytes = q->asked.shape.key_bytes;
 	params.keys = q->key_list;
 	params.count = q->n_keys;
 	status = CALL(KEYSET, h.api->keyset_create(h.device, &params, &q->keyset, &h.error));

@@ -131,5 +131,5 @@ register_chunks(void)
 		if (part_bytes > STAGED_PART_BYTES)
 			part_bytes = STAGED_PART_BYTES;
 	}
-	h.part_items = part_bytes / sizeof(gjd_tid);
+	h.part_bytes = part_bytes;
 }

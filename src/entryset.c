@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * entryset.c
- *	  Collecting matching entries as columns, and putting them in heap order.
+ *	  Collecting matching entries as columns.
  *
  * Columns, since that is how pages and devices have them and how they are used: the
  * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  An index fresh from its build gives entries in heap order; what comes
- * later (rows from tail pages, reused slots) is a rest behind an ascending prefix.
- * The rest is sorted by TID and merged; only entries from its smallest TID on move.
+ * array.  entryorder.c puts them in heap order.
  *
  * The memory limit covers the arrays and what putting them in order takes.  A set
  * that would exceed it keeps the TIDs alone, as a TID set, which has a limit of its
@@ -23,18 +21,11 @@
 #include "utils/memutils.h"
 
 #include "entryset.h"
-#include "radix.h"
 
 /* No data page has more: a key and a TID take ten bytes at least */
 #define MAX_SLOTS				(BLCKSZ / 10)
 
 #define MIN_CAPACITY			((uint64) 1024)
-
-/* Sorting takes so many bytes for each entry that is out of order ... */
-#define SORT_BYTES				(2 * sizeof(uint64))
-
-/* ... and so many for each, in or out of order */
-#define MERGE_BYTES				(sizeof(uint32) + sizeof(uint64))
 
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
 static bool reserve(GjEntrySet *set, uint64 n);
@@ -47,14 +38,6 @@ static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16
 					  int nslots);
 static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
 static void take_nulls(uint8 *to, const uint32 *from, const uint16 *slots, int nslots);
-static void put_in_order(GjEntrySet *set);
-static uint64 find_start(const GjEntrySet *set, uint64 tid);
-static uint64 *sort_rest(GjEntrySet *set, int rank_bits);
-static uint64 merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest,
-						   int rank_bits, uint32 *order);
-static void move_column(GjEntryColumn *column, uint64 start, const uint32 *order, uint64 n,
-						void *scratch);
-static void move_array(void *array, int width, const uint32 *order, uint64 n, void *scratch);
 
 /* Allocate bytes of any number in the set's context */
 #define alloc_huge(set, bytes)	MemoryContextAllocHuge((set)->context, bytes)
@@ -180,6 +163,67 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 }
 
 /*
+ * Prepare for so many entries, if the memory limit allows them.  Only advice.
+ */
+void
+GjEntrySetExpect(GjEntrySet *set, uint64 n)
+{
+	uint64		limit = set->memory_limit / set->entry_bytes;
+
+	if (set->plain == NULL && n <= limit && n <= PG_UINT32_MAX && n > set->capacity)
+		resize_arrays(set, Max(n, MIN_CAPACITY));
+}
+
+/*
+ * Add n entries from arrays, to which others may be writing: they are looked at when they
+ * are here.  False, and the set is of no use any more, if a TID cannot be a heap tuple's.
+ */
+bool
+GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
+{
+	uint64		at = set->nentries;
+	bool		ascending;
+
+	if (n == 0)
+		return true;
+	if (set->plain != NULL || !reserve(set, n))
+		return GjTidSetAddPacked(set->plain, arrays->tids, n);
+
+	memcpy(set->tids + at, arrays->tids, n * sizeof(uint64));
+	if (!GjCheckPackedTids(set->tids + at, n, at > 0 ? set->tids[at - 1] : 0, &ascending))
+		return false;
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * set->keys.width, arrays->keys, n * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, arrays->values[i], n * column->width);
+		memcpy(column->nulls + at, arrays->nulls[i], n);
+	}
+	set->nentries += n;
+	if (ascending && set->nascending == at)
+		set->nascending = set->nentries;
+	return true;
+}
+
+/*
+ * Forget what was added
+ */
+void
+GjEntrySetClear(GjEntrySet *set)
+{
+	if (set->plain != NULL)
+		GjTidSetFree(set->plain);
+	set->plain = NULL;
+	free_arrays(set);
+	if (!GjEntrySetHasColumns(set))
+		set->plain = GjTidSetCreate(set->context, set->memory_limit);
+}
+
+/*
  * Put the entries in heap order, each TID once.  No entry may be added later.
  *
  * Which of two entries with one TID stays does not matter.  If both are certain, they
@@ -190,8 +234,8 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)
 {
-	if (set->plain == NULL && certain && set->nascending < set->nentries)
-		put_in_order(set);
+	if (set->plain == NULL && certain && !GjEntrySetSort(set))
+		keep_tids_alone(set);
 	if (set->plain == NULL && !certain)
 		keep_tids_alone(set);
 	if (set->plain == NULL)
@@ -242,7 +286,8 @@ reserve(GjEntrySet *set, uint64 n)
 {
 	uint64		needed = set->nentries + n;
 	uint64		rest = set->nentries - set->nascending;
-	Size		extra = rest > 0 ? rest * SORT_BYTES + set->nentries * MERGE_BYTES : 0;
+	Size		extra = rest == 0 ? 0 :
+		rest * GJ_ENTRY_SORT_BYTES + set->nentries * GJ_ENTRY_MERGE_BYTES;
 
 	if (needed <= set->capacity && rest == 0)
 		return true;
@@ -278,7 +323,9 @@ resize_arrays(GjEntrySet *set, uint64 capacity)
 static void *
 resize_array(GjEntrySet *set, void *array, Size bytes)
 {
-	return array == NULL ? alloc_huge(set, bytes) : repalloc_huge(array, bytes);
+	array = array == NULL ? alloc_huge(set, bytes) : repalloc_huge(array, bytes);
+	GjAskForHugePages(array, bytes);
+	return array;
 }
 
 /*
@@ -397,161 +444,4 @@ take_nulls(uint8 *to, const uint32 *from, const uint16 *slots, int nslots)
 {
 	for (int i = 0; i < nslots; i++)
 		to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
-}
-
-/* Heap order ---------------------------------------------------------------------- */
-
-/*
- * Merge the rest behind the ascending prefix into it
- *
- * TIDs of the rest are sorted together with their rank in one integer.  Should rank and
- * TID not fit one (millions of entries out of order in a heap of terabytes), only the
- * TIDs are kept.
- */
-static void
-put_in_order(GjEntrySet *set)
-{
-	uint64		nrest = set->nentries - set->nascending;
-	int			rank_bits = pg_leftmost_one_pos64(nrest) + 1;
-	uint64		smallest = PG_UINT64_MAX;
-	uint64		largest = 0;
-	uint64		start;
-	uint64		n;
-	uint64	   *rest;
-	uint32	   *order;
-	void	   *scratch;
-
-	for (uint64 i = set->nascending; i < set->nentries; i++)
-	{
-		smallest = Min(smallest, set->tids[i]);
-		largest = Max(largest, set->tids[i]);
-	}
-	if (largest >> (64 - rank_bits) != 0)
-	{
-		keep_tids_alone(set);
-		return;
-	}
-
-	start = find_start(set, smallest);
-	rest = sort_rest(set, rank_bits);
-	order = alloc_huge(set, (set->nentries - start) * sizeof(uint32));
-	n = merge_orders(set, start, rest, rank_bits, order);
-	pfree(rest);
-
-	scratch = alloc_huge(set, n * sizeof(uint64));
-	move_array(set->tids + start, sizeof(uint64), order, n, scratch);
-	move_column(&set->keys, start, order, n, scratch);
-	for (int i = 0; i < set->nincluded; i++)
-		move_column(&set->included[i], start, order, n, scratch);
-	pfree(scratch);
-	pfree(order);
-	set->nentries = set->nascending = start + n;
-}
-
-/*
- * The first entry of the prefix that does not come before a TID
- */
-static uint64
-find_start(const GjEntrySet *set, uint64 tid)
-{
-	uint64		low = 0;
-	uint64		high = set->nascending;
-
-	while (low < high)
-	{
-		uint64		middle = low + (high - low) / 2;
-
-		if (set->tids[middle] < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/*
- * Sort the rest: TID << rank_bits | rank behind the prefix
- */
-static uint64 *
-sort_rest(GjEntrySet *set, int rank_bits)
-{
-	uint64		n = set->nentries - set->nascending;
-	uint64	   *rest = alloc_huge(set, n * sizeof(uint64));
-	uint64	   *scratch = alloc_huge(set, n * sizeof(uint64));
-	uint64	   *sorted;
-
-	for (uint64 i = 0; i < n; i++)
-		rest[i] = set->tids[set->nascending + i] << rank_bits | i;
-	sorted = radix_sort_above(rest, scratch, n, rank_bits);
-	pfree(sorted == rest ? scratch : rest);
-	return sorted;
-}
-
-/*
- * Merge the prefix from start on and the sorted rest: where each entry of the result
- * comes from, counted from start.  Returns how many there are.
- */
-static uint64
-merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest, int rank_bits,
-			 uint32 *order)
-{
-	const uint64 *tids = set->tids + start;
-	uint64		nprefix = set->nascending - start;
-	uint64		nrest = set->nentries - set->nascending;
-	uint64		i = 0;
-	uint64		j = 0;
-	uint64		n = 0;
-
-	while (i < nprefix || j < nrest)
-	{
-		uint64		tid = j < nrest ? rest[j] >> rank_bits : PG_UINT64_MAX;
-		uint64		from;
-
-		if (i < nprefix && tids[i] <= tid)
-			from = i++;
-		else
-			from = nprefix + (rest[j++] & (((uint64) 1 << rank_bits) - 1));
-		if (n == 0 || tids[order[n - 1]] != tids[from])
-			order[n++] = (uint32) from;
-	}
-	return n;
-}
-
-static void
-move_column(GjEntryColumn *column, uint64 start, const uint32 *order, uint64 n, void *scratch)
-{
-	if (column->width == 0)
-		return;
-	move_array(column->values + start * column->width, column->width, order, n, scratch);
-	if (column->nulls != NULL)
-		move_array(column->nulls + start, 1, order, n, scratch);
-}
-
-#define MOVE_ARRAY(type) \
-	for (uint64 i = 0; i < n; i++) \
-		((type *) scratch)[i] = ((const type *) array)[order[i]]
-
-/*
- * Rearrange an array: element i becomes what order[i] was
- */
-static void
-move_array(void *array, int width, const uint32 *order, uint64 n, void *scratch)
-{
-	CHECK_FOR_INTERRUPTS();
-	switch (width)
-	{
-		case 1:
-			MOVE_ARRAY(uint8);
-			break;
-		case 2:
-			MOVE_ARRAY(uint16);
-			break;
-		case 4:
-			MOVE_ARRAY(uint32);
-			break;
-		default:
-			MOVE_ARRAY(uint64);
-			break;
-	}
-	memcpy(array, scratch, n * width);
 }

@@ -28,6 +28,21 @@ typedef struct GjEntryColumn
 	uint8	   *nulls;			/* a byte an entry: is it NULL?  NULL: never */
 } GjEntryColumn;
 
+/* Entries as a device delivers them; arrays of columns that are not wanted are not looked at */
+typedef struct GjEntryArrays
+{
+	const uint64 *tids;
+	const char *keys;
+	const char *values[GJ_MAX_INCLUDED];
+	const uint8 *nulls[GJ_MAX_INCLUDED];
+} GjEntryArrays;
+
+/* Putting in order takes so many bytes for each entry that is out of order ... */
+#define GJ_ENTRY_SORT_BYTES		(2 * sizeof(uint64))
+
+/* ... and so many for each, in or out of order */
+#define GJ_ENTRY_MERGE_BYTES	(sizeof(uint32) + sizeof(uint64))
+
 typedef struct GjEntrySet
 {
 	/* What was asked for: set by GjEntrySetCreate() */
@@ -61,9 +76,15 @@ extern GjTidSet *GjEntrySetTids(GjEntrySet *set);
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
 							  const uint32 *hits, uint32 nhits);
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
+extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
+extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
+
+/* entryorder.c */
+extern bool GjEntrySetSort(GjEntrySet *set);
 
 #endif							/* GPUJOIN_ENTRYSET_H */

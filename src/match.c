@@ -16,10 +16,8 @@
 #include "match.h"
 #include "mirror.h"
 
-static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, const uint64 *epoch,
-				  GjMatchStats *stats);
-static void match_columns(Relation index, const GjKeySet *keys, GjEntrySet *entries,
-						  GjMatchStats *stats);
+static void match(Relation index, const GjKeySet *keys, GjMatchTarget target,
+				  const uint64 *epoch, GjMatchStats *stats);
 static void begin(instr_time *start, GjMatchStats *stats);
 static void end(instr_time *start, const GjKeySet *keys, GjMatchStats *stats);
 
@@ -35,7 +33,7 @@ GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stat
 	instr_time	start;
 
 	begin(&start, stats);
-	match(index, keys, tids, NULL, stats);
+	match(index, keys, (GjMatchTarget) {tids, NULL}, NULL, stats);
 	end(&start, keys, stats);
 }
 
@@ -55,16 +53,13 @@ GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries, GjMatc
 	begin(&start, stats);
 	GjIndexGetState(index, &state);
 	entries->vacuum_epoch = state.vacuum_epoch;
-	if (GjEntrySetHasColumns(entries))
-		match_columns(index, keys, entries, stats);
-	else
-		match(index, keys, GjEntrySetTids(entries), &entries->vacuum_epoch, stats);
+	match(index, keys, (GjMatchTarget) {NULL, entries}, &entries->vacuum_epoch, stats);
 	GjEntrySetFinish(entries, !stats->outdated);
 	end(&start, keys, stats);
 }
 
 static void
-match(Relation index, const GjKeySet *keys, GjTidSet *tids, const uint64 *epoch,
+match(Relation index, const GjKeySet *keys, GjMatchTarget target, const uint64 *epoch,
 	  GjMatchStats *stats)
 {
 	GjIndexInfo info;
@@ -83,36 +78,18 @@ match(Relation index, const GjKeySet *keys, GjTidSet *tids, const uint64 *epoch,
 	{
 		/* a device takes lists only */
 		stats->reason = "the keys are those of no list";
-		GjSearchData(index, &info, keys, tids, stats);
+		GjSearchData(index, &info, keys, target, stats);
 	}
-	else if (!GjMirrorMatch(index, &info, keys, tids, epoch, stats))
+	else if (!GjMirrorMatch(index, &info, keys, target, epoch, stats))
 	{
-		stats->tids = found;	/* what a device delivered before it failed comes again */
-		GjSearchData(index, &info, keys, tids, stats);
+		/* what a device delivered before it failed comes again, and is not believed twice */
+		stats->tids = found;
+		stats->outdated = false;
+		if (target.entries != NULL)
+			GjEntrySetClear(target.entries);
+		GjSearchData(index, &info, keys, target, stats);
 	}
-	GjTailHitsAdd(&hits, &info, tids, stats);
-}
-
-/*
- * Mirrors have keys and TIDs alone: for columns the CPU reads the pages
- */
-static void
-match_columns(Relation index, const GjKeySet *keys, GjEntrySet *entries, GjMatchStats *stats)
-{
-	GjIndexInfo info;
-	GjTailHits	hits = {0};
-
-	if (keys->nkeys == 0 && !keys->complement)
-	{
-		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
-		return;
-	}
-
-	GjIndexGetInfo(index, &info);
-	GjSearchTails(index, &info, keys, &hits, stats);
-	GjSearchEntries(index, &info, keys, entries, stats);
-	GjTailHitsAddEntries(&hits, &info, entries, stats);
-	stats->reason = "included columns and keys are read from the index's pages";
+	GjTailHitsAdd(&hits, &info, target, stats);
 }
 
 static void

@@ -50,6 +50,13 @@ typedef struct GjMatchStats
 	const char *reason;			/* why not a GPU; NULL if it was one */
 } GjMatchStats;
 
+/* Where hits go: TIDs alone, or entries */
+typedef struct GjMatchTarget
+{
+	GjTidSet   *tids;
+	GjEntrySet *entries;		/* if tids is NULL */
+} GjMatchTarget;
+
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
 {
@@ -70,15 +77,11 @@ extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
 extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						 GjTidSet *tids, GjMatchStats *stats);
+						 GjMatchTarget target, GjMatchStats *stats);
 extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						   BlockNumber start, BlockNumber end, GjTidSet *tids,
+						   BlockNumber start, BlockNumber end, GjMatchTarget target,
 						   GjMatchStats *stats);
-extern void GjSearchEntries(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-							GjEntrySet *entries, GjMatchStats *stats);
-extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjTidSet *tids,
+extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);
-extern void GjTailHitsAddEntries(GjTailHits *hits, const GjIndexInfo *info,
-								 GjEntrySet *entries, GjMatchStats *stats);
 
 #endif							/* GPUJOIN_MATCH_H */

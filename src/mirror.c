@@ -47,6 +47,26 @@
  * Entries deleted from the index are still in the copy until the page is pushed again;
  * what an entry found too many costs is said in match.h.
  *
+ * Where entries are to be rows without a look at the heap (execindexonly.c), more is
+ * asked: that none is of a TID that has become another row's.  For that the vacuum epoch
+ * E goes with S and the open pages, read at the same moment.
+ *
+ * Claim: if the epoch that the index has when the answer is used is still E, each entry
+ * that the device found in any copy was in the index at or after the moment of S, and no
+ * bulk deletion that removed it has finished.  A copy has all changes up to S, so an
+ * entry in it that was deleted was deleted by a change above S, made after that moment,
+ * by a bulk deletion that had not raised the epoch by then: those that had, had made all
+ * their changes before.  When it raises the epoch, that is E no more.  Copies pushed
+ * later only have entries of later moments.  So the entry's TID is not free, and the row
+ * that it leads to is the one the entry was made for.
+ *
+ * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
+ * while the device is at work (gpujoin_device.h, ORDER).  Two entries with one TID are
+ * one entry then, met twice, and it does not matter which of them stays.
+ *
+ * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer
+ * is outdated: its TIDs are for the heap, and of the entries nothing else is used.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -73,7 +93,7 @@ typedef struct MirrorMatch
 	Relation	index;
 	const GjIndexInfo *info;
 	const GjKeySet *keys;
-	GjTidSet   *tids;
+	GjMatchTarget target;
 	const uint64 *epoch;		/* vacuum epoch that the mirror should have; NULL: any */
 	GjMatchStats *stats;
 	GjIndexJournal journal;
@@ -89,6 +109,7 @@ static GjFallback find_mirror(MirrorMatch *match);
 static GjFallback get_mirror_made(MirrorMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(MirrorMatch *match);
 static GjFallback ask_device(MirrorMatch *match);
+static GjServiceResult request(MirrorMatch *match, GjServiceMatchInfo *info);
 static void search_lag(MirrorMatch *match);
 static GjFallback refuse(MirrorMatch *match, GjServiceResult result);
 static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
@@ -103,8 +124,8 @@ static int	compare_ranges(const void *a, const void *b);
  * heap.  Who does that passes the index's vacuum epoch, and is told by stats->outdated.
  */
 bool
-GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTidSet *tids,
-			  const uint64 *epoch, GjMatchStats *stats)
+GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats)
 {
 	static char reason[256];
 	MirrorMatch match;
@@ -113,7 +134,7 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 	match.index = index;
 	match.info = info;
 	match.keys = keys;
-	match.tids = tids;
+	match.target = target;
 	match.epoch = epoch;
 	match.stats = stats;
 	match.why = NULL;
@@ -293,7 +314,8 @@ catch_up(MirrorMatch *match)
 
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, lag);
 	if (!lag->unknown && lag->blocks <= gj_sync_blocks &&
-		(match->epoch == NULL || match->mirror.vacuum_epoch >= *match->epoch))
+		(match->epoch == NULL || gj_debug_ignore_vacuum_epoch ||
+		 match->mirror.vacuum_epoch >= *match->epoch))
 		return GJ_FALLBACK_NONE;
 
 	if (GjMirrorSync(match->index, match->info, match->slot, &match->stats->pages_pushed))
@@ -323,11 +345,12 @@ ask_device(MirrorMatch *match)
 	/* set before the answer is known: a failed match may have left TIDs, too */
 	stats->stale = true;
 	stats->outdated = true;
-	result = GjServiceMatch(&match->mirror.column, match->keys, match->tids, &info);
+	result = request(match, &info);
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
-	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch;
+	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
+		!gj_debug_ignore_vacuum_epoch;
 	GjMirrorUsed(match->slot);
 	strlcpy(device, info.device, sizeof(device));
 	stats->device = device;
@@ -340,6 +363,24 @@ ask_device(MirrorMatch *match)
 	stats->kernel_ms += info.kernel_us / 1000.0;
 	stats->transfer_ms += info.transfer_us / 1000.0;
 	return GJ_FALLBACK_NONE;
+}
+
+/*
+ * Ask for TIDs, or for what else of the entries is wanted
+ */
+static GjServiceResult
+request(MirrorMatch *match, GjServiceMatchInfo *info)
+{
+	GjServiceColumn *column = &match->mirror.column;
+	GjEntrySet *entries = match->target.entries;
+	gjd_shape	shape;
+
+	if (entries == NULL)
+		return GjServiceMatch(column, match->keys, match->target.tids, info);
+	if (!GjEntrySetHasColumns(entries))
+		return GjServiceMatch(column, match->keys, GjEntrySetTids(entries), info);
+	GjMirrorShape(match->info, &shape);
+	return GjServiceMatchEntries(column, &shape, match->keys, entries, info);
 }
 
 /*
@@ -356,7 +397,7 @@ search_lag(MirrorMatch *match)
 		GjBlockRange *range = &match->lag.ranges[i];
 
 		GjSearchBlocks(match->index, match->info, match->keys, range->start, range->end,
-					   match->tids, stats);
+					   match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);
 	stats->entries = entries;

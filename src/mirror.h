@@ -195,12 +195,13 @@ extern bool GjMirrorIsResident(Relation index);
 
 /* mirror.c: matching */
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  GjTidSet *tids, const uint64 *epoch, GjMatchStats *stats);
+						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
 /* mirrorload.c: loading and synchronising */
+extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* mirrorpush.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);

@@ -108,10 +108,15 @@ GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode)
 uint64
 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
 {
-	uint64		page_bytes = (uint64) info->slots * (info->key_width + 6) + info->slots / 8;
-	uint64		extent_bytes = TYPEALIGN64(GJD_EXTENT_BYTES, page_bytes * PAGE_GROUP);
-	uint64		extent_pages = extent_bytes / page_bytes / PAGE_GROUP * PAGE_GROUP;
+	gjd_shape	shape;
+	uint64		page_bytes;
+	uint64		extent_bytes;
+	uint64		extent_pages;
 
+	GjMirrorShape(info, &shape);
+	page_bytes = gjd_shape_page_bytes(&shape);
+	extent_bytes = TYPEALIGN64(GJD_EXTENT_BYTES, page_bytes * PAGE_GROUP);
+	extent_pages = extent_bytes / page_bytes / PAGE_GROUP * PAGE_GROUP;
 	return (pages + extent_pages - 1) / extent_pages * extent_bytes;
 }
 
@@ -184,9 +189,11 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int slot, GjLoadMode m
 	GjServiceStatus status;
 	GjServiceColumn column;
 	GjServiceResult result;
+	gjd_shape	shape;
 
+	GjMirrorShape(info, &shape);
 	do
-		result = GjServiceColumnCreate(info->key_width, info->slots, pages, &column);
+		result = GjServiceColumnCreate(&shape, pages, &column);
 	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room));
 
 	if (result == GJ_SERVICE_OK)

@@ -29,8 +29,27 @@ static int	fill(void *arg, struct gjd_page_head *heads, char *images, int max_pa
 static bool next_block(GjMirrorPush *state, BlockNumber *block);
 static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
 					  char *image);
-static void make_image(Page page, const GjIndexInfo *info, char *image);
+static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape,
+					   char *image);
 static bool must_give_way(Relation index);
+
+/*
+ * The shape of an index's mirror: its INCLUDE columns are carried, all of them
+ */
+void
+GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
+{
+	StaticAssertStmt(GJ_MAX_INCLUDED <= GJD_MAX_CARRIED, "a device carries all INCLUDE columns");
+	memset(shape, 0, sizeof(gjd_shape));
+	shape->key_bytes = info->key_width;
+	shape->slots = info->slots;
+	shape->n_carried = info->nincluded;
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		shape->carried_bytes[i] = info->included[i].width;
+		shape->nullable |= (uint32) 1 << i;
+	}
+}
 
 /*
  * Push pages, from the first on: again after a failure
@@ -46,7 +65,8 @@ GjMirrorPushPages(GjMirrorPush *state, const GjServiceColumn *column)
 	state->pushed = 0;
 	state->entries = 0;
 	state->strategy = GetAccessStrategy(BAS_BULKREAD);
-	result = GjServicePush(column, state->info->key_width, state->info->slots, fill, state);
+	GjMirrorShape(state->info, &state->shape);
+	result = GjServicePush(column, &state->shape, fill, state);
 	FreeAccessStrategy(state->strategy);
 	return result;
 }
@@ -58,7 +78,7 @@ static int
 fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 {
 	GjMirrorPush *state = arg;
-	size_t		image_bytes = gjd_image_bytes(state->info->slots, state->info->key_width);
+	size_t		image_bytes = gjd_shape_image_bytes(&state->shape);
 	BlockNumber block;
 	int			npages = 0;
 
@@ -117,7 +137,7 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 		{
 			head->page = block - state->info->first_data;
 			head->version = opaque->change;
-			make_image(page, state->info, image);
+			make_image(page, state->info, &state->shape, image);
 			if (block >= state->count_from)
 				state->entries += opaque->used;
 		}
@@ -127,10 +147,10 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 }
 
 /*
- * Write a data page as the device wants it: gpujoin_device.h
+ * Write a data page as the device wants it: gpujoin_shapes.h
  */
 static void
-make_image(Page page, const GjIndexInfo *info, char *image)
+make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)
 {
 	int			nslots = info->slots;
 	const ItemPointerData *tids = GjDataTids(page, info);
@@ -145,6 +165,15 @@ make_image(Page page, const GjIndexInfo *info, char *image)
 	}
 	memcpy(image + gjd_image_valid_at(nslots, info->key_width), GjDataUsed(page, info),
 		   info->words * sizeof(uint32));
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		memcpy(image + gjd_image_carried_at(shape, i), GjDataValues(page, column),
+			   (Size) nslots * column->width);
+		memcpy(image + gjd_image_nulls_at(shape, i), GjDataNulls(page, column),
+			   info->words * sizeof(uint32));
+	}
 }
 
 /*

@@ -18,6 +18,7 @@ typedef struct GjMirrorPush
 {
 	Relation	index;
 	const GjIndexInfo *info;
+	gjd_shape	shape;
 	int			slot;			/* for progress */
 	GjLoadMode	mode;
 	const GjBlockRange *ranges;

@@ -52,21 +52,11 @@
  */
 #define GJ_SEARCH_SPARSE_KEYS	16
 
-/* Where hits go: TIDs alone, or entries */
-typedef struct Target
-{
-	GjTidSet   *tids;
-	GjEntrySet *entries;		/* if tids is NULL */
-} Target;
-
-static void search_blocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  BlockNumber start, BlockNumber end, Target target,
-						  GjMatchStats *stats);
 static bool search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info,
-							 const GjKeySet *keys, Target target, GjMatchStats *stats);
-static void free_tail_hits(GjTailHits *hits, GjMatchStats *stats);
-static bool add_hits(Target target, Page page, const GjIndexInfo *info, const uint32 *hits,
-					 uint32 nhits);
+							 const GjKeySet *keys, GjMatchTarget target,
+							 GjMatchStats *stats);
+static bool add_hits(GjMatchTarget target, Page page, const GjIndexInfo *info,
+					 const uint32 *hits, uint32 nhits);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 
 /*
@@ -137,22 +127,11 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
  * Steps 2 and 3: read all data pages that there are
  */
 void
-GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTidSet *tids,
-			 GjMatchStats *stats)
+GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			 GjMatchTarget target, GjMatchStats *stats)
 {
 	GjSearchBlocks(index, info, keys, info->first_data, RelationGetNumberOfBlocks(index),
-				   tids, stats);
-}
-
-/*
- * Steps 2 and 3, with what the entries hold
- */
-void
-GjSearchEntries(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-				GjEntrySet *entries, GjMatchStats *stats)
-{
-	search_blocks(index, info, keys, info->first_data, RelationGetNumberOfBlocks(index),
-				  (Target) {NULL, entries}, stats);
+				   target, stats);
 }
 
 /*
@@ -160,14 +139,7 @@ GjSearchEntries(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
  */
 void
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			   BlockNumber start, BlockNumber end, GjTidSet *tids, GjMatchStats *stats)
-{
-	search_blocks(index, info, keys, start, end, (Target) {tids, NULL}, stats);
-}
-
-static void
-search_blocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			  BlockNumber start, BlockNumber end, Target target, GjMatchStats *stats)
+			   BlockNumber start, BlockNumber end, GjMatchTarget target, GjMatchStats *stats)
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
@@ -208,36 +180,23 @@ search_blocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * Add what was found on the tail pages, as TIDs
+ * Add what was found on the tail pages
  */
 void
-GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjTidSet *tids, GjMatchStats *stats)
+GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
+			  GjMatchStats *stats)
 {
 	for (int i = 0; i < hits->nrows; i++)
 	{
+		const char *row = hits->rows + i * info->row_width;
 		ItemPointerData tid;
 
-		(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
-		GjTidSetAddOne(tids, &tid);
+		(void) GjRowGetKey(info, row, &tid);
+		if (target.tids != NULL)
+			GjTidSetAddOne(target.tids, &tid);
+		else
+			GjEntrySetAddRow(target.entries, info, row);
 	}
-	free_tail_hits(hits, stats);
-}
-
-/*
- * Add it as entries
- */
-void
-GjTailHitsAddEntries(GjTailHits *hits, const GjIndexInfo *info, GjEntrySet *entries,
-					 GjMatchStats *stats)
-{
-	for (int i = 0; i < hits->nrows; i++)
-		GjEntrySetAddRow(entries, info, hits->rows + i * info->row_width);
-	free_tail_hits(hits, stats);
-}
-
-static void
-free_tail_hits(GjTailHits *hits, GjMatchStats *stats)
-{
 	stats->tids += hits->nrows;
 	if (hits->rows != NULL)
 		pfree(hits->rows);
@@ -248,7 +207,7 @@ free_tail_hits(GjTailHits *hits, GjMatchStats *stats)
 /* Match one checked and locked data page; false if a look at its bounds was enough */
 static bool
 search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const GjKeySet *keys,
-				 Target target, GjMatchStats *stats)
+				 GjMatchTarget target, GjMatchStats *stats)
 {
 	Page		page = BufferGetPage(buffer);
 	GjPageOpaque opaque = GjPageGetOpaque(page);
@@ -271,7 +230,8 @@ search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const G
 }
 
 static bool
-add_hits(Target target, Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits)
+add_hits(GjMatchTarget target, Page page, const GjIndexInfo *info, const uint32 *hits,
+		 uint32 nhits)
 {
 	if (target.tids != NULL)
 		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);

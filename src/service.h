@@ -26,10 +26,12 @@
 
 #include "datatype/timestamp.h"
 
+#include "cuda/gpujoin_shapes.h"
+#include "entryset.h"
 #include "keyset.h"
 #include "tidset.h"
 
-struct gjd_page_head;			/* cuda/gpujoin_device.h, with the layout of page images */
+struct gjd_page_head;			/* cuda/gpujoin_device.h */
 
 typedef enum GjServiceResult
 {
@@ -53,10 +55,10 @@ typedef struct GjServiceMatchInfo
 {
 	char		device[128];	/* name of the device */
 	uint64		matches;		/* slots that matched */
-	uint64		tids;			/* TIDs received */
+	uint64		tids;			/* TIDs or entries received */
 	uint64		bytes_sent;
 	uint64		bytes_received;
-	bool		ascending;		/* the TIDs came in heap order, without doubles */
+	bool		ascending;		/* they came in heap order, without doubles */
 	double		total_us;		/* the whole call */
 
 	/*
@@ -71,7 +73,7 @@ typedef struct GjServiceMatchInfo
 
 /*
  * Writes up to max_pages pages to be pushed: heads[i] and the i-th image, each image
- * gjd_image_bytes(slots, key_width) long.  The memory is shared with the helper: write it,
+ * gjd_shape_image_bytes(shape) long.  The memory is shared with the helper: write it,
  * do not trust what is read back.  Returns how many, 0 for the end.  May raise errors and take
  * its time; the device does not wait for it.
  */
@@ -81,10 +83,10 @@ typedef int (*GjPushFill) (void *arg, struct gjd_page_head *heads, char *images,
 extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the text is static */
 extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is gone; never 0 while
 									 * ready */
-extern GjServiceResult GjServiceColumnCreate(int key_width, int slots, uint64 reserve_pages,
+extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
 											 GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);
-extern GjServiceResult GjServicePush(const GjServiceColumn *column, int key_width, int slots,
+extern GjServiceResult GjServicePush(const GjServiceColumn *column, const gjd_shape *shape,
 									 GjPushFill fill, void *arg);
 
 /*
@@ -94,6 +96,14 @@ extern GjServiceResult GjServicePush(const GjServiceColumn *column, int key_widt
  */
 extern GjServiceResult GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys,
 									  GjTidSet *tids, GjServiceMatchInfo *info);
+
+/*
+ * The same for entries, with the keys and carried columns that the set wants: carried column i
+ * is INCLUDE column i.  The shape is that of the column.
+ */
+extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
+											 const gjd_shape *shape, const GjKeySet *keys,
+											 GjEntrySet *entries, GjServiceMatchInfo *info);
 
 /* Why the last call did not return GJ_SERVICE_OK; lives until the next call */
 extern const char *GjServiceLastError(void);

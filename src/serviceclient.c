@@ -17,8 +17,11 @@
 
 #include "serviceshared.h"
 
+static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x,
+							 gjp_request *request, GjServiceMatchInfo *info);
 static void feed_keys(GjExchange *x, char *half, gjp_part *part);
 static bool take_tids(GjExchange *x, const char *half, uint32 items);
+static bool take_entries(GjExchange *x, const char *half, uint32 items);
 static void feed_pages(GjExchange *x, char *half, gjp_part *part);
 static bool take_name(GjExchange *x, const char *half, uint32 items);
 
@@ -57,10 +60,9 @@ GjServiceEpoch(void)
  * Make a column, with memory for at least reserve_pages.
  */
 GjServiceResult
-GjServiceColumnCreate(int key_width, int slots, uint64 reserve_pages, GjServiceColumn *column)
+GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages, GjServiceColumn *column)
 {
-	gjp_request request = {.op = GJP_CREATE, .key_bytes = key_width, .slots = slots,
-	.reserve_pages = reserve_pages};
+	gjp_request request = {.op = GJP_CREATE, .shape = *shape, .reserve_pages = reserve_pages};
 	GjExchange	x = {.take = take_name, .fed = true};
 	GjServiceResult result = GjExchangeRun(&x, &request);
 
@@ -90,13 +92,12 @@ GjServiceColumnDrop(const GjServiceColumn *column)
  * Send pages to a column.  When GJ_SERVICE_OK is returned, each later match sees them.
  */
 GjServiceResult
-GjServicePush(const GjServiceColumn *column, int key_width, int slots, GjPushFill fill, void *arg)
+GjServicePush(const GjServiceColumn *column, const gjd_shape *shape, GjPushFill fill, void *arg)
 {
 	gjp_request request = {.op = GJP_PUSH, .epoch = column->epoch, .column_id = column->id,
-		.column_generation = column->generation, .key_bytes = key_width,
-	.slots = slots};
+	.column_generation = column->generation, .shape = *shape};
 	GjExchange	x = {.feed = feed_pages, .fill = fill, .fill_arg = arg,
-	.image_bytes = gjd_image_bytes(slots, key_width)};
+	.image_bytes = gjd_shape_image_bytes(shape)};
 
 	if (gjp_max_pages(gjp_half_bytes(gj_arena.chunk_bytes), x.image_bytes) == 0)
 		return GjServiceFail(GJ_SERVICE_FAILED, "gpujoin.result_buffer is too small for a page");
@@ -104,16 +105,47 @@ GjServicePush(const GjServiceColumn *column, int key_width, int slots, GjPushFil
 }
 
 /*
- * Search a column.
+ * Search a column for TIDs.
  */
 GjServiceResult
 GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *tids,
 			   GjServiceMatchInfo *info)
 {
-	gjp_request request = {.op = GJP_MATCH, .epoch = column->epoch, .column_id = column->id,
-		.column_generation = column->generation, .key_bytes = keys->key_width,
-	.keys = keys->nkeys, .count_only = (tids == NULL)};
-	GjExchange	x = {.feed = feed_keys, .take = take_tids, .keys = keys, .tids = tids};
+	gjp_request request = {.shape = {.key_bytes = keys->key_width}, .count_only = (tids == NULL)};
+	GjExchange	x = {.take = take_tids, .tids = tids,
+	.item_bytes = (tids == NULL) ? 0 : sizeof(gjd_tid)};
+
+	return match(column, keys, &x, &request, info);
+}
+
+/*
+ * Search a column for entries.
+ */
+GjServiceResult
+GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
+					  const GjKeySet *keys, GjEntrySet *entries, GjServiceMatchInfo *info)
+{
+	gjp_request request = {.shape = *shape, .entries = 1};
+	GjExchange	x = {.take = take_entries, .entries = entries, .shape = shape};
+	gjd_entry_layout one;
+
+	x.want.keys = entries->keys.width != 0;
+	for (int i = 0; i < entries->nincluded; i++)
+	{
+		if (entries->included[i].width != 0)
+			x.want.columns |= (uint32) 1 << i;
+	}
+	request.want = x.want;
+	gjd_entry_layout_of(shape, x.want, 1, &one);
+	x.item_bytes = one.item_bytes;
+	return match(column, keys, &x, &request, info);
+}
+
+/* Run a match, and note what it took */
+static GjServiceResult
+match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x, gjp_request *request,
+	  GjServiceMatchInfo *info)
+{
 	instr_time	start;
 	instr_time	end;
 	GjServiceResult result;
@@ -123,23 +155,31 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 	if (keys->nkeys > GJP_MAX_KEYS)
 		return GjServiceFail(GJ_SERVICE_NO_MEMORY, "too many keys for the device");
 
+	request->op = GJP_MATCH;
+	request->epoch = column->epoch;
+	request->column_id = column->id;
+	request->column_generation = column->generation;
+	request->keys = keys->nkeys;
+	x->feed = feed_keys;
+	x->keys = keys;
+
 	INSTR_TIME_SET_CURRENT(start);
-	result = GjExchangeRun(&x, &request);
+	result = GjExchangeRun(x, request);
 	INSTR_TIME_SET_CURRENT(end);
 	if (info)
 	{
 		INSTR_TIME_SUBTRACT(end, start);
 		if (result == GJ_SERVICE_OK)
 			memcpy(info->device, gj_service->report.device, sizeof(info->device));
-		info->matches = x.result.count;
-		info->tids = x.nreceived;
-		info->bytes_sent = x.nsent * sizeof(int64);
-		info->bytes_received = x.nreceived * sizeof(gjd_tid);
-		info->ascending = x.result.ascending != 0;
+		info->matches = x->result.count;
+		info->tids = x->nreceived;
+		info->bytes_sent = x->nsent * sizeof(int64);
+		info->bytes_received = x->nreceived * x->item_bytes;
+		info->ascending = x->result.ascending != 0;
 		info->total_us = INSTR_TIME_GET_DOUBLE(end) * 1e6;
-		info->set_us = x.result.set_ns / 1e3;
-		info->kernel_us = x.result.kernel_ns / 1e3;
-		info->transfer_us = x.result.transfer_ns / 1e3;
+		info->set_us = x->result.set_ns / 1e3;
+		info->kernel_us = x->result.kernel_ns / 1e3;
+		info->transfer_us = x->result.transfer_ns / 1e3;
 	}
 	return result;
 }
@@ -182,6 +222,30 @@ take_tids(GjExchange *x, const char *half, uint32 items)
 		GjTidSetExpect(x->tids, *(const volatile uint64 *) &x->message->expected);
 	x->nreceived += items;
 	return GjTidSetAddPacked(x->tids, (const uint64 *) half, items);
+}
+
+/* Match: take entries, which lie by the room of the part they come in */
+static bool
+take_entries(GjExchange *x, const char *half, uint32 items)
+{
+	uint32		room = *(const volatile uint32 *) &x->message->room[x->consumed % GJP_HALVES];
+	gjd_entry_layout layout;
+	GjEntryArrays arrays;
+
+	gjd_entry_layout_of(x->shape, x->want, room, &layout);
+	if (items > room || layout.bytes > x->half_bytes)
+		return false;
+	if (x->nreceived == 0)
+		GjEntrySetExpect(x->entries, *(const volatile uint64 *) &x->message->expected);
+	x->nreceived += items;
+	arrays.tids = (const uint64 *) half;
+	arrays.keys = half + layout.keys_at;
+	for (int i = 0; i < x->entries->nincluded; i++)
+	{
+		arrays.values[i] = half + layout.column_at[i];
+		arrays.nulls[i] = (const uint8 *) half + layout.nulls_at[i];
+	}
+	return GjEntrySetAddArrays(x->entries, &arrays, items);
 }
 
 /* Push: let the caller write pages */

@@ -343,11 +343,11 @@ static GjServiceResult
 conclude(const GjExchange *x)
 {
 	GjServiceCount(GJ_COUNT_BYTES_SENT, x->nsent * (x->keys ? sizeof(int64) : x->image_bytes));
-	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, x->nreceived * sizeof(gjd_tid));
+	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, x->nreceived * x->item_bytes);
 	if (x->done && x->keys != NULL)
 		usual_match_us += ((x->result.set_ns + x->result.kernel_ns) / 1e3 - usual_match_us) *
 			GJ_MATCH_WEIGHT;
-	if (x->done && x->tids != NULL && x->nreceived != x->result.count)
+	if (x->done && x->item_bytes != 0 && x->nreceived != x->result.count)
 		return GjServiceFail(GJ_SERVICE_FAILED, "incomplete answer of the device process");
 	if (x->done && x->fill != NULL && x->nsent != x->result.count)
 		return GjServiceFail(GJ_SERVICE_FAILED, "the device process took fewer pages than it got");

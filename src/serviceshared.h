@@ -183,7 +183,11 @@ typedef struct GjExchange
 	bool		(*take) (struct GjExchange *x, const char *half, uint32 items);
 	const GjKeySet *keys;		/* match: keys not yet sent begin at nsent */
 	uint64		nsent;
-	GjTidSet   *tids;
+	GjTidSet   *tids;			/* match: what comes goes here, or ... */
+	GjEntrySet *entries;		/* ... here; both NULL: it is only counted */
+	const gjd_shape *shape;		/* of the column */
+	gjd_want	want;			/* of entries */
+	Size		item_bytes;		/* what a TID or an entry takes on its way */
 	uint64		nreceived;
 	GjPushFill	fill;			/* push */
 	void	   *fill_arg;

@@ -48,8 +48,7 @@ typedef enum TestTime
 typedef struct TestRun
 {
 	int			pages;
-	int			slots;
-	int			key_width;
+	gjd_shape	shape;
 	uint64		positions;
 	uint64		repeats;		/* rows that share a key */
 	GjKeySet   *keys;
@@ -106,8 +105,8 @@ valid_at(uint64 position)
 Datum
 gpujoin_service_test(PG_FUNCTION_ARGS)
 {
-	TestRun		run = {.pages = PG_GETARG_INT32(0), .slots = PG_GETARG_INT32(1),
-	.key_width = PG_GETARG_INT32(2)};
+	TestRun		run = {.pages = PG_GETARG_INT32(0), .shape = {.slots = PG_GETARG_INT32(1),
+	.key_bytes = PG_GETARG_INT32(2)}};
 	int			nkeys = PG_GETARG_INT32(3);
 	int			requests = PG_GETARG_INT32(4);
 	bool		verify = PG_GETARG_BOOL(5);
@@ -119,9 +118,8 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 	int64		answers;
 
 	require_superuser();
-	if (run.pages < 0 || run.slots <= 0 || run.slots % 32 != 0 || run.slots > 8192 ||
-		(run.key_width != 4 && run.key_width != 8) || nkeys < 0 || requests < 0 ||
-		repeats < 1)
+	if (run.pages < 0 || !gjd_shape_is_valid(&run.shape) || run.shape.slots > 8192 ||
+		nkeys < 0 || requests < 0 || repeats < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid arguments")));
@@ -192,8 +190,8 @@ prepare(TestRun *run, int nkeys)
 	uint64		room = 1024;
 	uint64		step;
 
-	run->positions = (uint64) run->pages * run->slots;
-	run->keys = GjKeySetCreate(CurrentMemoryContext, run->key_width);
+	run->positions = (uint64) run->pages * run->shape.slots;
+	run->keys = GjKeySetCreate(CurrentMemoryContext, run->shape.key_bytes);
 	step = (nkeys > 0) ? Max(run->positions / run->repeats / nkeys, 1) : 1;
 	for (int i = 0; i < nkeys; i++)
 		GjKeySetAdd(run->keys, (int64) (i * step));
@@ -237,7 +235,7 @@ load(TestRun *run)
 {
 	if (!GjServiceReady(NULL))
 		pg_usleep(GJ_TEST_RETRY_US);
-	if (GjServiceColumnCreate(run->key_width, run->slots, run->pages, &run->column) !=
+	if (GjServiceColumnCreate(&run->shape, run->pages, &run->column) !=
 		GJ_SERVICE_OK)
 	{
 		note_failure(run);
@@ -245,7 +243,7 @@ load(TestRun *run)
 	}
 	run->loaded = true;
 	run->next_page = 0;
-	if (GjServicePush(&run->column, run->key_width, run->slots, fill_pages, run) != GJ_SERVICE_OK)
+	if (GjServicePush(&run->column, &run->shape, fill_pages, run) != GJ_SERVICE_OK)
 	{
 		note_failure(run);
 		unload(run);
@@ -332,7 +330,7 @@ fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 	{
 		heads[n].page = run->next_page;
 		heads[n].version = 1;
-		fill_image(run, run->next_page, images + n * gjd_image_bytes(run->slots, run->key_width));
+		fill_image(run, run->next_page, images + n * gjd_shape_image_bytes(&run->shape));
 		run->next_page++;
 		n++;
 	}
@@ -342,16 +340,17 @@ fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 static void
 fill_image(const TestRun *run, int page, char *image)
 {
-	uint32	   *blocks = (uint32 *) (image + gjd_image_blocks_at(run->slots, run->key_width));
-	uint16	   *offsets = (uint16 *) (image + gjd_image_offsets_at(run->slots, run->key_width));
-	uint32	   *valid = (uint32 *) (image + gjd_image_valid_at(run->slots, run->key_width));
+	const gjd_shape *shape = &run->shape;
+	uint32	   *blocks = (uint32 *) (image + gjd_image_blocks_at(shape->slots, shape->key_bytes));
+	uint16	   *offsets = (uint16 *) (image + gjd_image_offsets_at(shape->slots, shape->key_bytes));
+	uint32	   *valid = (uint32 *) (image + gjd_image_valid_at(shape->slots, shape->key_bytes));
 
-	memset(valid, 0, run->slots / 8);
-	for (int slot = 0; slot < run->slots; slot++)
+	memset(valid, 0, run->shape.slots / 8);
+	for (int slot = 0; slot < run->shape.slots; slot++)
 	{
-		uint64		position = (uint64) page * run->slots + slot;
+		uint64		position = (uint64) page * run->shape.slots + slot;
 
-		if (run->key_width == 4)
+		if (run->shape.key_bytes == 4)
 			((int32 *) image)[slot] = (int32) key_at(run, position);
 		else
 			((int64 *) image)[slot] = key_at(run, position);

@@ -46,7 +46,6 @@
 #define GJ_TARGET_AVX2 __attribute__((target("avx2")))
 #endif
 
-static void ask_for_huge_pages(void *memory, Size size);
 static bool check_packed(GjTidSet *set, uint64 n);
 static uint64 count_unordered(const GjTidSet *set);
 static void put_in_order(GjTidSet *set);
@@ -93,7 +92,7 @@ GjTidArrayReserve(GjTidSet *set, uint64 n)
 		set->tids = MemoryContextAllocHuge(set->context, size);
 	else
 		set->tids = repalloc_huge(set->tids, size);
-	ask_for_huge_pages(set->tids, size);
+	GjAskForHugePages(set->tids, size);
 	return true;
 }
 
@@ -185,9 +184,11 @@ GjTidArrayFinish(GjTidSet *set)
 	set->count = set->ntids;
 }
 
-/* Only advice: where it is not taken, all works the same */
-static void
-ask_for_huge_pages(void *memory, Size size)
+/*
+ * Ask for huge pages for an array.  Only advice: where it is not taken, all works the same.
+ */
+void
+GjAskForHugePages(void *memory, Size size)
 {
 #ifdef MADV_HUGEPAGE
 	uintptr_t	start = TYPEALIGN(GJ_HUGE_PAGE, (uintptr_t) memory);
@@ -234,6 +235,20 @@ look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 }
 #endif
 
+/*
+ * Look at n packed TIDs, at least one: can all be a heap tuple's?  If so, do they ascend
+ * strictly, the first from above last?
+ */
+bool
+GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
+{
+#ifdef GJ_TARGET_AVX2
+	if (__builtin_cpu_supports("avx2"))
+		return look_at_avx2(tids, n, last, ascending);
+#endif
+	return look_at(tids, n, last, ascending);
+}
+
 /* Look at the n TIDs behind the array's last: valid, and still ascending? */
 static bool
 check_packed(GjTidSet *set, uint64 n)
@@ -241,14 +256,7 @@ check_packed(GjTidSet *set, uint64 n)
 	const uint64 *tids = set->tids + set->ntids;
 	uint64		last = (set->ntids > 0) ? tids[-1] : 0;
 	bool		ascending;
-	bool		valid;
-
-#ifdef GJ_TARGET_AVX2
-	if (__builtin_cpu_supports("avx2"))
-		valid = look_at_avx2(tids, n, last, &ascending);
-	else
-#endif
-		valid = look_at(tids, n, last, &ascending);
+	bool		valid = GjCheckPackedTids(tids, n, last, &ascending);
 
 	if (valid && ascending && set->nascending == set->ntids)
 		set->nascending = set->ntids + n;

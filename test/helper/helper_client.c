@@ -203,8 +203,8 @@ int
 ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
 		 uint32_t last)
 {
-	gjp_request request = {.op = GJP_MATCH, .column_id = column.id, .key_bytes = 4, .keys = says,
-						   .column_generation = column.generation};
+	gjp_request request = {.op = GJP_MATCH, .column_id = column.id, .shape = {.key_bytes = 4},
+						   .column_generation = column.generation, .keys = says};
 
 	generations[slot]++;
 	if (keys != NULL)
@@ -214,10 +214,27 @@ ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_
 	return ask(slot, request);
 }
 
+/* A match for entries with three keys. */
+int
+ask_entries(uint32_t slot, name column, gjd_shape shape, gjd_want want)
+{
+	gjp_request request = {.op = GJP_MATCH, .column_id = column.id, .shape = shape,
+						   .column_generation = column.generation, .keys = 3, .entries = 1,
+						   .want = want};
+
+	generations[slot]++;
+	for (int64_t i = 0; i < 3; i++)
+		((int64_t *) half_of(slot, 0))[i] = i;
+	send_part(slot, 0, 3, 1);
+	generations[slot]--;
+	return ask(slot, request);
+}
+
 int
 ask_pages(uint32_t slot, name column, uint32_t items, uint32_t last, uint64_t first)
 {
-	gjp_request request = {.op = GJP_PUSH, .column_id = column.id, .key_bytes = 4, .slots = ROWS,
+	gjp_request request = {.op = GJP_PUSH, .column_id = column.id,
+						   .shape = {.key_bytes = 4, .slots = ROWS},
 						   .column_generation = column.generation};
 	uint64_t image_bytes = gjd_image_bytes(ROWS, 4);
 	uint64_t most = gjp_max_pages(half_bytes, image_bytes);

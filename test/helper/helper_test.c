@@ -115,7 +115,7 @@ test_unknown(void)
 		gjp_request request = {.op = (uint32_t[]){GJP_DROP, GJP_PUSH, GJP_MATCH}[i % 3],
 							   .column_id = i < 100 ? good.id : (uint32_t) odd_number(),
 							   .column_generation = good.generation + 1 + (uint32_t) i,
-							   .key_bytes = 4, .slots = ROWS};
+							   .shape = {.key_bytes = 4, .slots = ROWS}};
 
 		passed &= ask(0, request) == GJP_GONE;
 	}
@@ -129,16 +129,21 @@ static void
 test_shapes(void)
 {
 	static const gjp_request wrong[] = {
-		{.op = GJP_CREATE, .key_bytes = 0, .slots = 32},
-		{.op = GJP_CREATE, .key_bytes = 3, .slots = 32},
-		{.op = GJP_CREATE, .key_bytes = UINT32_MAX, .slots = 32},
-		{.op = GJP_CREATE, .key_bytes = 4, .slots = 0},
-		{.op = GJP_CREATE, .key_bytes = 4, .slots = 33},
-		{.op = GJP_CREATE, .key_bytes = 4, .slots = UINT32_MAX - 31},
-		{.op = GJP_CREATE, .key_bytes = 4, .slots = 32, .reserve_pages = UINT64_MAX},
-		{.op = GJP_CREATE, .key_bytes = 8, .slots = 65536, .reserve_pages = (uint64_t) 1 << 40},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 0, .slots = 32}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 3, .slots = 32}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = UINT32_MAX, .slots = 32}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 0}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 33}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = UINT32_MAX - 31}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 32}, .reserve_pages = UINT64_MAX},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 8, .slots = 65536},
+		 .reserve_pages = (uint64_t) 1 << 40},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 32, .n_carried = UINT32_MAX}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 32, .n_carried = 1}},
+		{.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = 32, .nullable = 1}},
 	};
-	gjp_request other = {.op = GJP_PUSH, .column_id = good.id, .key_bytes = 8, .slots = ROWS,
+	gjp_request other = {.op = GJP_PUSH, .column_id = good.id,
+						 .shape = {.key_bytes = 8, .slots = ROWS},
 						 .column_generation = good.generation};
 	long before = helper_memory();
 	bool passed = true;
@@ -148,10 +153,23 @@ test_shapes(void)
 	passed &= helper_memory() - before < 64 * 1024;
 	ok_and_well(passed, "columns of impossible shapes are refused");
 	passed = ask(0, other) == GJD_INVALID;
-	other.key_bytes = 4;
-	other.slots = 65536;
+	other.shape.key_bytes = 4;
+	other.shape.slots = 65536;
+	passed &= ask(0, other) == GJD_INVALID;
+	other.shape = (gjd_shape){.key_bytes = 4, .slots = ROWS, .n_carried = UINT32_MAX};
 	passed &= ask(0, other) == GJD_INVALID;
 	ok_and_well(passed, "pages of another shape than the column's are refused");
+
+	gjd_shape shape = {.key_bytes = 4, .slots = ROWS};
+
+	passed = ask_entries(0, good, shape, (gjd_want){0, 1}) == GJD_OK &&
+			 message_of(0)->out[0] > 0 && message_of(0)->room[0] >= message_of(0)->out[0];
+	ok_and_well(passed, "entries come");
+	passed = ask_entries(0, good, shape, (gjd_want){1, 1}) == GJD_INVALID &&
+			 ask_entries(0, good, shape, (gjd_want){UINT32_MAX, 1}) == GJD_INVALID;
+	shape.n_carried = UINT32_MAX;
+	passed &= ask_entries(0, good, shape, (gjd_want){UINT32_MAX, 1}) == GJD_INVALID;
+	ok_and_well(passed, "entries of columns that there are not are refused");
 }
 
 static void
@@ -190,7 +208,8 @@ test_keys(void)
 static void
 test_promises(void)
 {
-	gjp_request request = {.epoch = EPOCH, .op = GJP_MATCH, .column_id = good.id, .key_bytes = 4,
+	gjp_request request = {.epoch = EPOCH, .op = GJP_MATCH, .column_id = good.id,
+						   .shape = {.key_bytes = 4},
 						   .column_generation = good.generation, .keys = GJP_MAX_KEYS};
 	long before = helper_memory();
 	long most = before;
@@ -243,7 +262,7 @@ test_words(void)
 	gjp_write_word(&message_of(0)->produced, generations[0], UINT32_MAX);
 	request.epoch = EPOCH;
 	request.column_generation = good.generation;
-	request.key_bytes = 4;
+	request.shape.key_bytes = 4;
 	request.keys = 1000;
 	post(0, &request);
 	passed = finish(0) == GJP_FAILED;
@@ -286,10 +305,15 @@ random_request(void)
 	gjp_request r = {.epoch = EPOCH, .op = 1 + (uint32_t) (chance() % 5),
 					 .column_id = chance() % 2 ? good.id : (uint32_t) odd_number(),
 					 .column_generation = good.generation,
-					 .key_bytes = chance() % 2 ? 4 : (uint32_t) odd_number(),
-					 .slots = chance() % 2 ? ROWS : (uint32_t) odd_number(),
+					 .shape = {.key_bytes = chance() % 2 ? 4 : (uint32_t) odd_number(),
+							   .slots = chance() % 2 ? ROWS : (uint32_t) odd_number()},
 					 .count_only = chance() % 2, .reserve_pages = odd_number(),
+					 .entries = chance() % 2,
+					 .want = {chance() % 2 ? 0 : (uint32_t) odd_number(), chance() % 2},
 					 .keys = chance() % 2 ? chance() % 50000 : odd_number()};
+
+	if (chance() % 4 == 0)
+		r.shape.n_carried = (uint32_t) odd_number();
 
 	/* The good column stays, and faults are such as leave it and the helper alone. */
 	if (r.op == GJP_DROP || (r.op == GJP_PUSH && r.column_id == good.id))
@@ -348,7 +372,7 @@ test_chance(int rounds)
 int
 main(int argc, char **argv)
 {
-	gjp_request create = {.op = GJP_CREATE, .key_bytes = 4, .slots = ROWS};
+	gjp_request create = {.op = GJP_CREATE, .shape = {.key_bytes = 4, .slots = ROWS}};
 
 	if (argc != 3)
 		return 2;
