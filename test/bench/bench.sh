@@ -11,8 +11,8 @@
 #                  cold     with nothing in memory
 #                  scale    time against rows, keys and share of matches
 #   BENCH_RUNS     rounds in which all contestants take turns (5); medians count
-#   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, but
-#                  one at least
+#   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, and
+#                  nothing is begun after that
 #   BENCH_SECONDS  length of one pgbench run (2)
 #   BENCH_WORKERS  N, the parallel workers of contestants that may have some (8 or the processors)
 #   BENCH_WRITE_ROWS  rows of the tables that are written to (BENCH_ROWS or 2000000)
@@ -176,6 +176,7 @@ note "device: $device ($SECONDS s)"
 [[ " $BENCH_JOBS " =~ \ (jobs|cold|scale)\  ]] && make_class_indexes
 parts_left=$BENCH_JOBS
 for part in $BENCH_JOBS; do
+    ! out_of_time || { not_reached "$part"; continue; }
     say "$part ($SECONDS s)"
     parts_left=${parts_left#"$part"} parts_left=${parts_left# }
     begin_part "${weight[$part]}" "$(weigh $parts_left)" 1

@@ -4,12 +4,12 @@
 #
 # A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
 # ", N" behind it if it may use parallel workers. All kinds exist at once; a contestant sees its
-# own only. Those with a btree are told to use it; gpujoin the planner must find worth while.
-# A sample is a line of $log/samples.tsv:
+# own only, and is told to use it. A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
-# The remark is "other plan" where the planner did not use the contestant's index after all.
+# The remark is "told to" where the planner would not have used the index had it not been told to,
+# and "other plan" where it did not even so.
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
@@ -87,7 +87,7 @@ settings_of() {
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
     case $1 in
-        gpujoin*) ;;
+        gpujoin*) printf '%s\n' gpujoin.min_rows=0 enable_seqscan=off ;;
         "no index"*) echo "gpujoin.enabled=off" ;;
         *) printf '%s\n' gpujoin.enabled=off enable_seqscan=off ;;
     esac
@@ -129,10 +129,19 @@ begin_case() {
     cases_left=$((cases_left > 1 ? cases_left - 1 : 1))
 }
 
-# Whether there is time for round ROUND, to judge by those before; for the first there always is.
+out_of_time() { [ "$BENCH_LIMIT" != 0 ] && ((SECONDS >= BENCH_LIMIT)); }
+
+# not_reached WHAT: say so, in the report, too.
+not_reached() { echo "No time was left for: $1." | tee -a "$log/remarks.txt"; }
+
+# Whether there is time for round ROUND, to judge by those before. The first may take longer than
+# its case's share, not longer than all that is left.
 another_round() {
     local round=$1
-    ((round == 1)) && return
+    if ((round == 1)); then
+        ! out_of_time
+        return
+    fi
     ((round <= BENCH_RUNS && SECONDS + (SECONDS - case_began) / (round - 1) <= case_ends))
 }
 
@@ -166,8 +175,23 @@ run_as() {
         echo "$4;"
     } | sql >"$work/time"
     ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/time" | tail -n 1)
+}
+
+# remark_on CONTESTANT TABLE PREFIX STATEMENT: after run_as; sets remark.
+remark_on() {
+    local index
+    index=$(index_of "$1" "$3")
     remark=''
-    [ -z "$index" ] || grep -qw "$index" "$work/plan" || remark="other plan"
+    [ -n "$index" ] || return 0
+    if ! grep -qw "$index" "$work/plan"; then
+        remark="other plan"
+    elif ! {
+        echo "SELECT show_indexes('$2', '$index') \g /dev/null"
+        as_set_commands "$1"
+        echo "RESET gpujoin.min_rows; RESET enable_seqscan; EXPLAIN $4;"
+    } | sql | grep -w "$index" >/dev/null; then
+        remark="told to"
+    fi
 }
 
 # contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn.
@@ -175,7 +199,9 @@ run_as() {
 # asks for more than EXPLAIN, and those that do without the contestant's index.
 contest() {
     local part=$1 name=$2 x=$3 table=$4 prefix=$5 statement=$6 round contestant ms remark first=''
+    local -A remarks
     shift 6
+    ! out_of_time || { not_reached "$part, $name"; return 0; }
     begin_case
     for contestant in "$@"; do
         run_as "$contestant" "$table" "$prefix" "$statement"
@@ -186,7 +212,9 @@ contest() {
             cmp -s "$work/answer" "$work/right" ||
                 die "$part, $name: \"$contestant\" answers otherwise than \"$first\""
         fi
-        [ "$explain$remark" = EXPLAIN ] ||
+        remark_on "$contestant" "$table" "$prefix" "$statement"
+        remarks[$contestant]=$remark
+        [ "$explain" = EXPLAIN ] && [ "$remark" != "other plan" ] ||
             { echo "-- $part, $name, $contestant"; cut -c 1-110 "$work/plan"; } >>"$log/plans.txt"
     done
     explain=EXPLAIN
@@ -196,9 +224,11 @@ contest() {
         while IFS= read -r contestant <&3; do
             ${before_run:-:}
             run_as "$contestant" "$table" "$prefix" "$statement"
-            keep "$part" "$name" "$contestant" ms less "$x" "$ms" "$remark"
+            keep "$part" "$name" "$contestant" ms less "$x" "$ms" \
+                "${remarks[$contestant]}"
         done 3< <(in_order "$round" "$@")
     done
+    ((round > 1)) || not_reached "$part, $name"
     say_rounds "$part, $name" $((round - 1))
 }
 before_run=''

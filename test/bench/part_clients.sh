@@ -82,6 +82,7 @@ part_clients() {
                     "$clients" "$tps" ''
             done 3< <(in_order "$round" "${contestants[@]}")
         done
+        ((round > 1)) || not_reached "look-ups, $clients clients"
         say_rounds "look-ups, $clients clients" $((round - 1))
     done
     make_mixed_tables
@@ -96,6 +97,7 @@ part_clients() {
                     "$tps" ''
             done 3< <(in_order "$round" "${kinds[@]}")
         done
+        ((round > 1)) || not_reached "mixed, $clients clients"
         say_rounds "mixed, $clients clients" $((round - 1))
     done
     for kind in "${kinds[@]}"; do sql -c "DROP TABLE $(mixed_table "$kind")"; done

@@ -64,7 +64,7 @@ time_update() { # CONTESTANT
 }
 
 in_turn() { # FUNCTION ARGUMENT...: for each contestant, as often as there is time
-    local round kind
+    local round kind label="${*/_/ }"
     begin_case
     for ((round = 1; ; round++)); do
         another_round "$round" || break
@@ -73,7 +73,8 @@ in_turn() { # FUNCTION ARGUMENT...: for each contestant, as often as there is ti
             "$1" "$kind" "${@:2}"
         done 3< <(in_order "$round" "${contestants[@]}")
     done
-    say_rounds "${1#*_} ${*:2}" $((round - 1))
+    ((round > 1)) || not_reached "insert, ${label#* }"
+    say_rounds "insert, ${label#* }" $((round - 1))
 }
 
 keep_rate() { # CONTESTANT CLIENTS READERS
@@ -83,7 +84,7 @@ keep_rate() { # CONTESTANT CLIENTS READERS
 }
 
 part_insert() {
-    local load=$((BENCH_WRITE_ROWS / 4 + 1)) kind
+    local load=$((BENCH_WRITE_ROWS / 16 + 1)) kind
     cases_left=5
     make_insert_tables
     sql -c "CREATE TABLE insert_load AS SELECT * FROM patents WHERE patent_id <= $load" \

@@ -99,7 +99,8 @@ sub print_table
 
 		for my $who (@who)
 		{
-			my $mark = $c->{remark}{$who} ? ' *' : '';
+			my $remark = $c->{remark}{$who} // '';
+			my $mark = $remark eq 'told to' ? ' *' : $remark ? ' **' : '';
 
 			$other ||= $mark;
 			push @cells, defined $median{$who} ? number($median{$who}) . $mark : '';
@@ -115,7 +116,9 @@ sub print_table
 	}
 	print "\nThe last two columns: how many times better gpujoin is. At least $rounds round",
 	  $rounds == 1 ? '' : 's', ".\n";
-	print "* the planner did not take the index.\n" if $other;
+	print "\\* only because it was told to: the planner would not have taken the index by itself;\n",
+	  "\\*\\* it did not take it even so.\n"
+	  if $other;
 }
 
 sub print_tables
