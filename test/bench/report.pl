@@ -116,7 +116,7 @@ sub print_table
 	}
 	print "\nThe last two columns: how many times better gpujoin is. At least $rounds round",
 	  $rounds == 1 ? '' : 's', ".\n";
-	print "\\* only because it was told to: the planner would not have taken the index by itself;\n",
+	print "\\* only because told to: the planner would not have taken the index by itself;\n",
 	  "\\*\\* it did not take it even so.\n"
 	  if $other;
 }
