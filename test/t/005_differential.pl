@@ -27,7 +27,7 @@ my $seconds = 50;
 print "# GPUJOIN_SEED=$seed\n";
 
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
-	'max_parallel_workers = 2', 'shared_buffers = 64MB');
+	'max_parallel_workers = 4', 'shared_buffers = 64MB');
 
 # ---------------------------------------------------------------------------------------------
 # In the server: running a query in one of several ways, and comparing
@@ -38,6 +38,7 @@ my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transact
 #   loop      through a portal that fetches a few rows at a time
 #   cursor    some rows, then the tables change, then the other rows
 #   scroll    to the end and back again
+#   parallel  into a table: a cursor, of which also a loop is one, runs nothing in parallel
 #   generic   as a prepared statement with a generic plan, executed three times
 #   change    INSERT, UPDATE or DELETE with RETURNING: its rows and the table behind it
 $node->safe_psql('postgres', <<'SQL');
@@ -63,6 +64,10 @@ DECLARE
 BEGIN
 	IF how = 'whole' THEN
 		EXECUTE format('SELECT array_agg(t::text) FROM (%s) t', query) INTO result;
+	ELSIF how = 'parallel' THEN
+		EXECUTE format('CREATE TEMP TABLE fuzz_rows AS SELECT t::text AS line FROM (%s) t', query);
+		SELECT array_agg(coalesce(line, 'NULL')) INTO result FROM fuzz_rows;
+		DROP TABLE fuzz_rows;
 	ELSIF how = 'loop' THEN
 		result := public.lines(query);
 	ELSIF how = 'generic' THEN
@@ -115,6 +120,8 @@ DECLARE
 BEGIN
 	IF how = 'whole' THEN
 		explain := format('EXPLAIN (COSTS OFF) SELECT array_agg(t::text) FROM (%s) t', query);
+	ELSIF how = 'parallel' THEN
+		explain := format('EXPLAIN (COSTS OFF) SELECT t::text AS line FROM (%s) t', query);
 	ELSIF how = 'generic' THEN
 		SET LOCAL plan_cache_mode = force_generic_plan;
 		EXECUTE 'PREPARE q AS ' || query;
@@ -122,6 +129,7 @@ BEGIN
 	END IF;
 	FOR line IN EXECUTE explain LOOP
 		result := result || substring(line FROM 'Custom Scan \((\w+)\)')
+			|| substring(line FROM '(Parallel) Custom Scan \(Gpu')
 			|| substring(line FROM '(Bitmap Index Scan) on \w*gj');
 	END LOOP;
 	DEALLOCATE ALL;
@@ -159,7 +167,9 @@ BEGIN
 			WHEN stock LIKE 'error%' THEN 'error' ELSE 'same' END,
 		stock, forced, free);
 END $$;
-CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql AS $$
+-- Called for each row, and starting workers takes long.
+CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql
+SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
 	RETURN ARRAY(SELECT k::bigint FROM small WHERE w < n ORDER BY w);
 END $$;
@@ -250,7 +260,7 @@ cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
 my $used = 0;
 $used += $_ foreach values %shape_ours;
 cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
-foreach my $name (qw(GpuScan GpuJoin BitmapIndexScan))
+foreach my $name (qw(GpuScan GpuJoin Parallel BitmapIndexScan))
 {
 	ok(($ours{$name} // 0) > 10, "$name was used");
 }

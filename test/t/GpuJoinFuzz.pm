@@ -351,7 +351,14 @@ my @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergej
 	  cursor_tuple_fraction=1 constraint_exclusion=on),
 	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
 	. 'max_parallel_workers_per_gather=2',
+	'parallel_leader_participation=off',
 	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
+
+# What is not divided costs nothing, so that what can be divided is.
+my $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+  . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
+  . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
+  . 'gpujoin.device_search_cost=0';
 
 # ---------------------------------------------------------------------------------------------
 # A round: tables, then changes and queries in turn
@@ -556,13 +563,14 @@ sub random_query
 	else
 	{
 		$shape = pick(sort keys %shapes);
-		$how = pick(qw(whole whole loop scroll cursor));
+		$how = pick(qw(whole whole loop scroll cursor parallel parallel));
 		$how = 'loop' if $shape =~ /locked/;
 		$args = random_change() =~ s/;\n$//r if $how eq 'cursor';
 		$query = $shapes{$shape}->();
 		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;
 	}
-	my $settings = join(' ', map { pick(@settings) } 1 .. pick(0, 1, 2));
+	my $settings = join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 2)),
+		$how eq 'parallel' ? $parallel : ());
 	return "SELECT compare("
 	  . join(', ', map { quoted($_) } $shape, $how, $query, $args, $settings) . ");\n";
 }
