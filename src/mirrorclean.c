@@ -52,6 +52,7 @@ static int	find_victim(GjLoadMode mode, uint64 *evictable);
 static bool drop_victim(GjLoadMode mode, int *slot, GjMirror *victim);
 static uint64 dropped_bytes(void);
 static bool wait_for_memory(GjMirrorRoom *room);
+static pg_noinline void collect_dropped(void);
 static bool claim_dropped(int *slot, GjServiceColumn *column);
 static void forget_dropped(int slot);
 static bool is_file_gone(const GjMirrorKey *key);
@@ -124,26 +125,13 @@ GjMirrorEvict(GjLoadMode mode)
 void
 GjMirrorCollect(void)
 {
-	GjServiceColumn column;
-	int			slot;
-
 	if (gj_mirrors == NULL)
 		return;
 
 	GjMirrorExitHook();
 	PG_TRY();
 	{
-		while (claim_dropped(&slot, &column))
-		{
-			GjServiceResult result = GjServiceColumnDrop(&column);
-
-			if (result != GJ_SERVICE_OK && result != GJ_SERVICE_GONE)
-			{
-				GjMirrorAbandonEntry(slot);
-				break;
-			}
-			forget_dropped(slot);
-		}
+		collect_dropped();
 	}
 	PG_CATCH();
 	{
@@ -151,6 +139,26 @@ GjMirrorCollect(void)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+}
+
+/* A function of its own, since it has variables that a jump out of it may spoil */
+static pg_noinline void
+collect_dropped(void)
+{
+	GjServiceColumn column;
+	int			slot;
+
+	while (claim_dropped(&slot, &column))
+	{
+		GjServiceResult result = GjServiceColumnDrop(&column);
+
+		if (result != GJ_SERVICE_OK && result != GJ_SERVICE_GONE)
+		{
+			GjMirrorAbandonEntry(slot);
+			break;
+		}
+		forget_dropped(slot);
+	}
 }
 
 /*

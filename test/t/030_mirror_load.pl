@@ -35,7 +35,7 @@ $primary->safe_psql('postgres', q{
 	CREATE TABLE t (id serial, k int, pad text);
 	ALTER TABLE t SET (fillfactor = 70);
 	INSERT INTO t (k, pad) SELECT i % 500, repeat('x', 20) FROM generate_series(1, 30000) i;
-	CREATE INDEX t_k ON t USING gpujoin (k) WITH (lanes = 2);
+	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id) WITH (lanes = 2);
 });
 $primary->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpujoin})
   or die 'the device is not ready';
@@ -48,7 +48,13 @@ $standby->poll_query_until('postgres', q{SELECT state = 'ready' FROM pg_stat_gpu
   or die "the standby's device is not ready";
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
-my @compare = map { compare_script("$dir/compare$_.sql", $_) } (0, 3, 1000000);
+my @compare;
+foreach my $sync_blocks (0, 3, 1000000)
+{
+	push @compare, compare_script("$dir/compare_rows$sync_blocks.sql", $sync_blocks);
+	push @compare, compare_script("$dir/compare_entries$sync_blocks.sql", $sync_blocks,
+		'count(*), sum(id), sum(k), sum(id * k::bigint)');
+}
 
 my $write = write_script("$dir/write.sql");
 my $vacuum = vacuum_script("$dir/vacuum.sql");
@@ -65,6 +71,8 @@ my @benches = (
 finish_bench(@$_) foreach @benches;
 
 # At rest
+like($primary->safe_psql('postgres', q{EXPLAIN SELECT count(*), sum(id) FROM t WHERE k IN (1, 2)}),
+	qr/Index Only: true/, 'some of the answers were index-only');
 is($primary->safe_psql('postgres', q{SELECT gpujoin_check('t_k', true) > 0}), 't',
 	'the index is sound');
 $primary->wait_for_catchup($standby);
