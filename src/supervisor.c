@@ -254,15 +254,20 @@ helper_is_ready(void)
 		GjReasonReportStaging(&report);
 	sv.last_reason = GJ_REASON_NONE;
 	sv.ready_at = now_ms();
-	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
+	/* first the slots: who reads that there is a device is to get one */
 	GjSlotsServe();
+	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
 }
 
-/* The helper has ended, and was waited for */
+/*
+ * The helper has ended, and was waited for.  Clients are woken last: who looks when its request
+ * has failed finds a state, counters and a log that say so.
+ */
 static void
 helper_ended(int wait_status)
 {
-	GjServiceReason reason = sv.killed ? sv.kill_reason : GjReasonOfExit(wait_status);
+	bool		given_up = sv.killed;
+	GjServiceReason reason = given_up ? sv.kill_reason : GjReasonOfExit(wait_status);
 	gjp_report	report;
 	char		detail[256] = "";
 
@@ -270,10 +275,8 @@ helper_ended(int wait_status)
 	GjHelperForwardLog(&sv.helper);
 	GjHelperClose(&sv.helper);
 	rebuild_events();
-	if (!sv.killed)
-		GjSlotsStop();
 	note_helper(0);
-	if (!sv.killed && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
+	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
 		strlcpy(detail, report.failure, sizeof(detail));
 	GjServiceCount(GJ_COUNT_FAILURES, 1);
 
@@ -283,6 +286,8 @@ helper_ended(int wait_status)
 	sv.last_reason = reason;
 	sv.killed = false;
 	plan_restart(reason, detail);
+	if (!given_up)
+		GjSlotsStop();
 }
 
 /* What comes after a helper's end */
@@ -361,8 +366,8 @@ kill_helper(GjServiceReason reason)
 	kill(sv.helper.pid, SIGKILL);
 	sv.killed = true;
 	sv.kill_reason = reason;
-	GjSlotsStop();
 	enter(GJ_STATE_RESTARTING, reason, "");
+	GjSlotsStop();
 }
 
 /*
@@ -476,8 +481,8 @@ rebuild_events(void)
 static void
 leave(int code, Datum arg)
 {
-	GjSlotsStop();
 	GjServiceSetState(GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
+	GjSlotsStop();
 	if (orphan_lives() || !GjHelperEnd(&sv.helper))
 		GjServiceSetState(GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
 	else
