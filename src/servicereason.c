@@ -29,7 +29,9 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 		"the device process is starting", NULL, GJ_PASSES
 	},
 	[GJ_REASON_NO_ARENA] = {
-		"no memory could be shared with the device process", NULL, GJ_LASTS
+		"no memory could be shared with the device process",
+		"Lower gpujoin.result_buffer, or raise the limits for memory and open files of the server's "
+		"user; then restart the server.", GJ_LASTS
 	},
 	[GJ_REASON_NO_PROGRAM] = {
 		"the device process could not be started",
@@ -78,7 +80,9 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 		"of the server's user.", GJ_PASSES
 	},
 	[GJ_REASON_UNSUPPORTED] = {
-		"the GPU or the system cannot do what gpujoin needs", NULL, GJ_LASTS
+		"the GPU or the system cannot do what gpujoin needs",
+		"Choose another GPU with gpujoin.gpu (compute capability 8.0 is the least), update its "
+		"driver, or set gpujoin.device to none.", GJ_LASTS
 	},
 	[GJ_REASON_INVALID] = {
 		"the device library refused its settings",
@@ -96,13 +100,18 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 		"If it was only slow, raise gpujoin.device_timeout.", GJ_PASSES
 	},
 	[GJ_REASON_CRASHED] = {
-		"the device process crashed", NULL, GJ_PASSES
+		"the device process crashed",
+		"It is started again by itself.  If it was not killed by somebody, the system's log may have "
+		"a message of the driver.", GJ_PASSES
 	},
 	[GJ_REASON_EXITED] = {
-		"the device process exited", NULL, GJ_PASSES
+		"the device process exited",
+		"It is started again by itself.  What it printed before is in this log.", GJ_PASSES
 	},
 	[GJ_REASON_INTERNAL] = {
-		"the device library failed", NULL, GJ_PASSES
+		"the device library failed",
+		"It is started again by itself.  If that does not help, set gpujoin.device to none.",
+		GJ_PASSES
 	}
 };
 

@@ -198,7 +198,8 @@ start_memory(void)
 		ereport(LOG,
 				(errmsg("gpujoin works without a device: %s",
 						GjReasonGet(GJ_REASON_NO_ARENA)->text),
-				 errdetail_internal("%s", problem)));
+				 errdetail_internal("%s", problem),
+				 errhint("%s", GjReasonGet(GJ_REASON_NO_ARENA)->hint)));
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	gj_service = ShmemInitStruct("gpujoin service", offsetof(GjServiceShared, slots) +
