@@ -112,11 +112,15 @@ GjLauncherWake(void)
 void
 GjMirrorLookForMarked(Oid database)
 {
+	bool		asked = false;
+
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	gj_mirrors->preloaded = false;
-	if (gj_mirrors->npreload < GJ_PRELOAD_REQUESTS)
+	for (int i = 0; i < gj_mirrors->npreload && !asked; i++)
+		asked = gj_mirrors->preload[i] == database;
+	if (!asked && gj_mirrors->npreload < GJ_PRELOAD_REQUESTS)
 		gj_mirrors->preload[gj_mirrors->npreload++] = database;
-	else
+	else if (!asked)
 		gj_mirrors->preload_all = true;
 	LWLockRelease(gj_mirrors->lock);
 	GjLauncherWake();

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * mirrortable.h
- *	  The table of mirrors as it lies in shared memory: for mirror*.c and
- *	  preload.c only.
+ *	  The table of mirrors as it lies in shared memory: for mirror*.c,
+ *	  launcher*.c and loader.c only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
