@@ -30,8 +30,8 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_NO_ARENA] = {
 		"no memory could be shared with the device process",
-		"Lower gpujoin.result_buffer, or raise the limits for memory and open files of the server's "
-		"user; then restart the server.", GJ_LASTS
+		"Lower gpujoin.result_buffer, or raise the limits for memory and open files of the "
+		"server's user; then restart the server.", GJ_LASTS
 	},
 	[GJ_REASON_NO_PROGRAM] = {
 		"the device process could not be started",
@@ -101,8 +101,8 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_CRASHED] = {
 		"the device process crashed",
-		"It is started again by itself.  If it was not killed by somebody, the system's log may have "
-		"a message of the driver.", GJ_PASSES
+		"It is started again by itself.  If it was not killed by somebody, the system's log may "
+		"have a message of the driver.", GJ_PASSES
 	},
 	[GJ_REASON_EXITED] = {
 		"the device process exited",
