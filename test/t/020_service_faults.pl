@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
-	"gpujoin.result_buffer = '16MB'", "gpujoin.device_timeout = '2s'");
+	"gpujoin.result_buffer = '16MB'", PATIENT);
 my $bystander = open_bystander($node);
 
 wait_ready($node);
@@ -45,22 +45,33 @@ my @deaths = (
 	[ 'next', 'exit', 0, 'an exit in the middle of a result' ],
 	[ 'keyset', 'lost', 0, 'a lost device' ],
 	[ 'begin', 'hang', 0, 'a call that never returns' ],
-	[ 'poll', 'block', 0, 'a call that takes too long', 10000 ],
-	[ 'poll', 'delay', 0, 'a device that makes no progress', 10000 ]);
+	[ 'poll', 'block', 0, 'a call that takes too long', 600000 ],
+	[ 'poll', 'delay', 0, 'a device that makes no progress', 600000 ]);
 
 foreach my $death (@deaths)
 {
 	my ($point, $kind, $skip, $name, $millis) = @$death;
 	my $epoch = service($node, 'epoch');
 	my $failures = service($node, 'helper_failures');
-	my $out;
+	my $starts = service($node, 'helper_starts');
+	my $to_be_watched = $kind =~ /hang|block|delay/;
 
 	is(inject($node, $point, $kind, $skip, 1, $millis // 0), '', "arm: $name");
 	# A result and a load of several parts
-	$out = run_service($node, '600, nkeys => 240000, requests => 1');
-	like($out, qr/^ok 0, fallbacks 1, wrong 0/, "$name: the request comes back unanswered");
+	my $requests = service($node, 'requests');
+	my $running = start_service($node, '600, nkeys => 240000, requests => 1',
+		"(SELECT state <> 'ready' OR helper_starts > $starts FROM gpujoin_status())");
+	if ($to_be_watched)
+	{
+		wait_for_request($node, $requests, 3);
+		watch_after($node, '2s');
+	}
+	like(finish_service($running), qr/^ok 0, fallbacks 1, wrong 0.*\|t$/,
+		"$name: the request comes back unanswered, when all can see why");
 	isnt(service($node, 'epoch'), $epoch, "$name: a new epoch");
-	is(service($node, 'helper_failures'), $failures + 1, "$name: counted");
+	ok($node->poll_query_until('postgres', "SELECT helper_failures = $failures + 1
+			FROM gpujoin_status()"), "$name: counted");
+	watch_after($node, '1h') if $to_be_watched;
 	restart_now($node);
 	is(run_service($node, '600, nkeys => 240000, requests => 1'),
 		'ok 1, fallbacks 0, wrong 0, loads 1', "$name: answers are right again");
@@ -88,16 +99,16 @@ isnt(service($node, 'requests_no_memory'), 0, 'counted as out of memory');
 
 foreach my $signal ('KILL', 'STOP')
 {
-	inject($node, 'poll', 'delay', 0, 1, 1500);
+	inject($node, 'poll', 'delay', 0, 1, 600000);
+	my $requests = service($node, 'requests');
 	my $running = start_service($node, '10, nkeys => 100, requests => 1');
-	$node->poll_query_until('postgres', 'SELECT slots_used > 0 FROM gpujoin_status()');
+	wait_for_request($node, $requests, 3);
 	my $pid = signal_helper($node, $signal);
+	watch_after($node, '2s') if $signal eq 'STOP';
 	like(finish_service($running), qr/^ok 0, fallbacks 1, wrong 0/,
 		"SIG$signal in the middle of a request: it comes back unanswered");
-	$node->poll_query_until('postgres', "SELECT state <> 'ready' OR helper_pid <> $pid
-		FROM gpujoin_status()");
-	restart_now($node);
-	isnt(service($node, 'helper_pid'), $pid, "SIG$signal: another process");
+	watch_after($node, '1h') if $signal eq 'STOP';
+	ok(wait_replaced($node, $pid), "SIG$signal: another process");
 	ok(!-e "/proc/$pid", "SIG$signal: the old one has gone");
 	is(run_service($node, '10, nkeys => 100, requests => 1'),
 		'ok 1, fallbacks 0, wrong 0, loads 1', "SIG$signal: answers are right again");
@@ -107,9 +118,11 @@ isnt(service($node, 'watchdog_kills'), 0, 'the watchdog has bitten');
 
 # Idle, too
 my $pid = signal_helper($node, 'STOP');
+watch_after($node, '2s');
 ok($node->poll_query_until('postgres',
 		"SELECT helper_pid <> $pid AND state = 'ready' FROM gpujoin_status()"),
 	'a process that freezes while idle is replaced without anybody asking');
+watch_after($node, '1h');
 
 # ---- what is seen from outside --------------------------------------------------------------
 
@@ -117,7 +130,8 @@ my $log = slurp_file($node->logfile);
 
 unlike($log, qr/reinitializing/, 'the server did not restart');
 is(ask_bystander($bystander), $bystander->{pid}, 'a session opened before all this is well');
-like($log, qr/gpujoin works without a device: the device process crashed/, 'the crash is logged');
+like($log, qr/gpujoin works without a device: the device process crashed\n.*DETAIL: .*\n.*HINT: /,
+	'the crash is logged, with advice');
 like($log, qr/gpujoin works without a device: the device process did not respond/,
 	'the freeze is logged');
 like($log, qr/gpujoin works without a device: the GPU made no progress/, 'the hang is logged');

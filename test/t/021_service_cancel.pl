@@ -14,8 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
-	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 4',
-	"gpujoin.device_timeout = '5s'");
+	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 4', PATIENT);
 my $bystander = open_bystander($node);
 
 wait_ready($node);
@@ -31,7 +30,8 @@ my $script = join '', map {
 } 1 .. 200;
 my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0);
 my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
-my $answered = () = $out =~ /ok 1, fallbacks 0, wrong 0/g;
+# All slots may be waiting for the device process, if that does not get a processor.
+my $answered = () = $out =~ /ok (?:1, fallbacks 0|0, fallbacks 1), wrong 0/g;
 
 cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
 is($cancelled + $answered, 200, 'and the others answered');
@@ -50,9 +50,10 @@ like($out, qr/ok 200, fallbacks 0, wrong 0/, 'its late answer reaches nobody');
 
 # ---- terminated -----------------------------------------------------------------------------
 
-inject($node, 'poll', 'delay', 0, 1, 1000);
+inject($node, 'poll', 'delay', 0, 1, 600000);
+my $requests = service($node, 'requests');
 my $running = start_service($node, '10, nkeys => 100');
-$node->poll_query_until('postgres', 'SELECT slots_used > 0 FROM gpujoin_status()');
+wait_for_request($node, $requests, 3);
 $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()");
 like(finish_service($running), qr/terminating connection/,
@@ -79,34 +80,45 @@ my $load = $node->basedir . '/load.sql';
 append_to_file($load, "SELECT 1 / (wrong = 0)::int
 	FROM gpujoin_service_test(20, nkeys => 500, requests => 20);\n");
 
-sub load_for
+# Eight clients, so many transactions each
+sub load_of
 {
-	my $seconds = shift;
+	my $transactions = shift;
 
-	return ('pgbench', '-n', '-c', '8', '-j', '1', '-T', $seconds, '-f', $load,
+	return ('pgbench', '-n', '-c', '8', '-j', '1', '-t', $transactions, '-f', $load,
 		$node->connstr('postgres'));
 }
 
-$node->command_checks_all([ load_for(3) ], 0, [qr/number of failed transactions: 0 /], [],
+$node->command_checks_all([ load_of(40) ], 0, [qr/number of failed transactions: 0 /], [],
 	'eight clients share four slots');
 no_leaks($node, 'after that');
 
-my ($pgbench_out, $pgbench_err) = ('', '');
-my $pgbench = IPC::Run::start([ load_for(12) ], '<', \undef, '>', \$pgbench_out, '2>',
-	\$pgbench_err, IPC::Run::timeout(120));
+# However quick the machine is: as many rounds of load as it takes.
 my $kills = 0;
+my $rounds = 0;
+my $bad_rounds = 0;
 
-while ($pgbench->pumpable && $kills < 12)
+while ($kills < 12)
 {
-	$pgbench->pump_nb;
-	$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
-	restart_now($node);
-	select(undef, undef, undef, 0.3);
+	my ($pgbench_out, $pgbench_err) = ('', '');
+	my $pgbench = IPC::Run::start([ load_of(20) ], '<', \undef, '>', \$pgbench_out, '2>',
+		\$pgbench_err, IPC::Run::timeout(300));
+
+	while ($pgbench->pumpable && $kills < 12)
+	{
+		$pgbench->pump_nb;
+		$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
+		restart_now($node);
+		select(undef, undef, undef, 0.3);
+	}
+	$pgbench->finish;
+	$rounds++;
+	next if $pgbench->result(0) == 0 && $pgbench_out =~ /number of failed transactions: 0 /;
+	$bad_rounds++;
+	diag($pgbench_out . $pgbench_err);
 }
-$pgbench->finish;
-is($pgbench->result(0), 0, "no client of the load failed in $kills kills") or diag($pgbench_err);
-like($pgbench_out, qr/number of failed transactions: 0 /, 'and no answer was wrong');
-cmp_ok($kills, '>=', 8, 'the process was killed often enough');
+is($bad_rounds, 0, 'no client failed and no answer was wrong under load while it was killed');
+note("$kills kills in $rounds rounds of load");
 restart_now($node);
 is(run_service($node, '20, nkeys => 500, requests => 5'), 'ok 5, fallbacks 0, wrong 0, loads 1',
 	'the next answers are right');

@@ -39,7 +39,7 @@ sub logged
 fail_with('open no_driver 35');
 local $ENV{GPUJOIN_REFERENCE_FAULTS} = $faults;
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
-	"gpujoin.result_buffer = '4MB'");
+	"gpujoin.result_buffer = '4MB'", PATIENT);
 
 # ---- at the server's start ------------------------------------------------------------------
 
@@ -48,7 +48,8 @@ my @failures = (
 	[ 'no_driver', 35, 'failed', 'no usable GPU driver', 'Install the GPU' ],
 	[ 'no_device', 100, 'failed', 'no such GPU', 'nvidia-smi -L' ],
 	[ 'no_permission', 13, 'failed', 'no permission to use the GPU', '/dev/nvidia' ],
-	[ 'unsupported', 801, 'failed', 'the GPU or the system cannot do what gpujoin needs', undef ],
+	[ 'unsupported', 801, 'failed', 'the GPU or the system cannot do what gpujoin needs',
+		'compute capability 8.0' ],
 	[ 'in_use', 46, 'restarting', 'the GPU is reserved by another process', 'compute mode' ],
 	[ 'no_memory', 2, 'restarting', 'the GPU has not enough free memory', 'device_memory' ],
 	[ 'no_host_memory', 12, 'restarting', 'the device process ran out of memory', 'ulimit -l' ]);
@@ -68,7 +69,7 @@ foreach my $failure (@failures)
 			reason = '$reason: injected: $kind' FROM gpujoin_status()"),
 		"$kind: $state, with the reason");
 	logged($node, $from, "gpujoin works without a device: $reason",
-		"injected: $kind \\(error $code\\)", $hint, $kind) if defined $hint;
+		"injected: $kind \\(error $code\\)", $hint, $kind);
 }
 like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
 	'without a device nothing is answered');
@@ -99,10 +100,7 @@ foreach my $case ([ 'no_host_memory', 12, 'LimitMEMLOCK' ], [ 'no_permission', 1
 
 	$from = -s $node->logfile;
 	fail_with("register $kind $code");
-	signal_helper($node, 'KILL');
-	$node->poll_query_until('postgres', "SELECT state <> 'ready' OR NOT direct_copies
-		FROM gpujoin_status()");
-	restart_now($node);
+	wait_replaced($node, signal_helper($node, 'KILL'));
 	is(service($node, 'direct_copies'), 'f', "register, $kind: copies are not direct");
 	logged($node, $from, 'gpujoin could not register the result buffer[^\n]*',
 		"injected: $kind \\(error $code\\).*limit for locked memory is", $hint, "register, $kind");

@@ -44,7 +44,7 @@ my $node;
 {
 	local $ENV{LD_PRELOAD} = "$folder/undying.so";
 	$node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
-		"gpujoin.result_buffer = '4MB'");
+		"gpujoin.result_buffer = '4MB'", PATIENT);
 }
 wait_ready($node);
 
@@ -53,15 +53,14 @@ my $supervisor = service($node, 'supervisor_pid');
 
 die "no such process" unless $helper > 1 && $supervisor > 1;
 kill 'TERM', $supervisor;
-ok($node->poll_query_until('postgres', "SELECT state = 'stuck' AND supervisor_pid = 0
+ok($node->poll_query_until('postgres', "SELECT state = 'stuck' AND supervisor_pid <> $supervisor
 		FROM gpujoin_status()"), 'a supervisor ends, its helper does not');
 is(service($node, 'helper_pid'), $helper, 'that is known');
 like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
 	'nobody waits for it');
 ok($node->poll_query_until('postgres', "SELECT supervisor_pid NOT IN (0, $supervisor)
 		FROM gpujoin_status()"), 'the next supervisor');
-like(slurp_file($node->logfile), qr/gpujoin device process $helper was killed but does not end/,
-	'says so');
+log_comes_to($node, qr/gpujoin device process $helper was killed but does not end/, 'says so');
 $node->reload;
 $node->poll_query_until('postgres', "SELECT state = 'stuck' FROM gpujoin_status()");
 is(service($node, 'helper_starts'), 1, 'it starts no other, not even after a reload');

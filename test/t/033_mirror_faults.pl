@@ -16,7 +16,7 @@ use Test::More;
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '16MB'", "gpujoin.device_memory = '128MB'", 'gpujoin.min_rows = 0',
-	"gpujoin.device_timeout = '2s'", 'gpujoin.auto_load = off', 'max_prepared_transactions = 5');
+	PATIENT, 'gpujoin.auto_load = off', 'max_prepared_transactions = 5');
 my $bystander = open_bystander($node);
 wait_ready($node);
 
@@ -58,7 +58,7 @@ sub start
 
 	$session->{run} = IPC::Run::start(
 		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $statement ],
-		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, IPC::Run::timeout(120));
+		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, IPC::Run::timeout(300));
 	return $session;
 }
 
@@ -101,7 +101,7 @@ my $sent = service($node, 'bytes_sent');
 cmp_ok($sent, '>', 3000000, 'a load sends pages');
 sql(q{SELECT gpujoin_unload('t_k')});
 
-slow(60);
+slow(300);
 my @loads = map { start_load('t_k', "load$_") } 1 .. 4;
 wait_for(q{SELECT count(*) = 4 FROM pg_stat_activity
 	WHERE application_name LIKE 'load_' AND state = 'active'}, 'four sessions load one index');
@@ -121,7 +121,7 @@ nothing_left('after loads side by side');
 
 foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 {
-	slow(200);
+	slow(600);
 	my $first = start_load('t_k', 'first');
 	wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", "$how: loading");
 	my $second = start_load('t_k', 'second');
@@ -136,7 +136,7 @@ foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 }
 
 # Unloaded while it is being loaded
-slow(200);
+slow(600);
 my $load = start_load('t_k', 'load');
 wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", 'loading once more');
 is(sql(q{SELECT gpujoin_unload('t_k')}), 't', 'and unloaded meanwhile');
@@ -152,6 +152,7 @@ sub new_epoch
 {
 	my $what = shift;
 	wait_for("SELECT epoch <> $epoch FROM gpujoin_status()", "$what: the process has ended");
+	watch_after($node, '1h') if $what =~ /^STOP/;
 	restart_now($node);
 }
 
@@ -163,7 +164,7 @@ foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 		my $what = "$how in a load by a $who";
 
 		$epoch = service($node, 'epoch');
-		$how =~ /^[A-Z]/ ? slow(200) : inject($node, 'write', $how, 3, 1);
+		$how =~ /^[A-Z]/ ? slow(600) : inject($node, 'write', $how, 3, 1);
 		if ($who eq 'command')
 		{
 			$load = start_load('t_k', 'load');
@@ -176,6 +177,7 @@ foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 		{
 			wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", "$what: loading");
 			signal_helper($node, $how);
+			watch_after($node, '2s') if $how eq 'STOP';
 		}
 		if ($who eq 'command')
 		{
@@ -198,7 +200,7 @@ foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 
 # ---- a loader that is terminated, or does not get the index ----------------------------------
 
-slow(200);
+slow(600);
 sql('ALTER INDEX t_k SET (preload)');
 wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", 'a loader is at work');
 is(sql(q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -286,7 +288,7 @@ nothing_left('no memory');
 # The one that has to go is being read: its memory is waited for, others stay.
 sql("SELECT fill('e$_', 30000); SELECT gpujoin_load('e${_}_k')") foreach 1 .. 4;
 is(sql('SELECT count(*) FROM gpujoin_mirrors()'), '4', 'the device is full');
-inject($node, 'poll', 'delay', 0, 1, 1000);
+inject($node, 'poll', 'delay', 0, 1, 3000);
 my $reader = start('reader', 'SELECT count(*) FROM e1 WHERE k = 7');
 wait_for('SELECT slots_used > 0 FROM gpujoin_status()', 'one is being read');
 is(sql(q{SELECT gpujoin_load('t_k')}), $bytes, 'another one is loaded');

@@ -17,7 +17,7 @@ use Test::More;
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '16MB'", "gpujoin.device_memory = '256MB'", 'gpujoin.force = on',
-	"gpujoin.device_timeout = '2s'", 'restart_after_crash = on', 'max_connections = 40',
+	PATIENT, 'restart_after_crash = on', 'max_connections = 40',
 	'max_worker_processes = 20');
 my $bystander = open_bystander($node);
 wait_ready($node);
@@ -83,25 +83,37 @@ VACUUM FULL d:client_id;
 # ---- the device's process -------------------------------------------------------------------
 
 my $seconds = $ENV{MIRROR_SECONDS} || 15;
-my @benches = (
-	[ start_bench($node, 2, $seconds, $write), 'writers' ],
-	[ start_bench($node, 1, $seconds, $vacuum), 'vacuum' ],
-	[ start_bench($node, 3, $seconds, @compare), 'readers' ],
-	[ start_bench($node, 1, $seconds, $check), 'checks' ],
-	[ start_bench($node, 1, $seconds, "$dir/reload.sql"), 'loads' ],
-	[ start_bench($node, 2, $seconds, "$dir/ddl.sql"), 'DDL' ]);
 my $kills = 0;
-my $readers = $benches[2]->[0]->{handle};
 
-while ($readers->pumpable)
+sub kill_under_load
 {
-	$readers->pump_nb;
-	$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
-	restart_now($node);
-	# a moment to load, to synchronise and to answer in
-	select(undef, undef, undef, 0.2 + 0.1 * ($kills % 5));
+	my @benches = (
+		[ start_bench($node, 2, $seconds, $write), 'writers' ],
+		[ start_bench($node, 1, $seconds, $vacuum), 'vacuum' ],
+		[ start_bench($node, 3, $seconds, @compare), 'readers' ],
+		[ start_bench($node, 1, $seconds, $check), 'checks' ],
+		[ start_bench($node, 1, $seconds, "$dir/reload.sql"), 'loads' ],
+		[ start_bench($node, 2, $seconds, "$dir/ddl.sql"), 'DDL' ]);
+	my $readers = $benches[2]->[0]->{handle};
+
+	while ($readers->pumpable)
+	{
+		$readers->pump_nb;
+		$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
+		restart_now($node);
+		# a moment to load, to synchronise and to answer in
+		select(undef, undef, undef, 0.2 + 0.1 * ($kills % 5));
+	}
+	finish_bench(@$_) foreach @benches;
+	return;
 }
-finish_bench(@$_) foreach @benches;
+
+# On a busy machine that time may be too short for much.
+foreach (1 .. 8)
+{
+	kill_under_load();
+	last if $kills >= 5 && service($node, 'device_answers') > 10;
+}
 cmp_ok($kills, '>=', 5, 'the process was killed often enough');
 note("$kills kills");
 
@@ -163,7 +175,7 @@ foreach my $who ("application_name = 'load'", "backend_type = 'gpujoin loader'",
 	my $session;
 
 	sql(q{SELECT gpujoin_unload('t_k')});
-	inject($node, 'write', 'delay', 0, 0, 200);
+	inject($node, 'write', 'delay', 0, 0, 600);
 	if ($who =~ /'load'/)
 	{
 		local $ENV{PGAPPNAME} = 'load';

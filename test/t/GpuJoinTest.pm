@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query);
+our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to);
 
 # A started server with the extension in database postgres. Further arguments are lines for the
 # configuration; init options come as a hash reference first.
@@ -73,6 +73,22 @@ sub log_is_clean
 	} split /\n/, slurp_file($node->logfile, $offset // 0);
 
 	is(join("\n", @findings), '', $name);
+}
+
+# Wait until the log since an offset has something: what a process logs may come after what it does.
+sub log_comes_to
+{
+	my ($node, $pattern, $name, $offset) = @_;
+	my $until = time + 180;
+	my $log = slurp_file($node->logfile, $offset // 0);
+
+	while ($log !~ $pattern && time < $until)
+	{
+		select(undef, undef, undef, 0.1);
+		$log = slurp_file($node->logfile, $offset // 0);
+	}
+	like($log, $pattern, $name);
+	return;
 }
 
 # Wait until a session that is named by application_name runs, or waits for, something.

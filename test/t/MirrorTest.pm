@@ -71,7 +71,7 @@ sub vacuum_script
 {
 	my $file = shift;
 
-	append_to_file($file, "VACUUM (INDEX_CLEANUP ON) t;\n\\sleep 30 ms\n");
+	append_to_file($file, "VACUUM (INDEX_CLEANUP ON) t;\n\\sleep 200 ms\n");
 	return $file;
 }
 

@@ -9,8 +9,16 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(service wait_ready restart_now run_service start_service finish_service inject
-  no_leaks signal_helper service_sql open_bystander ask_bystander);
+our @EXPORT = qw(PATIENT service wait_ready restart_now run_service start_service finish_service
+  wait_for_request watch_after inject no_leaks signal_helper wait_replaced service_sql
+  open_bystander ask_bystander);
+
+# A line for the configuration. On a machine that is busy enough a healthy device process may be
+# silent for seconds; only tests of the watchdog shorten this, when there is something to bite.
+use constant PATIENT => "gpujoin.device_timeout = '1h'";
+
+# For what must not last for ever, in seconds
+use constant LONG => 300;
 
 # One column of gpujoin_status().
 sub service
@@ -33,21 +41,44 @@ sub restart_now
 {
 	my $node = shift;
 
-	foreach (1 .. 200)
+	return wait_replaced($node, 0);
+}
+
+# The same after a process of this pid was killed: not yet while it is still the one.
+sub wait_replaced
+{
+	my ($node, $pid) = @_;
+	my $until = time + LONG;
+
+	while (time < $until)
 	{
-		return 1 if service($node, 'state') eq 'ready';
+		return 1
+		  if service($node, "state = 'ready' AND helper_pid <> $pid") eq 't';
 		$node->reload;
 		select(undef, undef, undef, 0.05);
 	}
-	return 0;
+	die 'the device process does not come back: '
+	  . $node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()');
 }
 
+# Have the watchdog bite after so long.
+sub watch_after
+{
+	my ($node, $timeout) = @_;
+
+	$node->adjust_conf('postgresql.conf', 'gpujoin.device_timeout', "'$timeout'");
+	$node->reload;
+	return;
+}
+
+# An expression that is given, too, is evaluated as soon as the test has ended.
 sub service_sql
 {
-	my $arguments = shift;
+	my ($arguments, $also) = @_;
 
+	$also = $also ? ", $also" : '';
 	return "SELECT format('ok %s, fallbacks %s, wrong %s, loads %s', ok, fallbacks, wrong, loads)
-		FROM gpujoin_service_test($arguments)";
+		$also FROM gpujoin_service_test($arguments)";
 }
 
 sub run_service
@@ -60,14 +91,25 @@ sub run_service
 # The same in the background.
 sub start_service
 {
-	my ($node, $arguments) = @_;
+	my ($node, $arguments, $also) = @_;
 	my $running = { out => '', err => '' };
 
 	$running->{run} = IPC::Run::start(
-		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', service_sql($arguments) ],
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			service_sql($arguments, $also) ],
 		'<', \undef, '>', \$running->{out}, '2>', \$running->{err},
-		IPC::Run::timeout(120));
+		IPC::Run::timeout(LONG));
 	return $running;
+}
+
+# Wait until a service test is in its n-th request from here on (1: making the column, 2: filling
+# it, 3: the first search). $requests is what service($node, 'requests') said before.
+sub wait_for_request
+{
+	my ($node, $requests, $n) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT requests >= $requests + $n AND slots_used > 0 FROM gpujoin_status()");
 }
 
 sub finish_service
@@ -97,7 +139,7 @@ sub open_bystander
 	$bystander->{run} = IPC::Run::start(
 		[ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
 		'<', \$bystander->{in}, '>', \$bystander->{out}, '2>', \$bystander->{err},
-		IPC::Run::timeout(300));
+		IPC::Run::timeout(4 * LONG));
 	$bystander->{pid} = ask_bystander($bystander);
 	return $bystander;
 }
@@ -126,20 +168,15 @@ sub signal_helper
 	return $pid;
 }
 
-# No slot, no column, no key set, no match and no byte is left. The helper's figures lag a moment.
+# No slot, no column, no key set, no match and no byte is left. The helper's figures lag a moment;
+# without a helper there are none.
 sub no_leaks
 {
 	my ($node, $name) = @_;
-	my $query = 'SELECT slots_used + slots_abandoned + columns + keysets + matches
-		+ memory_mirrors + memory_scratch = 0 FROM gpujoin_status()';
-	my $clean = 0;
 
-	foreach (1 .. 100)
-	{
-		last if $clean = $node->safe_psql('postgres', $query) eq 't';
-		select(undef, undef, undef, 0.05);
-	}
-	ok($clean, "no leaks: $name")
+	ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND slots_used
+			+ slots_abandoned + columns + keysets + matches + memory_mirrors + memory_scratch = 0
+			FROM gpujoin_status()"), "no leaks: $name")
 	  or diag($node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()'));
 }
 
