@@ -17,6 +17,7 @@
 #include "execindexonly.h"
 #include "keyplan.h"
 #include "match.h"
+#include "smallside.h"
 
 /* execconvert.c: values to keys */
 typedef struct GjConverter
@@ -46,7 +47,8 @@ typedef struct GjKeyReader
 /*
  * exectids.c: TIDs to tuples, a heap block at a time, following HOT chains under
  * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
- * key: the caller rechecks it, unless GjFetchFilter() says that it is done here.
+ * key: the caller rechecks it, unless GjFetchFilter() or GjFetchJoin() says that it is
+ * done here.
  * The tuple in the slot is good until the next call; at the end the slot is cleared.
  */
 typedef struct GjFetch GjFetch;
@@ -61,6 +63,8 @@ typedef struct GjFetchStats
 
 extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
 extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
+extern bool GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small);
+extern GjSmallRow *GjFetchPartners(const GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
 extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */

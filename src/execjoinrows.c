@@ -263,7 +263,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		if (state->current == state->nscans - 1)
 			forget_keys(state);
 	}
-	GjJoinScanStart(scan);
+	GjJoinScanStart(scan, state->small);
 	state->started = true;
 	return true;
 }

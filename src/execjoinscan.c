@@ -48,6 +48,7 @@ static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
 static GjTidSet *search(CustomScanState *node, Size limit);
 static bool is_index_only(CustomScan *plan);
+static void start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
@@ -218,14 +219,21 @@ search(CustomScanState *node, Size limit)
  * Begin with the first of the rows that were found
  */
 void
-GjJoinScanStart(GjJoinScanState *scan)
+GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small)
 {
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->css.ss);
 	else if (scan->entries != NULL)
 		GjIndexOnlyStart(scan->index_only, scan->entries, GjWorkMemory() / 2);
 	else
-		GjFetchStart(scan->fetch, scan->tids);
+		start_fetch(scan, small, scan->tids);
+}
+
+static void
+start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
+{
+	scan->joined = GjFetchJoin(scan->fetch, &scan->key_reader, small);
+	GjFetchStart(scan->fetch, tids);
 }
 
 /*
@@ -261,7 +269,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 		if (partners != NULL)
 			return partners;
 		scan->fetching = true;
-		GjFetchStart(scan->fetch, GjIndexOnlyRest(scan->index_only));
+		start_fetch(scan, small, GjIndexOnlyRest(scan->index_only));
 	}
 	return next_fetched(scan, small);
 }
@@ -312,7 +320,7 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = find_partners(scan, small, slot);
+		partners = scan->joined ? GjFetchPartners(scan->fetch) : find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
 		if (!ExecQual(ps->qual, ps->ps_ExprContext))

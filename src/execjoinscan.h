@@ -33,6 +33,7 @@ typedef struct GjJoinScanState
 	bool		fetching;		/* entries are done, the rest is fetched */
 	bool		projected;		/* entries can go straight into the joined slot */
 	GjFetch    *fetch;
+	bool		joined;			/* the fetch looks up the keys */
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
 	GjMatchStats stats;
 } GjJoinScanState;
@@ -40,7 +41,7 @@ typedef struct GjJoinScanState
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys);
-extern void GjJoinScanStart(GjJoinScanState *scan);
+extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);

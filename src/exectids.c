@@ -62,9 +62,10 @@ struct GjFetch
 	GjTidSet   *tids;			/* NULL: all blocks are taken off */
 	BlockNumber nblocks;		/* of the heap, after the match */
 
-	/* To recheck the key; NULL: the caller does */
+	/* To recheck the key: one of a set, or one that small rows have.  NULL: the caller does. */
 	GjKeyReader *key_reader;
 	const GjKeySet *keys;
+	GjSmallSide *small;
 
 	/* The block being delivered: its pin and its visible candidates */
 	Buffer		buffer;
@@ -92,10 +93,12 @@ struct GjFetch
 
 	GjFetchStats stats;
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	GjSmallRow *partners[MaxHeapTuplesPerPage]; /* of the tuples, if small is set */
 };
 
 static bool load_block(GjFetch *fetch);
 static void drop_unwanted(GjFetch *fetch);
+static void find_partners(GjFetch *fetch);
 static void pin_ahead(GjFetch *fetch);
 static bool pin_block(GjFetch *fetch);
 static Buffer read_block(GjFetch *fetch, BlockNumber block);
@@ -132,6 +135,28 @@ GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
 	fetch->key_reader = reader;
 	fetch->keys = keys;
 	return true;
+}
+
+/*
+ * Have the fetch look up the keys in a small side's current batch, likewise
+ */
+bool
+GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small)
+{
+	if (reader->attno == 0)
+		return false;
+	fetch->key_reader = reader;
+	fetch->small = small;
+	return true;
+}
+
+/*
+ * The small rows that have the key of the tuple that was delivered last
+ */
+GjSmallRow *
+GjFetchPartners(const GjFetch *fetch)
+{
+	return fetch->partners[fetch->next - 1];
 }
 
 /*
@@ -238,6 +263,8 @@ load_block(GjFetch *fetch)
 	GjCountHeapFetches(fetch->heap, fetch->ntuples);
 	if (fetch->keys != NULL)
 		drop_unwanted(fetch);
+	else if (fetch->small != NULL)
+		find_partners(fetch);
 	return true;
 }
 
@@ -259,6 +286,45 @@ drop_unwanted(GjFetch *fetch)
 			wanted = GjKeySetContains(fetch->keys, key);
 		if (!wanted)
 			continue;
+		if (kept < i)
+			fetch->tuples[kept] = fetch->tuples[i];
+		kept++;
+	}
+	fetch->stats.rechecked += fetch->ntuples - kept;
+	fetch->ntuples = kept;
+}
+
+/*
+ * Look up the keys of a block's tuples and drop those that have no partners
+ *
+ * First all keys are read, so that the cells of the hash table come from memory at the
+ * same time, then all are looked up, and the small rows come.
+ */
+static void
+find_partners(GjFetch *fetch)
+{
+	TupleDesc	desc = RelationGetDescr(fetch->heap);
+	int64		keys[MaxHeapTuplesPerPage];
+	int			nkeys = 0;
+	int			kept = 0;
+
+	for (int i = 0; i < fetch->ntuples; i++)
+	{
+		if (!GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &keys[nkeys]))
+			continue;
+		GjSmallPrefetch(fetch->small, keys[nkeys]);
+		if (nkeys < i)
+			fetch->tuples[nkeys] = fetch->tuples[i];
+		nkeys++;
+	}
+	for (int i = 0; i < nkeys; i++)
+	{
+		GjSmallRow *partners = GjSmallLookup(fetch->small, keys[i]);
+
+		if (partners == NULL)
+			continue;
+		__builtin_prefetch(partners);
+		fetch->partners[kept] = partners;
 		if (kept < i)
 			fetch->tuples[kept] = fetch->tuples[i];
 		kept++;

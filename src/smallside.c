@@ -388,6 +388,12 @@ GjSmallLookup(GjSmallSide *side, int64 key)
 	return cell == NULL ? NULL : cell->first;
 }
 
+void
+GjSmallPrefetch(const GjSmallSide *side, int64 key)
+{
+	__builtin_prefetch(&side->table->data[hash_key(key) & side->table->sizemask]);
+}
+
 /*
  * The first of all rows of the batch (next)
  */

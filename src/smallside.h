@@ -52,6 +52,7 @@ extern void GjSmallRewind(GjSmallSide *side);
 extern void GjSmallReset(GjSmallSide *side);
 extern void GjSmallFree(GjSmallSide *side);
 extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
+extern void GjSmallPrefetch(const GjSmallSide *side, int64 key);	/* it will be looked up */
 extern GjSmallRow *GjSmallFirst(const GjSmallSide *side);
 extern uint64 GjSmallBatchRows(const GjSmallSide *side);
 extern void GjSmallRowCopy(const GjSmallSide *side, const GjSmallRow *row,
