@@ -76,8 +76,10 @@ static GjKeySet *create_set(Run *run);
 static void add_source(Run *run, KeySource *source, GjKeySet *set);
 static void add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
 static void add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static bool may_contain_nulls(ArrayType *array);
 static Expr *rebuild_step(Rebuild *rebuild);
 static Expr *rebuild_source(Rebuild *rebuild, int source);
+static Expr *make_null_test(Expr *arg);
 static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
 
 /*
@@ -280,6 +282,9 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 		case GJ_SOURCE_NULL:
 			set->nulls = !isnull && DatumGetBool(value);
 			break;
+		case GJ_SOURCE_NULL_IN_ARRAY:
+			set->nulls = !isnull && may_contain_nulls(DatumGetArrayTypeP(value));
+			break;
 	}
 }
 
@@ -300,6 +305,15 @@ add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 	GjAddDatumKeys(set, &source->converter, PointerGetDatum(array), false, true);
 	set->complement = true;
 	set->nulls = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
+}
+
+/*
+ * Is there a NULL in the array, or is it one that array_position() does not take?
+ */
+static bool
+may_contain_nulls(ArrayType *array)
+{
+	return ARR_NDIM(array) > 1 || array_contains_nulls(array);
 }
 
 /*
@@ -344,14 +358,9 @@ rebuild_source(Rebuild *rebuild, int source)
 	ScalarArrayOpExpr *any;
 
 	if (kind == GJ_SOURCE_NULL)
-	{
-		NullTest   *test = makeNode(NullTest);
-
-		test->arg = key;
-		test->nulltesttype = IS_NULL;
-		test->location = -1;
-		return makeBoolExpr(AND_EXPR, list_make2(test, value), -1);
-	}
+		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
+	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
+		return make_null_test(key); /* the filter has the rest */
 	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE)
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
@@ -362,6 +371,17 @@ rebuild_source(Rebuild *rebuild, int source)
 	any->args = list_make2(key, value);
 	any->location = -1;
 	return &any->xpr;
+}
+
+static Expr *
+make_null_test(Expr *arg)
+{
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = arg;
+	test->nulltesttype = IS_NULL;
+	test->location = -1;
+	return &test->xpr;
 }
 
 static Expr *

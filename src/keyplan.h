@@ -28,7 +28,9 @@ typedef enum GjSourceKind
 	GJ_SOURCE_ARRAY,			/* key = ANY (array) */
 	GJ_SOURCE_NOT_VALUE,		/* key <> value */
 	GJ_SOURCE_NOT_ARRAY,		/* key <> ALL (array) */
-	GJ_SOURCE_NULL				/* key IS NULL AND value; the value is a boolean */
+	GJ_SOURCE_NULL,				/* key IS NULL AND value; the value is a boolean */
+	GJ_SOURCE_NULL_IN_ARRAY		/* key IS NULL AND the array has a NULL, or may have: see
+								 * planfold.c */
 } GjSourceKind;
 
 /* How a value of the source becomes a key */

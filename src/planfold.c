@@ -23,6 +23,12 @@
  * table if the condition turns out to be true.  That is right, and rare.  A plain
  * "key IS NULL" asks for them always: nothing is offered then.
  *
+ * Such a condition is looked at before the scan, though PostgreSQL looks at it only
+ * when it meets a NULL key.  So it must be one that cannot fail.  array_position() can,
+ * with a multidimensional array: the scan looks into the array by itself, takes such a
+ * one for one that may have a NULL, and the condition stays as a filter of the rows
+ * with a NULL key (GjKeyCondition.residue).
+ *
  * Of an AND, operands that say nothing about the key may be left out: the set is too
  * large then, and the clause is tested on each row besides.  Of an OR, none may.
  *
@@ -56,6 +62,8 @@ typedef struct Fold
 	RelOptInfo *rel;
 	IndexOptInfo *index;
 	bool		exact;
+	int			nresidues;
+	Expr	   *residue;
 } Fold;
 
 static GjKeyNode *fold(Fold *cx, Node *expr);
@@ -63,6 +71,9 @@ static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
 static GjKeyNode *fold_null_key(Fold *cx, BoolExpr *expr);
+static Expr *array_searched_for_null(Fold *cx, Node *condition);
+static void add_residue(Fold *cx, NullTest *key_test, Node *condition);
+static bool cannot_fail(Node *condition);
 static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
 static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
 static bool is_empty_array(Node *array);
@@ -88,14 +99,16 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, rel))
 		return NULL;
 
+	/* With two residues, a row that fails one of them might pass by the other */
 	node = fold(&cx, (Node *) rinfo->clause);
-	if (node == NULL)
+	if (node == NULL || cx.nresidues > 1)
 		return NULL;
 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->node = node;
 	condition->exact = cx.exact;
+	condition->residue = cx.residue;
 	return condition;
 }
 
@@ -144,7 +157,9 @@ fold_or(Fold *cx, BoolExpr *expr)
 
 		if (operand == NULL)
 			return NULL;
-		has_keys |= operand->step != GJ_STEP_SOURCE || operand->source.kind != GJ_SOURCE_NULL;
+		has_keys |= operand->step != GJ_STEP_SOURCE ||
+			(operand->source.kind != GJ_SOURCE_NULL &&
+			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
 		operands = lappend(operands, operand);
 	}
 	return has_keys ? GjMakeOr(operands) : NULL;
@@ -180,7 +195,7 @@ fold_null_key(Fold *cx, BoolExpr *expr)
 {
 	GjSource	source = {.kind = GJ_SOURCE_NULL};
 	List	   *conditions = NIL;
-	bool		found = false;
+	NullTest   *key_test = NULL;
 	ListCell   *lc;
 
 	foreach(lc, expr->args)
@@ -189,17 +204,97 @@ fold_null_key(Fold *cx, BoolExpr *expr)
 
 		if (IsA(test, NullTest) && test->nulltesttype == IS_NULL && !test->argisrow &&
 			match_index_to_operand((Node *) test->arg, 0, cx->index))
-			found = true;
-		else if (value_is_usable(cx->root, lfirst(lc)))
-			conditions = lappend(conditions, lfirst(lc));
+			key_test = test;
 		else
-			return NULL;
+			conditions = lappend(conditions, test);
 	}
-	if (!found || conditions == NIL)
+	if (key_test == NULL || conditions == NIL)
 		return NULL;
 
+	source.value = list_length(conditions) == 1 ?
+		array_searched_for_null(cx, linitial(conditions)) : NULL;
+	if (source.value != NULL)
+	{
+		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
+		add_residue(cx, key_test, linitial(conditions));
+		return GjMakeSource(&source);
+	}
+
+	foreach(lc, conditions)
+	{
+		if (!cannot_fail(lfirst(lc)))
+			return NULL;
+	}
 	source.value = make_ands_explicit(conditions);
 	return GjMakeSource(&source);
+}
+
+/*
+ * If this is array_position(array, NULL) IS NOT NULL, the array
+ */
+static Expr *
+array_searched_for_null(Fold *cx, Node *condition)
+{
+	NullTest   *test = (NullTest *) condition;
+	FuncExpr   *call;
+	Const	   *wanted;
+
+	if (!IsA(test, NullTest) || test->nulltesttype != IS_NOT_NULL || test->argisrow ||
+		!IsA(test->arg, FuncExpr))
+		return NULL;
+
+	call = (FuncExpr *) test->arg;
+	if (call->funcid != F_ARRAY_POSITION_ANYCOMPATIBLEARRAY_ANYCOMPATIBLE)
+		return NULL;
+	wanted = lsecond(call->args);
+	if (!IsA(wanted, Const) || !wanted->constisnull ||
+		!value_is_usable(cx->root, linitial(call->args)))
+		return NULL;
+	return linitial(call->args);
+}
+
+/*
+ * Have the condition tested on rows with a NULL key: key IS NOT NULL OR condition
+ */
+static void
+add_residue(Fold *cx, NullTest *key_test, Node *condition)
+{
+	NullTest   *not_null = copyObject(key_test);
+
+	not_null->nulltesttype = IS_NOT_NULL;
+	cx->residue = makeBoolExpr(OR_EXPR, list_make2(not_null, copyObject(condition)), -1);
+	cx->nresidues++;
+}
+
+/*
+ * Is this a condition on parameters and constants that can be evaluated at any time?
+ */
+static bool
+cannot_fail(Node *condition)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(condition))
+	{
+		case T_Const:
+		case T_Param:
+			return true;
+		case T_RelabelType:
+			return cannot_fail((Node *) ((RelabelType *) condition)->arg);
+		case T_NullTest:
+			return cannot_fail((Node *) ((NullTest *) condition)->arg);
+		case T_BooleanTest:
+			return cannot_fail((Node *) ((BooleanTest *) condition)->arg);
+		case T_BoolExpr:
+			foreach(lc, ((BoolExpr *) condition)->args)
+			{
+				if (!cannot_fail(lfirst(lc)))
+					return false;
+			}
+			return true;
+		default:
+			return false;
+	}
 }
 
 /*

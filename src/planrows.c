@@ -204,6 +204,7 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 		case GJ_SOURCE_NOT_ARRAY:
 			return key->not_null - listed;
 		case GJ_SOURCE_NULL:
+		case GJ_SOURCE_NULL_IN_ARRAY:
 			return 0.0;
 	}
 	return 1.0;

@@ -109,6 +109,16 @@ RESET plan_cache_mode;
 SELECT compare_generic('ef', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL', $$'{NULL}'$$);
 EXPLAIN (COSTS OFF) EXECUTE ef('{1,2}');
 EXPLAIN (COSTS OFF) EXECUTE ef('{1,NULL}');
+-- An array that array_position() does not take is an error only where a key is NULL
+CREATE TABLE no_null AS SELECT i AS k, i AS b FROM generate_series(1, 20000) i;
+CREATE INDEX ON no_null USING gpujoin (k);
+PREPARE ef_full(int[]) AS SELECT count(*) FROM no_null WHERE k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE ef_full('{{1},{2}}');
+EXECUTE ef_full('{{1},{2}}');
+EXECUTE ef('{{1},{2}}');
+RESET plan_cache_mode;
+DROP TABLE no_null;
 PREPARE ef_not(int[]) AS SELECT b FROM big b WHERE NOT (k = ANY ($1) AND (k = ANY ($1)) IS NOT NULL);
 SELECT compare_generic('ef_not', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL');
 -- other conditions hold for such rows, too; what has no keys is left alone
