@@ -113,6 +113,7 @@ OBJS = \
 	src/mirrorclean.o \
 	src/mirrorcommand.o \
 	src/mirrorcommit.o \
+	src/mirrorkey.o \
 	src/mirrorload.o \
 	src/mirrorpush.o \
 	src/mirrorshmem.o \

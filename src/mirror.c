@@ -155,19 +155,6 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * Name the contents of an index's file
- */
-void
-GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key)
-{
-	memset(key, 0, sizeof(GjMirrorKey));
-	key->database = GjRelationDatabase(index);
-	key->tablespace = GjRelationTablespace(index);
-	key->file = GjRelationFile(index);
-	key->build_id = build_id;
-}
-
-/*
  * List the blocks that a mirror lacks
  *
  * The journal was read after the tail pages, or by whoever synchronises: step 5 of the

@@ -45,16 +45,17 @@ typedef enum GjFallback
 #define GJ_MIN_DEVICE_BLOCKS	64
 
 /*
- * What is mirrored.  A file's name alone is used again, for other contents; the build id
- * alone would do, but the file is what tells whether the index still exists.
+ * What is mirrored: mirrorkey.c says why it takes all of this.  No padding: keys are compared as
+ * bytes.
  */
 typedef struct GjMirrorKey
 {
 	Oid			database;
+	Oid			database_tablespace;	/* where the database's own folder is */
+	uint64		database_made;	/* which of all databases that ever had this OID */
 	Oid			tablespace;
 	Oid			file;			/* relfilenode */
-	Oid			unused;			/* always 0: no padding */
-	uint64		build_id;
+	uint64		build_id;		/* last: parts before it are compared alone */
 } GjMirrorKey;
 
 typedef enum GjMirrorState
@@ -134,6 +135,10 @@ typedef enum GjLoadMode
 	GJ_LOAD_BY_SUPERUSER		/* a command that evicts any mirror that is not pinned */
 } GjLoadMode;
 
+/* mirrorkey.c: what is mirrored, and whether it still exists */
+extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
+extern bool GjMirrorIsGone(const GjMirrorKey *key);
+
 /* mirrorshmem.c: the table of mirrors, in shared memory */
 extern void GjMirrorInit(void);
 extern bool GjMirrorTableExists(void);
@@ -196,7 +201,6 @@ extern bool GjMirrorIsResident(Relation index);
 /* mirror.c: matching */
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
-extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 

@@ -7,7 +7,7 @@
  * tell too early: what a callback says may be rolled back, lost, or happen on another
  * server.  So the file system is asked: an index whose file is gone, or cut to nothing
  * (which is what PostgreSQL leaves of a dropped file until the next checkpoint), is no
- * more.  The launcher looks every few seconds, whoever needs memory looks before.
+ * more (mirrorkey.c).  The launcher looks every few seconds, whoever needs memory looks before.
  *
  * The one case that a file does not show, because it keeps its name, is TRUNCATE of a
  * table that the same transaction has made: there the index is built anew, and gjbuild()
@@ -26,8 +26,6 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include <sys/stat.h>
 
 #include "miscadmin.h"
 #include "utils/timestamp.h"
@@ -55,7 +53,6 @@ static bool wait_for_memory(GjMirrorRoom *room);
 static pg_noinline void collect_dropped(void);
 static bool claim_dropped(int *slot, GjServiceColumn *column);
 static void forget_dropped(int slot);
-static bool is_file_gone(const GjMirrorKey *key);
 
 /*
  * Make room for a column for which the service has no memory
@@ -177,7 +174,7 @@ GjMirrorSweep(void)
 		if (!GjMirrorGet(slot, &copy, NULL) || copy.state == GJ_MIRROR_DROPPED ||
 			copy.owner != 0)
 			continue;
-		if (is_file_gone(&copy.key))
+		if (GjMirrorIsGone(&copy.key))
 			GjMirrorDrop(&copy.key, false);
 	}
 }
@@ -316,16 +313,4 @@ forget_dropped(int slot)
 	Assert(gj_mirrors->entries[slot].mirror.owner == MyProcPid);
 	memset(&gj_mirrors->entries[slot].mirror, 0, sizeof(GjMirror));
 	LWLockRelease(gj_mirrors->lock);
-}
-
-static bool
-is_file_gone(const GjMirrorKey *key)
-{
-	char		path[MAXPGPATH];
-	struct stat st;
-
-	GjRelationPath(key->database, key->tablespace, key->file, path);
-	if (stat(path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR;
-	return st.st_size == 0;
 }

@@ -144,6 +144,44 @@ wait_held($node, "2|" . 2 * $extent . "|2", 'DROP DATABASE: two columns before')
 $node->safe_psql('postgres', 'DROP DATABASE d');
 wait_held($node, "1|$extent|1", 'DROP DATABASE: one column after');
 
+# A database made again, with the same OID, from the same template and grown as far: its index has
+# the same name, the same build and the same number of changes as that of the mirror. On a standby,
+# where nobody is told, too. So soon that the launcher has hardly looked in between.
+my $born = 4000000000;
+
+sub make_again
+{
+	my ($server, $key) = @_;
+
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS d');
+	$node->safe_psql('postgres', "CREATE DATABASE d TEMPLATE origin OID $born");
+	$node->safe_psql('d', "INSERT INTO b SELECT $key FROM generate_series(1, 30000)");
+	$node->wait_for_catchup($server) if $server != $node;
+	return $server->safe_psql('d', qq{
+		SELECT gpujoin_load('b_k') > 0;
+		SET gpujoin.force = on;
+		SELECT count(id) FROM b WHERE k = $key});
+}
+
+sub test_same_name
+{
+	my ($server, $name) = @_;
+
+	is(make_again($server, -$_), "t\n30000", "$name: a database of the same OID, $_")
+	  foreach (1 .. 3);
+	$node->safe_psql('postgres', 'DROP DATABASE d');
+	$node->wait_for_catchup($server) if $server != $node;
+	wait_held($server, $server == $node ? "1|$extent|1" : $none, "$name: nothing of them is left");
+}
+
+$node->safe_psql('postgres', 'CREATE DATABASE origin');
+$node->safe_psql('origin', q{
+	CREATE EXTENSION gpujoin;
+	CREATE TABLE b (k int, id serial);
+	SET gpujoin.auto_load = off;
+	CREATE INDEX b_k ON b USING gpujoin (k)});
+test_same_name($node, 'primary');
+
 # The same on a standby
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -151,6 +189,7 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 wait_ready($standby);
 wait_held($standby, $none, 'standby: nothing held at first');
+test_same_name($standby, 'standby');
 $node->safe_psql('postgres', q{SELECT fill('b', 50000)});
 $node->wait_for_catchup($standby);
 $standby->safe_psql('postgres', q{SELECT gpujoin_load('a_k'), gpujoin_load('b_k')});
