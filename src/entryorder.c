@@ -27,6 +27,16 @@ static void move_column(GjEntryColumn *column, uint64 start, const uint32 *order
 						void *scratch);
 static void move_array(void *array, int width, const uint32 *order, uint64 n, void *scratch);
 
+/* Offsets in a page are below 2048 at any block size */
+#define OFFSET_BITS				11
+#define TID_BITS				(32 + OFFSET_BITS)
+
+static inline uint64
+shorten_tid(uint64 tid)
+{
+	return (tid >> 16) << OFFSET_BITS | (tid & 0xFFFF);
+}
+
 /* Allocate bytes of any number in the set's context */
 #define alloc_huge(set, bytes)	MemoryContextAllocHuge((set)->context, bytes)
 
@@ -34,8 +44,8 @@ static void move_array(void *array, int width, const uint32 *order, uint64 n, vo
  * Put the entries in heap order, each TID once: merge the rest behind the ascending prefix
  * into it
  *
- * TIDs of the rest are sorted together with their rank in one integer.  Should rank and
- * TID not fit one (millions of entries out of order in a heap of terabytes), false is
+ * TIDs of the rest are sorted together with their rank in one integer.  A block number and
+ * an offset take 43 bits, which leaves two millions of ranks.  If there are more, false is
  * returned, and the set is as it was.
  */
 bool
@@ -44,7 +54,6 @@ GjEntrySetSort(GjEntrySet *set)
 	uint64		nrest = set->nentries - set->nascending;
 	int			rank_bits;
 	uint64		smallest = PG_UINT64_MAX;
-	uint64		largest = 0;
 	uint64		start;
 	uint64		n;
 	uint64	   *rest;
@@ -53,14 +62,11 @@ GjEntrySetSort(GjEntrySet *set)
 
 	if (nrest == 0)
 		return true;
-	for (uint64 i = set->nascending; i < set->nentries; i++)
-	{
-		smallest = Min(smallest, set->tids[i]);
-		largest = Max(largest, set->tids[i]);
-	}
 	rank_bits = pg_leftmost_one_pos64(nrest) + 1;
-	if (largest >> (64 - rank_bits) != 0)
+	if (rank_bits + TID_BITS > 64)
 		return false;
+	for (uint64 i = set->nascending; i < set->nentries; i++)
+		smallest = Min(smallest, set->tids[i]);
 
 	start = find_start(set, smallest);
 	rest = sort_rest(set, rank_bits);
@@ -77,6 +83,17 @@ GjEntrySetSort(GjEntrySet *set)
 	pfree(order);
 	set->nentries = set->nascending = start + n;
 	return true;
+}
+
+/*
+ * Does a sorted set have this TID?
+ */
+bool
+GjEntrySetHasTid(const GjEntrySet *set, uint64 tid)
+{
+	uint64		at = find_start(set, tid);
+
+	return at < set->nentries && set->tids[at] == tid;
 }
 
 /*
@@ -112,7 +129,7 @@ sort_rest(GjEntrySet *set, int rank_bits)
 	uint64	   *sorted;
 
 	for (uint64 i = 0; i < n; i++)
-		rest[i] = set->tids[set->nascending + i] << rank_bits | i;
+		rest[i] = shorten_tid(set->tids[set->nascending + i]) << rank_bits | i;
 	sorted = radix_sort_above(rest, scratch, n, rank_bits);
 	pfree(sorted == rest ? scratch : rest);
 	return sorted;
@@ -127,6 +144,8 @@ merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest, int rank_b
 			 uint32 *order)
 {
 	const uint64 *tids = set->tids + start;
+	const uint64 *rest_tids = set->tids + set->nascending;
+	uint64		rank_mask = ((uint64) 1 << rank_bits) - 1;
 	uint64		nprefix = set->nascending - start;
 	uint64		nrest = set->nentries - set->nascending;
 	uint64		i = 0;
@@ -135,13 +154,13 @@ merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest, int rank_b
 
 	while (i < nprefix || j < nrest)
 	{
-		uint64		tid = j < nrest ? rest[j] >> rank_bits : PG_UINT64_MAX;
+		uint64		tid = j < nrest ? rest_tids[rest[j] & rank_mask] : PG_UINT64_MAX;
 		uint64		from;
 
 		if (i < nprefix && tids[i] <= tid)
 			from = i++;
 		else
-			from = nprefix + (rest[j++] & (((uint64) 1 << rank_bits) - 1));
+			from = nprefix + (rest[j++] & rank_mask);
 		if (n == 0 || tids[order[n - 1]] != tids[from])
 			order[n++] = (uint32) from;
 	}

@@ -28,6 +28,7 @@
 #define MIN_CAPACITY			((uint64) 1024)
 
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
+static Size memory_needed(const GjEntrySet *set, uint64 n);
 static bool reserve(GjEntrySet *set, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
 static void *resize_array(GjEntrySet *set, void *array, Size bytes);
@@ -68,6 +69,50 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *inf
 	if (!GjEntrySetHasColumns(set))
 		set->plain = GjTidSetCreate(context, memory_limit);
 	return set;
+}
+
+/*
+ * Create a set for pieces of a result, with the same columns as another one
+ */
+GjEntrySet *
+GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntrySet *whole)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin entry pieces",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjEntrySet *set = MemoryContextAllocZero(context, sizeof(GjEntrySet));
+
+	set->context = context;
+	set->memory_limit = memory_limit;
+	set->entry_bytes = whole->entry_bytes;
+	set->keys.width = whole->keys.width;
+	set->nincluded = whole->nincluded;
+	for (int i = 0; i < whole->nincluded; i++)
+		set->included[i].width = whole->included[i].width;
+	set->piecewise = true;
+	return set;
+}
+
+/*
+ * Is there room in a piece for n more entries, or none in it yet?
+ */
+bool
+GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
+{
+	return !set->piecewise || set->nentries == 0 ||
+		memory_needed(set, set->nentries + n) <= set->memory_limit;
+}
+
+/*
+ * The arrays, and putting them in order should what is added be out of order
+ */
+static Size
+memory_needed(const GjEntrySet *set, uint64 n)
+{
+	uint64		rest = n - set->nascending;
+	Size		extra = set->nascending == set->nentries ? 0 :
+		rest * GJ_ENTRY_SORT_BYTES + n * GJ_ENTRY_MERGE_BYTES;
+
+	return n * set->entry_bytes + extra;
 }
 
 static void
@@ -210,11 +255,17 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 }
 
 /*
- * Forget what was added
+ * Forget what was added; a set for pieces keeps its memory
  */
 void
 GjEntrySetClear(GjEntrySet *set)
 {
+	if (set->piecewise)
+	{
+		set->nentries = 0;
+		set->nascending = 0;
+		return;
+	}
 	if (set->plain != NULL)
 		GjTidSetFree(set->plain);
 	set->plain = NULL;
@@ -235,7 +286,11 @@ void
 GjEntrySetFinish(GjEntrySet *set, bool certain)
 {
 	if (set->plain == NULL && certain && !GjEntrySetSort(set))
+	{
+		if (set->piecewise)
+			elog(ERROR, "a piece of a match has too many entries");
 		keep_tids_alone(set);
+	}
 	if (set->plain == NULL && !certain)
 		keep_tids_alone(set);
 	if (set->plain == NULL)
@@ -285,13 +340,11 @@ static bool
 reserve(GjEntrySet *set, uint64 n)
 {
 	uint64		needed = set->nentries + n;
-	uint64		rest = set->nentries - set->nascending;
-	Size		extra = rest == 0 ? 0 :
-		rest * GJ_ENTRY_SORT_BYTES + set->nentries * GJ_ENTRY_MERGE_BYTES;
 
-	if (needed <= set->capacity && rest == 0)
+	if (needed <= set->capacity && set->nascending == set->nentries)
 		return true;
-	if (needed * set->entry_bytes + extra > set->memory_limit || needed > PG_UINT32_MAX)
+	if (!set->piecewise &&
+		(memory_needed(set, needed) > set->memory_limit || needed > PG_UINT32_MAX))
 	{
 		keep_tids_alone(set);
 		return false;

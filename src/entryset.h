@@ -4,10 +4,13 @@
  *	  The matching entries with what is in them: TIDs, and where wanted keys and
  *	  INCLUDE columns, each as an array.
  *
- * Life: create; a match adds entries in any order (GjMatchEntries); finish; then
- * either tids[] has nentries TIDs, ascending, each once, with the wanted arrays
- * beside it, or there is only a plain TID set (GjEntrySetPlain), because the entries
- * did not fit in memory or because what was found may be outdated.
+ * Life: create; a match adds entries in any order; finish; then either tids[] has
+ * nentries TIDs, ascending, each once, with the wanted arrays beside it, or there is only
+ * a plain TID set (GjEntrySetPlain), because the entries did not fit in memory or because
+ * what was found may be outdated.
+ *
+ * Or it is for pieces of a result: cleared, filled while there is room, and finished for
+ * each.  It never has a plain TID set.
  *
  * Arrays are allocated in the set's own memory context.
  *
@@ -54,23 +57,21 @@ typedef struct GjEntrySet
 	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
 	uint64		nentries;
 
-	/*
-	 * What makes them certain: no bulk deletion had finished, between this count and
-	 * the entry's being found.  Set by the match.  execindexonly.c says what follows.
-	 */
-	uint64		vacuum_epoch;
-
 	/* Private to entryset.c */
 	MemoryContext context;
 	Size		memory_limit;
 	Size		entry_bytes;	/* of an entry, in all arrays */
 	uint64		capacity;
 	uint64		nascending;		/* the first so many ascend strictly */
+	bool		piecewise;
 	GjTidSet   *plain;
 } GjEntrySet;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 									const GjIndexInfo *info, bool keys, uint32 included);
+extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
+											 const GjEntrySet *whole);
+extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
 extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetTids(GjEntrySet *set);
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
@@ -86,5 +87,6 @@ extern void GjEntrySetFree(GjEntrySet *set);
 
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);
+extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
 
 #endif							/* GPUJOIN_ENTRYSET_H */

@@ -83,8 +83,9 @@ extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,
 						GjTidSet *tids, GjMatchStats *stats);
 extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 						   GjMatchStats *stats);
-extern void GjExecMatchEntries(Relation index, Snapshot snapshot, const GjKeySet *keys,
-							   GjEntrySet *entries, GjMatchStats *stats);
+extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot,
+							   const GjKeySet *keys, GjEntrySet *whole,
+							   GjMatchStats *stats);
 extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 

@@ -12,7 +12,7 @@
  * for which VACUUM waits.  Ours keep nothing; they notice that VACUUM was there:
  *
  *	  1. read the vacuum epoch in the index's metapage: E
- *	  2. match (GjMatchEntries does both)
+ *	  2. match (GjEntryMatchBegin does 1 and begins 2, GjEntryMatchNext goes on with it)
  *	  3. a chunk of entries at a time: read the visibility map for their blocks
  *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
  *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
@@ -41,8 +41,12 @@
  *	  count as indexed.  (Chains that are broken in this sense, older than the index, have
  *	  a dead member, or one that not everybody sees, and are not on all-visible pages
  *	  before only the member is left whose values were indexed.)
- * d. Each TID once: the entry set sees to that.  By (a) two entries with T would both be
- *	  of the same tuple, and so are one, met on a tail page and where it moved to.
+ * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
+ *	  one, met on a tail page and where it moved to; the match leaves one of them out.  If
+ *	  an entry with T passes, and another one, found later, does not, because the epoch has
+ *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
+ *	  have made T free; hence they are one entry again.  All entries that do not pass are in
+ *	  one set of TIDs.
  * e. No row is missing: entries that do not pass go to the heap, all of them.
  *
  * The order in memory: who inserts clears the bit first and adds the entry then, under
@@ -86,11 +90,18 @@
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
 #include "optimizer/optimizer.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "execindexonly.h"
+#include "exec.h"
 #include "gpujoin.h"
+
+/* A piece of a match: small enough for the processor's cache */
+#define PIECE_BYTES				((Size) 1024 * 1024)
+
+/* More than the entries of any page take */
+#define MIN_PIECE_BYTES			((Size) 64 * 1024)
 
 /* Where an attribute of a slot comes from */
 typedef struct Output
@@ -113,17 +124,26 @@ struct GjIndexOnly
 	int			nprojected;
 	Output	   *projected;		/* columns of the node's target list */
 
-	GjEntrySet *entries;
-	Size		rest_limit;
-	GjTidSet   *rest;			/* TIDs for the heap */
+	/* The match that is being delivered */
+	MemoryContext parent;
+	MemoryContext context;		/* of all that follows; NULL: not started */
+	Size		limit;
+	GjMatchStats *match_stats;
+	GjEntryMatch match;
+	GjEntrySet *whole;			/* for a device's answer */
+	GjEntrySet *piece;			/* for the CPU's, piece by piece */
+	GjEntrySet *entries;		/* one of the two */
+	uint64		position;		/* in it, behind the last chunk */
+	int			npieces;		/* so far */
 	bool		certain;		/* the epoch has not moved yet */
-	uint64		position;		/* behind the last chunk */
+	GjTidSet   *rest;			/* TIDs for the heap */
 	GjIndexOnlyStats stats;
 };
 
 static void check_plan(const Scan *plan, List *attnos);
 static int	find_column(Relation index, AttrNumber attno);
 static void set_sources(GjEntrySet *entries, Output *outputs, int noutputs);
+static bool load_piece(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 static int	test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest);
 static bool epoch_has_moved(GjIndexOnly *io);
@@ -201,40 +221,77 @@ GjIndexOnlyIsPossible(const GjIndexOnly *io)
 }
 
 /*
- * Make an entry set that collects what the outputs need
+ * Begin a match for keys, which must live until the reset; so must the statistics.  What
+ * it takes lives below parent.
  */
-GjEntrySet *
-GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit)
+void
+GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, MemoryContext parent, Size limit,
+				 GjMatchStats *stats)
 {
-	GjIndexInfo info;
-	bool		keys = io->keys;
+	MemoryContext old;
 	uint32		included = 0;
+	bool		wants_keys = io->keys;
+	GjIndexInfo info;
 
+	GjIndexOnlyReset(io);
+	io->parent = parent;
+	io->context = AllocSetContextCreate(parent, "gpujoin index-only", ALLOCSET_DEFAULT_SIZES);
+	io->limit = limit;
+	io->match_stats = stats;
+	io->certain = true;
 	for (int i = 0; i < io->noutputs; i++)
 	{
-		int			column = io->outputs[i].column;
-
-		if (column == 0)
-			keys = true;
+		if (io->outputs[i].column == 0)
+			wants_keys = true;
 		else
-			included |= (uint32) 1 << (column - 1);
+			included |= (uint32) 1 << (io->outputs[i].column - 1);
 	}
+
 	GjIndexGetInfo(io->index, &info);
-	return GjEntrySetCreate(parent, limit, &info, keys, included);
+	io->whole = GjEntrySetCreate(io->context, limit, &info, wants_keys, included);
+	old = MemoryContextSwitchTo(io->context);
+	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
+	MemoryContextSwitchTo(old);
+
+	if (io->match.at_once)
+	{
+		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
+		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
+	}
+	else
+		io->piece = GjEntrySetCreatePiecewise(io->context,
+											  Max(Min(limit, PIECE_BYTES), MIN_PIECE_BYTES),
+											  io->whole);
+	io->entries = io->match.at_once ? io->whole : io->piece;
+	set_sources(io->entries, io->outputs, io->noutputs);
+	set_sources(io->entries, io->projected, io->nprojected);
+}
+
+bool
+GjIndexOnlyIsStarted(const GjIndexOnly *io)
+{
+	return io != NULL && io->context != NULL;
 }
 
 /*
- * Begin to deliver the rows of a matched set, which must live until the reset
+ * Deliver the same again: what is still there is used again
  */
 void
-GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit)
+GjIndexOnlyRestart(GjIndexOnly *io)
 {
-	GjIndexOnlyReset(io);
-	io->entries = entries;
-	io->rest_limit = limit;
-	io->certain = true;
-	set_sources(entries, io->outputs, io->noutputs);
-	set_sources(entries, io->projected, io->nprojected);
+	if (io->npieces > 1)
+	{
+		GjIndexOnlyStart(io, io->match.keys, io->parent, io->limit, io->match_stats);
+		return;
+	}
+	if (io->rest != NULL && io->rest != GjEntrySetPlain(io->whole))
+	{
+		GjTidSetFree(io->rest);
+		io->rest = NULL;
+	}
+	io->position = 0;
+	io->chunk.nrows = 0;
+	io->chunk.next = 0;
 }
 
 /*
@@ -255,16 +312,30 @@ set_sources(GjEntrySet *entries, Output *outputs, int noutputs)
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
 {
-	while (io->entries != NULL && io->entries->tids != NULL &&
-		   io->position < io->entries->nentries)
+	io->chunk.nrows = io->chunk.next = 0;
+	while (io->chunk.nrows == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		load_chunk(io);
-		if (io->chunk.nrows > 0)
-			return true;
+		if (io->position < io->entries->nentries)
+			load_chunk(io);
+		else if (!load_piece(io))
+			return false;
 	}
-	io->chunk.nrows = io->chunk.next = 0;
-	return false;
+	return true;
+}
+
+/*
+ * Step 2, continued
+ */
+static bool
+load_piece(GjIndexOnly *io)
+{
+	if (io->match.at_once || !GjEntryMatchNext(&io->match, io->piece, io->match_stats))
+		return false;
+	pgstat_count_index_tuples(io->index, io->entries->nentries);
+	io->position = 0;
+	io->npieces++;
+	return true;
 }
 
 /*
@@ -338,31 +409,29 @@ GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry)
 GjTidSet *
 GjIndexOnlyRest(GjIndexOnly *io)
 {
-	GjTidSet   *plain = GjEntrySetPlain(io->entries);
-
-	if (plain != NULL)
-	{
-		io->stats.heap_fetches += GjTidSetCount(plain);
-		return plain;
-	}
 	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->entries->context, io->rest_limit);
-	GjTidSetFinish(io->rest);
+		io->rest = GjTidSetCreate(io->context, io->limit);
+	if (io->rest != GjEntrySetPlain(io->whole))
+		GjTidSetFinish(io->rest);
 	io->stats.heap_fetches += GjTidSetCount(io->rest);
 	return io->rest;
 }
 
 /*
- * Let go of the set
+ * Forget the match
  */
 void
 GjIndexOnlyReset(GjIndexOnly *io)
 {
-	if (io->rest != NULL)
-		GjTidSetFree(io->rest);
-	io->rest = NULL;
+	if (io->context != NULL)
+		MemoryContextDelete(io->context);
+	io->context = NULL;
+	io->whole = NULL;
+	io->piece = NULL;
 	io->entries = NULL;
+	io->rest = NULL;
 	io->position = 0;
+	io->npieces = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
 }
@@ -406,7 +475,7 @@ load_chunk(GjIndexOnly *io)
 	if (chunk->nrows == n)
 		return;
 	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->entries->context, io->rest_limit);
+		io->rest = GjTidSetCreate(io->context, io->limit);
 	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
@@ -454,7 +523,7 @@ epoch_has_moved(GjIndexOnly *io)
 	if (gj_debug_ignore_vacuum_epoch)
 		return false;
 	GjIndexGetState(io->index, &state);
-	return state.vacuum_epoch != io->entries->vacuum_epoch;
+	return state.vacuum_epoch != io->match.vacuum_epoch;
 }
 
 static void

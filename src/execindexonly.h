@@ -4,10 +4,10 @@
  *	  Rows of one table answered from index entries, where the heap need not be
  *	  asked.
  *
- * A match fills the entry set that GjIndexOnlySet() makes; GjIndexOnlyStart() takes
- * it, and GjIndexOnlyNext() delivers the rows that are certain, in heap order.  When
- * it says false, GjIndexOnlyRest() has the TIDs of all the others: to be fetched, under
- * the snapshot and with a recheck of the key, like those of any match.
+ * GjIndexOnlyStart() begins a match, and GjIndexOnlyNext() delivers the rows that are
+ * certain, piece by piece as they are found.  When it says false, GjIndexOnlyRest() has
+ * the TIDs of all the others: to be fetched, under the snapshot and with a recheck of the
+ * key, like those of any match.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,7 +18,7 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
-#include "entryset.h"
+#include "match.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
 
@@ -34,7 +34,7 @@ typedef struct GjIndexOnlyStats
 /* Rows that are ready: the beginning of a GjIndexOnly */
 typedef struct GjIndexOnlyChunk
 {
-	uint64		first;			/* entry from which rows[] count */
+	uint64		first;			/* entry of the piece from which rows[] count */
 	int			nrows;
 	int			next;
 	uint16		rows[GJ_CHUNK_ENTRIES];
@@ -43,8 +43,10 @@ typedef struct GjIndexOnlyChunk
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index, List *attnos,
 									  bool keys);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
-extern GjEntrySet *GjIndexOnlySet(const GjIndexOnly *io, MemoryContext parent, Size limit);
-extern void GjIndexOnlyStart(GjIndexOnly *io, GjEntrySet *entries, Size limit);
+extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, MemoryContext parent,
+							 Size limit, GjMatchStats *stats);
+extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
 extern bool GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan);
@@ -55,8 +57,8 @@ extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 
 /*
- * Get the next entry that is a row; false if there are no more.  Inline, as counting rows
- * does little else.
+ * Get the next entry that is a row; false if there are no more.  It is good until the
+ * next call.  Inline, as counting rows does little else.
  */
 static inline bool
 GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)

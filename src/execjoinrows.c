@@ -280,8 +280,12 @@ match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 
 	MemoryContextSwitchTo(old_context);
 	if (result)
+	{
 		GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small));
-	GjKeySetFree(own);
+		scan->own_keys = own;
+	}
+	else
+		GjKeySetFree(own);
 	return result;
 }
 

@@ -166,7 +166,7 @@ exec_scan(CustomScanState *node)
 bool
 GjJoinScanIsReady(const GjJoinScanState *scan)
 {
-	return scan->entries != NULL || scan->tids != NULL || is_replaced(scan);
+	return GjIndexOnlyIsStarted(scan->index_only) || scan->tids != NULL || is_replaced(scan);
 }
 
 static bool
@@ -189,12 +189,10 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys)
 {
 	Size		limit = GjWorkMemory() / 2;
 
-	Assert(scan->entries == NULL && scan->tids == NULL);
+	Assert(scan->tids == NULL);
 	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
 	{
-		scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
-		GjExecMatchEntries(scan->index, scan->css.ss.ps.state->es_snapshot, keys,
-						   scan->entries, &scan->stats);
+		GjIndexOnlyStart(scan->index_only, keys, scan->context, limit, &scan->stats);
 		return;
 	}
 
@@ -223,8 +221,8 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small)
 {
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->css.ss);
-	else if (scan->entries != NULL)
-		GjIndexOnlyStart(scan->index_only, scan->entries, GjWorkMemory() / 2);
+	else if (GjIndexOnlyIsStarted(scan->index_only))
+		GjIndexOnlyRestart(scan->index_only);
 	else
 		start_fetch(scan, small, scan->tids);
 }
@@ -263,7 +261,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 	if (is_replaced(scan))
 		return next_replaced_row(scan, small);
 
-	if (scan->entries != NULL && !scan->fetching)
+	if (GjIndexOnlyIsStarted(scan->index_only) && !scan->fetching)
 	{
 		partners = next_entry(scan, small);
 		if (partners != NULL)
@@ -398,20 +396,19 @@ GjJoinScanStop(GjJoinScanState *scan)
 }
 
 /*
- * Forget the TIDs, after a stop
+ * Forget what was found, after a stop
  */
 void
 GjJoinScanDropTids(GjJoinScanState *scan)
 {
-	if (scan->entries != NULL)
-	{
+	if (scan->index_only != NULL)
 		GjIndexOnlyReset(scan->index_only);
-		GjEntrySetFree(scan->entries);
-	}
 	if (scan->tids != NULL)
 		GjTidSetFree(scan->tids);
-	scan->entries = NULL;
+	if (scan->own_keys != NULL)
+		GjKeySetFree(scan->own_keys);
 	scan->tids = NULL;
+	scan->own_keys = NULL;
 }
 
 /*

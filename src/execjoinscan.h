@@ -25,10 +25,10 @@ typedef struct GjJoinScanState
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
-	GjEntrySet *entries;		/* of the current batch; with index_only, where possible */
-	GjTidSet   *tids;			/* or these; both NULL: not searched for */
-	MemoryContext context;		/* of entries and TIDs */
+	GjTidSet   *tids;			/* of the current batch; NULL: not searched for, or not so */
+	MemoryContext context;		/* of what is found */
 	const GjKeySet *keys;		/* during a match */
+	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	bool		fetching;		/* entries are done, the rest is fetched */
 	bool		projected;		/* entries can go straight into the joined slot */

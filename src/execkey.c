@@ -171,21 +171,14 @@ GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *t
 }
 
 /*
- * The same for entries
+ * Begin a match of entries
  */
 void
-GjExecMatchEntries(Relation index, Snapshot snapshot, const GjKeySet *keys, GjEntrySet *entries,
-				   GjMatchStats *stats)
+GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot, const GjKeySet *keys,
+				   GjEntrySet *whole, GjMatchStats *stats)
 {
-	uint64		found = stats->tids;
-	GjTidSet   *plain;
-
 	prepare_match(index, snapshot);
-	GjMatchEntries(index, keys, entries, stats);
-	plain = GjEntrySetPlain(entries);
-	if (plain == NULL || !GjTidSetIsLossy(plain))
-		stats->tids = found + GjEntrySetCount(entries);
-	pgstat_count_index_tuples(index, GjEntrySetCount(entries));
+	GjEntryMatchBegin(match, index, keys, whole, stats);
 }
 
 static void

@@ -59,7 +59,6 @@ typedef struct GjScanState
 	/* Made when first needed, dropped with context when params change */
 	MemoryContext context;
 	GjKeySet   *keys;
-	GjEntrySet *entries;		/* what index_only delivers from; NULL: all is fetched */
 	GjTidSet   *tids;			/* what is fetched; NULL: not known yet */
 
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
@@ -84,7 +83,6 @@ static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void build_key_set(GjScanState *scan);
 static Size search_memory(GjScanState *scan);
-static void search_entries(GjScanState *scan, Size limit);
 static GjTidSet *search_tids(CustomScanState *node, Size limit);
 static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
@@ -205,7 +203,7 @@ exec_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 	uint64		entry;
 
-	if (scan->projected && scan->entries != NULL &&
+	if (scan->projected && GjIndexOnlyIsStarted(scan->index_only) &&
 		GjIndexOnlyNext(scan->index_only, &entry))
 	{
 		TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
@@ -224,7 +222,7 @@ next_tuple(ScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 
-	if (scan->entries == NULL && scan->tids == NULL)
+	if (scan->tids == NULL && !GjIndexOnlyIsStarted(scan->index_only))
 		start(scan);
 	if (scan->tids == NULL)
 	{
@@ -290,7 +288,8 @@ start(GjScanState *scan)
 
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
-		search_entries(scan, search_memory(scan));
+		GjIndexOnlyStart(scan->index_only, scan->keys, scan->context, search_memory(scan),
+						 &scan->stats);
 	else
 		start_fetch(scan, GjShareMatch(&scan->css, scan->context, search_memory(scan), true,
 									   search_tids));
@@ -330,18 +329,6 @@ search_memory(GjScanState *scan)
 }
 
 /*
- * Find the entries of the keys, for rows without the heap
- */
-static void
-search_entries(GjScanState *scan, Size limit)
-{
-	scan->entries = GjIndexOnlySet(scan->index_only, scan->context, limit);
-	GjExecMatchEntries(scan->index, scan->css.ss.ps.state->es_snapshot, scan->keys,
-					   scan->entries, &scan->stats);
-	GjIndexOnlyStart(scan->index_only, scan->entries, limit);
-}
-
-/*
  * Find the TIDs of the keys
  */
 static GjTidSet *
@@ -372,7 +359,6 @@ drop_results(CustomScanState *node)
 	if (scan->index_only != NULL)
 		GjIndexOnlyReset(scan->index_only);
 	scan->keys = NULL;
-	scan->entries = NULL;
 	scan->tids = NULL;
 	MemoryContextReset(scan->context);
 }
@@ -391,11 +377,11 @@ rescan(CustomScanState *node)
 	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
-	else if (scan->entries != NULL)
+	else if (GjIndexOnlyIsStarted(scan->index_only))
 	{
 		GjFetchReset(scan->fetch);
 		scan->tids = NULL;
-		GjIndexOnlyStart(scan->index_only, scan->entries, GjWorkMemory());
+		GjIndexOnlyRestart(scan->index_only);
 	}
 	else if (scan->tids != NULL)
 		GjFetchStart(scan->fetch, scan->tids);

@@ -13,11 +13,15 @@
  */
 #include "postgres.h"
 
+#include "storage/bufmgr.h"
+
 #include "match.h"
 #include "mirror.h"
 
-static void match(Relation index, const GjKeySet *keys, GjMatchTarget target,
-				  const uint64 *epoch, GjMatchStats *stats);
+static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+static bool ask_device(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
+static void mark_tails(GjEntryMatch *match, const GjEntrySet *piece);
+static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 static void begin(instr_time *start, GjMatchStats *stats);
 static void end(instr_time *start, const GjKeySet *keys, GjMatchStats *stats);
 
@@ -33,35 +37,158 @@ GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stat
 	instr_time	start;
 
 	begin(&start, stats);
-	match(index, keys, (GjMatchTarget) {tids, NULL}, NULL, stats);
+	match(index, keys, tids, stats);
 	end(&start, keys, stats);
 }
 
 /*
- * The same with what the entries hold.  The entry set comes back finished.
+ * Begin a match that delivers what the entries hold.  Allocates in the current memory
+ * context; the key set must live as long as the match.
  *
  * The vacuum epoch is read before anything else: each entry is found later.  What a
  * device finds was taken from the pages earlier, and counts as found when its copy's
- * epoch was read; if that is another one, only the TIDs are kept.
+ * epoch was read; if that is another one, only TIDs are in whole then.
+ *
+ * A device's answer comes all at once, into the set whole, if its memory limit allows that
+ * (at_once).  The CPU's comes piece by piece: the tail pages are searched now, the data
+ * pages, up to the length that the index has now, as pieces are asked for.  The order is
+ * the one that search.c asks for; how much time lies between does not matter.
  */
 void
-GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries, GjMatchStats *stats)
+GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
+				  GjEntrySet *whole, GjMatchStats *stats)
 {
 	GjIndexState state;
 	instr_time	start;
 
 	begin(&start, stats);
+	memset(match, 0, sizeof(*match));
+	match->index = index;
+	match->keys = keys;
+	GjIndexGetInfo(index, &match->info);
 	GjIndexGetState(index, &state);
-	entries->vacuum_epoch = state.vacuum_epoch;
-	match(index, keys, (GjMatchTarget) {NULL, entries}, &entries->vacuum_epoch, stats);
-	GjEntrySetFinish(entries, !stats->outdated);
+	match->vacuum_epoch = state.vacuum_epoch;
+
+	if (keys->nkeys == 0 && !keys->complement)
+	{
+		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
+		match->done = true;
+	}
+	else
+	{
+		GjSearchTails(index, &match->info, keys, &match->tails, stats);
+		if (keys->complement)
+			stats->reason = "the keys are those of no list";
+		else
+			match->at_once = ask_device(match, whole, stats);
+		match->next = match->info.first_data;
+		match->end = RelationGetNumberOfBlocks(index);
+		match->tail_met = palloc0(match->tails.nrows + 1);
+	}
 	end(&start, keys, stats);
 }
 
-static void
-match(Relation index, const GjKeySet *keys, GjMatchTarget target, const uint64 *epoch,
-	  GjMatchStats *stats)
+/*
+ * Have a device answer; false if it cannot, or if there is not enough memory
+ */
+static bool
+ask_device(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 {
+	GjMatchTarget target = {NULL, whole};
+	GjMatchStats before = *stats;
+
+	if (GjMirrorMatch(match->index, &match->info, match->keys, target, &match->vacuum_epoch,
+					  stats))
+	{
+		for (int i = 0; i < match->tails.nrows; i++)
+			GjEntrySetAddRow(whole, &match->info,
+							 match->tails.rows + i * match->info.row_width);
+		GjEntrySetFinish(whole, !stats->outdated);
+		if (whole->tids != NULL || stats->outdated || GjEntrySetCount(whole) == 0)
+		{
+			stats->tids = before.tids + GjEntrySetCount(whole);
+			return true;
+		}
+		before.reason = "there are more entries than fit in memory";
+	}
+	else
+		before.reason = stats->reason;
+
+	/* what a device delivered before it failed is not believed */
+	GjEntrySetClear(whole);
+	*stats = before;
+	return false;
+}
+
+/*
+ * Get the next piece, in heap order; false if there are no more, and the last one stays.  A
+ * piece may be empty.
+ *
+ * No TID is in two pieces, unless its row has died and another one has taken its place
+ * meanwhile; then the vacuum epoch has moved.
+ */
+bool
+GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	GjMatchTarget target = {NULL, piece};
+	instr_time	start;
+	instr_time	now;
+
+	if (match->done)
+		return false;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjEntrySetClear(piece);
+	if (match->next < match->end)
+	{
+		match->next = GjSearchBlocks(match->index, &match->info, match->keys, match->next,
+									 match->end, target, stats);
+		GjEntrySetFinish(piece, true);
+		mark_tails(match, piece);
+	}
+	if (match->next == match->end && GjEntrySetHasRoom(piece, match->tails.nrows))
+		add_tails(match, piece, stats);
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
+	return true;
+}
+
+/*
+ * Note which of the tail pages' entries have moved to a data page before that was
+ * searched: they must not come again
+ */
+static void
+mark_tails(GjEntryMatch *match, const GjEntrySet *piece)
+{
+	for (int i = 0; i < match->tails.nrows; i++)
+	{
+		if (!match->tail_met[i])
+			match->tail_met[i] = GjEntrySetHasTid(piece, GjTailHitTid(&match->tails,
+																	  &match->info, i));
+	}
+}
+
+/*
+ * Add the others; that is all
+ */
+static void
+add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	for (int i = 0; i < match->tails.nrows; i++)
+	{
+		if (match->tail_met[i])
+			continue;
+		GjEntrySetAddRow(piece, &match->info, match->tails.rows + i * match->info.row_width);
+		stats->tids++;
+	}
+	GjEntrySetFinish(piece, true);
+	match->done = true;
+}
+
+static void
+match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+{
+	GjMatchTarget target = {tids, NULL};
 	GjIndexInfo info;
 	GjTailHits	hits = {0};
 	uint64		found = stats->tids;
@@ -80,13 +207,9 @@ match(Relation index, const GjKeySet *keys, GjMatchTarget target, const uint64 *
 		stats->reason = "the keys are those of no list";
 		GjSearchData(index, &info, keys, target, stats);
 	}
-	else if (!GjMirrorMatch(index, &info, keys, target, epoch, stats))
+	else if (!GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
-		/* what a device delivered before it failed comes again, and is not believed twice */
-		stats->tids = found;
-		stats->outdated = false;
-		if (target.entries != NULL)
-			GjEntrySetClear(target.entries);
+		stats->tids = found;	/* what a device delivered before it failed comes again */
 		GjSearchData(index, &info, keys, target, stats);
 	}
 	GjTailHitsAdd(&hits, &info, target, stats);

@@ -64,10 +64,29 @@ typedef struct GjTailHits
 	int			nrows;
 } GjTailHits;
 
+/*
+ * A match of entries: how far it is.  The CPU finds them piece by piece, a device all at
+ * once.
+ */
+typedef struct GjEntryMatch
+{
+	Relation	index;
+	const GjKeySet *keys;
+	GjIndexInfo info;
+	uint64		vacuum_epoch;	/* read before anything was found */
+	bool		at_once;		/* the whole is in a set, finished, outdated or not */
+	GjTailHits	tails;			/* else: these come with the last piece, */
+	bool	   *tail_met;		/* but those that were met on a data page, too */
+	BlockNumber next;			/* data page to search next */
+	BlockNumber end;
+	bool		done;			/* there are no more pieces */
+} GjEntryMatch;
+
 /* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
-extern void GjMatchEntries(Relation index, const GjKeySet *keys, GjEntrySet *entries,
-						   GjMatchStats *stats);
+extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
+							  GjEntrySet *whole, GjMatchStats *stats);
+extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
 /*
@@ -78,9 +97,10 @@ extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySe
 						  GjTailHits *hits, GjMatchStats *stats);
 extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						 GjMatchTarget target, GjMatchStats *stats);
-extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						   BlockNumber start, BlockNumber end, GjMatchTarget target,
-						   GjMatchStats *stats);
+extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
+								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
+								  GjMatchTarget target, GjMatchStats *stats);
+extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
 extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);
 

@@ -130,20 +130,24 @@ void
 GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			 GjMatchTarget target, GjMatchStats *stats)
 {
-	GjSearchBlocks(index, info, keys, info->first_data, RelationGetNumberOfBlocks(index),
-				   target, stats);
+	(void) GjSearchBlocks(index, info, keys, info->first_data,
+						  RelationGetNumberOfBlocks(index), target, stats);
 }
 
 /*
  * Search the data pages from start to before end
+ *
+ * If it is for a piece of a result, stop when that has no room for another page's entries.
+ * Returns the first block that was not searched.
  */
-void
+BlockNumber
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			   BlockNumber start, BlockNumber end, GjMatchTarget target, GjMatchStats *stats)
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
 	bool		matching = true;
+	BlockNumber block;
 
 	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
 	if (!RelationUsesLocalBuffers(index) && end > start + NBuffers / 4)
@@ -152,12 +156,17 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	if (start < end)
 		next = ReadBufferExtended(index, MAIN_FORKNUM, start, RBM_NORMAL, strategy);
 
-	for (BlockNumber block = start; block < end; block++)
+	for (block = start; block < end; block++)
 	{
 		Buffer		buffer = next;
 		Page		page = BufferGetPage(buffer);
 
 		CHECK_FOR_INTERRUPTS();
+		if (target.entries != NULL && !GjEntrySetHasRoom(target.entries, info->slots))
+		{
+			ReleaseBuffer(buffer);
+			break;
+		}
 		if (block + 1 < end)
 		{
 			next = ReadBufferExtended(index, MAIN_FORKNUM, block + 1, RBM_NORMAL, strategy);
@@ -177,6 +186,20 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 	if (strategy != NULL)
 		FreeAccessStrategy(strategy);
+	return block;
+}
+
+/*
+ * The TID of a tail hit, packed as block << 16 | offset
+ */
+uint64
+GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
+{
+	ItemPointerData tid;
+
+	(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(&tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(&tid);
 }
 
 /*

@@ -111,13 +111,24 @@ RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_material;
 
--- more entries than fit in memory: the TIDs are kept, and all go to the heap
+-- more entries than fit in memory come in several pieces; also again, in a nested loop
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 VACUUM io;
 SELECT rows, heap_fetches FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*), sum(v), sum(id) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT rows, heap_fetches FROM io_fetches('SELECT v FROM io WHERE k IN (1, 2)');
+SET enable_material = off;
+SELECT io_same('SELECT x, (SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198))) AND id > x)
+	FROM generate_series(1, 2) x');
+SELECT io_same('SELECT x, v FROM generate_series(1, 2) x, io
+	WHERE k = ANY (ARRAY(SELECT generate_series(0, 198))) AND id % 5 = x');
+RESET enable_material;
+UPDATE io SET v = v WHERE id % 50 = 7;
+SELECT rows, heap_fetches > 5000 AS many FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT id, v, w FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+VACUUM io;
 RESET work_mem;
 RESET hash_mem_multiplier;
 
@@ -255,7 +266,7 @@ SELECT q, io_same(q) FROM unnest(ARRAY[
 	'SELECT s.w, b.v, b.w FROM io_small s JOIN io_part b ON b.k = s.k WHERE b.w',
 	'SELECT x, (SELECT sum(b.v) FROM io_small s JOIN io b ON b.k = s.k WHERE s.w < x) FROM generate_series(1, 9, 4) x'
 ]) q;
--- in batches, and with more entries than fit in memory
+-- in batches, and in pieces
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT io_same('SELECT b.v, s.w FROM (SELECT k % 500 AS k, w FROM io_small, generate_series(1, 10)) s JOIN io b ON b.k = s.k');
