@@ -14,7 +14,7 @@ use Test::More;
 
 # Parts of a few hundred entries: answers come in many of them
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
-	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 8', "gpujoin.device_timeout = '5s'");
+	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 8', "gpujoin.device_timeout = '1h'");
 
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int, k int, c "char", s int2, i int4, l int8, d date, b bool, w float8,

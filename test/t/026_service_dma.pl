@@ -1,0 +1,94 @@
+# The device's process is killed with -9 in the middle of a large result, twenty times: while the
+# device writes to memory that a backend reads. Every answer is right, the memory of the card is
+# back at the level before, and a session from before has not noticed. CHECK_DEVICE=cuda does this
+# with a card, and with results of some 20 MB.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $device = $ENV{CHECK_DEVICE} || 'reference';
+my $rounds = 20;
+
+my ($pages, $repeats) = $device eq 'cuda' ? (5_000, 40_000) : (400, 4_000);
+my $requests = 60;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = '$device'",
+	"gpujoin.result_buffer = '8MB'", PATIENT);
+
+# Memory of the card that is in use, in MiB; nothing is known of the reference device's.
+sub card_memory
+{
+	return 0 if $device ne 'cuda';
+	return `nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits` + 0;
+}
+
+# The level at which the card comes to rest: memory of a killed process is given back a moment
+# after its end.
+sub memory_level
+{
+	my $wanted = shift;
+	my $level = card_memory();
+
+	for (my $tries = 0; $tries < 300 && $level > $wanted; $tries++)
+	{
+		select(undef, undef, undef, 0.1);
+		$level = card_memory();
+	}
+	return $level;
+}
+
+wait_ready($node);
+my $bystander = open_bystander($node);
+my $session = ask_bystander($bystander);
+my $arguments = "$pages, nkeys => 64, repeats => $repeats, requests => $requests";
+my $offset = -s $node->logfile;
+my $whole = "ok $requests, fallbacks 0, wrong 0, loads 1";
+
+is(run_service($node, $arguments), $whole, 'the answers without a kill');
+cmp_ok(
+	$node->safe_psql('postgres', "SELECT matches FROM gpujoin_service_test($pages, nkeys => 64,
+		repeats => $repeats)"), '>=', 50 * $repeats, 'the results are large');
+no_leaks($node, 'before');
+my $before = card_memory();
+
+my ($killed, $tried, @wrong) = (0, 0);
+while ($killed < $rounds && $tried++ < 4 * $rounds)
+{
+	my $asked = service($node, 'requests');
+	my $running = start_service($node, $arguments);
+	my ($answer, $pid, $ok, $fallbacks);
+
+	# Making and filling the column come first. If it is all over meanwhile, try again.
+	while ($running->{run}->pumpable)
+	{
+		last if service($node, "requests > $asked + 3 AND slots_used > 0") eq 't';
+		$running->{run}->pump_nb;
+	}
+	$pid = signal_helper($node, 'KILL');
+	wait_replaced($node, $pid) if $pid;
+
+	$answer = finish_service($running);
+	($ok, $fallbacks) = $answer =~ /^ok (\d+), fallbacks (\d+), wrong 0, /;
+	$killed++ if $fallbacks;
+	push @wrong, $answer unless defined $ok && $ok + $fallbacks == $requests;
+}
+is(join("\n", @wrong), '', "no answer is wrong, none is missing");
+is($killed, $rounds, 'so many kills hit a request');
+note("$tried kills");
+
+is(run_service($node, $arguments), $whole, 'the answers after the kills');
+no_leaks($node, 'after');
+my $after = memory_level($before);
+cmp_ok($after, '<=', $before, "memory of the card: $before MiB before, $after MiB after");
+is(ask_bystander($bystander), $session, 'a session from before is still there');
+unlike(slurp_file($node->logfile, $offset),
+	qr/reinitializing|PANIC|server process .* was terminated/, 'no restart');
+
+done_testing();
