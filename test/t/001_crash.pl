@@ -79,6 +79,8 @@ foreach my $round (1 .. 5)
 	# in some rounds the kill comes soon after a checkpoint, in some there is more to replay
 	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 2;
 	sleep(0.2);
+	# whatever the load has done by now
+	$node->safe_psql('postgres', "CREATE TABLE replayed_$round ()");
 	$node->stop('immediate');
 	$pgbench->finish;
 	$node->start;

@@ -17,7 +17,7 @@ my $device = $ENV{CHECK_DEVICE} || 'reference';
 my $rounds = 20;
 
 my ($pages, $repeats) = $device eq 'cuda' ? (5_000, 40_000) : (400, 4_000);
-my $requests = 60;
+my $requests = $device eq 'cuda' ? 8 : 60;
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = '$device'",
 	"gpujoin.result_buffer = '8MB'", PATIENT);
