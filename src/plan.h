@@ -66,7 +66,6 @@ typedef struct GjKeyCondition
 	RestrictInfo *rinfo;
 	GjKeyNode  *node;
 	bool		exact;			/* else the clause is to be tested on each row besides */
-	Expr	   *residue;		/* what is to be tested even if it is exact, or NULL */
 } GjKeyCondition;
 
 /* planfold.c: clauses to conditions on the key */

@@ -26,8 +26,7 @@
  * Such a condition is looked at before the scan, though PostgreSQL looks at it only
  * when it meets a NULL key.  So it must be one that cannot fail.  array_position() can,
  * with a multidimensional array: the scan looks into the array by itself, takes such a
- * one for one that may have a NULL, and the condition stays as a filter of the rows
- * with a NULL key (GjKeyCondition.residue).
+ * one for one that may have a NULL, and the whole clause is tested on each row besides.
  *
  * Of an AND, operands that say nothing about the key may be left out: the set is too
  * large then, and the clause is tested on each row besides.  Of an OR, none may.
@@ -62,8 +61,6 @@ typedef struct Fold
 	RelOptInfo *rel;
 	IndexOptInfo *index;
 	bool		exact;
-	int			nresidues;
-	Expr	   *residue;
 } Fold;
 
 static GjKeyNode *fold(Fold *cx, Node *expr);
@@ -72,7 +69,6 @@ static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
 static GjKeyNode *fold_null_key(Fold *cx, BoolExpr *expr);
 static Expr *array_searched_for_null(Fold *cx, Node *condition);
-static void add_residue(Fold *cx, NullTest *key_test, Node *condition);
 static bool cannot_fail(Node *condition);
 static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
 static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
@@ -99,16 +95,14 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, rel))
 		return NULL;
 
-	/* With two residues, a row that fails one of them might pass by the other */
 	node = fold(&cx, (Node *) rinfo->clause);
-	if (node == NULL || cx.nresidues > 1)
+	if (node == NULL)
 		return NULL;
 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->node = node;
 	condition->exact = cx.exact;
-	condition->residue = cx.residue;
 	return condition;
 }
 
@@ -195,7 +189,7 @@ fold_null_key(Fold *cx, BoolExpr *expr)
 {
 	GjSource	source = {.kind = GJ_SOURCE_NULL};
 	List	   *conditions = NIL;
-	NullTest   *key_test = NULL;
+	bool		found = false;
 	ListCell   *lc;
 
 	foreach(lc, expr->args)
@@ -204,11 +198,11 @@ fold_null_key(Fold *cx, BoolExpr *expr)
 
 		if (IsA(test, NullTest) && test->nulltesttype == IS_NULL && !test->argisrow &&
 			match_index_to_operand((Node *) test->arg, 0, cx->index))
-			key_test = test;
+			found = true;
 		else
 			conditions = lappend(conditions, test);
 	}
-	if (key_test == NULL || conditions == NIL)
+	if (!found || conditions == NIL)
 		return NULL;
 
 	source.value = list_length(conditions) == 1 ?
@@ -216,7 +210,7 @@ fold_null_key(Fold *cx, BoolExpr *expr)
 	if (source.value != NULL)
 	{
 		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
-		add_residue(cx, key_test, linitial(conditions));
+		cx->exact = false;
 		return GjMakeSource(&source);
 	}
 
@@ -251,19 +245,6 @@ array_searched_for_null(Fold *cx, Node *condition)
 		!value_is_usable(cx->root, linitial(call->args)))
 		return NULL;
 	return linitial(call->args);
-}
-
-/*
- * Have the condition tested on rows with a NULL key: key IS NOT NULL OR condition
- */
-static void
-add_residue(Fold *cx, NullTest *key_test, Node *condition)
-{
-	NullTest   *not_null = copyObject(key_test);
-
-	not_null->nulltesttype = IS_NOT_NULL;
-	cx->residue = makeBoolExpr(OR_EXPR, list_make2(not_null, copyObject(condition)), -1);
-	cx->nresidues++;
 }
 
 /*

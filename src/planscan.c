@@ -28,7 +28,6 @@
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *rinfos);
 static List *get_rinfos(List *conditions, bool exact_only);
-static List *get_residues(List *conditions);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
 static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
@@ -110,25 +109,6 @@ get_rinfos(List *conditions, bool exact_only)
 	return result;
 }
 
-/*
- * Filters that are left of conditions
- */
-static List *
-get_residues(List *conditions)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, conditions)
-	{
-		GjKeyCondition *condition = lfirst(lc);
-
-		if (condition->residue != NULL)
-			result = lappend(result, condition->residue);
-	}
-	return result;
-}
-
 static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
@@ -151,8 +131,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 										  max_parallel_workers_per_gather);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
-	input.index_only = get_residues(conditions) == NIL &&
-		GjIndexOnlyCovers(rel, index, filters, &attnos);
+	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
 	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
 	add_path_with_workers(root, &input, conditions, attnos, 0);
 	if (workers > 0)
@@ -250,8 +229,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	key_plan = GjMakeKeyPlan(conditions, &values);
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = list_concat(extract_actual_clauses(filters, false),
-									   get_residues(conditions));
+	scan->scan.plan.qual = extract_actual_clauses(filters, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &GjScanPlanMethods;
