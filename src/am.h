@@ -314,9 +314,7 @@ extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPoint
 extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
 /* ampage.c: all page writes, all WAL */
-extern void GjPageInit(Page page, GjPageKind kind);
 extern void GjDataInit(Page page, const GjIndexInfo *info);
-extern void GjMetaInit(Page page, const GjLayout *layout, int nlanes, bool hashed);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
@@ -334,7 +332,6 @@ extern void GjEpochRaise(Relation index);
 
 /* amkey.c: from a value to the integer by which keys are compared */
 extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
-extern bool GjKeyFits(int key_width, int64 key);
 extern bool GjKeyProcKeepsValue(PGFunction function);
 
 /* am.c */

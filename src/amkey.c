@@ -43,15 +43,6 @@ GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
 }
 
 /*
- * Can an index with keys of this width hold this key?
- */
-bool
-GjKeyFits(int key_width, int64 key)
-{
-	return key_width == sizeof(int64) || (key >= PG_INT32_MIN && key <= PG_INT32_MAX);
-}
-
-/*
  * Is a key that this function makes the value's own bits, so that they can be had back?
  */
 bool

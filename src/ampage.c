@@ -35,6 +35,8 @@
 #define PAGE_ROOM \
 	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
 
+static void init_page(Page page, GjPageKind kind);
+static void init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed);
 static uint64 make_build_id(void);
 static void put_value(char *array, int slot, int width, const char *value);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
@@ -51,8 +53,8 @@ static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
  * The change counter of a page that was in use before must be carried over by the
  * caller.
  */
-void
-GjPageInit(Page page, GjPageKind kind)
+static void
+init_page(Page page, GjPageKind kind)
 {
 	GjPageOpaque opaque;
 
@@ -68,19 +70,19 @@ GjPageInit(Page page, GjPageKind kind)
 void
 GjDataInit(Page page, const GjIndexInfo *info)
 {
-	GjPageInit(page, GJ_PAGE_DATA);
+	init_page(page, GJ_PAGE_DATA);
 	((PageHeader) page)->pd_lower = info->arrays_end;
 }
 
 /*
  * Make the metapage of an empty index
  */
-void
-GjMetaInit(Page page, const GjLayout *layout, int nlanes, bool hashed)
+static void
+init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed)
 {
 	GjMetaPage	meta;
 
-	GjPageInit(page, GJ_PAGE_META);
+	init_page(page, GJ_PAGE_META);
 	meta = GjPageGetMeta(page);
 	memset(meta, 0, offsetof(GjMetaPageData, lanes));
 
@@ -121,17 +123,17 @@ GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed)
 		Page		page = (Page) image.data;
 
 		if (block == GJ_META_BLOCK)
-			GjMetaInit(page, &layout, nlanes, hashed);
+			init_meta(page, &layout, nlanes, hashed);
 		else if (block == GJ_JOURNAL_BLOCK)
 		{
-			GjPageInit(page, GJ_PAGE_JOURNAL);
+			init_page(page, GJ_PAGE_JOURNAL);
 			memset(PageGetContents(page), 0, GJ_JOURNAL_ENTRIES * sizeof(GjJournalEntry));
 			((PageHeader) page)->pd_lower =
 				(char *) (GjPageGetJournal(page) + GJ_JOURNAL_ENTRIES) - (char *) page;
 		}
 		else
 		{
-			GjPageInit(page, GJ_PAGE_TAIL);
+			init_page(page, GJ_PAGE_TAIL);
 			((PageHeader) page)->pd_lower = (char *) PageGetContents(page) - (char *) page;
 		}
 		GjIndexAddPage(index, fork, page);

@@ -324,15 +324,6 @@ GjEntrySetPlain(GjEntrySet *set)
 	return set->tids == NULL ? set->plain : NULL;
 }
 
-/*
- * Free the set with all it has.
- */
-void
-GjEntrySetFree(GjEntrySet *set)
-{
-	MemoryContextDelete(set->context);
-}
-
 /* Memory ------------------------------------------------------------------------ */
 
 /* Make room for n more entries in the arrays; false: TIDs go to the TID set */

@@ -83,7 +83,6 @@ extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
-extern void GjEntrySetFree(GjEntrySet *set);
 
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);

@@ -127,7 +127,6 @@ typedef struct GjJoinReport
 
 /* planjointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
-extern Node *GjJoinTranslate(PlannerInfo *root, Node *node, RelOptInfo *table, RelOptInfo *big);
 extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
 extern Oid	GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);

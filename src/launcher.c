@@ -63,6 +63,8 @@ typedef struct Launcher
 	TimestampTz next_loader;	/* not before this time, for whatever database */
 } Launcher;
 
+static void describe_worker(BackgroundWorker *worker, const char *function, const char *type,
+							int restart_time);
 static void launcher_exit(int code, Datum arg);
 static void reload(Launcher *launcher);
 static long launcher_step(Launcher *launcher);
@@ -83,15 +85,24 @@ GjLauncherInit(void)
 	if (!process_shared_preload_libraries_in_progress || gj_device == GJ_DEVICE_NONE)
 		return;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
-	worker.bgw_restart_time = LAUNCHER_RESTART_S;
-	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "GjLauncherMain", BGW_MAXLEN);
-	strlcpy(worker.bgw_name, "gpujoin launcher", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "gpujoin launcher", BGW_MAXLEN);
+	describe_worker(&worker, "GjLauncherMain", "gpujoin launcher", LAUNCHER_RESTART_S);
+	strlcpy(worker.bgw_name, worker.bgw_type, BGW_MAXLEN);
 	RegisterBackgroundWorker(&worker);
+}
+
+/*
+ * What launcher and loaders have in common, as background workers
+ */
+static void
+describe_worker(BackgroundWorker *worker, const char *function, const char *type, int restart_time)
+{
+	memset(worker, 0, sizeof(*worker));
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_ConsistentState;
+	worker->bgw_restart_time = restart_time;
+	strlcpy(worker->bgw_library_name, GJ_NAME, BGW_MAXLEN);
+	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
+	strlcpy(worker->bgw_type, type, BGW_MAXLEN);
 }
 
 /*
@@ -340,14 +351,8 @@ start_loader(Launcher *launcher, GjDatabase *database)
 		launcher->task.number = 1;
 	launcher->task.marked = database->marked;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "GjLoaderMain", BGW_MAXLEN);
+	describe_worker(&worker, "GjLoaderMain", "gpujoin loader", BGW_NEVER_RESTART);
 	snprintf(worker.bgw_name, BGW_MAXLEN, "gpujoin loader for database %u", database->oid);
-	strlcpy(worker.bgw_type, "gpujoin loader", BGW_MAXLEN);
 	worker.bgw_main_arg = ObjectIdGetDatum(database->oid);
 	memcpy(worker.bgw_extra, &launcher->task, sizeof(launcher->task));
 	worker.bgw_notify_pid = MyProcPid;

@@ -30,6 +30,8 @@
 /* A wish that is not pinned is given up after so many failures, some five minutes */
 #define MAX_TRIES				10
 
+static GjMirror *lock_own(int slot);
+static void unlock_and_wake(bool to_do);
 static void give_up(GjMirror *mirror, GjFallback why, int retry_ms);
 static bool counts_on_loader(const GjMirror *mirror);
 static void want_again(GjMirror *mirror);
@@ -74,10 +76,7 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 		mirror->wanted = true;
 		mirror->modest = modest;
 	}
-	LWLockRelease(gj_mirrors->lock);
-
-	if (asked)
-		GjLauncherWake();
+	unlock_and_wake(asked);
 	return result;
 }
 
@@ -88,17 +87,10 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 void
 GjMirrorRefuse(int slot, GjFallback why, int retry_ms)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-	bool		to_free;
+	GjMirror   *mirror = lock_own(slot);
 
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(mirror->owner == MyProcPid);
 	give_up(mirror, why, retry_ms);
-	to_free = mirror->state == GJ_MIRROR_DROPPED;
-	LWLockRelease(gj_mirrors->lock);
-
-	if (to_free)
-		GjLauncherWake();
+	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
 }
 
 /*
@@ -107,17 +99,34 @@ GjMirrorRefuse(int slot, GjFallback why, int retry_ms)
 void
 GjMirrorForget(int slot)
 {
+	GjMirror   *mirror = lock_own(slot);
+
+	mirror->owner = 0;
+	GjMirrorDropEntry(mirror);
+	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
+}
+
+/*
+ * Lock the table to change an entry that this process owns
+ */
+static GjMirror *
+lock_own(int slot)
+{
 	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
-	bool		to_free;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	Assert(mirror->owner == MyProcPid);
-	mirror->owner = 0;
-	GjMirrorDropEntry(mirror);
-	to_free = mirror->state == GJ_MIRROR_DROPPED;
-	LWLockRelease(gj_mirrors->lock);
+	return mirror;
+}
 
-	if (to_free)
+/*
+ * Unlock the table, and wake the launcher if there is something to do for it
+ */
+static void
+unlock_and_wake(bool to_do)
+{
+	LWLockRelease(gj_mirrors->lock);
+	if (to_do)
 		GjLauncherWake();
 }
 
@@ -143,10 +152,7 @@ GjMirrorAbandonEntry(int slot)
 		}
 		to_do = mirror->state == GJ_MIRROR_DROPPED || GjMirrorIsStale(mirror);
 	}
-	LWLockRelease(gj_mirrors->lock);
-
-	if (to_do)
-		GjLauncherWake();
+	unlock_and_wake(to_do);
 }
 
 /*

@@ -97,8 +97,6 @@ typedef struct GjCostInput
 } GjCostInput;
 
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
-extern Cost GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatches,
-						  bool device);
 extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
@@ -166,14 +164,12 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
  * planhooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
  * for those of which each process gives a share.  They set the costs, which under
  * gpujoin.force is not what they are, and make room under it, since add_path would free
- * a path of ours that costs more than another.  GjForcePaths leaves only our paths,
- * where there are some; the hooks call it last.
+ * a path of ours that costs more than another.
  */
 extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 					  Cost run);
 extern void GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
 extern bool GjPathIsOurs(const Path *path);
-extern void GjForcePaths(RelOptInfo *rel);
 
 /* execscan.c, execjoin.c: what CreateCustomScanState points to */
 extern const CustomScanMethods GjScanPlanMethods;

@@ -81,6 +81,7 @@
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
 #define LEADER_LOSS				0.3
 
+static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
@@ -90,14 +91,14 @@ static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double 
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return GjCostMatchBy(index, nkeys, nmatches, GjIndexIsResident(index->indexoid));
+	return cost_match(index, nkeys, nmatches, GjIndexIsResident(index->indexoid));
 }
 
 /*
  * The same, by a device or on the CPU
  */
-Cost
-GjCostMatchBy(const IndexOptInfo *index, double nkeys, double nmatches, bool device)
+static Cost
+cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device)
 {
 	Cost		cost = cost_set(nkeys) + nmatches * gj_tid_cost;
 	double		seq_page;
@@ -148,7 +149,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
 
-	*startup = GjCostMatchBy(input->index, input->nkeys, nmatches, device) +
+	*startup = cost_match(input->index, input->nkeys, nmatches, device) +
 		input->quals.startup;
 	*run = heap_share * cost_heap_pages(root, input, nmatches) +
 		nmatches * per_tuple / GjParallelDivisor(input->workers);

@@ -37,6 +37,7 @@ static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeT
 static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
+static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
 
@@ -95,7 +96,7 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		return;
 
 	GjAddScanPaths(root, rel, rti, rte);
-	GjForcePaths(rel);
+	force_paths(rel);
 }
 
 static void
@@ -109,7 +110,7 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
-	GjForcePaths(joinrel);
+	force_paths(joinrel);
 }
 
 /*
@@ -156,8 +157,8 @@ set_costs(CustomPath *path, Cost startup, Cost run)
  * the join hook once for each pair of inputs and goes on adding paths in between:
  * each call cleans up behind the last.
  */
-void
-GjForcePaths(RelOptInfo *rel)
+static void
+force_paths(RelOptInfo *rel)
 {
 	List	   *ours;
 

@@ -114,16 +114,8 @@ add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 }
 
 /*
- * Write an expression over the big side for one of its tables
- */
-Node *
-GjJoinTranslate(PlannerInfo *root, Node *node, RelOptInfo *table, RelOptInfo *big)
-{
-	return translate(root, node, table->relid, big);
-}
-
-/*
- * From the top down, a level at a time
+ * Write an expression over the big side for one of its tables, from the top down, a
+ * level at a time
  */
 static Node *
 translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
@@ -200,8 +192,8 @@ GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *tab
 		if (!GjIndexEligible(index))
 			continue;
 		if (rinfo == NULL)
-			rinfo = (RestrictInfo *) GjJoinTranslate(root, (Node *) cand->rinfo, table,
-													 cand->big);
+			rinfo = (RestrictInfo *) translate(root, (Node *) cand->rinfo, table->relid,
+											   cand->big);
 		if (!scan_answers(root, cand, index, table, rinfo, &key))
 			continue;
 		keep_smaller(&scan, table, index, &key);
@@ -312,7 +304,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	columns = copyObject(columns);
 	foreach(lc, columns)
 		GjVarAtScan(lfirst_node(Var, lc));
-	foreach(lc, (List *) GjJoinTranslate(root, (Node *) columns, table, cand->big))
+	foreach(lc, (List *) translate(root, (Node *) columns, table->relid, cand->big))
 		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
 											   NULL, false));
 

@@ -204,7 +204,6 @@ extern GjServiceResult GjExchangeRun(GjExchange *x, const gjp_request *request);
 extern GjServiceResult GjServiceFail(GjServiceResult result, const char *text);
 
 /* serviceshmem.c */
-extern GjServiceReason GjServiceInitialReason(void);
 extern void GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail);
 
 /* serviceslot.c */
@@ -212,7 +211,6 @@ extern void GjSlotsInit(void);
 extern int	GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not);
 extern void GjSlotRelease(int slot);
 extern void GjSlotAbandon(int slot, uint32 epoch);
-extern bool GjSlotIsFinal(int slot, uint32 generation);
 extern void GjSlotsServe(void);
 extern void GjSlotsStop(void);
 extern void GjSlotsWake(void);

@@ -37,6 +37,7 @@ GjArena		gj_arena = {.fd = -1};
 static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
 
+static GjServiceReason initial_reason(void);
 static void request_memory(void);
 static void start_memory(void);
 static bool make_arena(char *problem, Size problem_size);
@@ -66,8 +67,8 @@ GjServiceInit(void)
 /*
  * Why is there no service before the supervisor has come up?
  */
-GjServiceReason
-GjServiceInitialReason(void)
+static GjServiceReason
+initial_reason(void)
 {
 	if (gj_device == GJ_DEVICE_NONE)
 		return GJ_REASON_DEVICE_NONE;
@@ -210,7 +211,7 @@ start_memory(void)
 		gj_service->lock = &GetNamedLWLockTranche(GJ_NAME)->lock;
 		ConditionVariableInit(&gj_service->slot_freed);
 		pg_atomic_init_u32(&gj_service->state, (uint32) GJ_STATE_OFF |
-						   ((uint32) GjServiceInitialReason() << 8));
+						   ((uint32) initial_reason() << 8));
 		pg_atomic_init_u32(&gj_service->epoch, 1);
 		pg_atomic_init_u32(&gj_service->nspinning, 0);
 		for (int i = 0; i < GJ_COUNT_COUNTERS; i++)

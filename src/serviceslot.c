@@ -43,6 +43,7 @@
 #define GJ_SLOT_WAIT_MS			10
 #define GJ_SLOT_WAITS			2
 
+static bool is_final(int slot, uint32 generation);
 static int	pop_slot(uint32 *generation, uint32 *epoch);
 static void free_slot(int slot);
 static void free_abandoned(void);
@@ -121,7 +122,7 @@ GjSlotAbandon(int slot, uint32 epoch)
 
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&gj_service->epoch) == epoch &&
-		!GjSlotIsFinal(slot, entry->generation))
+		!is_final(slot, entry->generation))
 	{
 		/*
 		 * The helper rings the supervisor when it is done, as if somebody slept here.  It may
@@ -129,7 +130,7 @@ GjSlotAbandon(int slot, uint32 epoch)
 		 */
 		__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
-		left = !GjSlotIsFinal(slot, entry->generation);
+		left = !is_final(slot, entry->generation);
 	}
 	if (left)
 		entry->state = GJ_SLOT_ABANDONED;
@@ -146,8 +147,8 @@ GjSlotAbandon(int slot, uint32 epoch)
 /*
  * Has the helper said its last word about a request?
  */
-bool
-GjSlotIsFinal(int slot, uint32 generation)
+static bool
+is_final(int slot, uint32 generation)
 {
 	uint32		state = gjp_read_word(&GjMessage(slot)->state, generation);
 
@@ -215,7 +216,7 @@ GjSlotsWake(void)
 			entry = &gj_service->slots[slot];
 			if (entry->state == GJ_SLOT_USED)
 				SetLatch(entry->latch);
-			else if (entry->state == GJ_SLOT_ABANDONED && GjSlotIsFinal(slot, entry->generation))
+			else if (entry->state == GJ_SLOT_ABANDONED && is_final(slot, entry->generation))
 			{
 				free_slot(slot);
 				freed = true;
@@ -285,7 +286,7 @@ free_abandoned(void)
 	for (int i = 0; i < gj_service->nslots; i++)
 	{
 		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED &&
-			GjSlotIsFinal(i, gj_service->slots[i].generation))
+			is_final(i, gj_service->slots[i].generation))
 			free_slot(i);
 	}
 }

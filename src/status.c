@@ -13,6 +13,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -40,6 +41,7 @@ static void add_text(Row *row, const char *value);
 static void add_int(Row *row, uint64 value);
 static void add_time(Row *row, TimestampTz value);
 static void add_null(Row *row);
+static ReturnSetInfo *start_rows(FunctionCallInfo fcinfo, int ncolumns);
 static void add_service(Row *row, const GjServiceStatus *status);
 static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
 static const char *mirror_state_name(const GjMirror *mirror);
@@ -89,11 +91,7 @@ gpujoin_status(PG_FUNCTION_ARGS)
 Datum
 gpujoin_mirrors(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != MIRROR_COLUMNS)
-		elog(ERROR, "gpujoin_mirrors() has another number of columns");
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, MIRROR_COLUMNS);
 
 	for (int slot = 0; slot < GjMirrorTableSize(); slot++)
 	{
@@ -116,11 +114,7 @@ gpujoin_mirrors(PG_FUNCTION_ARGS)
 Datum
 gpujoin_fallbacks(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != FALLBACK_COLUMNS)
-		elog(ERROR, "gpujoin_fallbacks() has another number of columns");
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, FALLBACK_COLUMNS);
 
 	/* the two before are not counted */
 	for (GjFallback why = GJ_FALLBACK_SERVICE; why < GJ_FALLBACK_COUNT; why++)
@@ -146,6 +140,20 @@ gpujoin_stats_reset(PG_FUNCTION_ARGS)
 }
 
 /* Rows ------------------------------------------------------------------------------- */
+
+/*
+ * Begin a set of rows with so many columns
+ */
+static ReturnSetInfo *
+start_rows(FunctionCallInfo fcinfo, int ncolumns)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rsinfo->setDesc->natts != ncolumns)
+		elog(ERROR, "%s() has another number of columns", get_func_name(fcinfo->flinfo->fn_oid));
+	return rsinfo;
+}
 
 static void
 add_service(Row *row, const GjServiceStatus *status)
