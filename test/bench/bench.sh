@@ -56,19 +56,7 @@ prepare() {
     ln -s "$(realpath "$BENCH_DATA")" "$work/bench"
 }
 
-last_words() {
-    local target=${BENCH_OUT:-$project/test/bench/results} file
-    if [ "$1" != 0 ]; then
-        note "logs: $logs_kept_in"
-        return
-    fi
-    mkdir -p "$target"
-    for file in "$logs_kept_in"/report/*; do
-        cp "$file" "$target/"
-        [ "$(id -u)" != 0 ] || chown --reference="$target" "$target/$(basename "$file")"
-        note "written: $target/$(basename "$file")"
-    done
-}
+last_words() { keep_report "$1" "${BENCH_OUT:-}"; }
 
 inside || run_inside bench test/bench/bench.sh
 
@@ -100,7 +88,8 @@ fill_patents() {
     local sessions=$((processors < 16 ? processors : 16)) i pids=() pid
     for ((i = 0; i < sessions; i++)); do
         sql -v first=$((BENCH_ROWS * i / sessions + 1)) \
-            -v last=$((BENCH_ROWS * (i + 1) / sessions)) -f test/bench/fill.sql >/dev/null &
+            -v last=$((BENCH_ROWS * (i + 1) / sessions)) -v step=2 -v companies=1000000 \
+            -f test/patents/fill.sql >/dev/null &
         pids+=($!)
     done
     for pid in "${pids[@]}"; do wait "$pid"; done
@@ -118,7 +107,7 @@ make_data() {
     fi
     say "making $BENCH_ROWS rows"
     createdb --maintenance-db=postgres bench
-    sql -f test/bench/functions.sql -f test/bench/data.sql >/dev/null
+    sql -v step=2 -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
     fill_patents
 }
 

@@ -25,6 +25,21 @@ whole_number() {
     done
 }
 
+# keep_report STATUS [FOLDER]: last words: copy what the inside half has left in $log/report.
+keep_report() {
+    local target=${2:-$project/test/bench/results} file
+    if [ "$1" != 0 ]; then
+        note "logs: $logs_kept_in"
+        return
+    fi
+    mkdir -p "$target"
+    for file in "$logs_kept_in"/report/*; do
+        cp "$file" "$target/"
+        [ "$(id -u)" != 0 ] || chown --reference="$target" "$target/$(basename "$file")"
+        note "written: $target/$(basename "$file")"
+    done
+}
+
 processor_name() { sed -nE 's/^model name\s*: *//p' /proc/cpuinfo | head -n 1; }
 
 # What answers: the name of the device, once the service has settled, or "CPU".

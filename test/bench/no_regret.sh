@@ -31,19 +31,7 @@ export REGRET_FORMS=${REGRET_FORMS:-$all_forms} REGRET_DEVICE=${REGRET_DEVICE:-a
 export REGRET_COLD=${REGRET_COLD:-12}
 whole_number REGRET_RUNS REGRET_LIMIT
 
-last_words() {
-    local target=${REGRET_OUT:-$project/test/bench/results} file
-    if [ "$1" != 0 ]; then
-        note "logs: $logs_kept_in"
-        return
-    fi
-    mkdir -p "$target"
-    for file in "$logs_kept_in"/report/*; do
-        cp "$file" "$target/"
-        [ "$(id -u)" != 0 ] || chown --reference="$target" "$target/$(basename "$file")"
-        note "written: $target/$(basename "$file")"
-    done
-}
+last_words() { keep_report "$1" "${REGRET_OUT:-}"; }
 
 inside || run_inside regret test/bench/no_regret.sh
 

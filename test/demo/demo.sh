@@ -50,11 +50,13 @@ number() { sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$1"; }
 make_data() {
     local part last first=1
     createdb "$database"
-    sql -f "$here/data.sql" >/dev/null
+    sql -c 'CREATE EXTENSION gpujoin'
+    sql -v step=1 -f test/patents/data.sql >/dev/null
     for part in 1 2 3 4 5; do
         last=$((DEMO_ROWS * part / 5))
         if [ "$last" -ge "$first" ]; then
-            sql -v first="$first" -v last="$last" -f "$here/fill.sql" >/dev/null
+            sql -v first="$first" -v last="$last" -v step=1 -v companies=50000 \
+                -f test/patents/fill.sql >/dev/null
         fi
         note "$((part * 20)) % ($SECONDS s)"
         first=$((last + 1))

@@ -1,12 +1,13 @@
--- Patents :first to :last. The same rows on every run: the seed depends on :first alone.
+-- Patents :first to :last, of :companies companies; :step as in data.sql. The same rows on every
+-- run: the seed depends on :first alone.
 
 SELECT setseed(1.0 / :first) \g /dev/null
 INSERT INTO patents
     SELECT id,
-           2 * (1 + floor(random() * 80000)),
+           :step * (1 + floor(random() * 80000)),
            year,
            year + 1 + floor(random() * 4),
-           1 + floor(random() * 1000000),
+           1 + floor(random() * :companies),
            random() < 0.1
     FROM (SELECT id, 1976 + floor(random() * 40) AS year
           FROM generate_series(:first, :last) AS id) AS s;
