@@ -22,6 +22,11 @@ INSERT INTO small SELECT i * 3, i % 4 FROM generate_series(1, 60) i;
 INSERT INTO small VALUES (6, 7), (NULL, 1), (5000, 2);
 ANALYZE;
 
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/both_ways.sql
+\set ECHO all
+
 -- Run each query on "plain" and on "parts" under gpujoin.force and with gpujoin off. Says which of
 -- our nodes the forced plan has and how many rows either answer lacks.
 CREATE FUNCTION compare(query text, OUT big text, OUT nodes text, OUT n bigint, OUT missing bigint,
@@ -39,14 +44,7 @@ BEGIN
 			line = coalesce(substring(line FROM 'Join Type: (.*)'), 'GpuScan');
 			nodes = CASE WHEN nodes IS NULL THEN line ELSE nodes || ', ' || line END;
 		END LOOP;
-		EXECUTE 'CREATE TEMP TABLE ours AS ' || this;
-		PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
-		EXECUTE 'CREATE TEMP TABLE stock AS ' || this;
-		PERFORM set_config('gpujoin.enabled', 'on', true);
-		SELECT count(*) INTO n FROM stock;
-		SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
-		SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
-		DROP TABLE ours, stock;
+		SELECT d.* INTO n, missing, surplus FROM both_ways(this) d;
 		RETURN NEXT;
 	END LOOP;
 END $$;

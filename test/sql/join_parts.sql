@@ -3,6 +3,11 @@
 CREATE SCHEMA gj_parts;
 SET search_path = gj_parts, public;
 
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/both_ways.sql
+\set ECHO all
+
 -- Run a query under gpujoin.force and with gpujoin off. Says of the forced plan which joins are
 -- ours and how many tables they scan, how many rows come, and how many rows of either answer the
 -- other one lacks.
@@ -19,14 +24,7 @@ BEGIN
 		END IF;
 		scans = scans + (line ~ 'GpuJoinScan')::int;
 	END LOOP;
-	EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
-	PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
-	EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
-	PERFORM set_config('gpujoin.enabled', 'on', true);
-	SELECT count(*) INTO n FROM ours;
-	SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
-	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
-	DROP TABLE ours, stock;
+	SELECT d.* INTO n, missing, surplus FROM both_ways(query) d;
 END $$;
 
 -- The kinds of join that small and a big relation can have

@@ -2,42 +2,10 @@
 CREATE SCHEMA gj_rescan;
 SET search_path = gj_rescan, public;
 
--- Run a query under gpujoin.force and with gpujoin off. Says which GpuJoin nodes the forced plan
--- has, how many rows come, and how many rows of either answer the other one lacks.
-CREATE FUNCTION compare(query text, OUT nodes text, OUT n bigint, OUT missing bigint,
-						OUT surplus bigint) LANGUAGE plpgsql AS $$
-DECLARE
-	line text;
-BEGIN
-	PERFORM set_config('gpujoin.force', 'on', true);
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		CONTINUE WHEN line !~ 'Join Type: ';
-		nodes = concat_ws(', ', nodes, substring(line FROM 'Join Type: (.*)'));
-	END LOOP;
-	EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
-	PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
-	EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
-	PERFORM set_config('gpujoin.enabled', 'on', true);
-	SELECT count(*) INTO n FROM ours;
-	SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
-	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
-	DROP TABLE ours, stock;
-END $$;
-
-CREATE TABLE big (id int, key int, v int, t text);
-INSERT INTO big
-SELECT i, CASE WHEN i % 50 > 0 THEN i * 7919 % 1000 END, i % 10, 'row ' || i
-FROM generate_series(1, 20000) i;
-CREATE INDEX ON big USING gpujoin (key);
--- some HOT chains, dead rows, new entries
-UPDATE big SET v = v + 10 WHERE id % 17 = 0;
-UPDATE big SET key = key + 1 WHERE id % 19 = 0;
-DELETE FROM big WHERE id % 23 = 0;
-CREATE TABLE small (k int, x int, label text);
-INSERT INTO small SELECT i * 3, i % 4, 'label ' || i FROM generate_series(1, 60) i;
-INSERT INTO small VALUES (6, 1, 'twice'), (6, 12, NULL), (NULL, 1, 'null'), (NULL, 2, 'null'),
-	(5000, 1, 'absent'), (-1, NULL, 'negative');
-ANALYZE big, small;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/join.sql
+\set ECHO all
 
 -- parameters in the small side, in its key, in a filter of the big table, in a join qual, nowhere
 SET gpujoin.force = on;

@@ -3,61 +3,14 @@
 --
 CREATE SCHEMA parallel_scan;
 SET search_path = parallel_scan, public;
-SET gpujoin.force = on;
-SET parallel_setup_cost = 0;
-SET parallel_tuple_cost = 0;
-SET min_parallel_table_scan_size = 0;
-SET max_parallel_workers_per_gather = 4;
 
--- What is not divided, the search and the reading of pages, costs nothing here: then the
--- planner divides where it can.
-SET seq_page_cost = 0;
-SET random_page_cost = 0;
-SET gpujoin.setup_cost = 0;
-SET gpujoin.search_cost = 0;
-SET gpujoin.tid_cost = 0;
-SET gpujoin.device_setup_cost = 0;
-SET gpujoin.device_search_cost = 0;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/parallel.sql
+\set ECHO all
 
-CREATE TABLE big (id int, k int, v int, pad text) WITH (parallel_workers = 3);
-INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919) % 1000 - 100 END, i % 10,
-					   repeat('x', i % 60) FROM generate_series(1, 30000) i;
-CREATE INDEX big_k ON big USING gpujoin (k);
 CREATE TABLE wanted AS SELECT i * 3 AS k FROM generate_series(1, 200) i;
 VACUUM ANALYZE big, wanted;
-
--- Rows of a query without gpujoin and with it, each in parallel if that is possible: how
--- many, whether they are the same, and how the plan has our node.  CREATE TABLE AS runs the
--- query's plan as it is; an aggregate above would cost much more than it.
-CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	line text;
-	node text := 'NOT OURS';
-	gather text := '';
-	nstock bigint;
-	nours bigint;
-	ndifferent bigint;
-BEGIN
-	SET LOCAL client_min_messages = warning;
-	DROP TABLE IF EXISTS pg_temp.stock, pg_temp.ours;
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE format('CREATE TEMP TABLE stock AS SELECT q::text AS r FROM (%s) q', query);
-	SET LOCAL gpujoin.enabled = on;
-	EXECUTE format('CREATE TEMP TABLE ours AS %s', query);
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		IF line ~ 'Gather' THEN gather := ' below Gather'; END IF;
-		IF line ~ '\(Gpu' AND node !~ 'Parallel' THEN
-			node := substring(line FROM '(?:Parallel )?Custom Scan \(\w+\)');
-		END IF;
-	END LOOP;
-	SELECT count(*) INTO nstock FROM stock;
-	SELECT count(*) INTO nours FROM ours;
-	SELECT count(*) INTO ndifferent FROM
-		((SELECT r FROM stock EXCEPT ALL SELECT q::text FROM ours q) UNION ALL
-		 (SELECT q::text FROM ours q EXCEPT ALL SELECT r FROM stock)) d;
-	RETURN format('%s%s: %s rows, %s', node, gather, nours,
-				  CASE WHEN nstock = nours AND ndifferent = 0 THEN 'same' ELSE 'DIFFERENT: ' || nstock END);
-END $$;
 
 -- The plan, with a partial aggregate above
 EXPLAIN (COSTS OFF) SELECT count(*), sum(v) FROM big WHERE k = ANY ('{1,2,3,5,8,13,21}');

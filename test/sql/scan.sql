@@ -5,32 +5,11 @@ CREATE SCHEMA scan;
 SET search_path = scan, public;
 SET gpujoin.force = on;
 
--- Rows of a query without gpujoin and with it: how many, whether they are the
--- same, and which of our nodes the plan has.
-CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
-	stock text[];
-	ours text[];
-	line text;
-	node text := 'NO GPUSCAN';
-BEGIN
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE collect INTO stock;
-	SET LOCAL gpujoin.enabled = on;
-	EXECUTE collect INTO ours;
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
-		IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
-	END LOOP;
-	RETURN format('%s: %s rows, %s', node, cardinality(stock),
-				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
-END $$;
-
-CREATE TABLE big (id int, k int, note text);
-INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919) % 1000 - 100 END, 'row ' || i
-	FROM generate_series(1, 20000) i;
-CREATE INDEX big_k ON big USING gpujoin (k);
-ANALYZE big;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/scan.sql
+\i :abs_srcdir/sql/common/scan_table.sql
+\set ECHO all
 
 -- The plan, the answer of a sequential scan, and ours
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM big WHERE k = ANY ('{1,2,3,500}');

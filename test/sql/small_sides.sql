@@ -12,6 +12,11 @@ DELETE FROM big WHERE id % 23 = 0;
 UPDATE big SET key = key + 1 WHERE id % 19 = 0;
 ANALYZE big;
 
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/both_ways.sql
+\set ECHO all
+
 -- Run each form with this small side (its key, WITH clause, item of FROM) under gpujoin.force and
 -- with gpujoin off. A form that is not answered by the node it should be has it under "instead".
 CREATE FUNCTION forms(key text, small text, cte text DEFAULT '', OUT form text, OUT n bigint,
@@ -49,15 +54,7 @@ BEGIN
 			node = node || coalesce(substring(line FROM 'Join Type: (.*)'),
 									substring(line FROM 'GpuScan'), '');
 		END LOOP;
-		EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
-		PERFORM set_config('gpujoin.force', 'off', true);
-		PERFORM set_config('gpujoin.enabled', 'off', true);
-		EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
-		PERFORM set_config('gpujoin.enabled', 'on', true);
-		SELECT count(*) INTO n FROM ours;
-		SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
-		SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
-		DROP TABLE ours, stock;
+		SELECT d.* INTO n, missing, surplus FROM both_ways(query) d;
 		instead = CASE WHEN node !~ ('^(' || wanted || ')$') THEN coalesce(nullif(node, ''), 'stock')
 			END;
 		RETURN NEXT;

@@ -1,0 +1,15 @@
+-- Run a query under gpujoin.force and with gpujoin off: how many rows come, and how many rows of
+-- either answer the other one lacks.
+CREATE FUNCTION both_ways(query text, OUT n bigint, OUT missing bigint, OUT surplus bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpujoin.force', 'on', true);
+	EXECUTE 'CREATE TEMP TABLE ours AS ' || query;
+	PERFORM set_config('gpujoin.force', 'off', true), set_config('gpujoin.enabled', 'off', true);
+	EXECUTE 'CREATE TEMP TABLE stock AS ' || query;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	SELECT count(*) INTO n FROM ours;
+	SELECT count(*) INTO missing FROM (TABLE stock EXCEPT ALL TABLE ours) d;
+	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
+	DROP TABLE ours, stock;
+END $$;
