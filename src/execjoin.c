@@ -247,7 +247,8 @@ rescan_join(CustomScanState *node)
 }
 
 /*
- * The scans' filters may have parameters
+ * The scans' filters may have parameters.  Of several, one that was left in the middle
+ * forgets what it found: it uses keys that another may have replaced.
  */
 static void
 rescan_scans(GjJoinState *state)
@@ -259,6 +260,8 @@ rescan_scans(GjJoinState *state)
 		if (state->css.ss.ps.chgParam != NULL)
 			UpdateChangedParamSet(scan, state->css.ss.ps.chgParam);
 		ExecReScan(scan);
+		if (state->nscans > 1)
+			GjJoinScanDropTids(state->scans[i]);
 	}
 }
 

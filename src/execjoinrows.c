@@ -260,7 +260,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small));
 		else if (!match_own_keys(state, scan))
 			return false;
-		if (state->current == state->nscans - 1)
+		if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan))
 			forget_keys(state);
 	}
 	GjJoinScanStart(scan, state->small);

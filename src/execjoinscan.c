@@ -169,6 +169,16 @@ GjJoinScanIsReady(const GjJoinScanState *scan)
 	return GjIndexOnlyIsStarted(scan->index_only) || scan->tids != NULL || is_replaced(scan);
 }
 
+/*
+ * May the match go on while rows are delivered, so that it needs its keys until what was
+ * found is dropped?
+ */
+bool
+GjJoinScanIsMatching(const GjJoinScanState *scan)
+{
+	return GjIndexOnlyIsStarted(scan->index_only);
+}
+
 static bool
 is_replaced(const GjJoinScanState *scan)
 {

@@ -40,6 +40,7 @@ typedef struct GjJoinScanState
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
+extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
