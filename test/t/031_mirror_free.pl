@@ -5,6 +5,9 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib $FindBin::RealBin;
+use MirrorTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -21,17 +24,7 @@ autovacuum = off
 max_worker_processes = 20
 });
 $node->start;
-$node->safe_psql('postgres', q{
-	CREATE EXTENSION gpujoin;
-	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql
-	SET gpujoin.auto_load = off AS $$
-	BEGIN
-		EXECUTE format('CREATE TABLE %I (id int, k int)', name);
-		EXECUTE format('INSERT INTO %I SELECT i, i %% 1000 FROM generate_series(1, %s) i',
-			name, n);
-		EXECUTE format('CREATE INDEX %I ON %I USING gpujoin (k)', name || '_k', name);
-	END $$;
-});
+$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin;' . FILL);
 
 sub wait_ready
 {

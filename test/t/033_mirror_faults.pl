@@ -10,6 +10,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
 use IPC::Run;
+use MirrorTest;
 use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -19,15 +20,7 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	PATIENT, 'gpujoin.auto_load = off', 'max_prepared_transactions = 5');
 my $bystander = open_bystander($node);
 wait_ready($node);
-
-sub sql { return $node->safe_psql('postgres', @_); }
-
-sub wait_for
-{
-	my ($query, $what) = @_;
-	ok($node->poll_query_until('postgres', $query), $what)
-	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
-}
+ask($node);
 
 sub state_of
 {
@@ -84,14 +77,7 @@ sub nothing_left
 	no_leaks($node, $what);
 }
 
-sql(q{CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql AS $$
-	BEGIN
-		EXECUTE format('CREATE TABLE %I (id int, k int)', name);
-		EXECUTE format('INSERT INTO %I SELECT i, i %% 1000 FROM generate_series(1, %s) i',
-			name, n);
-		EXECUTE format('CREATE INDEX %I ON %I USING gpujoin (k)', name || '_k', name);
-	END $$;
-	SELECT fill('t', 300000);
+sql(FILL . q{SELECT fill('t', 300000);
 	SELECT fill('big', 1600000)});
 
 # ---- one load at a time ---------------------------------------------------------------------

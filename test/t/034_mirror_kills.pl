@@ -21,15 +21,7 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	'max_worker_processes = 20');
 my $bystander = open_bystander($node);
 wait_ready($node);
-
-sub sql { return $node->safe_psql('postgres', @_); }
-
-sub wait_for
-{
-	my ($query, $what) = @_;
-	ok($node->poll_query_until('postgres', $query), $what)
-	  or diag(sql('SELECT * FROM gpujoin_mirrors()'), sql('SELECT * FROM gpujoin_status()'));
-}
+ask($node);
 
 sql(q{CREATE TABLE t (id serial, k int, pad text) WITH (fillfactor = 70);
 	INSERT INTO t (k, pad) SELECT i % 500, repeat('x', 20) FROM generate_series(1, 30000) i;

@@ -1,5 +1,5 @@
-# Shared by the TAP tests of mirrors: clients that write, compare answers and check mirrors, in
-# pgbench, in the background.
+# Shared by the TAP tests of mirrors: asking one server, tables with an index, and clients that
+# write, compare answers and check mirrors, in pgbench, in the background.
 package MirrorTest;
 
 use strict;
@@ -10,7 +10,38 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(compare_script write_script vacuum_script check_script start_bench finish_bench);
+our @EXPORT = qw(FILL ask sql wait_for compare_script write_script vacuum_script check_script
+  start_bench finish_bench);
+
+# A function in SQL: a table with n rows of 1,000 keys and an index "name"_k, which is not loaded
+use constant FILL => q{
+	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql
+	SET gpujoin.auto_load = off AS $$
+	BEGIN
+		EXECUTE format('CREATE TABLE %I (id int, k int)', name);
+		EXECUTE format('INSERT INTO %I SELECT i, i %% 1000 FROM generate_series(1, %s) i',
+			name, n);
+		EXECUTE format('CREATE INDEX %I ON %I USING gpujoin (k)', name || '_k', name);
+	END $$;
+};
+
+# The server that sql() and wait_for() ask
+my $asked;
+
+sub ask
+{
+	$asked = shift;
+	return;
+}
+
+sub sql { return $asked->safe_psql('postgres', @_); }
+
+sub wait_for
+{
+	my ($query, $what) = @_;
+	ok($asked->poll_query_until('postgres', $query), $what)
+	  or diag(sql('SELECT * FROM gpujoin_mirrors()'), sql('SELECT * FROM gpujoin_status()'));
+}
 
 # The scripts work on a table t (id serial, k int, pad text) with keys 0 to 499 and an index t_k.
 
