@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
+use MirrorTest;
 use ServiceTest;
 use Test::More;
 
@@ -14,8 +15,7 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '16MB'", "gpujoin.device_memory = '512MB'", 'gpujoin.min_rows = 0',
 	'max_prepared_transactions = 5', 'allow_in_place_tablespaces = on');
 wait_ready($node);
-
-sub sql { return $node->safe_psql('postgres', @_); }
+ask($node);
 
 # A mirror of the index as it is now
 sub mirror_of
@@ -28,21 +28,38 @@ sub mirror_of
 sub becomes_ready
 {
 	my ($index, $what) = @_;
-	ok($node->poll_query_until('postgres',
-			"SELECT count(*) = 1 " . mirror_of($index) . " AND m.state = 'ready'"), $what)
-	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
+	wait_for("SELECT count(*) = 1 " . mirror_of($index) . " AND m.state = 'ready'", $what);
 }
 
-# Only these indexes have an entry, whatever its state. Entries of files that are gone go when the
-# launcher next looks around.
+# The indexes that have an entry, whatever its state
+my $entries = q{
+	SELECT coalesce(string_agg(coalesce(relname, m.index::text), ' ' ORDER BY relname), '')
+	FROM gpujoin_mirrors() m LEFT JOIN pg_class c ON c.oid = m.index};
+
+# Only these have one. Entries of files that are gone go when the launcher next looks around.
 sub only_mirrors
 {
 	my ($expected, $what) = @_;
 	$node->reload;
-	ok($node->poll_query_until('postgres', q{
-		SELECT coalesce(string_agg(coalesce(relname, m.index::text), ' ' ORDER BY relname), '')
-		FROM gpujoin_mirrors() m LEFT JOIN pg_class c ON c.oid = m.index}, $expected), $what)
+	ok($node->poll_query_until('postgres', $entries, $expected), $what)
 	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
+}
+
+# Stop the launcher where it waits: it must not have the table of mirrors locked. Returns its pid.
+sub stop_launcher
+{
+	my $condition = q{FROM pg_stat_activity WHERE backend_type = 'gpujoin launcher'};
+	my $pid = sql("SELECT pid $condition");
+
+	die "no launcher: $pid" unless $pid =~ /^\d+$/ && $pid > 1;
+	kill 'STOP', $pid;
+	while (sql("SELECT wait_event_type = 'Extension' $condition") ne 't')
+	{
+		kill 'CONT', $pid;
+		select(undef, undef, undef, 0.1);
+		kill 'STOP', $pid;
+	}
+	return $pid;
 }
 
 sql(q{CREATE TABLE t (id int PRIMARY KEY, k int);
@@ -80,23 +97,29 @@ sql(q{CREATE TEMP TABLE tmp AS SELECT * FROM t; CREATE INDEX tmp_k ON tmp USING 
 	CREATE INDEX tmp_p ON tmp USING gpujoin (k) WITH (preload)});
 only_mirrors('t_k u_k', 'no temporary one');
 sql('DROP TABLE u');
+only_mirrors('t_k', 'which has gone with its table');
 
 # ---- what is rolled back --------------------------------------------------------------------
 
+# The launcher would soon clear away what a rollback has left: it is stopped meanwhile.
+my $launcher = stop_launcher();
 sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k); ROLLBACK});
 sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k) WITH (preload); ROLLBACK});
+is(sql($entries), 't_k', 'what was rolled back leaves nothing');
 sql(q{BEGIN;
 	CREATE INDEX t_k2 ON t USING gpujoin (k);
 	SAVEPOINT a; CREATE INDEX gone1 ON t USING gpujoin (k); ROLLBACK TO a;
 	SAVEPOINT b; SAVEPOINT c; CREATE INDEX gone2 ON t USING gpujoin (k); RELEASE c; ROLLBACK TO b;
 	SAVEPOINT d; SAVEPOINT e; CREATE INDEX t_k3 ON t USING gpujoin (k); RELEASE e; RELEASE d;
-	CREATE INDEX gone3 ON t USING gpujoin (k); DROP INDEX gone3;
-	DO 'BEGIN CREATE INDEX gone4 ON t USING gpujoin (k); RAISE division_by_zero;
+	DO 'BEGIN CREATE INDEX gone3 ON t USING gpujoin (k); RAISE division_by_zero;
 		EXCEPTION WHEN division_by_zero THEN NULL; END';
 	COMMIT});
+is(sql($entries), 't_k t_k2 t_k3', 'nor does what a part of a transaction has rolled back');
+kill 'CONT', $launcher;
 becomes_ready('t_k2', 'built in a transaction');
 becomes_ready('t_k3', 'built in a subtransaction of a subtransaction');
-only_mirrors('t_k t_k2 t_k3', 'what was rolled back or dropped leaves nothing');
+sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k); DROP INDEX gone; COMMIT});
+only_mirrors('t_k t_k2 t_k3', 'what was dropped in the same transaction goes again');
 my $built = sql("SELECT pages_pushed = pages FROM pg_stat_gpujoin_mirrors
 	WHERE indexrelname = 't_k3'");
 is($built, 't', 'each page was pushed once');
@@ -122,12 +145,11 @@ sql('ALTER INDEX off_k SET (preload)');
 becomes_ready('off_k', 'ALTER INDEX SET (preload)');
 is(sql('SELECT pinned ' . mirror_of('off_k')), 't', 'it is pinned');
 sql('ALTER INDEX off_k RESET (preload)');
-ok($node->poll_query_until('postgres', 'SELECT NOT pinned ' . mirror_of('off_k')),
+wait_for('SELECT NOT pinned ' . mirror_of('off_k'),
 	'ALTER INDEX RESET (preload): not pinned any more');
 sql('BEGIN; ALTER INDEX off_k SET (preload); ROLLBACK');
 sql(q{CREATE TABLESPACE ts LOCATION ''; ALTER INDEX off_k SET (preload)});
-ok($node->poll_query_until('postgres', 'SELECT pinned ' . mirror_of('off_k')),
-	'a mirror that is there already is pinned');
+wait_for('SELECT pinned ' . mirror_of('off_k'), 'a mirror that is there already is pinned');
 sql('ALTER INDEX off_k SET TABLESPACE ts');
 becomes_ready('off_k', 'an index moved to another tablespace');
 only_mirrors('off_k t_k', 'its old mirror has gone');
