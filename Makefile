@@ -96,6 +96,8 @@ OBJS = \
 	src/execscan.o \
 	src/execsource.o \
 	src/exectids.o \
+	src/execblocks.o \
+	src/execguess.o \
 	src/execvisible.o \
 	src/explain.o \
 	src/explainjoin.o \

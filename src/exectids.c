@@ -17,8 +17,8 @@
  *	  would not have been a HOT update.  A TID that meanwhile names a member in the
  *	  middle of a chain gives nothing, so no row comes twice;
  *	- a TID past the end of the heap is of rows that VACUUM cut off.  The length is
- *	  taken after the match, and rows come before their entries: no block that a
- *	  fresh entry names can lie behind it.
+ *	  taken after the match (execblocks.c), and rows come before their entries: no
+ *	  block that a fresh entry names can lie behind it.
  *
  * Nothing is concluded from the visibility map.
  *
@@ -31,36 +31,20 @@
  */
 #include "postgres.h"
 
-#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/spccache.h"
 
 #include "exec.h"
+#include "execblocks.h"
 #include "execvisible.h"
-
-/* Blocks that are pinned ahead; a power of two */
-#define MAX_PINNED_AHEAD		4
-
-/* Blocks found in memory, one after the other, until prefetching stops */
-#define STOP_AFTER_HITS			128
-
-/* A block whose turn comes soon: pinned, its memory on its way into the cache */
-typedef struct PinnedBlock
-{
-	Buffer		buffer;
-	GjTidBlock	tids;
-	OffsetNumber offsets[MaxHeapTuplesPerPage];
-} PinnedBlock;
 
 struct GjFetch
 {
 	Relation	heap;
 	Snapshot	snapshot;
-	GjTidSet   *tids;			/* NULL: all blocks are taken off */
-	BlockNumber nblocks;		/* of the heap, after the match */
+	GjBlocks   *blocks;
 
 	/* To recheck the key: one of a set, or one that small rows have.  NULL: the caller does. */
 	GjKeyReader *key_reader;
@@ -72,25 +56,6 @@ struct GjFetch
 	int			ntuples;
 	int			next;
 
-	/*
-	 * The next blocks, a ring.  It grows block by block to its limit, since a query
-	 * with a LIMIT may be done after a few tuples.
-	 */
-	PinnedBlock pinned[MAX_PINNED_AHEAD];
-	int			pinned_first;
-	int			npinned;
-	int			pinned_target;
-	int			pinned_limit;
-
-	/*
-	 * While blocks come from disk, how far reading ahead is in front of the last
-	 * pinned one, in blocks, and how far it may get.
-	 */
-	int			hits;			/* blocks found in memory since the last that was not */
-	int			prefetch_ahead;
-	int			prefetch_target;
-	int			prefetch_maximum;
-
 	GjFetchStats stats;
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
 	GjSmallRow *partners[MaxHeapTuplesPerPage]; /* of the tuples, if small is set */
@@ -99,14 +64,6 @@ struct GjFetch
 static bool load_block(GjFetch *fetch);
 static void drop_unwanted(GjFetch *fetch);
 static void find_partners(GjFetch *fetch);
-static void pin_ahead(GjFetch *fetch);
-static bool pin_block(GjFetch *fetch);
-static Buffer read_block(GjFetch *fetch, BlockNumber block);
-static PinnedBlock *pinned_at(GjFetch *fetch, int ahead);
-static int	max_pinned(Relation heap);
-static void start_prefetch(GjFetch *fetch);
-static void follow_prefetch(GjFetch *fetch);
-static void prefetch(GjFetch *fetch);
 
 /*
  * Make a fetch for one heap and snapshot
@@ -118,6 +75,7 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot)
 
 	fetch->heap = heap;
 	fetch->snapshot = snapshot;
+	fetch->blocks = GjBlocksCreate(parent, heap);
 	fetch->buffer = InvalidBuffer;
 	return fetch;
 }
@@ -167,13 +125,7 @@ void
 GjFetchStart(GjFetch *fetch, GjTidSet *tids)
 {
 	GjFetchReset(fetch);
-
-	fetch->tids = tids;
-	fetch->nblocks = RelationGetNumberOfBlocks(fetch->heap);
-	fetch->pinned_target = 0;
-	fetch->pinned_limit = max_pinned(fetch->heap);
-	GjTidSetRewind(tids);
-	start_prefetch(fetch);
+	GjBlocksStart(fetch->blocks, tids);
 }
 
 /*
@@ -205,9 +157,7 @@ GjFetchReset(GjFetch *fetch)
 	if (BufferIsValid(fetch->buffer))
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = InvalidBuffer;
-	while (fetch->npinned > 0)
-		ReleaseBuffer(pinned_at(fetch, --fetch->npinned)->buffer);
-	fetch->tids = NULL;
+	GjBlocksReset(fetch->blocks);
 	fetch->ntuples = 0;
 	fetch->next = 0;
 }
@@ -216,6 +166,7 @@ void
 GjFetchFree(GjFetch *fetch)
 {
 	GjFetchReset(fetch);
+	pfree(fetch->blocks);
 	pfree(fetch);
 }
 
@@ -234,28 +185,23 @@ GjFetchGetStats(GjFetch *fetch)
 static bool
 load_block(GjFetch *fetch)
 {
-	PinnedBlock *pinned;
+	const GjTidBlock *tids;
+	Buffer		buffer;
 
 	CHECK_FOR_INTERRUPTS();
 
-	pin_ahead(fetch);
-	if (fetch->npinned == 0)
+	tids = GjBlocksNext(fetch->blocks, &buffer);
+	if (tids == NULL)
 		return false;
-	if (fetch->npinned > 1)
-		GjPrefetchTuples(pinned_at(fetch, 1)->buffer, &pinned_at(fetch, 1)->tids);
-
-	pinned = pinned_at(fetch, 0);
 	if (BufferIsValid(fetch->buffer))
 		ReleaseBuffer(fetch->buffer);
-	fetch->buffer = pinned->buffer;
-	fetch->pinned_first = (fetch->pinned_first + 1) % MAX_PINNED_AHEAD;
-	fetch->npinned--;
+	fetch->buffer = buffer;
 
 	fetch->next = 0;
 	fetch->ntuples = 0;			/* should the test fail with an error */
-	fetch->ntuples = GjCollectVisible(fetch->heap, fetch->buffer, fetch->snapshot,
-									  &pinned->tids, fetch->tuples);
-	if (pinned->tids.lossy)
+	fetch->ntuples = GjCollectVisible(fetch->heap, buffer, fetch->snapshot, tids,
+									  fetch->tuples);
+	if (tids->lossy)
 		fetch->stats.lossy_blocks++;
 	else
 		fetch->stats.exact_blocks++;
@@ -331,148 +277,4 @@ find_partners(GjFetch *fetch)
 	}
 	fetch->stats.rechecked += fetch->ntuples - kept;
 	fetch->ntuples = kept;
-}
-
-/*
- * Pin blocks until there are enough or no more
- *
- * A block is touched three times, each time to ask for what the next touch needs:
- * when it is pinned, for its line pointers; when it is the next but one, for its
- * tuples; then it is delivered.  Otherwise most of the time of a fetch in memory
- * goes into waiting for one cache line after the other.
- */
-static void
-pin_ahead(GjFetch *fetch)
-{
-	if (fetch->pinned_target < fetch->pinned_limit)
-		fetch->pinned_target++;
-	while (fetch->npinned < fetch->pinned_target)
-	{
-		if (!pin_block(fetch))
-			return;
-	}
-}
-
-/*
- * Pin the next block of the set; false if there is none
- */
-static bool
-pin_block(GjFetch *fetch)
-{
-	PinnedBlock *pinned = pinned_at(fetch, fetch->npinned);
-	GjTidBlock *tids = &pinned->tids;
-
-	/* Blocks ascend: behind the first one past the end there are only more */
-	if (fetch->tids == NULL || !GjTidSetNextBlock(fetch->tids, tids) ||
-		tids->block >= fetch->nblocks)
-	{
-		fetch->tids = NULL;
-		return false;
-	}
-	if (!tids->lossy)
-		memcpy(pinned->offsets, tids->offsets, tids->noffsets * sizeof(OffsetNumber));
-	tids->offsets = pinned->offsets;
-
-	follow_prefetch(fetch);
-	pinned->buffer = read_block(fetch, tids->block);
-	fetch->npinned++;
-	prefetch(fetch);
-	GjPrefetchLinePointers(pinned->buffer, tids);
-	return true;
-}
-
-/*
- * Read a block, and find out whether it was in memory
- */
-static Buffer
-read_block(GjFetch *fetch, BlockNumber block)
-{
-	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
-	Buffer		buffer = ReadBuffer(fetch->heap, block);
-
-	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != read)
-		fetch->hits = 0;
-	else if (fetch->hits < STOP_AFTER_HITS)
-		fetch->hits++;
-	return buffer;
-}
-
-/*
- * The pinned block that is so far from being delivered
- */
-static PinnedBlock *
-pinned_at(GjFetch *fetch, int ahead)
-{
-	return &fetch->pinned[(fetch->pinned_first + ahead) % MAX_PINNED_AHEAD];
-}
-
-/*
- * How many blocks may be pinned ahead
- *
- * No process should pin more than its share of the buffers, and a query may have
- * many scans.  Of the few buffers for temporary tables, none is taken beyond need.
- */
-static int
-max_pinned(Relation heap)
-{
-	if (RelationUsesLocalBuffers(heap))
-		return 1;
-	return Max(1, Min(MAX_PINNED_AHEAD, NBuffers / MaxBackends / MAX_PINNED_AHEAD));
-}
-
-/*
- * effective_io_concurrency may be changed between two starts.  Nothing is asked for
- * before a block was not in memory: asking costs as much as finding it there.
- */
-static void
-start_prefetch(GjFetch *fetch)
-{
-	fetch->hits = STOP_AFTER_HITS;
-	fetch->prefetch_ahead = 0;
-	fetch->prefetch_target = 0;
-	fetch->prefetch_maximum =
-		get_tablespace_io_concurrency(fetch->heap->rd_rel->reltablespace);
-}
-
-/*
- * A block was taken off the set: keep the prefetch cursor at it or ahead of it
- */
-static void
-follow_prefetch(GjFetch *fetch)
-{
-	BlockNumber peeked;
-
-	if (fetch->prefetch_ahead > 0)
-		fetch->prefetch_ahead--;
-	else if (fetch->prefetch_maximum > 0)
-		GjTidSetPeekBlock(fetch->tids, &peeked);
-}
-
-/*
- * Ask for the blocks that come next, further and further ahead, unless all blocks
- * are found in memory
- */
-static void
-prefetch(GjFetch *fetch)
-{
-	if (fetch->hits >= STOP_AFTER_HITS)
-	{
-		fetch->prefetch_target = 0;
-		return;
-	}
-	fetch->prefetch_target = Min(Max(fetch->prefetch_target * 2, 1), fetch->prefetch_maximum);
-
-	while (fetch->prefetch_ahead < fetch->prefetch_target)
-	{
-		BlockNumber ahead;
-
-		if (!GjTidSetPeekBlock(fetch->tids, &ahead) || ahead >= fetch->nblocks)
-		{
-			/* The end: stop asking, and stop following */
-			fetch->prefetch_maximum = 0;
-			return;
-		}
-		fetch->prefetch_ahead++;
-		PrefetchBuffer(fetch->heap, MAIN_FORKNUM, ahead);
-	}
 }
