@@ -9,6 +9,7 @@
 #ifndef GPUJOIN_EXECGUESS_H
 #define GPUJOIN_EXECGUESS_H
 
+#include "storage/block.h"
 #include "storage/buf.h"
 #include "utils/relcache.h"
 

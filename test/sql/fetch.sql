@@ -113,5 +113,59 @@ SELECT compare('{1,2,3,1001}');
 COMMIT;
 SET gpujoin.enabled = off;
 SELECT count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+
+-- Where a block is in memory is guessed from the block before.  Two tables filled in turns
+-- lie there in runs of a few blocks; a cursor reads on while the other table is emptied and
+-- its buffers go to blocks of a third.
+RESET work_mem;
+RESET hash_mem_multiplier;
+RESET gpujoin.enabled;
+CREATE TABLE even (id int, k int, pad text) WITH (autovacuum_enabled = off);
+CREATE TABLE odd (LIKE even) WITH (autovacuum_enabled = off);
+DO $$
+BEGIN
+	FOR part IN 0..59 LOOP
+		INSERT INTO even SELECT i, i % 50, repeat('x', 400)
+			FROM generate_series(part * 100 + 1, part * 100 + 100) i;
+		INSERT INTO odd SELECT i, i % 50, repeat('y', 400)
+			FROM generate_series(part * 100 + 1, part * 100 + 20 + part) i;
+	END LOOP;
+END $$;
+CREATE INDEX even_k ON even USING gpujoin (k);
+CREATE INDEX odd_k ON odd USING gpujoin (k);
+CREATE FUNCTION digest(source text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT count(*) || '' rows, '' || md5(string_agg(t::text, '','' ORDER BY id))
+		FROM %I t WHERE k = ANY (''{0,1,2,3,4,5,6,7,8,9}'')', source);
+	ours text;
+	stock text;
+BEGIN
+	SET LOCAL gpujoin.enabled = off;
+	EXECUTE query INTO stock;
+	SET LOCAL gpujoin.enabled = on;
+	EXECUTE query INTO ours;
+	RETURN CASE WHEN ours = stock THEN ours ELSE 'DIFFERENT' END;
+END $$;
+SELECT digest('even'), digest('odd');
+VACUUM even, odd;
+SELECT digest('even'), digest('odd');
+BEGIN;
+DECLARE reader NO SCROLL CURSOR FOR SELECT id, k FROM even WHERE k = ANY ('{0,1,2,3,4,5,6,7,8,9}');
+FETCH 3 FROM reader;
+TRUNCATE odd;
+CREATE TABLE third AS SELECT i AS id, i % 50 AS k, repeat('z', 400) AS pad FROM generate_series(1, 3000) i;
+CREATE INDEX third_k ON third USING gpujoin (k);
+INSERT INTO odd SELECT * FROM third;
+SELECT digest('third'), digest('odd');
+MOVE FORWARD 1190 IN reader;
+FETCH ALL FROM reader;
+COMMIT;
+
+-- Blocks of a session's own, in its own buffers
+SET temp_buffers = '800kB';
+CREATE TEMP TABLE own AS SELECT * FROM even;
+CREATE INDEX own_k ON own USING gpujoin (k);
+SELECT digest('own') = digest('even') AS same;
+
 RESET ALL;
 DROP SCHEMA fetching CASCADE;
