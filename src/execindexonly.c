@@ -403,6 +403,15 @@ GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry)
 }
 
 /*
+ * Get the TID of an entry, packed as block << 16 | offset
+ */
+uint64
+GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
+{
+	return io->entries->tids[entry];
+}
+
+/*
  * Get the TIDs for which the heap must be asked, finished.  They are complete once
  * GjIndexOnlyNext() has said false.
  */

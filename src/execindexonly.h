@@ -52,6 +52,7 @@ extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
 extern bool GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan);
 extern void GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
 extern int64 GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry);
+extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);

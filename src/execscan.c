@@ -76,6 +76,8 @@ static void begin_index_only(GjScanState *scan);
 static bool is_index_only(CustomScan *plan);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
+static void note_place(GjScanState *scan, const ItemPointerData *tid);
+static void note_entry(GjScanState *scan, uint64 entry);
 static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
@@ -187,6 +189,7 @@ begin_index_only(GjScanState *scan)
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index,
 										 get_private(plan, GJ_SCAN_ATTNOS), false);
+	scan->css.ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->css.ss.ss_currentRelation);
 	scan->projected = ps->qual == NULL && ps->ps_ProjInfo != NULL &&
 		GjIndexOnlyProject(scan->index_only, &plan->scan);
 }
@@ -209,6 +212,7 @@ exec_scan(CustomScanState *node)
 		TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
 
 		GjIndexOnlyFillProjected(scan->index_only, entry, slot);
+		note_entry(scan, entry);
 		return slot;
 	}
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
@@ -231,11 +235,36 @@ next_tuple(ScanState *node)
 		if (GjIndexOnlyNext(scan->index_only, &entry))
 		{
 			GjIndexOnlyFill(scan->index_only, entry, node->ss_ScanTupleSlot);
+			note_entry(scan, entry);
 			return node->ss_ScanTupleSlot;
 		}
 		start_fetch(scan, GjIndexOnlyRest(scan->index_only));
 	}
 	return next_fetched(scan);
+}
+
+/*
+ * WHERE CURRENT OF a cursor looks for the row's place in the scan slot, which must not
+ * seem empty, whichever slot has the row.  Its values, if any, are then not looked at; it
+ * is cleared before they are filled in again.
+ */
+static void
+note_place(GjScanState *scan, const ItemPointerData *tid)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_tid = *tid;
+}
+
+static void
+note_entry(GjScanState *scan, uint64 entry)
+{
+	uint64		tid = GjIndexOnlyTid(scan->index_only, entry);
+	ItemPointerData place;
+
+	ItemPointerSet(&place, (BlockNumber) (tid >> 16), (OffsetNumber) tid);
+	note_place(scan, &place);
 }
 
 static TupleTableSlot *
@@ -246,7 +275,11 @@ next_fetched(GjScanState *scan)
 	while (GjFetchNext(scan->fetch, slot))
 	{
 		if (scan->filtered || has_wanted_key(scan, slot))
+		{
+			if (scan->index_only != NULL)
+				note_place(scan, &slot->tts_tid);
 			return slot;
+		}
 
 		GjFetchGetStats(scan->fetch)->rechecked++;
 		ResetExprContext(scan->css.ss.ps.ps_ExprContext);

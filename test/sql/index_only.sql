@@ -286,6 +286,35 @@ SELECT nodes FROM io_fetches('UPDATE io b SET v = 0 FROM io_small s WHERE b.k = 
 SELECT nodes FROM io_fetches('UPDATE io_small s SET w = 0 FROM io b WHERE b.k = s.k AND b.id = 5');
 ROLLBACK;
 
+-- a cursor stands on a row, wherever that came from
+CREATE FUNCTION io_change_current(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	r record;
+	n int := 0;
+BEGIN
+	OPEN c FOR EXECUTE query;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND;
+		n := n + 1;
+		UPDATE io SET t = 'current ' || r.id WHERE CURRENT OF c;
+	END LOOP;
+	CLOSE c;
+	RETURN (SELECT format('%s rows, %s changed, right: %s', n, count(*), bool_and(t = 'current ' || id))
+		FROM io WHERE t LIKE 'current%');
+END $$;
+BEGIN;
+SELECT io_change_current('SELECT id FROM io WHERE k IN (11, 12)');
+ROLLBACK;
+BEGIN;
+UPDATE io SET t = 'changed' WHERE id % 1000 = 11;
+SELECT io_change_current('SELECT id FROM io WHERE k IN (11, 12)');
+ROLLBACK;
+BEGIN;
+SELECT io_change_current('SELECT id, v + 1 FROM io WHERE k IN (11, 12) AND id > 500');
+ROLLBACK;
+
 -- temporary and unlogged tables
 CREATE TEMP TABLE io_temp AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
 CREATE INDEX io_temp_k ON io_temp USING gpujoin (k) INCLUDE (v);
@@ -300,6 +329,6 @@ SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 
 DROP TABLE io, io_small, io_types, io_odd, io_part, io_temp, io_loose;
 DROP DOMAIN io_domain;
-DROP FUNCTION io_fetches(text), io_same(text);
+DROP FUNCTION io_fetches(text), io_same(text), io_change_current(text);
 DROP OPERATOR FAMILY io_key_ops USING gpujoin;
 DROP FUNCTION io_key(int4);
