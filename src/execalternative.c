@@ -14,7 +14,9 @@
  * only here, it is the other plan's turn.
  *
  * What stands above sees the child's slots as they are.  A cursor that WHERE CURRENT
- * OF refers to looks into the scan slot of this node, which is therefore the child's.
+ * OF refers to looks into the scan slot of this node, which is therefore the child's.  Of
+ * an index-only scan core asks the node itself where the row is; its slot does not say,
+ * until it is told here.
  *
  * EvalPlanQual: both children can take a replaced row; ours does.
  *
@@ -24,6 +26,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/relscan.h"
 #include "executor/executor.h"
 #include "utils/memutils.h"
 
@@ -41,6 +44,7 @@ typedef struct GjAlternativeState
 	PlanState  *ours;
 	PlanState  *other;
 	PlanState  *chosen;			/* one of these, or NULL: not chosen yet */
+	IndexOnlyScanState *index_only; /* PostgreSQL's, if that is what runs */
 	TupleTableSlot *scan_slot;	/* this node's own */
 } GjAlternativeState;
 
@@ -49,6 +53,7 @@ static void begin(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec(CustomScanState *node);
 static PlanState *choose(GjAlternativeState *alternative);
 static void use_scan_slot(GjAlternativeState *alternative);
+static void note_place(GjAlternativeState *alternative);
 static void rescan(CustomScanState *node);
 static void end(CustomScanState *node);
 static void explain(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -114,13 +119,17 @@ static TupleTableSlot *
 exec(CustomScanState *node)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
+	TupleTableSlot *slot;
 
 	if (alternative->chosen == NULL)
 	{
 		alternative->chosen = choose(alternative);
 		use_scan_slot(alternative);
 	}
-	return ExecProcNode(alternative->chosen);
+	slot = ExecProcNode(alternative->chosen);
+	if (alternative->index_only != NULL && !TupIsNull(slot))
+		note_place(alternative);
+	return slot;
 }
 
 /*
@@ -155,10 +164,25 @@ use_scan_slot(GjAlternativeState *alternative)
 {
 	PlanState  *child = alternative->chosen;
 
+	alternative->index_only = NULL;
 	while (IsA(child, ResultState) && outerPlanState(child) != NULL)
 		child = outerPlanState(child);
 	if (!IsA(child, ResultState))
 		alternative->css.ss.ss_ScanTupleSlot = ((ScanState *) child)->ss_ScanTupleSlot;
+	if (IsA(child, IndexOnlyScanState))
+		alternative->index_only = (IndexOnlyScanState *) child;
+}
+
+/*
+ * Where the row is that an index-only scan has returned
+ */
+static void
+note_place(GjAlternativeState *alternative)
+{
+	TupleTableSlot *slot = alternative->css.ss.ss_ScanTupleSlot;
+
+	slot->tts_tid = alternative->index_only->ioss_ScanDesc->xs_heaptid;
+	slot->tts_tableOid = RelationGetRelid(alternative->css.ss.ss_currentRelation);
 }
 
 /*

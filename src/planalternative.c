@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * planalternative.c
- *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan for one condition,
- *	  of which the execution takes one.
+ *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or
+ *	  bitmap scan for one condition, of which the execution takes one.
  *
  * The length of an array is not known when a generic plan is made, nor that of one
  * which a subquery collects.  PostgreSQL assumes 10 elements; a btree is the right
@@ -101,11 +101,8 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 }
 
 /*
- * The cheapest path of the table, if it is an index scan or a bitmap scan for an array of
- * unknown length
- *
- * Not an index-only scan: a cursor that is used in WHERE CURRENT OF looks for the row's
- * place in the node itself.
+ * The cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
+ * scan for an array of unknown length
  */
 static Path *
 find_guessed_path(RelOptInfo *rel, List *conditions)
@@ -125,7 +122,7 @@ find_guessed_path(RelOptInfo *rel, List *conditions)
 	if (cheapest == NULL)
 		return NULL;
 
-	if (cheapest->pathtype == T_IndexScan)
+	if (cheapest->pathtype == T_IndexScan || cheapest->pathtype == T_IndexOnlyScan)
 		index_path = (IndexPath *) cheapest;
 	else if (IsA(cheapest, BitmapHeapPath) &&
 			 IsA(((BitmapHeapPath *) cheapest)->bitmapqual, IndexPath))

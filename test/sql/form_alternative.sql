@@ -49,6 +49,13 @@ SELECT i, (by_set(i)).* FROM generate_series(1, 5) i;
 EXPLAIN (COSTS OFF) EXECUTE by_keys('{1}');
 RESET gpujoin.enabled;
 
+-- An index-only scan as the other plan
+PREPARE counted(int[]) AS SELECT count(*) FROM big WHERE k = ANY ($1);
+EXPLAIN (COSTS OFF) EXECUTE counted('{1}');
+SELECT ran(format('EXECUTE counted(%L)', wanted)) AS ran FROM sets WHERE wanted IS NOT NULL ORDER BY id;
+EXECUTE counted('{1,2,3,4,5}');
+SELECT id, (SELECT count(*) FROM (SELECT k FROM big WHERE k = ANY (sets.wanted)) x) FROM sets ORDER BY id;
+
 -- A subquery, with further conditions and expressions above
 SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0');
 SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 1)::int[]) AND id % 3 = 0');
@@ -92,6 +99,28 @@ END $$;
 SELECT change_current(1);
 UPDATE big SET note = 'row ' || id WHERE note LIKE 'current%';
 SELECT change_current(2);
+ROLLBACK;
+BEGIN;
+CREATE FUNCTION change_current_key(set_id int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	keys int[] := (SELECT wanted FROM sets WHERE id = set_id);
+	c CURSOR FOR SELECT k FROM big WHERE k = ANY (keys);
+	r record;
+	n int := 0;
+BEGIN
+	OPEN c;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND OR n = 5;
+		UPDATE big SET note = 'current ' || r.k WHERE CURRENT OF c;
+		n := n + 1;
+	END LOOP;
+	CLOSE c;
+	RETURN (SELECT count(*) || ' rows, ' || bool_and(note = 'current ' || k) FROM big WHERE note LIKE 'current%');
+END $$;
+SELECT change_current_key(1);
+UPDATE big SET note = 'row ' || id WHERE note LIKE 'current%';
+SELECT change_current_key(2);
 ROLLBACK;
 
 -- Changes and locks
