@@ -137,6 +137,7 @@ OBJS = \
 	src/planmirror.o \
 	src/planrows.o \
 	src/planscan.o \
+	src/plansubquery.o \
 	src/search.o \
 	src/searchkernel.o \
 	src/selftest.o \

@@ -149,6 +149,16 @@ GjCountBufferHit(Relation heap)
 #define GjEstimateArrayLength(root, array)	((double) estimate_array_length(array))
 #endif
 
+#include "optimizer/pathnode.h"
+
+#if PG_VERSION_NUM >= 160000
+#define GjSubqueryScanPath(root, rel, path, trivial_target, pathkeys) \
+	create_subqueryscan_path(root, rel, path, trivial_target, pathkeys, NULL)
+#else
+#define GjSubqueryScanPath(root, rel, path, trivial_target, pathkeys) \
+	((void) (trivial_target), create_subqueryscan_path(root, rel, path, pathkeys, NULL))
+#endif
+
 /*
  * Since 16 a Var says which outer joins may have made it NULL.  Below them, at the
  * scan of its table, none has.

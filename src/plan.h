@@ -160,6 +160,9 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
 
+/* plansubquery.c: the same for a subquery */
+extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
+
 /*
  * planhooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
  * for those of which each process gives a share.  They set the costs, which under

@@ -96,6 +96,8 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		return;
 
 	GjAddScanPaths(root, rel, rti, rte);
+	if (rte->rtekind == RTE_SUBQUERY)
+		GjAddSubqueryPaths(root, rel);
 	force_paths(rel);
 }
 
