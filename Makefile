@@ -86,6 +86,7 @@ OBJS = \
 	src/choice.o \
 	src/execalternative.o \
 	src/execconvert.o \
+	src/execentryvisible.o \
 	src/execindexonly.o \
 	src/execjoin.o \
 	src/execjoinroute.o \

@@ -280,7 +280,7 @@ GjEntrySetClear(GjEntrySet *set)
  * Which of two entries with one TID stays does not matter.  If both are certain, they
  * are one entry, found on its tail and again where it has moved to: a TID belongs to
  * another row only after a bulk deletion, and then none of the set's entries is used
- * (execindexonly.c).
+ * (execentryvisible.c).
  */
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)

@@ -1,79 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * execindexonly.c
- *	  Which entries are rows, without a look at the heap: the visibility map and the
- *	  vacuum epoch.
+ *	  Rows of one table answered from index entries: a match, chunk by chunk.
  *
- * An entry says that some tuple was inserted once.  Whether a snapshot sees it, the
- * heap knows; the visibility map knows of pages all of whose tuples everybody sees.
- * A search that holds nothing must fear that between its reading an entry and its
- * reading the map the tuple goes away, the line pointer is used again, and the map is
- * set for the new one.  PostgreSQL's index-only scans keep a pin on the index page,
- * for which VACUUM waits.  Ours keep nothing; they notice that VACUUM was there:
- *
- *	  1. read the vacuum epoch in the index's metapage: E
- *	  2. match (GjEntryMatchBegin does 1 and begins 2, GjEntryMatchNext goes on with it)
- *	  3. a chunk of entries at a time: read the visibility map for their blocks
- *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
- *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
- *		 all that come later go to the heap.
- *
- * Claim: an entry (T, values) on a block that the map, read at 3, calls all-visible,
- * with E at 1 and at 4, stands for exactly one row that the snapshot sees, whose key
- * and INCLUDE columns are these values, and no other entry of the set stands for it.
- *
- * a. T still is what it was when the entry was made.  A line pointer with an index
- *	  entry becomes free for another tuple (LP_UNUSED) only in VACUUM's second heap pass,
- *	  after ambulkdelete has removed its entries and returned.  That holds for the line
- *	  pointers of aborted insertions, too, and for all horizons.  Before it returns,
- *	  ambulkdelete raises the epoch (gjbulkdelete).  Were T free, or somebody else's, at 3,
- *	  then that raise had come before 3, so before 4; as 4 still reads E, it had come
- *	  before 1; so the entry had been gone from the index before 1, and 2 could not have
- *	  found it.
- * b. At 3 T leads to a tuple that everybody sees.  The map's bit is set only where the
- *	  page has no dead line pointer and all tuples are visible to every snapshot, ours
- *	  included, which is registered and holds the horizon back.  It is cleared, before
- *	  anything else happens, by whoever changes the page.  By (a) T is neither unused nor
- *	  a heap-only tuple of another chain; so it is a tuple, or redirects to one, that our
- *	  snapshot sees.  That is true for good: a snapshot does not change.
- * c. This tuple has the entry's values.  It is a member of the HOT chain that the entry
- *	  was made for.  An update of an indexed column is no HOT update, and INCLUDE columns
- *	  count as indexed.  (Chains that are broken in this sense, older than the index, have
- *	  a dead member, or one that not everybody sees, and are not on all-visible pages
- *	  before only the member is left whose values were indexed.)
- * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
- *	  one, met on a tail page and where it moved to; the match leaves one of them out.  If
- *	  an entry with T passes, and another one, found later, does not, because the epoch has
- *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
- *	  have made T free; hence they are one entry again.  All entries that do not pass are in
- *	  one set of TIDs.
- * e. No row is missing: entries that do not pass go to the heap, all of them.
- *
- * The order in memory: who inserts clears the bit first and adds the entry then, under
- * the page lock under which 2 reads it; who deletes clears it before the commit, and our
- * snapshot knows of it only after that; so 3 sees the bit cleared.  Who sets the bit has
- * raised the epoch first; if 3 sees the bit set, 4, behind the barrier of taking a lock,
- * sees the epoch raised.
- *
- * With a mirror: what a device finds was read from the index's pages when the mirror was
- * loaded or synchronised last, and 1 was then.  Its promise (mirror.c) has a sequence
- * number S and an epoch, read at one moment before the pages.  An entry in a copy that
- * the index does not have any more was deleted by a change with a number above S, that
- * is, after that moment; so the bulk deletion that did it raised the epoch later.  Hence
- * the same argument, if the mirror's epoch is E; if it is not, the device's answer is
- * used as TIDs for the heap (GjMatchStats.outdated).
- *
- * Reading the map before and after the match would not do instead of the epoch: an
- * aborted insertion, pruned, vacuumed away, set all-visible again, passes both.
- *
- * Not in these cases, everything goes to the heap:
- *
- *	- during recovery.  Replay applies the epoch's record and the map's in the order in
- *	  which they were made, but that no other way leads to a set bit has not been shown.
- *	- in serializable transactions.  Reading a tuple must leave a predicate lock in one
- *	  step with testing its visibility, under the lock on its page; who deletes tests for
- *	  such locks under that lock, before the map's bit is cleared.  Without the page
- *	  lock, a deletion might fall in between, and neither would notice the other.
+ * Each chunk of entries is tested when it is wanted: those that are rows, without a look
+ * at the heap, are delivered, the TIDs of all others are kept for the heap.
+ * execentryvisible.c does the test, and has the proof.
  *
  * Nothing is held between calls: no pin, no lock.
  *
@@ -84,17 +16,14 @@
 
 #include "access/sysattr.h"
 #include "access/tupmacs.h"
-#include "access/visibilitymap.h"
-#include "access/xact.h"
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
-#include "storage/bufmgr.h"
 #include "utils/rel.h"
 
 #include "exec.h"
+#include "execentryvisible.h"
 #include "gpujoin.h"
 
 /* A piece of a match: small enough for the processor's cache */
@@ -145,8 +74,6 @@ static int	find_column(Relation index, AttrNumber attno);
 static void set_sources(GjEntrySet *entries, Output *outputs, int noutputs);
 static bool load_piece(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
-static int	test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest);
-static bool epoch_has_moved(GjIndexOnly *io);
 static void fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSlot *slot);
 static void prepare_slot(TupleTableSlot *slot);
 
@@ -217,7 +144,7 @@ find_column(Relation index, AttrNumber attno)
 bool
 GjIndexOnlyIsPossible(const GjIndexOnly *io)
 {
-	return !RecoveryInProgress() && !IsolationIsSerializable() && IsMVCCSnapshot(io->snapshot);
+	return GjEntriesMayBeRows(io->snapshot);
 }
 
 /*
@@ -472,9 +399,9 @@ load_chunk(GjIndexOnly *io)
 	io->position += n;
 	if (io->certain)
 	{
-		int			nrows = test_map(io, tids, n, rest, &nrest);
+		int			nrows = GjEntriesTestMap(io->heap, tids, n, chunk->rows, rest, &nrest);
 
-		if (nrows > 0 && epoch_has_moved(io))
+		if (nrows > 0 && GjEpochHasMoved(io->index, io->snapshot, io->match.vacuum_epoch))
 			io->certain = false;
 		else
 			chunk->nrows = nrows;
@@ -489,50 +416,6 @@ load_chunk(GjIndexOnly *io)
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
 			 RelationGetRelationName(io->index));
-}
-
-/*
- * Sort the entries of a chunk into those on all-visible blocks, whose number is
- * returned, and the rest
- */
-static int
-test_map(GjIndexOnly *io, const uint64 *tids, int n, uint64 *rest, int *nrest)
-{
-	Buffer		map = InvalidBuffer;
-	BlockNumber last = InvalidBlockNumber;
-	bool		visible = false;
-	int			nrows = 0;
-	int			nothers = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		BlockNumber block = (BlockNumber) (tids[i] >> 16);
-
-		if (block != last)
-		{
-			visible = VM_ALL_VISIBLE(io->heap, block, &map);
-			last = block;
-		}
-		io->chunk.rows[nrows] = i;
-		nrows += visible;
-		rest[nothers] = tids[i];
-		nothers += !visible;
-	}
-	if (BufferIsValid(map))
-		ReleaseBuffer(map);
-	*nrest = nothers;
-	return nrows;
-}
-
-static bool
-epoch_has_moved(GjIndexOnly *io)
-{
-	GjIndexState state;
-
-	if (gj_debug_ignore_vacuum_epoch)
-		return false;
-	GjIndexGetState(io->index, &state);
-	return state.vacuum_epoch != io->match.vacuum_epoch;
 }
 
 static void

@@ -47,7 +47,7 @@
  * Entries deleted from the index are still in the copy until the page is pushed again;
  * what an entry found too many costs is said in match.h.
  *
- * Where entries are to be rows without a look at the heap (execindexonly.c), more is
+ * Where entries are to be rows without a look at the heap (execentryvisible.c), more is
  * asked: that none is of a TID that has become another row's.  For that the vacuum epoch
  * E goes with S and the open pages, read at the same moment.
  *

@@ -43,6 +43,8 @@ my @queries = (
 	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
 	'SELECT * FROM big WHERE b IN (3, 30, 300)',
 	'SELECT b.* FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
+	'SELECT id, b, v FROM big WHERE b = ANY (ARRAY(SELECT generate_series(0, 700, 11)))',
+	'SELECT b.id, b.v FROM generate_series(0, 990, 13) s JOIN big b ON b.b = s',
 	'SELECT * FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999)))');
 
 sub catch_up { $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert')); }
@@ -77,6 +79,8 @@ sub same_on_both
 catch_up();
 ok(uses_node($standby, 'GpuScan', $queries[0]), 'a scan of ours is in the plan on the standby');
 ok(uses_node($standby, 'GpuJoin', $queries[2]), 'a join of ours is in the plan on the standby');
+like($standby->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN $queries[$_]"),
+	qr/Index Only: true/, 'the index may answer alone') foreach 3, 4;
 same_on_both('fresh');
 
 # Writes and VACUUMs on the primary, readers on the standby.

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * execentryvisible.h
+ *	  The test that makes rows of index entries.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECENTRYVISIBLE_H
+#define GPUJOIN_EXECENTRYVISIBLE_H
+
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+
+extern bool GjEntriesMayBeRows(Snapshot snapshot);
+extern int	GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows,
+							 uint64 *rest, int *nrest);
+extern bool GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch);
+
+#endif							/* GPUJOIN_EXECENTRYVISIBLE_H */

@@ -1,0 +1,245 @@
+# Index-only answers on a standby: rows come from the index where replay has set the visibility
+# map, and never a row that the snapshot does not see. What would go wrong without the rules is
+# shown with the rules switched off: a row that was rolled back, removed and forgotten while a
+# query was under way; the same where VACUUM has left the index out; a mirror that has entries of
+# deleted rows.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $primary = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
+	"gpujoin.device = 'reference'");
+
+$primary->safe_psql('postgres', q{
+	CREATE TABLE big (id int, k int, v int);
+	INSERT INTO big SELECT i, i % 20, i FROM generate_series(1, 40000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
+	CREATE TABLE pulse (n int)});
+$primary->safe_psql('postgres', 'VACUUM ANALYZE big');
+$primary->backup('base');
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf',
+	"max_standby_streaming_delay = -1\nwal_receiver_status_interval = 1");
+$standby->start;
+wait_ready($standby);
+
+# What a transaction has written that has not ended is sent when another one commits.
+sub catch_up
+{
+	$primary->safe_psql('postgres', 'INSERT INTO pulse VALUES (1)');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+}
+
+sub vacuum
+{
+	$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) big');
+	is($primary->safe_psql('postgres',
+			"SELECT relallvisible = relpages FROM pg_class WHERE relname = 'big'"), 't',
+		'VACUUM has set all pages all-visible');
+}
+
+sub session
+{
+	my $node = shift;
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+
+	$session->query("SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000");
+	$session->query($_) foreach @_;
+	return $session;
+}
+
+sub ours { return $standby->safe_psql('postgres', "SET gpujoin.force = on; $_[0]"); }
+
+my @queries = (
+	'SELECT id, v FROM big WHERE k IN (1, 3, 42)',
+	'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 25, 3)))',
+	'SELECT s, b.id, b.v FROM generate_series(0, 19, 7) s JOIN big b ON b.k = s WHERE b.v > 100');
+
+# ---- answers without the heap ---------------------------------------------------------------
+
+catch_up();
+foreach my $query (@queries)
+{
+	like(ours("EXPLAIN (ANALYZE, COSTS off, TIMING off) $query"),
+		qr/Index Only: true\n\s+Heap Fetches: 0\n/, "without the heap: $query");
+}
+is_deeply([ differing($standby, @queries) ], [], 'answers are right');
+
+# ---- a row that is rolled back, removed and forgotten during a query ----------------------------
+
+# The rows behind the first ones of a query, which runs in a session of the standby while something
+# happens. The row in question is the last one.
+sub last_rows
+{
+	my ($ignore, $meanwhile) = @_;
+	my $writer = session($primary, 'BEGIN', 'INSERT INTO big VALUES (99999, 1, -1)');
+
+	catch_up();
+	my $reader = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+		'DECLARE c CURSOR FOR SELECT id FROM big WHERE k IN (1, 50)', 'FETCH 1 FROM c');
+	$writer->query('ROLLBACK');
+	$meanwhile->($reader);
+	vacuum();
+	catch_up();
+	$reader->query("SET gpujoin.debug_ignore_vacuum_epoch = $ignore");
+	$reader->query('MOVE 1500 FROM c');
+	my @ids = split /\n/, $reader->query('FETCH ALL FROM c');
+	$reader->query('COMMIT');
+	$_->quit foreach $writer, $reader;
+	return (scalar(grep { $_ == 99999 } @ids), scalar @ids);
+}
+
+sub nothing { }
+
+my ($ghosts, $n) = last_rows('off', \&nothing);
+is($ghosts, 0, 'a row that was rolled back is not answered');
+cmp_ok($n, '>', 100, 'all others are');
+is((last_rows('on', \&nothing))[0], 1, 'without the rule it is');
+
+# As DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY leave an index that are broken off while they
+# wait for the last time: VACUUM frees places without the index, whose epoch stays. The primary has
+# waited for its own queries; it does not know of those here. But it must keep the old row of
+# pg_index, or the query is cancelled.
+sub leave_index_out
+{
+	my $xmin = shift->query(
+		'SELECT backend_xmin FROM pg_stat_activity WHERE pid = pg_backend_pid()');
+
+	ok($primary->poll_query_until('postgres',
+			"SELECT backend_xmin::text = '$xmin' FROM pg_stat_replication"),
+		'the primary keeps what the query may see');
+	$primary->safe_psql('postgres', q{UPDATE pg_index
+		SET indisvalid = false, indisready = false, indislive = false
+		WHERE indexrelid = 'big_k'::regclass});
+}
+
+sub new_index
+{
+	$primary->safe_psql('postgres', q{
+		UPDATE pg_index SET indislive = true WHERE indexrelid = 'big_k'::regclass});
+	$primary->safe_psql('postgres', q{DROP INDEX big_k;
+		CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v)});
+}
+
+sub feedback
+{
+	$standby->safe_psql('postgres', "ALTER SYSTEM SET hot_standby_feedback = $_[0]");
+	$standby->reload;
+	ok($primary->poll_query_until('postgres', "SELECT backend_xmin IS NOT NULL = ($_[0])
+			FROM pg_stat_replication"), "feedback is $_[0]");
+}
+
+feedback('true');
+($ghosts, $n) = last_rows('off', \&leave_index_out);
+is($ghosts, 0, 'nor with an index that VACUUM has left out');
+cmp_ok($n, '>', 100, 'all others are answered there, too');
+new_index();
+is((last_rows('on', \&leave_index_out))[0], 1, 'without the rule it is answered');
+new_index();
+feedback('false');
+vacuum();
+catch_up();
+is_deeply([ differing($standby, @queries) ], [], 'answers are right with the new index');
+
+# ---- changes ------------------------------------------------------------------------------------
+
+$primary->safe_psql('postgres', q{
+	DELETE FROM big WHERE id % 400 = 7;
+	UPDATE big SET v = -v WHERE id % 500 = 11;
+	INSERT INTO big SELECT -i, i % 20, i FROM generate_series(1, 1000) i;
+	BEGIN; INSERT INTO big SELECT 0, i % 20, i FROM generate_series(1, 1000) i; ROLLBACK});
+catch_up();
+unlike(ours("EXPLAIN (ANALYZE, COSTS off, TIMING off) $queries[0]"),
+	qr/Heap Fetches: 0\n/, 'changed pages are read');
+is_deeply([ differing($standby, @queries) ], [], 'answers are right after changes');
+vacuum();
+catch_up();
+like(ours("EXPLAIN (ANALYZE, COSTS off, TIMING off) $queries[0]"),
+	qr/Heap Fetches: 0\n/, 'pages that replay has set all-visible are not read');
+is_deeply([ differing($standby, @queries) ], [], 'answers are right after VACUUM');
+
+# ---- a mirror on the standby --------------------------------------------------------------------
+
+is(ours("SELECT gpujoin_load('big_k') IS NOT NULL"), 't', 'the standby has a mirror');
+like(ours("EXPLAIN (ANALYZE, VERBOSE, TIMING off) $queries[0]"),
+	qr/Heap Fetches: 0\n.*Device: reference/s, 'the device answers without the heap');
+$primary->safe_psql('postgres', 'DELETE FROM big WHERE k = 3');
+vacuum();
+catch_up();
+my $gone = 'SET gpujoin.sync_blocks = 1000000; SELECT count(id) FROM big WHERE k = 3';
+cmp_ok(ours("SET gpujoin.debug_ignore_vacuum_epoch = on; $gone"), '>', 0,
+	'without the rule a mirror answers rows that are no more');
+is(ours($gone), '0', 'with it, it does not');
+is_deeply([ differing($standby, @queries) ], [], 'answers are right with the mirror');
+
+# ---- snapshots that do not see what everybody on the primary sees -------------------------------
+
+my $count = 'SELECT count(id) FROM big WHERE k = 7';
+my $before = ours($count);
+my $old = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+is($old->query($count), $before, 'a session has a snapshot');
+$primary->safe_psql('postgres', 'INSERT INTO big VALUES (100001, 7, 1)');
+vacuum();
+ok($standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
+	'replay waits for it before it sets the map');
+is($old->query($count), $before, 'the session does not see the new row');
+is(ours($count), $before + 1, 'others do');
+$old->query('COMMIT');
+catch_up();
+is($old->query($count), $before + 1, 'and so does it later');
+$old->quit;
+
+$standby->safe_psql('postgres', 'ALTER SYSTEM SET max_standby_streaming_delay = 0');
+$standby->reload;
+$old = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+	'DECLARE c CURSOR FOR SELECT id FROM big WHERE k = 7', 'FETCH 1 FROM c');
+$primary->safe_psql('postgres', 'INSERT INTO big VALUES (100002, 7, 1)');
+vacuum();
+catch_up();
+ok($standby->poll_query_until('postgres', q{SELECT confl_snapshot > 0
+	FROM pg_stat_database_conflicts WHERE datname = 'postgres'}),
+	'where replay does not wait, the query is cancelled');
+my $rest = eval { $old->query('FETCH ALL FROM c') } // '';
+unlike($rest, qr/\d/, 'and gives no more rows');
+eval { $old->quit };
+$standby->safe_psql('postgres', 'ALTER SYSTEM RESET max_standby_streaming_delay');
+$standby->reload;
+is(ours($count), $before + 2, 'a new query sees the row');
+
+# ---- promotion ----------------------------------------------------------------------------------
+
+my $ids = 'SELECT id FROM big WHERE k IN (5, 6) AND id > 0';
+my $expected = $standby->safe_psql('postgres', "SET gpujoin.enabled = off; $ids ORDER BY id");
+my $cursor = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+	"DECLARE c CURSOR FOR $ids");
+my @seen = (scalar $cursor->query('FETCH 1 FROM c'));
+$standby->promote;
+$standby->safe_psql('postgres', q{
+	DELETE FROM big WHERE k = 5;
+	UPDATE big SET v = 0 WHERE k = 6});
+$standby->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON) big');
+$standby->safe_psql('postgres',
+	'INSERT INTO big SELECT i, 5, 0 FROM generate_series(200001, 204000) i');
+$standby->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON) big');
+push @seen, split /\n/, $cursor->query('FETCH ALL FROM c');
+is(join("\n", sort { $a <=> $b } @seen), $expected,
+	'promoted: a query that began before goes on with its snapshot');
+$cursor->query('COMMIT');
+$cursor->quit;
+is_deeply([ differing($standby, @queries) ], [], 'promoted: answers are right');
+
+log_is_clean($_, 'log of ' . $_->name . ' is clean') foreach $primary, $standby;
+$_->stop foreach $standby, $primary;
+
+done_testing();
