@@ -10,4 +10,5 @@ INSERT INTO patents
            1 + floor(random() * :companies),
            random() < 0.1
     FROM (SELECT id, 1976 + floor(random() * 40) AS year
-          FROM generate_series(:first, :last) AS id) AS s;
+          -- In a target list it is not stored first.
+          FROM (SELECT generate_series(:first, :last) AS id) AS i) AS s;
