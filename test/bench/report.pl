@@ -1,8 +1,13 @@
 #!/usr/bin/env perl
-# test/bench/report.pl: tables and plots from a benchmark's samples (lib.sh says what they hold).
+# test/bench/report.pl: tables and plots from benchmarks' samples (lib.sh says what they hold).
 #
-#	report.pl tables SAMPLES PREFIX		markdown, with the plots of PREFIX if they exist
+#	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
 #	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys.svg, -share.svg; needs gnuplot
+#	report.pl summary SAMPLES...		markdown: the jobs and what else README shows
+#	report.pl readme README SAMPLES...	put that, with the plots there are, into README
+#	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
+#
+# PREFIX is the name of SAMPLES without .tsv.
 use strict;
 use warnings;
 
@@ -12,7 +17,7 @@ my %title = (
 	'build' => ['Index build', ''],
 	'insert' => [
 		'Writing',
-		'A table of its own for each kind of index; readers look up ten sets a second.'
+		'A table of its own for each kind of index; readers look up twenty sets a second.'
 	],
 	'clients' => [
 		'Many clients',
@@ -84,7 +89,7 @@ sub print_table
 	my ($name, $part) = @_;
 	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
 	my @who = @{ $part->{who} };
-	my ($rounds, $other) = (1e9, 0);
+	my ($other, %rounds);
 
 	print "\n## $title\n\n";
 	print "$text\n\n" if $text;
@@ -104,8 +109,7 @@ sub print_table
 
 			$other ||= $mark;
 			push @cells, defined $median{$who} ? number($median{$who}) . $mark : '';
-			my $runs = @{ $c->{values}{$who} // [] };
-			$rounds = $runs if $runs && $runs < $rounds;
+			$rounds{ @{ $c->{values}{$who} } } = 1 if $c->{values}{$who};
 		}
 		# Of those who write, one without an index is no rival.
 		my $rival = sub { $name ne 'insert' || $_[0] !~ /^no index/ };
@@ -114,8 +118,8 @@ sub print_table
 		  ahead($c, \%median, $rival), ' | ',
 		  ahead($c, \%median, sub { $rival->(@_) && $_[0] !~ /^covering/ }), " |\n";
 	}
-	print "\nThe last two columns: how many times better gpujoin is. At least $rounds round",
-	  $rounds == 1 ? '' : 's', ".\n";
+	print "\nThe last two columns: how many times better gpujoin is. Rounds: ",
+	  join(', ', sort { $a <=> $b } keys %rounds), ".\n";
 	print "\\* only because told to: the planner would not have taken the index by itself;\n",
 	  "\\*\\* it did not take it even so.\n"
 	  if $other;
@@ -131,9 +135,7 @@ sub print_tables
 	{
 		print_table($name, $part->{$name});
 		my ($what) = $name =~ /^scale: (.*)/ or next;
-		print "\n", -e "$prefix-$what.svg" ? "![time against $what]($base-$what.svg)" :
-		  "No plot: gnuplot was missing. `perl test/bench/report.pl plots` makes it from the .tsv.",
-		  "\n";
+		print "\n![time against $what]($base-$what.svg)\n";
 	}
 	return;
 }
@@ -178,6 +180,107 @@ sub make_plots
 	return;
 }
 
+# Part, case and what to call it: those that answer what most people ask.
+my @summary = (
+	map({ [ 'jobs, 1 process', $_, "$_, one process" ], [ 'jobs, N workers', $_, "$_, N workers" ] }
+		'count(*), = ANY', 'count, sum, join', 'all columns, join', 'DISTINCT, join'),
+	[ 'clients', 'look-ups, 64 clients', '64 clients, look-ups of 1,000 keys' ],
+	[ 'clients', 'mixed, 64 clients', '64 clients, one in ten writes' ],
+	[ 'insert', 'single rows, 8 clients, 4 readers', '8 clients insert, 4 others look up' ],
+	[ 'build', 'index on class_id', 'index build' ]);
+
+# The cases of several runs in one table; of a case that several have, the first run's.
+sub summary
+{
+	my @lines;
+	my @runs = map { (read_samples($_))[1] } @_;
+	my @who = ('no index', 'btree', 'covering', 'gpujoin', 'gpujoin include');
+
+	push @lines, "| | unit | " . join(' | ', @who) . " |\n|---|---|" . '--:|' x @who . "\n";
+	for my $row (@summary)
+	{
+		my ($name, $case, $label) = @$row;
+		my ($c) = grep { defined } map { $_->{$name} && $_->{$name}{case}{$case} } @runs;
+
+		next unless $c;
+		my %values = map { s/, N$//r => $c->{values}{$_} } keys %{ $c->{values} };
+		push @lines, "| $label | $c->{unit} | "
+		  . join(' | ', map { $values{$_} ? number(median(@{ $values{$_} })) : '' } @who) . " |\n";
+	}
+	return join('', @lines);
+}
+
+sub print_summary
+{
+	print summary(@_);
+	return;
+}
+
+# Between the two marks, which stay.
+sub fill_readme
+{
+	my ($readme, @files) = @_;
+	my @reports = map { s/\.tsv$/.md/r } @files;
+	my $text = summary(@files) . "\nFrom "
+	  . join(', ', map { "[" . s{.*/}{}r . "]($_)" } @reports) . ".\n";
+
+	for my $file (@files)
+	{
+		for my $what (qw(rows keys share))
+		{
+			my $plot = $file =~ s/\.tsv$/-$what.svg/r;
+			$text .= "\n![time against $what]($plot)\n" if -e $plot;
+		}
+	}
+	open(my $in, '<', $readme) or die "$readme: $!\n";
+	my $all = do { local $/ = undef; <$in> };
+	close($in);
+	$all =~ s/(<!-- figures -->\n).*?(<!-- end of figures -->\n)/$1$text$2/s
+	  or die "$readme has no marks for the figures\n";
+	open(my $out, '>', $readme) or die "$readme: $!\n";
+	print $out $all;
+	close($out) or die "$readme: $!\n";
+	return;
+}
+
+sub rows_of
+{
+	my ($file) = @_;
+	my ($rows) = $file =~ /-(\d+)-rows/ or die "$file: its name does not tell the rows\n";
+	return $rows;
+}
+
+sub print_growth
+{
+	my ($smaller, $bigger) = @_;
+	my @rows = map { rows_of($_) } $smaller, $bigger;
+	my ($parts, $small) = read_samples($smaller);
+	my (undef, $big) = read_samples($bigger);
+
+	printf "The data grow by %.4g.\n\n", $rows[1] / $rows[0];
+	print "| part | case | contestant | $rows[0] rows | $rows[1] rows | grows by |\n",
+	  "|---|---|---|--:|--:|--:|\n";
+	for my $name (grep { $big->{$_} && !/^(build|insert|scale)/ } @$parts)
+	{
+		for my $case (@{ $small->{$name}{cases} })
+		{
+			my ($s, $b) = map { $_->{$name}{case}{$case} } $small, $big;
+
+			for my $who (grep { $b && $s->{values}{$_} && $b->{values}{$_} }
+				@{ $small->{$name}{who} })
+			{
+				my ($from, $to) = map { median(@{ $_->{values}{$who} }) } $s, $b;
+				printf "| %s | %s | %s | %s | %s | %.2f |\n", $name, $case, $who, number($from),
+				  number($to), $s->{better} eq 'less' ? $to / $from : $from / $to;
+			}
+		}
+	}
+	return;
+}
+
 my ($mode, @files) = @ARGV;
-die "usage: report.pl tables|plots SAMPLES PREFIX\n" unless @files == 2;
-$mode eq 'plots' ? make_plots(@files) : print_tables(@files);
+my %mode = (tables => \&print_tables, plots => \&make_plots, summary => \&print_summary,
+	readme => \&fill_readme, growth => \&print_growth);
+die "usage: report.pl tables|plots|summary|readme|growth FILE...\n"
+  unless $mode && $mode{$mode} && @files >= ($mode eq 'summary' ? 1 : 2);
+$mode{$mode}->(@files);
