@@ -10,7 +10,13 @@
 #                  clients  look-ups and a mixed load with 1 to 64 clients
 #                  cold     with nothing in memory
 #                  scale    time against rows, keys and share of matches
-#   BENCH_RUNS     rounds in which all contestants take turns (5); medians count
+#   BENCH_CASES    only cases whose "PART, CASE" matches this regular expression (all), as in
+#                  "jobs, .*DISTINCT" or "insert, .*readers|clients, .*64"
+#   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include" (all)
+#   BENCH_RUNS     rounds in which all contestants take turns (5); medians count, so that it is
+#                  always an odd number of them
+#   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
+#                  (5; 0: nobody)
 #   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, and
 #                  nothing is begun after that
 #   BENCH_SECONDS  length of one pgbench run (2)
@@ -19,18 +25,23 @@
 #   BENCH_DEVICE   gpujoin.device (auto)
 #   BENCH_CONF     a file of further server settings
 #   BENCH_DATA     keep the data in this folder and use what an earlier run has left there
+#   BENCH_PLOTS    0: make no plots now; report.pl can do that later
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# Answers are compared before times are taken. lib.sh says what a contestant is.
+# Answers are compared before times are taken. lib.sh says what a contestant is. To compare sizes:
+# perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 all_parts="jobs build insert clients cold scale"
+all_contestants="no index, btree, covering, gpujoin, gpujoin include"
 declare -A weight=([jobs]=25 [build]=8 [insert]=15 [clients]=22 [cold]=8 [scale]=22)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
+export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$all_contestants}
+export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5}
 export BENCH_LIMIT=${BENCH_LIMIT:-480} BENCH_SECONDS=${BENCH_SECONDS:-2}
 export BENCH_DEVICE=${BENCH_DEVICE:-auto}
 export BENCH_JOBS=${BENCH_JOBS:-$all_parts} BENCH_CONF=${BENCH_CONF:+$(realpath "$BENCH_CONF")}
@@ -39,6 +50,12 @@ export BENCH_WORKERS=${BENCH_WORKERS:-$((processors < 8 ? processors : 8))}
 export BENCH_WRITE_ROWS=${BENCH_WRITE_ROWS:-$((BENCH_ROWS < 2000000 ? BENCH_ROWS : 2000000))}
 whole_number BENCH_ROWS BENCH_RUNS BENCH_SECONDS BENCH_WORKERS BENCH_WRITE_ROWS
 [[ $BENCH_LIMIT =~ ^[0-9]+$ ]] || die "BENCH_LIMIT must be a whole number, not \"$BENCH_LIMIT\""
+[[ $BENCH_SLOW =~ ^[0-9.]+$ ]] || die "BENCH_SLOW must be a number, not \"$BENCH_SLOW\""
+mapfile -t contestants < <(tr ',' '\n' <<<"$BENCH_CONTESTANTS" | sed 's/^ *//; s/ *$//')
+for contestant in "${contestants[@]}"; do
+    [[ ", $all_contestants," == *", $contestant,"* ]] ||
+        die "no contestant \"$contestant\"; there are: $all_contestants"
+done
 for part in $BENCH_JOBS; do
     [[ " $all_parts " == *" $part "* ]] || die "no part \"$part\"; there are: $all_parts"
 done
@@ -48,7 +65,7 @@ done
 # ---------------------------------------------------------------------------------------------
 
 prepare() {
-    command -v gnuplot >/dev/null || wish_for gnuplot-nox
+    [ "${BENCH_PLOTS:-1}" = 0 ] || command -v gnuplot >/dev/null || wish_for gnuplot-nox
     [ -n "${BENCH_DATA:-}" ] || return 0
     mkdir -p "$BENCH_DATA"
     # The inside half's user must own it; initdb and the server see to the rest.
@@ -64,14 +81,20 @@ inside || run_inside bench test/bench/bench.sh
 # Inside
 # ---------------------------------------------------------------------------------------------
 
-for part in jobs build insert clients cold scale; do
+source test/bench/data.sh
+for part in $all_parts; do
     source "test/bench/part_$part.sh"
 done
 
-# Rows of 52 bytes, indexes of 8 to 36 bytes a row.
+# Rows of 52 bytes, indexes of 8 to 36 bytes a row. What sorts, hashes and answers take grows with
+# the rows: they shall not go to the disk at one size and not at the other.
 start_bench_server() {
+    local memory
+    memory=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024))
     {
         measuring_settings $((512 + BENCH_ROWS / 5000))
+        echo "work_mem = '$(between 256 $((BENCH_ROWS / 80000)) $((memory / 32)))MB'"
+        echo "maintenance_work_mem = '$(between 512 $((BENCH_ROWS / 80000)) $((memory / 32)))MB'"
         echo "client_min_messages = warning"
         echo "max_connections = 200"
         echo "max_worker_processes = 32"
@@ -81,74 +104,16 @@ start_bench_server() {
     } | start_server bench
 }
 
+# between LEAST WANTED MOST; the least even if that is more than the most.
+between() { echo $(($2 < $1 || $3 < $1 ? $1 : $2 < $3 ? $2 : $3)); }
+
 # A server whose data is kept lies outside the work folder, where nobody else looks for it.
 stop_at_exit() { pg_ctl -D "$work/bench" -s -m immediate stop 2>/dev/null || true; }
 
-fill_patents() {
-    local sessions=$((processors < 16 ? processors : 16)) i pids=() pid
-    for ((i = 0; i < sessions; i++)); do
-        sql -v first=$((BENCH_ROWS * i / sessions + 1)) \
-            -v last=$((BENCH_ROWS * (i + 1) / sessions)) -v step=2 -v companies=1000000 \
-            -f test/patents/fill.sql >/dev/null &
-        pids+=($!)
-    done
-    for pid in "${pids[@]}"; do wait "$pid"; done
-    sql -c 'VACUUM (FREEZE, ANALYZE) patents' -c 'CREATE TABLE filled AS SELECT 1' -c CHECKPOINT
-}
-
-make_data() {
-    export PGDATABASE=bench
-    if [ "$(sql -d postgres -c "SELECT count(*) FROM pg_database WHERE datname = 'bench'")" = 1 ]
-    then
-        [ "$(sql -c "SELECT count(*) FROM patents WHERE to_regclass('filled') IS NOT NULL")" = \
-            "$BENCH_ROWS" ] || die "the kept data has not $BENCH_ROWS rows: empty the folder"
-        say "taking the data that was kept"
-        return
-    fi
-    say "making $BENCH_ROWS rows"
-    createdb --maintenance-db=postgres bench
-    sql -v step=2 -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
-    fill_patents
-}
-
-# make_index KIND PREFIX COLUMN INCLUDED: one of those that contestants see; its time is a sample.
-make_index() {
-    local name
-    name=$(index_of "$1" "$2")
-    [ -z "$(sql -c "SELECT to_regclass('$name')")" ] || return 0
-    time_build "$1" "$name" "$3" "$4"
-    case $1 in
-        gpujoin*) load_mirror "$name" ;;
-    esac
-}
-
-# Where there is no device, the CPU searches the index.
-load_mirror() {
-    local since=$EPOCHREALTIME
-    sql -c "SELECT gpujoin_load('$1')" >"$work/load.txt" 2>&1 || return 0
-    awk -v i="$1" -v s="$since" -v e="$EPOCHREALTIME" -v b="$(cat "$work/load.txt")" 'BEGIN {
-        printf "Mirror of %s: %.0f MB in %.0f ms.\n", i, b / 1048576, (e - s) * 1000}' \
-        >>"$log/remarks.txt"
-}
-
-make_class_indexes() {
-    local kind
-    for kind in "${kinds[@]}"; do
-        make_index "$kind" class class_id \
-            "patent_id, app_year, issue_year, company_id, is_important"
-    done
-    sql -c 'VACUUM patents' -c CHECKPOINT
-}
-
-# Whether this gpujoin has INCLUDE; older ones have not.
-has_include() {
-    sql -c 'CREATE TEMP TABLE probe (a int, b int)' \
-        -c 'CREATE INDEX ON probe USING gpujoin (a) INCLUDE (b)' 2>"$log/include.txt"
-}
-
+# weigh "PART ...": the sum of their weights.
 weigh() {
     local part sum=0
-    for part in "$@"; do sum=$((sum + weight[$part])); done
+    for part in $1; do sum=$((sum + weight[$part])); done
     echo "$sum"
 }
 
@@ -158,17 +123,18 @@ say "starting a throw-away server"
 start_bench_server
 make_data
 device=$(device_name)
-kinds=(btree covering gpujoin)
-! has_include || kinds+=("gpujoin include")
-contestants=("no index" "${kinds[@]}")
+kinds=()
+for contestant in "${contestants[@]}"; do
+    [ "$contestant" = "no index" ] || kinds+=("$contestant")
+done
 note "device: $device ($SECONDS s)"
-[[ " $BENCH_JOBS " =~ \ (jobs|cold|scale)\  ]] && make_class_indexes
+[[ ! " $BENCH_JOBS " =~ \ (jobs|cold|scale)\  ]] || make_indexes class
 parts_left=$BENCH_JOBS
 for part in $BENCH_JOBS; do
     ! out_of_time || { not_reached "$part"; continue; }
     say "$part ($SECONDS s)"
     parts_left=${parts_left#"$part"} parts_left=${parts_left# }
-    begin_part "${weight[$part]}" "$(weigh $parts_left)" 1
+    begin_part "${weight[$part]}" "$(weigh "$parts_left")" 1
     "part_$part"
 done
 
@@ -180,15 +146,16 @@ name+=-$BENCH_ROWS-rows
 mkdir "$log/report"
 mv "$log/samples.tsv" "$log/report/$name.tsv"
 report=$log/report/$name
-perl test/bench/report.pl plots "$report.tsv" "$report" >"$log/plots.log" 2>&1 ||
-    note "no plots: $(tail -n 1 "$log/plots.log")"
 {
     echo "# gpujoin against PostgreSQL's own indexes, $BENCH_ROWS rows"
     echo
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $processors processors of type" \
         "$(processor_name); device: $device. Medians of up to $BENCH_RUNS rounds in which all" \
         "take turns; warm sessions, planning included. N is $BENCH_WORKERS parallel workers."
-    perl test/bench/report.pl tables "$report.tsv" "$report"
+    is_logged || echo "The table is unlogged."
+    [ "$BENCH_SLOW" = 0 ] ||
+        echo "Who took $BENCH_SLOW times what the quickest took was in the first round only."
+    perl test/bench/report.pl tables "$report.tsv" "$name"
     if [ -s "$log/remarks.txt" ]; then
         echo
         cat "$log/remarks.txt"
@@ -199,5 +166,9 @@ perl test/bench/report.pl plots "$report.tsv" "$report" >"$log/plots.log" 2>&1 |
         echo '```'
     fi
 } >"$report.md"
+[ "${BENCH_PLOTS:-1}" = 0 ] ||
+    perl test/bench/report.pl plots "$report.tsv" "$report" >"$log/plots.log" 2>&1 ||
+    note "no plots: $(tail -n 1 "$log/plots.log")"
 sed '/^## Plans/,$d' "$report.md"
-stop_server bench
+# What is not kept need not be written.
+[ -z "${BENCH_DATA:-}" ] || stop_server bench

@@ -11,7 +11,12 @@
 # The remark is "told to" where the planner would not have used the index had it not been told to,
 # and "other plan" where it did not even so.
 
+source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
+
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+# timed STATEMENT: its milliseconds.
+timed() { sql -c '\timing on' -c "$1" | sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' | tail -n 1; }
 
 keep() {
     local IFS=$'\t'
@@ -56,22 +61,29 @@ device_name() {
 }
 
 # go_cold SERVER START: stop and start SERVER, with the function START, with nothing in memory. The
-# kernel is asked to forget each file, which needs no root; fincore tells how far it has: the most
-# that was ever left, in percent, is kept in most_resident.
+# kernel is asked to forget each file, which needs no root; fincore, where there is one, tells how
+# far it has: the most that was ever left, in percent, is kept in most_resident.
 go_cold() {
     local resident
     stop_server "$1"
+    find -L "$work/$1/base" -type f -size +64k -print0 >"$work/files"
     # The kernel keeps what it has not written yet.
-    find -L "$work/$1/base" -type f -size +64k -print0 | xargs -0 sync
-    find -L "$work/$1/base" -type f -size +64k -print0 |
-        xargs -0 -I{} dd if={} iflag=nocache count=0 status=none
-    resident=$(find -L "$work/$1/base" -type f -size +64k -print0 |
-        xargs -0 fincore -b -n -o res,size 2>/dev/null |
-        awk '{r += $1; s += $2} END {printf "%.0f", s ? 100 * r / s : 100}')
-    ((resident <= most_resident)) || most_resident=$resident
+    xargs -0 sync <"$work/files"
+    xargs -0 -P 8 -I{} dd if={} iflag=nocache count=0 status=none <"$work/files"
+    if command -v fincore >/dev/null; then
+        resident=$(xargs -0 fincore -b -n -o res,size <"$work/files" 2>/dev/null |
+            awk '{r += $1; s += $2} END {printf "%.0f", s ? 100 * r / s : 100}')
+        ((resident <= most_resident)) || most_resident=$resident
+    fi
     "$2"
 }
-most_resident=0
+
+say_how_cold() {
+    local share="at most $most_resident %"
+    ((most_resident >= 0)) || share="an unknown share (there is no fincore)"
+    echo "$1: $share of the data were still in the kernel's memory." | tee -a "$log/remarks.txt"
+}
+most_resident=-1
 
 # ---------------------------------------------------------------------------------------------
 # Contestants
@@ -141,11 +153,14 @@ begin_part() {
     cases_left=$3
 }
 
-# begin_case: how long its rounds may go on.
+# begin_case "PART, CASE": how long its rounds may go on. Fails if the case is not wanted, or if no
+# time is left.
 begin_case() {
-    case_ends=$((SECONDS + (part_ends - SECONDS) / cases_left))
-    case_began=$SECONDS
+    local share=$(((part_ends - SECONDS) / cases_left))
     cases_left=$((cases_left > 1 ? cases_left - 1 : 1))
+    [[ $1 =~ $BENCH_CASES ]] || return 1
+    ! out_of_time || { not_reached "$1"; return 1; }
+    case_began=$SECONDS case_ends=$((SECONDS + share))
 }
 
 out_of_time() { [ "$BENCH_LIMIT" != 0 ] && ((SECONDS >= BENCH_LIMIT)); }
@@ -154,14 +169,16 @@ out_of_time() { [ "$BENCH_LIMIT" != 0 ] && ((SECONDS >= BENCH_LIMIT)); }
 not_reached() { echo "No time was left for: $1." | tee -a "$log/remarks.txt"; }
 
 # Whether there is time for round ROUND, to judge by those before. The first may take longer than
-# its case's share, not longer than all that is left.
+# its case's share, not longer than all that is left. After it come two at a time: medians are of an
+# odd number.
 another_round() {
     local round=$1
     if ((round == 1)); then
         ! out_of_time
         return
     fi
-    ((round <= BENCH_RUNS && SECONDS + (SECONDS - case_began) / (round - 1) <= case_ends))
+    ((round % 2 == 0)) || return 0
+    ((round < BENCH_RUNS && SECONDS + 2 * (SECONDS - case_began) / (round - 1) <= case_ends))
 }
 
 # tps_of PGBENCH-ARGUMENT...: transactions a second. A client that gave up is an error.
@@ -173,7 +190,10 @@ tps_of() {
     sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$work/pgbench.txt"
 }
 
-say_rounds() { note "$1: $2 round$([ "$2" = 1 ] || echo s) ($SECONDS s)"; }
+say_rounds() { # CASE ROUNDS
+    [ "$2" != 0 ] || not_reached "$1"
+    note "$1: $2 round$([ "$2" = 1 ] || echo s) ($SECONDS s)"
+}
 
 # ---------------------------------------------------------------------------------------------
 # A contest
@@ -185,6 +205,7 @@ run_as() {
     local index
     index=$(index_of "$1" "$3")
     {
+        echo 'RESET ALL;'
         echo "SELECT show_indexes('$2'${index:+, '$index'}) \g /dev/null"
         as_set_commands "$1"
         printf '\\o %s\n' "$work/plan"
@@ -192,8 +213,9 @@ run_as() {
         printf '\\o %s\n' "$work/answer"
         echo '\timing on'
         echo "$4;"
-    } | sql >"$work/time"
-    ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/time" | tail -n 1)
+        echo '\timing off'
+    } | tell_session
+    ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said" | tail -n 1)
 }
 
 # remark_on CONTESTANT TABLE PREFIX STATEMENT: after run_as; sets remark.
@@ -204,51 +226,68 @@ remark_on() {
     [ -n "$index" ] || return 0
     if ! grep -qw "$index" "$work/plan"; then
         remark="other plan"
-    elif ! {
-        echo "SELECT show_indexes('$2', '$index') \g /dev/null"
-        as_set_commands "$1"
+        return
+    fi
+    {
         settings_of "$1" | grep -vE 'enabled|workers' | sed -E 's/=.*/;/; s/^/RESET /'
         echo "EXPLAIN $4;"
-    } | sql | grep -w "$index" >/dev/null; then
-        remark="told to"
-    fi
+    } | tell_session
+    grep -qw "$index" "$work/said" || remark="told to"
 }
 
-# contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn.
-# With before_run set, that command runs before each timed run. The report shows plans if $explain
-# asks for more than EXPLAIN, and those that do without the contestant's index.
-contest() {
-    local part=$1 name=$2 x=$3 table=$4 prefix=$5 statement=$6 round contestant ms remark first=''
-    local -A remarks
-    shift 6
-    ! out_of_time || { not_reached "$part, $name"; return 0; }
-    begin_case
-    for contestant in "$@"; do
-        run_as "$contestant" "$table" "$prefix" "$statement"
+# check_answers: all contestants answer alike; sets remarks. The report shows plans if $explain asks
+# for more than EXPLAIN, gpujoin's as they were executed, and those without the contestant's index.
+check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
+    local what="$1, $2" contestant first='' remark wanted=$explain
+    for contestant in "${@:6}"; do
+        [[ $contestant == gpujoin* ]] || explain=EXPLAIN
+        run_as "$contestant" "${@:3:3}"
+        explain=$wanted
         if [ -z "$first" ]; then
             first=$contestant
             mv "$work/answer" "$work/right"
         else
             cmp -s "$work/answer" "$work/right" ||
-                die "$part, $name: \"$contestant\" answers otherwise than \"$first\""
+                die "$what: \"$contestant\" answers otherwise than \"$first\""
         fi
-        remark_on "$contestant" "$table" "$prefix" "$statement"
+        remark_on "$contestant" "${@:3:3}"
         remarks[$contestant]=$remark
-        [ "$explain" = EXPLAIN ] && [ "$remark" != "other plan" ] ||
-            { echo "-- $part, $name, $contestant"; cut -c 1-110 "$work/plan"; } >>"$log/plans.txt"
+        [ "$wanted" = EXPLAIN ] && [ "$remark" != "other plan" ] ||
+            { echo "-- $what, $contestant"; cut -c 1-110 "$work/plan"; } >>"$log/plans.txt"
     done
     explain=EXPLAIN
+}
+
+# still_in ROUND CONTESTANT: those that took BENCH_SLOW times what the quickest took in the first
+# round are out of the later ones, whose time is better spent on the others.
+still_in() {
+    [ "$1" = 1 ] || [ "$BENCH_SLOW" = 0 ] || awk -v s="$BENCH_SLOW" -v c="$2" -F '\t' '
+        {t[$1] = $2; if (!best || $2 < best) best = $2} END {exit t[c] > s * best}' \
+        "$work/first-round"
+}
+
+# contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn,
+# all in one session. With before_run set, that command runs before each timed run, which then has a
+# session of its own.
+contest() {
+    local part=$1 name=$2 x=$3 subject=("${@:4:3}") round contestant ms
+    local -A remarks
+    shift 6
+    begin_case "$part, $name" || return 0
+    check_answers "$part" "$name" "${subject[@]}" "$@"
+    : >"$work/first-round"
     case_began=$SECONDS
     for ((round = 1; ; round++)); do
         another_round "$round" || break
         while IFS= read -r contestant <&3; do
-            ${before_run:-:}
-            run_as "$contestant" "$table" "$prefix" "$statement"
-            keep "$part" "$name" "$contestant" ms less "$x" "$ms" \
-                "${remarks[$contestant]}"
+            still_in "$round" "$contestant" || continue
+            [ -z "$before_run" ] || { close_session; $before_run; }
+            run_as "$contestant" "${subject[@]}"
+            keep "$part" "$name" "$contestant" ms less "$x" "$ms" "${remarks[$contestant]}"
+            [ "$round" != 1 ] || printf '%s\t%s\n' "$contestant" "$ms" >>"$work/first-round"
         done 3< <(in_order "$round" "$@")
     done
-    ((round > 1)) || not_reached "$part, $name"
+    close_session
     say_rounds "$part, $name" $((round - 1))
 }
 before_run=''

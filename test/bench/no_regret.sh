@@ -173,8 +173,7 @@ cold_points() {
             done
         done
     done
-    echo "Cold points: at most $most_resident % of the data were still in the kernel's memory." \
-        >>"$log/remarks.txt"
+    say_how_cold "Cold points"
 }
 
 build_and_install

@@ -13,6 +13,5 @@ part_cold() {
     contest cold "count, sum, join, 0.1 %" 0 patents class "SELECT count(*), sum(p.company_id)
         FROM $classes s JOIN patents p ON p.class_id = s.k" "${contestants[@]}"
     before_run=''
-    echo "Cold: at most $most_resident % of the data were still in the kernel's memory." |
-        tee -a "$log/remarks.txt"
+    say_how_cold Cold
 }

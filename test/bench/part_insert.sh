@@ -4,18 +4,10 @@
 
 insert_table() { echo "insert_${1// /_}"; }
 
-make_insert_tables() {
-    local kind table
-    for kind in "${contestants[@]}"; do
-        table=$(insert_table "$kind")
-        sql -c "DROP TABLE IF EXISTS $table" -c "CREATE TABLE $table AS
-            SELECT * FROM patents WHERE patent_id <= $BENCH_WRITE_ROWS"
-        [ "$kind" = "no index" ] ||
-            sql -c "CREATE INDEX ${table}_index ON $table $(index_definition "$kind" class_id \
-                'patent_id, app_year, issue_year, company_id, is_important')"
-        sql -c "VACUUM (FREEZE, ANALYZE) $table"
-        [[ $kind != gpujoin* ]] ||
-            sql -c "SELECT gpujoin_load('${table}_index')" >/dev/null 2>&1 || true
+make_insert_scripts() {
+    local contestant table
+    for contestant in "${contestants[@]}"; do
+        table=$(insert_table "$contestant")
         echo "\\set k 2 * random(1, 80000)
 INSERT INTO $table VALUES (:client_id, :k, 2000, 2001, :k, false);" >"$work/insert-$table.sql"
     done
@@ -24,23 +16,29 @@ INSERT INTO $table VALUES (:client_id, :k, 2000, 2001, :k, false);" >"$work/inse
         sql -c 'SELECT make_keys(100, 8)')));" >"$work/insert-read.sql"
 }
 
-# insert_rate CONTESTANT CLIENTS READERS: rows a second, while READERS look up ten sets a second.
+# Readers of all contestants do as many look-ups, each through its own index.
+readers_remark() { # CONTESTANT
+    local table
+    [ "$1" != "no index" ] || return 0
+    table=$(insert_table "$1")
+    PGOPTIONS=$(as_options "$1") sql -c "EXPLAIN $(sed "s/:tbl/$table/" "$work/insert-read.sql")" |
+        grep -w "${table}_index" >/dev/null || echo "other plan"
+}
+
+# insert_rate CONTESTANT CLIENTS READERS: rows a second, while READERS look up twenty sets a second.
 insert_rate() {
     local table reader=''
     table=$(insert_table "$1")
     if [ "$3" != 0 ]; then
-        PGOPTIONS=$(as_options "$1") pgbench -n -c "$3" -j 1 -R 10 -T "$((BENCH_SECONDS + 1))" \
-            -D tbl="$table" -f "$work/insert-read.sql" >"$log/readers.txt" 2>&1 &
+        PGOPTIONS=$(as_options "$1") pgbench -n -c "$3" -j 1 -R 20 -T "$((BENCH_SECONDS + 1))" \
+            -D tbl="$table" -f "$work/insert-read.sql" >"$work/readers.txt" 2>&1 &
         reader=$!
         sleep 0.3
     fi
     tps_of -M prepared -c "$2" -j "$(($2 < processors ? $2 : processors))" \
         -T "$BENCH_SECONDS" -f "$work/insert-$table.sql"
-    [ -z "$reader" ] || wait "$reader"
+    [ -z "$reader" ] || wait "$reader" || die "the readers failed: $(tail -n 1 "$work/readers.txt")"
 }
-
-# timed STATEMENT: its milliseconds.
-timed() { sql -c '\timing on' -c "$1" | sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' | tail -n 1; }
 
 time_bulk() { # CONTESTANT
     local table
@@ -63,38 +61,53 @@ time_update() { # CONTESTANT
         "$(sql -c "SELECT pg_relation_size('${table}_index') / $BENCH_WRITE_ROWS::float8")" ''
 }
 
-in_turn() { # FUNCTION ARGUMENT...: for each contestant, as often as there is time
-    local round kind label="${*/_/ }"
-    begin_case
+# in_turn CASE FUNCTION ARGUMENT...: for each contestant, as often as there is time.
+in_turn() {
+    local round contestant
+    begin_case "insert, $1" || return 0
     for ((round = 1; ; round++)); do
         another_round "$round" || break
         sql -c CHECKPOINT
-        while IFS= read -r kind <&3; do
-            "$1" "$kind" "${@:2}"
+        while IFS= read -r contestant <&3; do
+            "$2" "$contestant" "${@:3}"
         done 3< <(in_order "$round" "${contestants[@]}")
     done
-    ((round > 1)) || not_reached "insert, ${label#* }"
-    say_rounds "insert, ${label#* }" $((round - 1))
+    say_rounds "insert, $1" $((round - 1))
 }
 
 keep_rate() { # CONTESTANT CLIENTS READERS
-    local tps
+    local tps remark='' looked_up
     tps=$(insert_rate "$@")
-    keep insert "single rows, $2 clients, $3 readers" "$1" "a second" more 0 "$tps" ''
+    if [ "$3" != 0 ]; then
+        remark=$(readers_remark "$1")
+        looked_up=$(sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$work/readers.txt")
+        keep insert "look-ups of the $3 readers" "$1" "a second" more 0 "$looked_up" "$remark"
+    fi
+    keep insert "single rows, $2 clients, $3 readers" "$1" "a second" more 0 "$tps" "$remark"
+}
+
+# Whether the mirrors were there to the end.
+say_mirrors() {
+    sql -c "SELECT 'Mirror of ' || indexrelname || ' after the writing: ' || state || ', ' ||
+        syncs || ' times brought up to date, asked by ' || matches || ' searches.'
+        FROM pg_stat_gpujoin_mirrors WHERE indexrelname LIKE 'insert\\_%' ORDER BY indexrelname" \
+        >>"$log/remarks.txt"
 }
 
 part_insert() {
-    local load=$((BENCH_WRITE_ROWS / 16 + 1)) kind
+    local load=$((BENCH_WRITE_ROWS / 16 + 1))
     cases_left=5
-    make_insert_tables
+    at_once copy_patents class insert -- "${contestants[@]}"
+    make_insert_scripts
     sql -c "CREATE TABLE insert_load AS SELECT * FROM patents WHERE patent_id <= $load" \
         -c "COPY insert_load TO '$work/load.txt'"
-    in_turn keep_rate 1 0
-    in_turn keep_rate 8 0
-    in_turn keep_rate 8 2
-    in_turn time_update
-    in_turn time_bulk
+    in_turn "single rows, 8 clients, 4 readers" keep_rate 8 4
+    say_mirrors
+    in_turn "single rows, 1 client" keep_rate 1 0
+    in_turn "single rows, 8 clients" keep_rate 8 0
+    in_turn "UPDATE" time_update
+    in_turn "bulk" time_bulk
+    drop_tables insert "${contestants[@]}"
     sql -c "DROP TABLE insert_load"
-    for kind in "${contestants[@]}"; do sql -c "DROP TABLE $(insert_table "$kind")"; done
     rm "$work/load.txt"
 }

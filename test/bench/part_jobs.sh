@@ -22,7 +22,9 @@ part_jobs() {
     for job in "${jobs[@]}"; do
         explain="EXPLAIN (ANALYZE, TIMING OFF)"
         contest "jobs, 1 process" "$job" 0 patents class "$(job_text "$job")" "${contestants[@]}"
+        explain="EXPLAIN (ANALYZE, TIMING OFF)"
         contest "jobs, N workers" "$job" 0 patents class "$(job_text "$job")" \
             "${contestants[@]/%/, N}"
     done
+    explain=EXPLAIN
 }

@@ -7,19 +7,18 @@ scale_text() { # KEYS CLASSES TABLE
         JOIN $3 p ON p.class_id = s.k"
 }
 
+make_scale_index() { # ROWS KIND
+    local name
+    name=$(index_of "$2" "scale_$1")
+    sql -c "CREATE INDEX $name ON scale_$1 $(definition "$2" class)"
+    [[ $2 != gpujoin* ]] || sql -c "SELECT gpujoin_load('$name')" >/dev/null 2>&1 || true
+}
+
 make_scale_table() { # ROWS
-    local kind
-    [ -z "$(sql -c "SELECT to_regclass('scale_$1')")" ] || return 0
-    sql -c "CREATE TABLE scale_$1 AS SELECT * FROM patents WHERE patent_id <= $1"
-    for kind in "${kinds[@]}"; do
-        sql -c "CREATE INDEX $(index_of "$kind" "scale_$1") ON scale_$1 $(
-            index_definition "$kind" class_id \
-                'patent_id, app_year, issue_year, company_id, is_important')"
-    done
-    sql -c "VACUUM (FREEZE, ANALYZE) scale_$1"
-    for kind in gpujoin "gpujoin include"; do
-        sql -c "SELECT gpujoin_load('$(index_of "$kind" "scale_$1")')" >/dev/null 2>&1 || true
-    done
+    sql -c "$committed_for_good" \
+        -c "CREATE TABLE scale_$1 AS SELECT * FROM patents WHERE patent_id <= $1" \
+        -c "VACUUM (FREEZE, ANALYZE) scale_$1"
+    at_once make_scale_index "$1" -- "${kinds[@]}"
 }
 
 part_scale() {
@@ -27,6 +26,7 @@ part_scale() {
     cases_left=15
     for step in 64 16 4; do
         rows=$((BENCH_ROWS / step))
+        ! out_of_time || { not_reached "scale: rows, $rows rows"; continue; }
         make_scale_table "$rows"
         contest "scale: rows" "$rows rows" "$rows" "scale_$rows" "scale_$rows" \
             "$(scale_text 4000 4000 "scale_$rows")" "${contestants[@]}"

@@ -1,0 +1,123 @@
+# test/bench/data.sh: the benchmark's data and indexes, made by as many sessions at a time as the
+# machine has processors; sourced by bench.sh.
+# shellcheck shell=bash
+
+# at_once COMMAND... -- ARGUMENT...: the command with each argument behind it, all at the same time.
+at_once() {
+    local command=() argument pid pids=()
+    while [ "$1" != -- ]; do
+        command+=("$1")
+        shift
+    done
+    for argument in "${@:2}"; do
+        "${command[@]}" "$argument" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid"; done
+}
+
+# ---------------------------------------------------------------------------------------------
+# The big table
+# ---------------------------------------------------------------------------------------------
+
+# Beyond that, WAL would take more of the disk and of the time than the data.
+is_logged() { ((BENCH_ROWS <= 50000000)); }
+
+# VACUUM marks no page as all-visible while the WAL of its rows' commit is not on the disk yet.
+committed_for_good="SET synchronous_commit = on"
+
+fill_part() { # NUMBER, from 0
+    sql -v first=$((BENCH_ROWS * $1 / processors + 1)) \
+        -v last=$((BENCH_ROWS * ($1 + 1) / processors)) -v step=2 -v companies=1000000 \
+        -c "$committed_for_good" -f test/patents/fill.sql >/dev/null
+}
+
+make_data() {
+    export PGDATABASE=bench
+    if [ "$(sql -d postgres -c "SELECT count(*) FROM pg_database WHERE datname = 'bench'")" = 1 ]
+    then
+        [ "$(sql -c "SELECT count(*) FROM patents WHERE to_regclass('filled') IS NOT NULL")" = \
+            "$BENCH_ROWS" ] || die "the kept data has not $BENCH_ROWS rows: empty the folder"
+        say "taking the data that was kept"
+        return
+    fi
+    say "making $BENCH_ROWS rows ($SECONDS s)"
+    createdb --maintenance-db=postgres bench
+    sql -v step=2 -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
+    is_logged || sql -c 'ALTER TABLE patents SET UNLOGGED'
+    # shellcheck disable=SC2046  # numbers
+    at_once fill_part -- $(seq 0 $((processors - 1)))
+    note "filled ($SECONDS s)"
+    sql -c 'VACUUM (FREEZE, ANALYZE) patents' -c 'CREATE TABLE filled AS SELECT 1'
+    note "vacuumed ($SECONDS s)"
+}
+
+# ---------------------------------------------------------------------------------------------
+# Indexes
+# ---------------------------------------------------------------------------------------------
+
+# column_of PREFIX, included_in PREFIX: what indexes with PREFIX are on, and have besides.
+column_of() { echo "${1}_id"; }
+
+included_in() {
+    case $1 in
+        class) echo "patent_id, app_year, issue_year, company_id, is_important" ;;
+        company) echo "patent_id" ;;
+    esac
+}
+
+# definition KIND PREFIX: what follows ON table.
+definition() { index_definition "$1" "$(column_of "$2")" "$(included_in "$2")"; }
+
+# Builds share the processors. Mirrors are loaded later, where that can be timed.
+make_index() { # PREFIX KIND
+    local name
+    name=$(index_of "$2" "$1")
+    sql -c 'SET gpujoin.auto_load = off' -c "SET max_parallel_workers = $processors" \
+        -c "SET max_parallel_maintenance_workers = $(((processors + 1) / 3))" \
+        -c "CREATE INDEX IF NOT EXISTS $name ON patents $(definition "$2" "$1")"
+}
+
+keep_size() { # KIND PREFIX INDEX
+    keep build "size of index on $(column_of "$2")" "$1" "bytes a row" less 0 \
+        "$(sql -c "SELECT pg_relation_size('$3') / $BENCH_ROWS::float8")" ''
+}
+
+# make_indexes PREFIX: those that contestants see; part build times such builds one by one.
+make_indexes() {
+    local kind name
+    at_once make_index "$1" -- "${kinds[@]}"
+    for kind in "${kinds[@]}"; do
+        name=$(index_of "$kind" "$1")
+        keep_size "$kind" "$1" "$name"
+        [[ $kind != gpujoin* ]] || load_mirror "$name"
+    done
+    ! is_logged || sql -c CHECKPOINT
+    note "indexes on $(column_of "$1") ($SECONDS s)"
+}
+
+# Where there is no device, the CPU searches the index.
+load_mirror() {
+    local since=$EPOCHREALTIME
+    sql -c "SELECT gpujoin_load('$1')" >"$work/load.txt" 2>&1 || return 0
+    awk -v i="$1" -v s="$since" -v e="$EPOCHREALTIME" -v b="$(cat "$work/load.txt")" 'BEGIN {
+        printf "Mirror of %s: %.0f MB in %.0f ms.\n", i, b / 1048576, (e - s) * 1000}' \
+        >>"$log/remarks.txt"
+}
+
+# copy_patents PREFIX TABLES KIND: a table TABLES_KIND of as many rows as are written to, with one
+# index, whose mirror is loaded where there is a device.
+copy_patents() {
+    local table=$2_${3// /_}
+    sql -c "$committed_for_good" \
+        -c "CREATE TABLE $table AS SELECT * FROM patents WHERE patent_id <= $BENCH_WRITE_ROWS"
+    [ "$3" = "no index" ] ||
+        sql -c "CREATE INDEX ${table}_index ON $table $(definition "$3" "$1")"
+    sql -c "VACUUM (FREEZE, ANALYZE) $table"
+    [[ $3 != gpujoin* ]] || sql -c "SELECT gpujoin_load('${table}_index')" >/dev/null 2>&1 || true
+}
+
+drop_tables() { # TABLES KIND...
+    local kind
+    for kind in "${@:2}"; do sql -c "DROP TABLE $1_${kind// /_}"; done
+}
