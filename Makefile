@@ -82,13 +82,17 @@ OBJS = \
 	src/amvacuum.o \
 	src/amvalidate.o \
 	src/entryorder.o \
+	src/entrypage.o \
 	src/entryset.o \
 	src/choice.o \
 	src/execalternative.o \
 	src/execconvert.o \
+	src/execentryfill.o \
 	src/execentryvisible.o \
 	src/execindexonly.o \
 	src/execjoin.o \
+	src/execjoindirect.o \
+	src/execjoinentries.o \
 	src/execjoinroute.o \
 	src/execjoinrows.o \
 	src/execjoinscan.o \
@@ -124,7 +128,6 @@ OBJS = \
 	src/mirrortable.o \
 	src/mirrorwish.o \
 	src/planalternative.o \
-	src/planbitmap.o \
 	src/planchoice.o \
 	src/plancost.o \
 	src/planfold.o \

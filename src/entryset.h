@@ -29,6 +29,7 @@ typedef struct GjEntryColumn
 	uint16		width;			/* bytes a value; 0: the column is not wanted */
 	char	   *values;
 	uint8	   *nulls;			/* a byte an entry: is it NULL?  NULL: never */
+	bool		has_nulls;		/* is any entry's? */
 } GjEntryColumn;
 
 /* Entries as a device delivers them; arrays of columns that are not wanted are not looked at */
@@ -74,15 +75,18 @@ extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_l
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
 extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetTids(GjEntrySet *set);
-extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
-							  const uint32 *hits, uint32 nhits);
-extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
+
+/* entrypage.c */
+extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							  const uint32 *hits, uint32 nhits);
+extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);

@@ -14,11 +14,7 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
-#include "access/tupmacs.h"
 #include "miscadmin.h"
-#include "nodes/plannodes.h"
-#include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "utils/rel.h"
 
@@ -32,14 +28,6 @@
 /* More than the entries of any page take */
 #define MIN_PIECE_BYTES			((Size) 64 * 1024)
 
-/* Where an attribute of a slot comes from */
-typedef struct Output
-{
-	AttrNumber	attno;			/* in the slot */
-	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
-	const GjEntryColumn *source;	/* as of the set being delivered */
-} Output;
-
 struct GjIndexOnly
 {
 	GjIndexOnlyChunk chunk;		/* must be first */
@@ -47,16 +35,13 @@ struct GjIndexOnly
 	Relation	heap;
 	Relation	index;
 	Snapshot	snapshot;
-	bool		keys;			/* wanted, whether they are an output or not */
-	int			noutputs;
-	Output	   *outputs;		/* attributes of a slot that looks like the table */
-	int			nprojected;
-	Output	   *projected;		/* columns of the node's target list */
+	List	   *fills;			/* of the slots that entries are put into */
 
 	/* The match that is being delivered */
 	MemoryContext parent;
 	MemoryContext context;		/* of all that follows; NULL: not started */
 	Size		limit;
+	uint64		columns;		/* wanted, a bit each as in GjEntryFill */
 	GjMatchStats *match_stats;
 	GjEntryMatch match;
 	GjEntrySet *whole;			/* for a device's answer */
@@ -69,73 +54,33 @@ struct GjIndexOnly
 	GjIndexOnlyStats stats;
 };
 
-static void check_plan(const Scan *plan, List *attnos);
-static int	find_column(Relation index, AttrNumber attno);
-static void set_sources(GjEntrySet *entries, Output *outputs, int noutputs);
+static void deliver(GjIndexOnly *io, GjEntrySet *entries);
 static bool load_piece(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
-static void fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSlot *slot);
-static void prepare_slot(TupleTableSlot *slot);
 
 /*
- * Prepare answering with these attributes of the node's table, all of which the index
- * has, for a node that may use no others; with keys, for GjIndexOnlyKey()
+ * Prepare answering for a node
  */
 GjIndexOnly *
-GjIndexOnlyCreate(const ScanState *node, Relation index, List *attnos, bool keys)
+GjIndexOnlyCreate(const ScanState *node, Relation index)
 {
 	EState	   *estate = node->ps.state;
 	GjIndexOnly *io = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjIndexOnly));
-	ListCell   *lc;
 
-	check_plan((const Scan *) node->ps.plan, attnos);
 	io->heap = node->ss_currentRelation;
 	io->index = index;
 	io->snapshot = estate->es_snapshot;
-	io->keys = keys;
-	io->outputs = MemoryContextAllocZero(estate->es_query_cxt,
-										 (list_length(attnos) + 1) * sizeof(Output));
-	foreach(lc, attnos)
-	{
-		Output	   *output = &io->outputs[io->noutputs++];
-
-		output->attno = lfirst_int(lc);
-		output->column = find_column(index, output->attno);
-	}
 	return io;
 }
 
 /*
- * An attribute that nobody fills in would be NULL without a word: make sure that the
- * finished plan uses none
+ * Entries will be put into slots by this fill: keep it to the set that is delivered.
+ * Called in the memory context of the query.
  */
-static void
-check_plan(const Scan *plan, List *attnos)
+void
+GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill)
 {
-	Bitmapset  *used = NULL;
-	int			member = -1;
-
-	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
-	pull_varattnos((Node *) plan->plan.qual, plan->scanrelid, &used);
-	while ((member = bms_next_member(used, member)) >= 0)
-	{
-		if (!list_member_int(attnos, member + FirstLowInvalidHeapAttributeNumber))
-			elog(ERROR, "an index-only plan uses attribute %d, which it does not provide",
-				 member + FirstLowInvalidHeapAttributeNumber);
-	}
-	bms_free(used);
-}
-
-static int
-find_column(Relation index, AttrNumber attno)
-{
-	for (int i = 0; i < index->rd_index->indnatts; i++)
-	{
-		if (index->rd_index->indkey.values[i] == attno)
-			return i;
-	}
-	elog(ERROR, "index \"%s\" does not have attribute %d of its table",
-		 RelationGetRelationName(index), attno);
+	io->fills = lappend(io->fills, fill);
 }
 
 /*
@@ -149,33 +94,27 @@ GjIndexOnlyIsPossible(const GjIndexOnly *io)
 
 /*
  * Begin a match for keys, which must live until the reset; so must the statistics.  What
- * it takes lives below parent.
+ * it takes lives below parent.  Only these columns of the index will be asked for: bits as
+ * in GjEntryFill.
  */
 void
-GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, MemoryContext parent, Size limit,
-				 GjMatchStats *stats)
+GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
+				 Size limit, GjMatchStats *stats)
 {
 	MemoryContext old;
-	uint32		included = 0;
-	bool		wants_keys = io->keys;
 	GjIndexInfo info;
 
 	GjIndexOnlyReset(io);
 	io->parent = parent;
 	io->context = AllocSetContextCreate(parent, "gpujoin index-only", ALLOCSET_DEFAULT_SIZES);
 	io->limit = limit;
+	io->columns = columns;
 	io->match_stats = stats;
 	io->certain = true;
-	for (int i = 0; i < io->noutputs; i++)
-	{
-		if (io->outputs[i].column == 0)
-			wants_keys = true;
-		else
-			included |= (uint32) 1 << (io->outputs[i].column - 1);
-	}
 
 	GjIndexGetInfo(io->index, &info);
-	io->whole = GjEntrySetCreate(io->context, limit, &info, wants_keys, included);
+	io->whole = GjEntrySetCreate(io->context, limit, &info, (columns & GJ_ENTRY_KEY) != 0,
+								 (uint32) (columns >> 1));
 	old = MemoryContextSwitchTo(io->context);
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
@@ -184,14 +123,29 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, MemoryContext parent, Si
 	{
 		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
 		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
+		deliver(io, io->whole);
 	}
 	else
+	{
 		io->piece = GjEntrySetCreatePiecewise(io->context,
 											  Max(Min(limit, PIECE_BYTES), MIN_PIECE_BYTES),
 											  io->whole);
-	io->entries = io->match.at_once ? io->whole : io->piece;
-	set_sources(io->entries, io->outputs, io->noutputs);
-	set_sources(io->entries, io->projected, io->nprojected);
+		deliver(io, io->piece);
+	}
+}
+
+/*
+ * Deliver these entries from the first one on
+ */
+static void
+deliver(GjIndexOnly *io, GjEntrySet *entries)
+{
+	ListCell   *lc;
+
+	io->entries = entries;
+	io->position = 0;
+	foreach(lc, io->fills)
+		GjEntryFillSource(lfirst(lc), entries);
 }
 
 bool
@@ -208,7 +162,8 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 {
 	if (io->npieces > 1)
 	{
-		GjIndexOnlyStart(io, io->match.keys, io->parent, io->limit, io->match_stats);
+		GjIndexOnlyStart(io, io->match.keys, io->columns, io->parent, io->limit,
+						 io->match_stats);
 		return;
 	}
 	if (io->rest != NULL && io->rest != GjEntrySetPlain(io->whole))
@@ -219,18 +174,6 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 	io->position = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
-}
-
-/*
- * A key is as wide as the index has it, which may be wider than the column's type: the
- * Datum is the same
- */
-static void
-set_sources(GjEntrySet *entries, Output *outputs, int noutputs)
-{
-	for (int i = 0; i < noutputs; i++)
-		outputs[i].source = outputs[i].column == 0 ? &entries->keys :
-			&entries->included[outputs[i].column - 1];
 }
 
 /*
@@ -259,74 +202,35 @@ load_piece(GjIndexOnly *io)
 {
 	if (io->match.at_once || !GjEntryMatchNext(&io->match, io->piece, io->match_stats))
 		return false;
-	pgstat_count_index_tuples(io->index, io->entries->nentries);
-	io->position = 0;
+	pgstat_count_index_tuples(io->index, io->piece->nentries);
+	deliver(io, io->piece);
 	io->npieces++;
 	return true;
 }
 
 /*
- * Put the row of an entry into a virtual slot of the table's shape; attributes that the
- * plan does not need are NULL
+ * Get the keys of the rows that are ready, all of them
  */
 void
-GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
+GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
 {
-	fill(entry, io->outputs, io->noutputs, slot);
-}
-
-/*
- * Can the plan's target list be filled straight from entries?  If so, prepare that.
- */
-bool
-GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan)
-{
-	List	   *tlist = plan->plan.targetlist;
-	Output	   *projected = palloc0((list_length(tlist) + 1) * sizeof(Output));
-	int			n = 0;
-	ListCell   *lc;
-
-	foreach(lc, tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-		Var		   *var = (Var *) entry->expr;
-		bool		found = false;
-
-		if (!IsA(var, Var) || var->varno != plan->scanrelid)
-			return false;
-		for (int i = 0; i < io->noutputs && !found; i++)
-		{
-			found = io->outputs[i].attno == var->varattno;
-			projected[n].column = io->outputs[i].column;
-		}
-		if (!found)
-			return false;
-		projected[n++].attno = entry->resno;
-	}
-	io->projected = projected;
-	io->nprojected = n;
-	return true;
-}
-
-/*
- * Put the target list's values of an entry into its virtual slot
- */
-void
-GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot)
-{
-	fill(entry, io->projected, io->nprojected, slot);
-}
-
-/*
- * Get the key of an entry
- */
-int64
-GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry)
-{
+	const GjIndexOnlyChunk *chunk = &io->chunk;
 	const GjEntryColumn *keys = &io->entries->keys;
 
-	return keys->width == sizeof(int32) ? ((const int32 *) keys->values)[entry] :
-		((const int64 *) keys->values)[entry];
+	if (keys->width == sizeof(int32))
+	{
+		const int32 *values = (const int32 *) keys->values + chunk->first;
+
+		for (int i = 0; i < chunk->nrows; i++)
+			out[i] = values[chunk->rows[i]];
+	}
+	else
+	{
+		const int64 *values = (const int64 *) keys->values + chunk->first;
+
+		for (int i = 0; i < chunk->nrows; i++)
+			out[i] = values[chunk->rows[i]];
+	}
 }
 
 /*
@@ -416,35 +320,4 @@ load_chunk(GjIndexOnly *io)
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
 			 RelationGetRelationName(io->index));
-}
-
-static void
-fill(uint64 entry, const Output *outputs, int noutputs, TupleTableSlot *slot)
-{
-	if (TTS_EMPTY(slot))
-		prepare_slot(slot);
-	for (int i = 0; i < noutputs; i++)
-	{
-		const GjEntryColumn *column = outputs[i].source;
-		int			at = outputs[i].attno - 1;
-		bool		isnull = column->nulls != NULL && column->nulls[entry];
-
-		/* a NULL's bytes are zero */
-		slot->tts_isnull[at] = isnull;
-		slot->tts_values[at] = fetch_att(column->values + entry * column->width, true,
-										 column->width);
-	}
-}
-
-/*
- * All is by value, so that a slot once stored only gets other values
- */
-static void
-prepare_slot(TupleTableSlot *slot)
-{
-	int			natts = slot->tts_tupleDescriptor->natts;
-
-	memset(slot->tts_values, 0, natts * sizeof(Datum));
-	memset(slot->tts_isnull, true, natts * sizeof(bool));
-	ExecStoreVirtualTuple(slot);
 }

@@ -15,9 +15,9 @@
 #ifndef GPUJOIN_EXECINDEXONLY_H
 #define GPUJOIN_EXECINDEXONLY_H
 
-#include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
+#include "execentryfill.h"
 #include "match.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
@@ -40,22 +40,21 @@ typedef struct GjIndexOnlyChunk
 	uint16		rows[GJ_CHUNK_ENTRIES];
 } GjIndexOnlyChunk;
 
-extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index, List *attnos,
-									  bool keys);
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
+extern void GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
-extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, MemoryContext parent,
-							 Size limit, GjMatchStats *stats);
+extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							 MemoryContext parent, Size limit, GjMatchStats *stats);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
 extern void GjIndexOnlyRestart(GjIndexOnly *io);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
-extern void GjIndexOnlyFill(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
-extern bool GjIndexOnlyProject(GjIndexOnly *io, const Scan *plan);
-extern void GjIndexOnlyFillProjected(GjIndexOnly *io, uint64 entry, TupleTableSlot *slot);
-extern int64 GjIndexOnlyKey(const GjIndexOnly *io, uint64 entry);
+extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
 extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+#define GjIndexOnlyGetChunk(io)	((GjIndexOnlyChunk *) (io))
 
 /*
  * Get the next entry that is a row; false if there are no more.  It is good until the
@@ -64,7 +63,7 @@ extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 static inline bool
 GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 {
-	GjIndexOnlyChunk *chunk = (GjIndexOnlyChunk *) io;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
 
 	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoad(io))
 		return false;

@@ -212,6 +212,7 @@ begin_joined(GjJoinState *state)
 	ss->ps.ps_ExprContext->ecxt_scantuple = state->joined;
 	state->joinquals = ExecInitQual(list_nth(exprs, GJ_JOIN_QUALS), &ss->ps);
 	state->otherquals = ExecInitQual(list_nth(exprs, GJ_JOIN_OTHER_QUALS), &ss->ps);
+	GjJoinDirectInit(state);
 }
 
 /*

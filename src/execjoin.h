@@ -18,11 +18,15 @@ typedef enum GjJoinPhase
 {
 	GJ_PHASE_COLLECT,				/* run the small side */
 	GJ_PHASE_BATCH,				/* take a batch */
+	GJ_PHASE_TABLE,				/* begin with a table of the big side */
+	GJ_PHASE_DIRECT,			/* return what its entries make, the short way */
 	GJ_PHASE_BIG_ROW,				/* get a big row that has partners */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
 	GJ_PHASE_DONE
 } GjJoinPhase;
+
+typedef struct GjJoinDirect GjJoinDirect;
 
 typedef struct GjJoinState
 {
@@ -34,7 +38,6 @@ typedef struct GjJoinState
 	GjJoinScanState **scans;
 	int			nscans;
 	int			current;		/* nscans: all are done with the batch */
-	bool		started;		/* the current one delivers rows */
 	MemoryContext context;		/* of the keys */
 	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
 	GjKeyRoute *route;			/* where keys tell the table, else NULL */
@@ -53,6 +56,8 @@ typedef struct GjJoinState
 	TupleTableSlot *joined;
 	ExprState  *joinquals;
 	ExprState  *otherquals;
+	GjJoinDirect *direct;		/* the short way; NULL: not possible */
+	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
 	GjJoinReport report;
 	struct GjSharedSmall *shared;	/* in parallel: what workers report */
 } GjJoinState;
@@ -60,5 +65,10 @@ typedef struct GjJoinState
 /* execjoinrows.c */
 extern TupleTableSlot *GjExecJoin(CustomScanState *node);
 extern void GjJoinForgetBatch(GjJoinState *state);
+
+/* execjoindirect.c */
+extern void GjJoinDirectInit(GjJoinState *state);
+extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
+extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
 
 #endif							/* GPUJOIN_EXECJOIN_H */

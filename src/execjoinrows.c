@@ -47,6 +47,7 @@
 static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
+static bool next_table(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
 static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
@@ -68,6 +69,7 @@ TupleTableSlot *
 GjExecJoin(CustomScanState *node)
 {
 	GjJoinState *state = (GjJoinState *) node;
+	TupleTableSlot *slot;
 
 	for (;;)
 	{
@@ -78,14 +80,23 @@ GjExecJoin(CustomScanState *node)
 				state->phase = GJ_PHASE_BATCH;
 				break;
 			case GJ_PHASE_BATCH:
-				state->phase = start_batch(state) ? GJ_PHASE_BIG_ROW : GJ_PHASE_DONE;
+				state->phase = start_batch(state) ? GJ_PHASE_TABLE : GJ_PHASE_DONE;
 				break;
-			case GJ_PHASE_BIG_ROW:
-				if (next_big_row(state))
-					state->phase = GJ_PHASE_PAIRS;
+			case GJ_PHASE_TABLE:
+				if (next_table(state))
+					state->phase = state->direct_scan != NULL ? GJ_PHASE_DIRECT : GJ_PHASE_BIG_ROW;
 				else
 					state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
 						: GJ_PHASE_BATCH;
+				break;
+			case GJ_PHASE_DIRECT:
+				slot = GjJoinNextDirect(state);
+				if (slot != NULL)
+					return slot;
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				state->phase = next_big_row(state) ? GJ_PHASE_PAIRS : GJ_PHASE_TABLE;
 				break;
 			case GJ_PHASE_PAIRS:
 				if (next_pair(state))
@@ -170,7 +181,7 @@ start_batch(GjJoinState *state)
 	if (!GjSmallIsOneBatch(state->small))
 		GjJoinForgetBatch(state);
 	state->current = 0;
-	state->started = false;
+	state->pair = NULL;
 	state->unmatched = GjSmallFirst(state->small);
 	state->nmatched = 0;
 	return true;
@@ -196,26 +207,46 @@ forget_keys(GjJoinState *state)
 }
 
 /*
- * Find the next big row that has partners, in the current table or a later one
+ * Begin with the next table that has to be scanned; false if there is none
+ */
+static bool
+next_table(GjJoinState *state)
+{
+	for (; state->current < state->nscans; state->current++)
+	{
+		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
+
+		if (!all_small_matched(state) && start_scan(state, scan))
+		{
+			state->direct_scan = scan->direct_fill != NULL && GjJoinHasEntries(scan) ?
+				scan : NULL;
+			return true;
+		}
+		stop_scan(state, scan);
+	}
+	return false;
+}
+
+/*
+ * Find the next big row of the current table that has partners; false, and the table is
+ * done with, if there are no more
  */
 static bool
 next_big_row(GjJoinState *state)
 {
-	for (; state->current < state->nscans; state->current++, state->started = false)
-	{
-		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
+	GjJoinScanState *scan = state->scans[scan_in_turn(state)];
 
-		if (!all_small_matched(state) && (state->started || start_scan(state, scan)))
+	if (!all_small_matched(state))
+	{
+		state->pair = GjJoinScanNext(scan, state->small);
+		if (state->pair != NULL)
 		{
-			state->pair = GjJoinScanNext(scan, state->small);
-			if (state->pair != NULL)
-			{
-				ResetExprContext(state->css.ss.ps.ps_ExprContext);
-				return true;
-			}
+			ResetExprContext(state->css.ss.ps.ps_ExprContext);
+			return true;
 		}
-		stop_scan(state, scan);
 	}
+	stop_scan(state, scan);
+	state->current++;
 	return false;
 }
 
@@ -257,14 +288,14 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
 		if (state->route == NULL)
-			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small));
+			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small),
+							GjJoinNeedsPartners(state, scan));
 		else if (!match_own_keys(state, scan))
 			return false;
 		if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan))
 			forget_keys(state);
 	}
 	GjJoinScanStart(scan, state->small);
-	state->started = true;
 	return true;
 }
 
@@ -281,7 +312,8 @@ match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 	MemoryContextSwitchTo(old_context);
 	if (result)
 	{
-		GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small));
+		GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small),
+						GjJoinNeedsPartners(state, scan));
 		scan->own_keys = own;
 	}
 	else

@@ -53,7 +53,6 @@ static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
 static bool any_row(ScanState *node, TupleTableSlot *slot);
-static GjSmallRow *next_entry(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_fetched(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
@@ -123,9 +122,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
 	if (index_only)
-		scan->index_only = GjIndexOnlyCreate(&node->ss, scan->index,
-											 list_nth(plan->custom_private,
-													  GJ_JOIN_SCAN_ATTNOS), true);
+		GjJoinEntriesInit(scan);
 }
 
 static bool
@@ -148,8 +145,6 @@ GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
 
 	scan->projection = ExecBuildProjectionInfo(ps->plan->targetlist, ps->ps_ExprContext, joined,
 											   ps, row);
-	scan->projected = scan->index_only != NULL && ps->qual == NULL &&
-		GjIndexOnlyProject(scan->index_only, (Scan *) ps->plan);
 }
 
 static TupleTableSlot *
@@ -192,17 +187,18 @@ is_replaced(const GjJoinScanState *scan)
 
 /*
  * Search the index for the keys of a batch, or get a share of what another process has
- * found.  all_keys: there is no other batch.
+ * found.  all_keys: there is no other batch.  lookup: a row's partners are asked for; else
+ * the join knows that there is one.
  */
 void
-GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys)
+GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
 {
 	Size		limit = GjWorkMemory() / 2;
 
 	Assert(scan->tids == NULL);
 	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
 	{
-		GjIndexOnlyStart(scan->index_only, keys, scan->context, limit, &scan->stats);
+		GjJoinEntriesMatch(scan, keys, limit, lookup);
 		return;
 	}
 
@@ -271,49 +267,15 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 	if (is_replaced(scan))
 		return next_replaced_row(scan, small);
 
-	if (GjIndexOnlyIsStarted(scan->index_only) && !scan->fetching)
+	if (GjJoinHasEntries(scan))
 	{
-		partners = next_entry(scan, small);
+		partners = GjJoinEntriesNext(scan, small);
 		if (partners != NULL)
 			return partners;
 		scan->fetching = true;
 		start_fetch(scan, small, GjIndexOnlyRest(scan->index_only));
 	}
 	return next_fetched(scan, small);
-}
-
-/*
- * The next row that the heap need not be asked for
- */
-static GjSmallRow *
-next_entry(GjJoinScanState *scan, GjSmallSide *small)
-{
-	PlanState  *ps = &scan->css.ss.ps;
-	uint64		entry;
-
-	while (GjIndexOnlyNext(scan->index_only, &entry))
-	{
-		GjSmallRow *partners = GjSmallLookup(small, GjIndexOnlyKey(scan->index_only, entry));
-
-		if (partners == NULL)
-			continue;
-		if (scan->projected)
-		{
-			GjIndexOnlyFillProjected(scan->index_only, entry,
-									 scan->projection->pi_state.resultslot);
-			return partners;
-		}
-		GjIndexOnlyFill(scan->index_only, entry, scan->css.ss.ss_ScanTupleSlot);
-		ResetExprContext(ps->ps_ExprContext);
-		ps->ps_ExprContext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
-		if (ExecQual(ps->qual, ps->ps_ExprContext))
-		{
-			ExecProject(scan->projection);
-			return partners;
-		}
-		InstrCountFiltered1(ps, 1);
-	}
-	return NULL;
 }
 
 static GjSmallRow *

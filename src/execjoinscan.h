@@ -31,7 +31,11 @@ typedef struct GjJoinScanState
 	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	bool		fetching;		/* entries are done, the rest is fetched */
-	bool		projected;		/* entries can go straight into the joined slot */
+	GjEntryFill *row_fill;		/* entries to the scan slot */
+	GjEntryFill *joined_fill;	/* to the joined slot; NULL: there is more to do */
+	GjEntryFill *direct_fill;	/* to the join's result slot; NULL: there is more to do */
+	bool		lookup;			/* entries' partners are wanted */
+	GjSmallRow **partners;		/* of the rows in the chunk */
 	GjFetch    *fetch;
 	bool		joined;			/* the fetch looks up the keys */
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
@@ -41,10 +45,19 @@ typedef struct GjJoinScanState
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
 extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
-extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys);
+extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
+							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
+
+/* execjoinentries.c */
+extern void GjJoinEntriesInit(GjJoinScanState *scan);
+extern void GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit,
+							   bool lookup);
+extern bool GjJoinHasEntries(const GjJoinScanState *scan);
+extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
+extern GjSmallRow *GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small);
 
 #endif							/* GPUJOIN_EXECJOINSCAN_H */

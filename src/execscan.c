@@ -63,7 +63,8 @@ typedef struct GjScanState
 
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
-	bool		projected;		/* entries can go straight into the result slot */
+	GjEntryFill *row_fill;		/* of its scan slot */
+	GjEntryFill *target_fill;	/* of the result slot; NULL: there is more to do */
 	GjFetch    *fetch;
 	bool		filtered;		/* the fetch rechecks the keys */
 	GjMatchStats stats;
@@ -187,11 +188,15 @@ begin_index_only(GjScanState *scan)
 	PlanState  *ps = &scan->css.ss.ps;
 	CustomScan *plan = (CustomScan *) ps->plan;
 
-	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index,
-										 get_private(plan, GJ_SCAN_ATTNOS), false);
+	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
+	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan, get_private(plan, GJ_SCAN_ATTNOS));
+	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
 	scan->css.ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->css.ss.ss_currentRelation);
-	scan->projected = ps->qual == NULL && ps->ps_ProjInfo != NULL &&
-		GjIndexOnlyProject(scan->index_only, &plan->scan);
+	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
+		scan->target_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
+											  plan->scan.scanrelid);
+	if (scan->target_fill != NULL)
+		GjIndexOnlyFeed(scan->index_only, scan->target_fill);
 }
 
 static bool
@@ -206,12 +211,12 @@ exec_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 	uint64		entry;
 
-	if (scan->projected && GjIndexOnlyIsStarted(scan->index_only) &&
+	if (scan->target_fill != NULL && GjIndexOnlyIsStarted(scan->index_only) &&
 		GjIndexOnlyNext(scan->index_only, &entry))
 	{
 		TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
 
-		GjIndexOnlyFillProjected(scan->index_only, entry, slot);
+		GjEntryFillSlot(scan->target_fill, entry, slot);
 		note_entry(scan, entry);
 		return slot;
 	}
@@ -234,7 +239,7 @@ next_tuple(ScanState *node)
 
 		if (GjIndexOnlyNext(scan->index_only, &entry))
 		{
-			GjIndexOnlyFill(scan->index_only, entry, node->ss_ScanTupleSlot);
+			GjEntryFillSlot(scan->row_fill, entry, node->ss_ScanTupleSlot);
 			note_entry(scan, entry);
 			return node->ss_ScanTupleSlot;
 		}
@@ -321,8 +326,8 @@ start(GjScanState *scan)
 
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
-		GjIndexOnlyStart(scan->index_only, scan->keys, scan->context, search_memory(scan),
-						 &scan->stats);
+		GjIndexOnlyStart(scan->index_only, scan->keys, scan->row_fill->columns, scan->context,
+						 search_memory(scan), &scan->stats);
 	else
 		start_fetch(scan, GjShareMatch(&scan->css, scan->context, search_memory(scan), true,
 									   search_tids));

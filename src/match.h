@@ -10,7 +10,7 @@
  * (dead rows, entries of a TID that was used again) is the caller's to drop: it
  * fetches under its snapshot and rechecks the key.  A match of entries delivers
  * the keys and INCLUDE columns that these TIDs have in the index as well, for who
- * can do without the fetch (execindexonly.c).
+ * can do without the fetch (execindexonly.c); each of these keys is in the set.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -32,31 +32,14 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "smallkeys.h"
 #include "smallside.h"
 #include "smallsort.h"
 
-/* Hash table on raw keys: every integer is a legal key, so cells have a status */
-typedef struct KeyCell
-{
-	int64		key;
-	GjSmallRow *first;
-	char		status;
-} KeyCell;
-
-static inline uint32 hash_key(int64 key);
-
-#define SH_PREFIX keytable
-#define SH_ELEMENT_TYPE KeyCell
-#define SH_KEY_TYPE int64
-#define SH_KEY key
-#define SH_HASH_KEY(tb, key) hash_key(key)
-#define SH_EQUAL(tb, a, b) ((a) == (b))
-#define SH_SCOPE static inline
-#define SH_DECLARE
-#define SH_DEFINE
-#include "lib/simplehash.h"
-
 #define INITIAL_KEYS			256
+
+/* Look-ups that are on their way at the same time */
+#define LOOKUP_KEYS				256
 
 /* What a key set takes for a key: the array, its sort, the probe structure */
 #define KEYSET_BYTES_PER_KEY	48
@@ -76,6 +59,7 @@ struct GjSmallSide
 	GjSmallRow *first;
 	GjSmallRow *last;
 	uint64		nrows;
+	bool		shared_keys;	/* several rows have the same one */
 	bool		delivered;		/* the only batch, and the caller has it */
 	uint64		nbatches;		/* delivered in this run */
 
@@ -95,9 +79,6 @@ static bool batch_is_full(GjSmallSide *side);
 static void spill(GjSmallSide *side);
 static void spill_batch(GjSmallSide *side);
 static bool next_sorted_batch(GjSmallSide *side);
-
-#define RowValues(row)			((Datum *) ((char *) (row) + MAXALIGN(sizeof(GjSmallRow))))
-#define RowNulls(row, natts)	((bool *) (RowValues(row) + (natts)))
 
 /*
  * Make an empty small side, to which rows with these columns can be added
@@ -128,6 +109,7 @@ start_batch(GjSmallSide *side)
 	side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
 	side->first = side->last = NULL;
 	side->nrows = 0;
+	side->shared_keys = false;
 	side->delivered = false;
 }
 
@@ -189,6 +171,7 @@ link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
 	bool		found;
 	KeyCell    *cell = keytable_insert(side->table, key, &found);
 
+	side->shared_keys |= found;
 	row->next_of_key = found ? cell->first : NULL;
 	cell->first = row;
 }
@@ -202,12 +185,12 @@ copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
 	GjSmallRow *row = palloc(size);
 
 	memset(row, 0, sizeof(GjSmallRow));
-	memcpy(RowNulls(row, natts), isnull, natts * sizeof(bool));
+	memcpy(GjSmallRowNulls(row, natts), isnull, natts * sizeof(bool));
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(side->columns, i);
 
-		RowValues(row)[i] = isnull[i] ? (Datum) 0 :
+		GjSmallRowValues(row)[i] = isnull[i] ? (Datum) 0 :
 			datumCopy(values[i], att->attbyval, att->attlen);
 	}
 	MemoryContextSwitchTo(old_context);
@@ -253,7 +236,8 @@ spill_batch(GjSmallSide *side)
 		for (GjSmallRow *row = cell->first; row != NULL; row = row->next_of_key)
 		{
 			row->matched = true;
-			GjSortPut(side->sort, RowValues(row), RowNulls(row, natts), false, cell->key);
+			GjSortPut(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
+					  cell->key);
 		}
 	}
 
@@ -261,7 +245,7 @@ spill_batch(GjSmallSide *side)
 	for (GjSmallRow *row = side->first; row != NULL; row = row->next)
 	{
 		if (!row->matched)
-			GjSortPut(side->sort, RowValues(row), RowNulls(row, natts), true, 0);
+			GjSortPut(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
 	}
 }
 
@@ -388,10 +372,49 @@ GjSmallLookup(GjSmallSide *side, int64 key)
 	return cell == NULL ? NULL : cell->first;
 }
 
+/*
+ * Look up several keys, so that their cache misses overlap; at most LOOKUP_KEYS at a time
+ * are on their way
+ */
+void
+GjSmallLookupMany(GjSmallSide *side, const int64 *keys, int n, GjSmallRow **rows)
+{
+	uint32		hashes[LOOKUP_KEYS];
+
+	for (int start = 0; start < n; start += LOOKUP_KEYS)
+	{
+		int			end = Min(start + LOOKUP_KEYS, n);
+
+		for (int i = start; i < end; i++)
+		{
+			hashes[i - start] = GjSmallKeyHash(keys[i]);
+			GjSmallKeysPrefetch(side->table, hashes[i - start]);
+		}
+		for (int i = start; i < end; i++)
+		{
+			KeyCell    *cell = keytable_lookup_hash(side->table, keys[i], hashes[i - start]);
+
+			rows[i] = cell == NULL ? NULL : cell->first;
+#ifdef __GNUC__
+			__builtin_prefetch(rows[i]);
+#endif
+		}
+	}
+}
+
+/*
+ * Has each key of the batch one row?
+ */
+bool
+GjSmallKeysAreUnique(const GjSmallSide *side)
+{
+	return !side->shared_keys;
+}
+
 void
 GjSmallPrefetch(const GjSmallSide *side, int64 key)
 {
-	__builtin_prefetch(&side->table->data[hash_key(key) & side->table->sizemask]);
+	GjSmallKeysPrefetch(side->table, GjSmallKeyHash(key));
 }
 
 /*
@@ -417,8 +440,8 @@ GjSmallRowCopy(const GjSmallSide *side, const GjSmallRow *row, Datum *values, bo
 {
 	int			natts = side->columns->natts;
 
-	memcpy(values, RowValues(row), natts * sizeof(Datum));
-	memcpy(isnull, RowNulls(row, natts), natts * sizeof(bool));
+	memcpy(values, GjSmallRowValues(row), natts * sizeof(Datum));
+	memcpy(isnull, GjSmallRowNulls(row, natts), natts * sizeof(bool));
 }
 
 /*
@@ -439,21 +462,4 @@ const GjSmallStats *
 GjSmallGetStats(const GjSmallSide *side)
 {
 	return &side->stats;
-}
-
-/*
- * Spread a key over the 32 bits that the table masks; keys that differ only in
- * their upper bits must not collide (a Fibonacci multiplication alone would let
- * them), so the upper half is folded in twice.
- */
-static inline uint32
-hash_key(int64 key)
-{
-	uint64		h = (uint64) key;
-
-	h ^= h >> 32;
-	h *= UINT64CONST(0x9E3779B97F4A7C15);
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	return (uint32) (h >> 32);
 }

@@ -15,13 +15,17 @@
 
 #include "keyset.h"
 
-/* A collected row; its columns stand behind it, see GjSmallRowCopy() */
+/* A collected row; its columns stand behind it: GjSmallRowValues(), GjSmallRowCopy() */
 typedef struct GjSmallRow
 {
 	struct GjSmallRow *next_of_key; /* with the same key */
 	struct GjSmallRow *next;	/* of the batch */
 	bool		matched;		/* the caller's to set; false in a fresh batch */
 } GjSmallRow;
+
+/* The row's values, by column from 0, and which of them are NULL */
+#define GjSmallRowValues(row)	((Datum *) ((char *) (row) + MAXALIGN(sizeof(GjSmallRow))))
+#define GjSmallRowNulls(row, natts) ((bool *) (GjSmallRowValues(row) + (natts)))
 
 /* What the join needs to be kept */
 typedef struct GjSmallPolicy
@@ -52,7 +56,9 @@ extern void GjSmallRewind(GjSmallSide *side);
 extern void GjSmallReset(GjSmallSide *side);
 extern void GjSmallFree(GjSmallSide *side);
 extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
+extern void GjSmallLookupMany(GjSmallSide *side, const int64 *keys, int n, GjSmallRow **rows);
 extern void GjSmallPrefetch(const GjSmallSide *side, int64 key);	/* it will be looked up */
+extern bool GjSmallKeysAreUnique(const GjSmallSide *side);
 extern GjSmallRow *GjSmallFirst(const GjSmallSide *side);
 extern uint64 GjSmallBatchRows(const GjSmallSide *side);
 extern void GjSmallRowCopy(const GjSmallSide *side, const GjSmallRow *row,
