@@ -156,7 +156,6 @@ GjLauncherMain(Datum arg)
 	/* also after the end of a launcher that had more in hand than it had done */
 	if (!gj_mirrors->preloaded)
 		gj_mirrors->preload_all = true;
-	launcher.task.number = Max(gj_mirrors->task_done, gj_mirrors->task_looked);
 	LWLockRelease(gj_mirrors->lock);
 
 	while (!ShutdownRequestPending)
@@ -347,8 +346,12 @@ start_loader(Launcher *launcher, GjDatabase *database)
 	}
 
 	launcher->loading = database->oid;
-	if (++launcher->task.number == 0)
-		launcher->task.number = 1;
+	/* drawn there, because the loader of a launcher before this one may still be at work */
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	if (++gj_mirrors->task_sent == 0)
+		gj_mirrors->task_sent = 1;
+	launcher->task.number = gj_mirrors->task_sent;
+	LWLockRelease(gj_mirrors->lock);
 	launcher->task.marked = database->marked;
 
 	describe_worker(&worker, "GjLoaderMain", "gpujoin loader", BGW_NEVER_RESTART);

@@ -44,9 +44,10 @@ typedef struct GjMirrorTable
 	int			npreload;
 	Oid			preload[GJ_PRELOAD_REQUESTS];
 
-	/* Tasks that loaders have done: 0, or the number that the launcher gave them */
-	uint32		task_done;		/* what was wanted was tried */
-	uint32		task_looked;	/* and all marked indexes were found */
+	/* Tasks of loaders, by the numbers that launchers gave them; 0: none */
+	uint32		task_sent;		/* the last one given */
+	uint32		task_done;		/* the last that tried all that was wanted */
+	uint32		task_looked;	/* ... and found all marked indexes */
 
 	pg_atomic_uint64 fallbacks[GJ_FALLBACK_COUNT];	/* [GJ_FALLBACK_NONE]: device's answers */
 	pg_atomic_uint64 stats_since;
