@@ -146,10 +146,11 @@ GjSupervisorMain(Datum arg)
 		int			wait_status;
 
 		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-			reload();
+		/* first, for a reload starts another helper only if it knows that this one has ended */
 		if (GjHelperReap(&sv.helper, &wait_status))
 			helper_ended(wait_status);
+		if (ConfigReloadPending)
+			reload();
 		if (sv.state == GJ_STATE_RESTARTING && sv.helper.pid == 0 && now_ms() >= sv.retry_at)
 			start_helper();
 		if (sv.state == GJ_STATE_STUCK && sv.helper.pid == 0 && !orphan_lives())
