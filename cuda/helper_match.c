@@ -266,13 +266,16 @@ static gjd_status
 reserve_keys(request *q, uint64_t keys)
 {
 	uint64_t room = q->room_keys * 2 > keys ? q->room_keys * 2 : keys;
+	uint64_t left = GJP_MAX_KEYS - h.keys_room;
 	int64_t *grown;
 
 	if (keys <= q->room_keys)
 		return GJD_OK;
 	if (room > q->asked.keys)
 		room = q->asked.keys;
-	if (room - q->room_keys > GJP_MAX_KEYS - h.keys_room)
+	if (room - q->room_keys > left)
+		room = keys;
+	if (room - q->room_keys > left)
 		return GJD_BUSY;
 	grown = realloc(q->keys, room * sizeof(int64_t));
 	if (grown == NULL)
