@@ -215,7 +215,8 @@ feed_keys(GjExchange *x, char *half, gjp_part *part)
 static bool
 take_tids(GjExchange *x, const char *half, uint32 items)
 {
-	if (items > x->half_bytes / sizeof(gjd_tid) || x->tids == NULL)
+	/* parts without anything in them could go on for ever */
+	if (items == 0 || items > x->half_bytes / sizeof(gjd_tid) || x->tids == NULL)
 		return false;
 	/* How many there will be is hearsay, of which only a good guess is made. */
 	if (x->nreceived == 0)
@@ -233,7 +234,7 @@ take_entries(GjExchange *x, const char *half, uint32 items)
 	GjEntryArrays arrays;
 
 	gjd_entry_layout_of(x->shape, x->want, room, &layout);
-	if (items > room || layout.bytes > x->half_bytes)
+	if (items == 0 || items > room || layout.bytes > x->half_bytes)
 		return false;
 	if (x->nreceived == 0)
 		GjEntrySetExpect(x->entries, *(const volatile uint64 *) &x->message->expected);

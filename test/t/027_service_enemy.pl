@@ -1,0 +1,98 @@
+# What a device process that has gone mad could write to the arena, which the test writes in its
+# place, while it is stopped: a backend does not believe it, ends the request and does without.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Of gpujoin_protocol.h: where the layout has its parts, and what is at the end of a message: the
+# line of words that the helper writes (state, taken, filled, out[0], out[1]), then the result.
+use constant LAYOUT => 'L L L L Q Q Q Q';
+use constant { LINE => 64, RESULT_BYTES => 320, RUNNING => 1 };
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
+	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 2', PATIENT);
+my $bystander = open_bystander($node);
+wait_ready($node);
+
+my $arena;
+
+sub read_arena
+{
+	my ($at, $template, $bytes) = @_;
+	my $data;
+
+	sysseek($arena, $at, 0) && sysread($arena, $data, $bytes) == $bytes or die "arena: $!";
+	return unpack($template, $data);
+}
+
+sub write_arena
+{
+	my ($at, $data) = @_;
+
+	sysseek($arena, $at, 0) && syswrite($arena, $data) == length $data or die "arena: $!";
+	return;
+}
+
+# Stop the process in the middle of a match; returns its pid, where the helper's words are in the
+# message, and the request's generation.
+sub stop_in_match
+{
+	my $requests = shift;
+	my $pid = service($node, 'helper_pid');
+
+	die "no such process: $pid" unless $pid > 1;
+	wait_for_request($node, $requests, 3);
+	open $arena, '+<:raw', "/proc/$pid/fd/3" or die "arena: $!";
+	my (undef, undef, $slots, $bytes, undef, $messages_at) = read_arena(0, LAYOUT, 48);
+
+	while (1)
+	{
+		kill 'STOP', $pid;
+		foreach my $slot (1 .. $slots)
+		{
+			my $words = $messages_at + $slot * $bytes - RESULT_BYTES - LINE;
+			my ($state) = read_arena($words, 'Q', 8);
+
+			return ($pid, $words, $state >> 32) if ($state & 0xFFFFFFFF) == RUNNING;
+		}
+		kill 'CONT', $pid;
+		select(undef, undef, undef, 0.05);
+	}
+}
+
+foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF ],
+	[ 'a part longer than its half', 0xFFFFFFFF, 1 ])
+{
+	my ($what, $items, $filled) = @$case;
+
+	inject($node, 'begin', 'delay', 0, 1, 600000);
+	my $failed = service($node, 'requests_failed');
+	my $requests = service($node, 'requests');
+	my $running = start_service($node, '10, nkeys => 100', 'last_error');
+	my ($pid, $words, $generation) = stop_in_match($requests);
+
+	write_arena($words + 24, pack('L L', $items, $items));
+	write_arena($words + 16, pack('Q', $generation << 32 | $filled));
+	ok($node->poll_query_until('postgres',
+			"SELECT requests_failed > $failed FROM gpujoin_status()"), "$what: the request fails");
+	close $arena;
+	wait_replaced($node, signal_helper($node, 'KILL'));
+	is(finish_service($running),
+		'ok 0, fallbacks 1, wrong 0, loads 1|invalid answer of the device process',
+		"$what: that is why");
+	is(run_service($node, '10, nkeys => 100'), 'ok 1, fallbacks 0, wrong 0, loads 1',
+		'the next process answers');
+}
+
+is(ask_bystander($bystander), $bystander->{pid}, 'a session opened before all this is well');
+$bystander->{run}->kill_kill;
+no_leaks($node, 'at the end');
+log_is_clean($node, 'the log shows no crash of PostgreSQL');
+done_testing();
