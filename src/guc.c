@@ -14,6 +14,7 @@
 #include "utils/guc.h"
 #include "utils/plancache.h"
 
+#include "cuda/gpujoin_device.h"
 #include "gpujoin.h"
 
 bool		gj_enabled = true;
@@ -53,6 +54,7 @@ static const struct config_enum_entry device_options[] = {
 static void define_service(void);
 static void define_mirrors(void);
 static void define_debugging(void);
+static bool check_device_memory(int *newval, void **extra, GucSource source);
 static void reset_plans(bool newval, void *extra);
 static void define_cost(const char *name, const char *description, double *variable,
 						double default_value);
@@ -172,14 +174,15 @@ define_service(void)
 
 	DefineCustomIntVariable("gpujoin.device_memory",
 							"Sets how much memory of the device gpujoin reserves.",
-							"0: three quarters of what is free.",
+							"0: three quarters of what is free.  It is taken in pieces of "
+							"16 MB.",
 							&gj_device_memory,
 							0,
 							0,
 							GJ_MAX_DEVICE_MEMORY,
 							fixed,
 							GUC_UNIT_MB,
-							NULL,
+							check_device_memory,
 							NULL,
 							NULL);
 
@@ -285,6 +288,21 @@ define_debugging(void)
 							 NULL,
 							 NULL,
 							 NULL);
+}
+
+/*
+ * Check hook: what is less than one piece would be rounded down to nothing
+ */
+static bool
+check_device_memory(int *newval, void **extra, GucSource source)
+{
+	int			least = GJD_EXTENT_BYTES >> 20;
+
+	if (*newval == 0 || *newval >= least)
+		return true;
+	GUC_check_errdetail("It must be 0, for three quarters of what is free, or at least %d MB.",
+						least);
+	return false;
 }
 
 /*

@@ -20,6 +20,7 @@ ALTER INDEX t_k RESET (preload);
 SHOW gpujoin.auto_load;
 SHOW gpujoin.sync_blocks;
 SET gpujoin.sync_blocks = -1;
+ALTER SYSTEM SET gpujoin.device_memory = '1MB';
 
 -- What is not an index of ours
 \set VERBOSITY terse
