@@ -27,6 +27,13 @@
 /* When to try again what did not fit */
 #define RETRY_NO_MEMORY_MS		10000
 
+/*
+ * How often a request is tried for which there is no slot; each time takes GjSlotAcquire() 20 ms.
+ * A query has better things to do, a loader has a second, a command five.
+ */
+#define SLOT_TRIES_LOADER		50
+#define SLOT_TRIES_COMMAND		250
+
 /* How the device library lays out columns: cuda/layout.h */
 #define PAGE_GROUP				128
 
@@ -36,6 +43,7 @@ static GjFallback create_column(const GjIndexInfo *info, BlockNumber pages, int 
 								GjLoadMode mode);
 static GjFallback push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 						   const GjIndexState *state, BlockNumber pages);
+static bool may_try_again(GjServiceResult result, GjLoadMode mode, int *tries);
 static bool synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 						uint64 *pages_pushed);
 static GjFallback fallback_of(GjServiceResult result);
@@ -190,11 +198,13 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int slot, GjLoadMode m
 	GjServiceColumn column;
 	GjServiceResult result;
 	gjd_shape	shape;
+	int			tries = 0;
 
 	GjMirrorShape(info, &shape);
 	do
 		result = GjServiceColumnCreate(&shape, pages, &column);
-	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room));
+	while ((result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room)) ||
+		   may_try_again(result, mode, &tries));
 
 	if (result == GJ_SERVICE_OK)
 	{
@@ -218,6 +228,7 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	GjServiceResult result;
 	GjMirror	mirror;
 	GjMirrorPush to_push = {0};
+	int			tries = 0;
 
 	(void) GjMirrorGet(slot, &mirror, NULL);
 	to_push.index = index;
@@ -227,7 +238,9 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	to_push.ranges = &all;
 	to_push.nranges = 1;
 	to_push.count_from = all.start;
-	result = GjMirrorPushPages(&to_push, &mirror.column);
+	do
+		result = GjMirrorPushPages(&to_push, &mirror.column);
+	while (may_try_again(result, mode, &tries));
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
 		GjMirrorFinish(slot, state, pages, mirror.bytes, to_push.pushed, to_push.entries);
@@ -241,6 +254,21 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 		GjMirrorSetColumn(slot, &mirror.column, pages, 0);
 	}
 	return to_push.gave_way ? GJ_FALLBACK_LOADING : fallback_of(result);
+}
+
+/*
+ * There was no slot for a request: is it worth another try?
+ */
+static bool
+may_try_again(GjServiceResult result, GjLoadMode mode, int *tries)
+{
+	int			most = SLOT_TRIES_LOADER;
+
+	if (mode == GJ_LOAD_BY_QUERY)
+		most = 1;
+	else if (mode == GJ_LOAD_BY_OWNER || mode == GJ_LOAD_BY_SUPERUSER)
+		most = SLOT_TRIES_COMMAND;
+	return result == GJ_SERVICE_BUSY && ++*tries < most;
 }
 
 /*

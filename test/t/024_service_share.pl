@@ -18,6 +18,8 @@ my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'ref
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 1', "work_mem = '64MB'", PATIENT);
 
 wait_ready($node);
+my $event = $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int
+	>= 170000") eq 't' ? 'GpujoinDevice' : 'Extension';
 
 # The backend of a running service test.
 sub backend_of
@@ -101,6 +103,27 @@ append_to_file($script, "SET gpujoin.force = on;\n
 $node->command_checks_all(
 	[ 'pgbench', '-n', '-c', '4', '-t', '3', '-f', $script, $node->connstr('postgres') ],
 	0, [qr/number of failed transactions: 0 /], [], 'four sessions share one slot');
+
+# ---- a load where the slot is taken ---------------------------------------------------------
+
+$node->safe_psql('postgres', q{SELECT gpujoin_unload('a_k_idx'), gpujoin_unload('b_k_idx')});
+inject($node, 'begin', 'delay', 0, 0, 300);
+my $running = start_service($node, '10, nkeys => 100, requests => 3');
+waits_for_device($event);
+is($node->safe_psql('postgres', q{SELECT gpujoin_load('a_k_idx') > 0}), 't',
+	'a load waits for its turn');
+is(finish_service($running), 'ok 3, fallbacks 0, wrong 0, loads 1', 'beside searches');
+
+inject($node, 'begin', 'delay', 0, 1, 600000);
+my $requests = service($node, 'requests');
+$running = start_service($node, '10, nkeys => 100');
+wait_for_request($node, $requests, 3);
+waits_for_device($event);
+my ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('b_k_idx')});
+like($err, qr/"b_k_idx": all request slots are in use\nHINT:  Raise gpujoin.max_requests/,
+	'but not for ever, and says what may help');
+wait_replaced($node, signal_helper($node, 'KILL'));
+is(finish_service($running), 'ok 0, fallbacks 1, wrong 0, loads 1', 'what was in its way');
 $node->safe_psql('postgres', 'DROP TABLE a, b');
 
 # ---- what a session waits for ---------------------------------------------------------------
@@ -108,11 +131,9 @@ $node->safe_psql('postgres', 'DROP TABLE a, b');
 $node->adjust_conf('postgresql.conf', 'gpujoin.max_requests', '4');
 $node->restart;
 wait_ready($node);
-my $event = $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int
-	>= 170000") eq 't' ? 'GpujoinDevice' : 'Extension';
 
 inject($node, 'begin', 'delay', 0, 0, 300);
-my $running = start_service($node, '10, nkeys => 100, requests => 50');
+$running = start_service($node, '10, nkeys => 100, requests => 50');
 ok(waits_for_device($event), "who waits for the device shows \"$event\"");
 inject($node, 'begin', 'none', 0, 0);
 is(finish_service($running), 'ok 50, fallbacks 0, wrong 0, loads 1', 'and is answered');
@@ -153,7 +174,7 @@ my $from = -s $node->logfile;
 # The next match takes ten minutes; those after it take no time. It is the third request of its
 # session; requests of others that are posted later are begun later.
 inject($node, 'begin', 'delay', 0, 1, 600000);
-my $requests = service($node, 'requests');
+$requests = service($node, 'requests');
 $running = start_service($node, '10, nkeys => 100');
 wait_for_request($node, $requests, 3);
 waits_for_device($event);
