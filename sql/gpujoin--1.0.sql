@@ -133,7 +133,7 @@ COMMENT ON FUNCTION gpujoin_unload(regclass)
 	IS 'free the device memory of a gpujoin index; was there any?';
 
 CREATE FUNCTION gpujoin_status(
-		OUT state text, OUT reason text, OUT state_since timestamptz,
+		OUT state text, OUT reason text, OUT hint text, OUT state_since timestamptz,
 		OUT device text, OUT uuid text, OUT compute_capability text, OUT driver_version bigint,
 		OUT epoch bigint, OUT supervisor_pid bigint, OUT helper_pid bigint,
 		OUT memory_budget bigint, OUT memory_limit bigint, OUT memory_mirrors bigint,

@@ -23,6 +23,7 @@
 #include "utils/ruleutils.h"
 
 #include "exec.h"
+#include "service.h"
 
 /*
  * A constant array is shown in full up to this many elements; of a longer one
@@ -235,11 +236,14 @@ static void
 explain_device(ExplainState *es, const GjMatchStats *match)
 {
 	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
+	const char *hint = match->reason ? GjServiceHint(match->reason) : NULL;
 
 	if (all || match->device != NULL)
 		ExplainPropertyText("Device", match->device ? match->device : "", es);
 	if (all || match->reason != NULL)
 		ExplainPropertyText("Device Reason", match->reason ? match->reason : "", es);
+	if (es->verbose && (all || hint != NULL))
+		ExplainPropertyText("Device Hint", hint ? hint : "", es);
 	if (!all && match->device_entries == 0)
 		return;
 

@@ -31,6 +31,7 @@ PG_FUNCTION_INFO_V1(gpujoin_unload);
 #define LOAD_POLL_MS			20
 
 static void report_failure(Relation index, GjFallback why);
+static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
 
 /*
@@ -95,6 +96,7 @@ static void
 report_failure(Relation index, GjFallback why)
 {
 	const char *reason = GjFallbackText(why);
+	const char *hint;
 
 	switch (why)
 	{
@@ -111,11 +113,29 @@ report_failure(Relation index, GjFallback why)
 		default:
 			break;
 	}
+	hint = advice(why, reason);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("could not load index \"%s\": %s", RelationGetRelationName(index), reason),
-			 why == GJ_FALLBACK_TABLE_FULL ?
-			 errhint("Raise gpujoin.max_mirrors, or unload another index.") : 0));
+			 hint ? errhint("%s", hint) : 0));
+}
+
+/* What may help, or NULL */
+static const char *
+advice(GjFallback why, const char *reason)
+{
+	switch (why)
+	{
+		case GJ_FALLBACK_NOT_PRELOADED:
+		case GJ_FALLBACK_SERVICE:
+			return GjServiceHint(reason);
+		case GJ_FALLBACK_TABLE_FULL:
+			return "Raise gpujoin.max_mirrors, or unload another index.";
+		case GJ_FALLBACK_BUSY:
+			return "Raise gpujoin.max_requests, or try again when fewer searches are under way.";
+		default:
+			return NULL;
+	}
 }
 
 static void

@@ -22,7 +22,7 @@ static const struct
 	{"none", "the device answered"},
 	{"no_keys", "there is no key to search for"},
 	{"not_preloaded", "gpujoin is not in shared_preload_libraries"},
-	{"service", "the device service is not available"},
+	{"service", "the device service is not available, see pg_stat_gpujoin"},
 	{"temporary", "the index is temporary"},
 	{"small", "the index is too small to be worth it"},
 	{"no_mirror", "the index is not loaded, and gpujoin.auto_load is off"},

@@ -108,6 +108,9 @@ extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 /* Why the last call did not return GJ_SERVICE_OK; lives until the next call */
 extern const char *GjServiceLastError(void);
 
+/* What may help against a reason that GjServiceReady() gave; NULL: nothing to say.  Static */
+extern const char *GjServiceHint(const char *reason);
+
 /* Arms a fault (kinds and points: cuda/gpujoin_device.h); the reference device only */
 extern GjServiceResult GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times,
 											uint32 millis);
@@ -128,6 +131,7 @@ typedef struct GjServiceStatus
 {
 	GjServiceState state;
 	char		reason[256];	/* why not ready; empty if ready */
+	const char *hint;			/* what may help; NULL: nothing to say */
 	uint32		epoch;
 	int			supervisor_pid; /* 0: none */
 	int			helper_pid;		/* 0: none */

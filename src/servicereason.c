@@ -16,7 +16,8 @@
 static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	[GJ_REASON_NONE] = {"", NULL, GJ_PASSES},
 	[GJ_REASON_NOT_PRELOADED] = {
-		"gpujoin is not in shared_preload_libraries", NULL, GJ_LASTS
+		"gpujoin is not in shared_preload_libraries",
+		"Add it there, and restart the server.", GJ_LASTS
 	},
 	[GJ_REASON_DEVICE_NONE] = {
 		"gpujoin.device is none", NULL, GJ_LASTS
@@ -143,6 +144,20 @@ GjReasonGet(GjServiceReason reason)
 {
 	Assert(reason < GJ_REASON_COUNT);
 	return &reasons[reason];
+}
+
+/*
+ * Find what may help against a reason, by its text; NULL if there is nothing to say.
+ */
+const char *
+GjServiceHint(const char *text)
+{
+	for (int i = 0; i < GJ_REASON_COUNT; i++)
+	{
+		if (strcmp(reasons[i].text, text) == 0)
+			return reasons[i].hint;
+	}
+	return NULL;
 }
 
 /*

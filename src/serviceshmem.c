@@ -105,6 +105,7 @@ GjServiceGetStatus(GjServiceStatus *status)
 		status->state = GJ_STATE_OFF;
 		strlcpy(status->reason, GjReasonGet(GJ_REASON_NOT_PRELOADED)->text,
 				sizeof(status->reason));
+		status->hint = GjReasonGet(GJ_REASON_NOT_PRELOADED)->hint;
 		return;
 	}
 
@@ -112,6 +113,7 @@ GjServiceGetStatus(GjServiceStatus *status)
 	word = pg_atomic_read_u32(&gj_service->state);
 	status->state = word & 0xFF;
 	text = GjReasonGet(word >> 8)->text;
+	status->hint = GjReasonGet(word >> 8)->hint;
 	if (gj_service->detail[0] != '\0')
 		snprintf(status->reason, sizeof(status->reason), "%s: %s", text, gj_service->detail);
 	else

@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(gpujoin_mirrors);
 PG_FUNCTION_INFO_V1(gpujoin_fallbacks);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
 
-#define STATUS_COLUMNS			38
+#define STATUS_COLUMNS			39
 #define MIRROR_COLUMNS			23
 #define FALLBACK_COLUMNS		3
 
@@ -160,6 +160,7 @@ add_service(Row *row, const GjServiceStatus *status)
 {
 	add_text(row, GjServiceStateName(status->state));
 	add_text(row, status->reason);
+	add_text(row, status->hint ? status->hint : "");
 	add_time(row, status->state_since);
 	add_text(row, status->device);
 	add_text(row, status->uuid);

@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
+use POSIX ();
 use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -68,11 +69,23 @@ foreach my $failure (@failures)
 	ok($node->poll_query_until('postgres', "SELECT state = '$state' AND
 			reason = '$reason: injected: $kind' FROM gpujoin_status()"),
 		"$kind: $state, with the reason");
+	like(service($node, 'hint'), qr/$hint/, "$kind: and advice");
 	logged($node, $from, "gpujoin works without a device: $reason",
 		"injected: $kind \\(error $code\\)", $hint, $kind);
 }
 like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
 	'without a device nothing is answered');
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE t AS SELECT i AS k FROM generate_series(1, 1000) i;
+	CREATE INDEX t_k ON t USING gpujoin (k)});
+my ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('t_k')});
+like($err, qr/"t_k": the device process ran out of memory\nHINT:  Lower gpujoin.result_buffer/,
+	'who wants to load an index is told why, and what may help');
+like($node->safe_psql('postgres', q{SET gpujoin.force = on;
+	EXPLAIN (ANALYZE, VERBOSE) SELECT * FROM t WHERE k = 7}),
+	qr/Device Reason: the device process ran out of memory\n *Device Hint: Lower gpujoin.res/,
+	'so does EXPLAIN');
 
 fail_with('');
 $node->reload;
@@ -90,6 +103,32 @@ foreach my $kind ('no_driver', 'no_device', 'no_permission')
 	fail_with('');
 	restart_now($node);
 }
+
+# ---- a reload that comes with a failure -----------------------------------------------------
+
+# The process waits for the file of failures, a pipe, while the supervisor is stopped.
+my $supervisor = service($node, 'supervisor_pid');
+my $old = service($node, 'helper_pid');
+unlink $faults;
+POSIX::mkfifo($faults, 0600) or die "$faults: $!";
+kill 'KILL', $old;
+open my $pipe, '>', $faults or die "$faults: $!";
+ok($node->poll_query_until('postgres', "SELECT helper_pid NOT IN (0, $old)
+	FROM gpujoin_status()"), 'the next process opens its device');
+my $opening = service($node, 'helper_pid');
+die 'no such process' unless $supervisor > 1 && $opening > 1;
+kill 'STOP', $supervisor;
+print $pipe "open unsupported 801\n";
+close $pipe;
+fail_with('');
+foreach (1 .. 1800)
+{
+	last if slurp_file("/proc/$opening/stat") =~ /\) Z/;
+	select(undef, undef, undef, 0.1);
+}
+kill 'HUP', $supervisor;
+kill 'CONT', $supervisor;
+ok(wait_ready($node), 'a reload counts, although the failure has not been noticed yet');
 
 # ---- the result buffer cannot be registered -------------------------------------------------
 
