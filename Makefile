@@ -128,6 +128,7 @@ OBJS = \
 	src/mirrortable.o \
 	src/mirrorwish.o \
 	src/planalternative.o \
+	src/planbitmap.o \
 	src/planchoice.o \
 	src/plancost.o \
 	src/planfold.o \

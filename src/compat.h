@@ -227,8 +227,10 @@ GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offse
 
 #if PG_VERSION_NUM >= 180000
 #define GjPathInheritDisabled(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)
+#define GjPathIsDisabled(path)	((path)->disabled_nodes > 0)
 #else
 #define GjPathInheritDisabled(path, input) ((void) 0)
+#define GjPathIsDisabled(path)	false	/* its cost says so */
 #endif
 
 /* Wait events: 17 lets an extension name its own ----------------------------------- */

@@ -112,6 +112,9 @@ extern bool GjSourceIsUnknown(const GjSource *source);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 
+/* planbitmap.c: which indexes core need not make bitmap scans of */
+extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
+
 /* planmirror.c: which indexes a device holds, as far as is known */
 extern void GjNoteMirrors(RelOptInfo *rel);
 extern bool GjIndexIsResident(Oid index_oid);
@@ -124,6 +127,7 @@ typedef enum GjScanPathPrivate
 {
 	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
 	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo: what the index answers */
+	GJ_SCAN_PATH_CONDITIONS,	/* list of GjKeyCondition, no Node: the same, folded */
 	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
 	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
 	GJ_SCAN_PATH_COUNT
@@ -150,9 +154,6 @@ typedef enum GjScanExprs
 	GJ_SCAN_KEY,				/* the key, as the index has it */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
-
-/* planscan.c: the conditions of a GpuScan path again, for its plan */
-extern List *GjScanKeyPlan(PlannerInfo *root, CustomPath *path, List **values);
 
 /* planscan.c, planjoin.c: the bodies of the two path list hooks */
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);

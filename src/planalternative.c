@@ -217,7 +217,8 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX);
 	CustomPath *ours = linitial(path->custom_paths);
 	List	   *values;
-	List	   *key_plan = GjScanKeyPlan(root, ours, &values);
+	List	   *key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS),
+										 &values);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.scanrelid = rel->relid;

@@ -61,6 +61,12 @@ typedef struct Fold
 	RelOptInfo *rel;
 	IndexOptInfo *index;
 	bool		exact;
+
+	/* the operator that was looked up last: long OR chains have but one */
+	Oid			equality;
+	Oid			cast;			/* of the key */
+	bool		is_answered;
+	GjSource	answer;
 } Fold;
 
 static GjKeyNode *fold(Fold *cx, Node *expr);
@@ -76,6 +82,7 @@ static bool is_empty_array(Node *array);
 static bool match_key(Fold *cx, Node *expr, Oid *cast);
 static bool cast_is_exact(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
+static bool find_operator(Fold *cx, Oid equality, GjSource *source);
 static bool key_is_integer(const IndexOptInfo *index);
 static bool value_is_usable(PlannerInfo *root, Node *value);
 
@@ -414,12 +421,28 @@ cast_is_exact(Oid cast)
 static bool
 look_up_operator(Fold *cx, Oid equality, GjSource *source)
 {
+	if (!OidIsValid(equality))
+		return false;
+
+	if (equality != cx->equality || source->cast != cx->cast)
+	{
+		cx->equality = equality;
+		cx->cast = source->cast;
+		cx->answer = *source;
+		cx->is_answered = find_operator(cx, equality, &cx->answer);
+	}
+	source->conversion = cx->answer.conversion;
+	source->value_type = cx->answer.value_type;
+	source->key_proc = cx->answer.key_proc;
+	return cx->is_answered;
+}
+
+static bool
+find_operator(Fold *cx, Oid equality, GjSource *source)
+{
 	Oid			family = cx->index->opfamily[0];
 	Oid			left_type;
 	int			strategy;
-
-	if (!OidIsValid(equality))
-		return false;
 
 	if (get_op_opfamily_strategy(equality, family) == GJ_EQUAL_STRATEGY)
 	{

@@ -72,6 +72,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
 		GjNoteMirrors(rel);
+		GjHideFromChains(root, rel);
 		return;
 	}
 

@@ -22,9 +22,13 @@
 #include "optimizer/restrictinfo.h"
 
 #include "alternative.h"
+#include "compat.h"
+#include "gpujoin.h"
 #include "plan.h"
 #include "planchoice.h"
 
+static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
+static bool has_array_to_count(List *rinfos);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *rinfos);
 static List *get_rinfos(List *conditions, bool exact_only);
@@ -62,12 +66,52 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		List	   *conditions;
 
-		if (!GjIndexEligible(index))
+		if (!GjIndexEligible(index) || is_hopeless(rel, index))
 			continue;
 		conditions = fold_clauses(root, rel, index, rel->baserestrictinfo);
 		if (conditions != NIL)
 			add_scan_path(root, rel, index, conditions);
 	}
+}
+
+/*
+ * Does a search for one key cost more than some path that is there already?  So it is where
+ * a btree has the row that is asked for, and such queries are planned more often than
+ * any others.  Not where a path that costs more may be an alternative for the execution.
+ */
+static bool
+is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
+{
+	Cost		least;
+	ListCell   *lc;
+
+	if (gj_force || GjChoiceIsNoted() || has_array_to_count(rel->baserestrictinfo))
+		return false;
+
+	least = GjCostMatch(index, 1.0, 0.0);
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && path->total_cost < least && !GjPathIsDisabled(path))
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_array_to_count(List *rinfos)
+{
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		ScalarArrayOpExpr *clause = (ScalarArrayOpExpr *) lfirst_node(RestrictInfo, lc)->clause;
+
+		if (IsA(clause, ScalarArrayOpExpr) && !IsA(lsecond(clause->args), Const))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -181,7 +225,7 @@ make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 	path->path.rows = clamp_row_est(rel->rows / GjParallelDivisor(workers));
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &GjScanPathMethods;
-	path->custom_private = list_make4(input->index, get_rinfos(conditions, false),
+	path->custom_private = list_make5(input->index, get_rinfos(conditions, false), conditions,
 									  makeBoolean(input->index_only), attnos);
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 	return path;
@@ -219,8 +263,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 {
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
-	List	   *conditions = fold_clauses(root, rel, index,
-										  list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES));
+	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
 	List	   *key_plan;
 	List	   *values;
@@ -242,19 +285,6 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
-}
-
-/*
- * Which keys the path asks for
- */
-List *
-GjScanKeyPlan(PlannerInfo *root, CustomPath *path, List **values)
-{
-	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
-
-	return GjMakeKeyPlan(fold_clauses(root, path->path.parent, index,
-									  list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES)),
-						 values);
 }
 
 /*

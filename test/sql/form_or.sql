@@ -27,6 +27,31 @@ SELECT compare('SELECT * FROM big WHERE k = 1 OR (k IN (2, 3) AND k IN (3, 4))')
 SELECT compare('SELECT * FROM big WHERE k = 1 OR k = ANY (ARRAY(SELECT generate_series(5, 9)))');
 SELECT compare(format('SELECT * FROM big WHERE %s', string_agg('k = ' || i, ' OR '))) FROM generate_series(1, 700, 2) i;
 
+-- Core makes bitmap scans of the arms of short chains only
+CREATE FUNCTION has_bitmap_scans(on_table text, arms int) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE (SELECT format('EXPLAIN (FORMAT json) SELECT * FROM %s WHERE id = 7 OR %s', on_table, string_agg('k = ' || i, ' OR '))
+		FROM generate_series(1, arms) i) INTO plan;
+	RETURN plan::text LIKE '%Bitmap Index Scan%';
+END $$;
+CREATE TABLE parted (id int, k int, part int) PARTITION BY LIST (part);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);
+CREATE TABLE parted_2 (part int, gone int, k int, id int);
+ALTER TABLE parted_2 DROP COLUMN gone;
+ALTER TABLE parted ATTACH PARTITION parted_2 FOR VALUES IN (2);
+INSERT INTO parted SELECT i, i % 100, 1 + i % 2 FROM generate_series(1, 2000) i;
+CREATE INDEX ON parted USING gpujoin (k);
+CREATE INDEX ON parted (id);
+CREATE INDEX big_id ON big (id);
+ANALYZE parted, big;
+SET enable_seqscan = off;
+SELECT t, arms, has_bitmap_scans(t, arms) FROM unnest('{big,parted,parted_2}'::text[]) t, unnest('{4,40}'::int[]) arms;
+RESET enable_seqscan;
+SELECT compare(format('SELECT * FROM parted WHERE %s', string_agg('k = ' || i, ' OR '))) FROM generate_series(1, 50) i;
+DROP INDEX big_id;
+
 -- Parameters
 PREPARE arms(int, int, int[]) AS SELECT b FROM big b WHERE k = $1 OR k = 7 OR k = $2 OR k = ANY ($3);
 SET plan_cache_mode = force_generic_plan;
