@@ -86,6 +86,8 @@ keep_size() { # KIND PREFIX INDEX
 # make_indexes PREFIX: those that contestants see; part build times such builds one by one.
 make_indexes() {
     local kind name
+    # An earlier run has hidden all but the last that it looked at.
+    sql -c "UPDATE pg_index SET indisvalid = true WHERE indrelid = 'patents'::regclass"
     at_once make_index "$1" -- "${kinds[@]}"
     for kind in "${kinds[@]}"; do
         name=$(index_of "$kind" "$1")

@@ -190,6 +190,15 @@ tps_of() {
     sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$work/pgbench.txt"
 }
 
+# The medians of a contest so far, should it be the last that is seen of the run.
+say_medians() { # PART CASE
+    awk -F '\t' -v p="$1" -v c="$2" '$1 == p && $2 == c {print $3 "\t" $7}' "$log/samples.tsv" |
+        sort -t "$(printf '\t')" -k 1,1 -k 2,2g | awk -F '\t' '
+            function say() {if (n) {printf "%s%s %.4g", sep, who, v[int((n + 1) / 2)]; sep = ", "}}
+            BEGIN {sep = "      "}
+            $1 != who {say(); who = $1; n = 0} {v[++n] = $2} END {say(); print ""}'
+}
+
 say_rounds() { # CASE ROUNDS
     [ "$2" != 0 ] || not_reached "$1"
     note "$1: $2 round$([ "$2" = 1 ] || echo s) ($SECONDS s)"
@@ -289,6 +298,7 @@ contest() {
     done
     close_session
     say_rounds "$part, $name" $((round - 1))
+    say_medians "$part" "$name"
 }
 before_run=''
 explain=EXPLAIN
