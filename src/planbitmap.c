@@ -38,6 +38,10 @@ GjHideFromChains(PlannerInfo *root, RelOptInfo *rel)
 {
 	ListCell   *lc;
 
+	/* CREATE INDEX and CLUSTER ask what they cost with a query of nothing */
+	if (root->parse->jointree == NULL)
+		return;
+
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
