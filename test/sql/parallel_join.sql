@@ -47,7 +47,7 @@ CREATE FUNCTION many_rows() RETURNS SETOF int LANGUAGE plpgsql STABLE PARALLEL S
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT compare('SELECT b.id, f FROM many_rows() f JOIN big b ON b.k = f');
-SELECT compare('SELECT b.id FROM big b WHERE k IN (SELECT many_rows())');
+SELECT compare('SELECT b.id FROM big b WHERE k IN (SELECT f FROM many_rows() f)');
 CREATE FUNCTION batches(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
