@@ -149,7 +149,7 @@ sub plot
 
 	open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
 	print $out "set terminal svg size 720,440 font 'sans-serif,13' background 'white'\n",
-	  "set output '$file'\nset logscale xy\nset grid\nset key outside right top\n",
+	  "set output '$file'\nset logscale xy\nset grid\nset key below\n",
 	  "set xlabel '$axis{$what}'\nset ylabel 'ms'\n",
 	  "set format x '%.0s%c'\n", $what eq 'share' ? "set format x '%g'\n" : '';
 	print $out 'plot ', join(', ', map {
