@@ -5,14 +5,10 @@ CREATE SCHEMA explained;
 SET search_path = explained, public;
 SET gpujoin.force = on;
 
--- PostgreSQL 18 shows fractions of rows
-CREATE FUNCTION explain(options text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE line text;
-BEGIN
-	FOR line IN EXECUTE format('EXPLAIN (BUFFERS OFF, %s) %s', options, query) LOOP
-		RETURN NEXT regexp_replace(line, '(actual rows=\d+)\.00', '\1');
-	END LOOP;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/explain.sql
+\set ECHO all
 
 -- Numbers and the device depend on the machine
 CREATE FUNCTION explain_masked(options text, query text) RETURNS SETOF text LANGUAGE sql AS $$

@@ -34,6 +34,10 @@ BEGIN
 	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO ours;
 	RETURN ours IS NOT DISTINCT FROM theirs;
 END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set ECHO none
+\i :abs_srcdir/sql/common/explain.sql
+\set ECHO all
 SET gpujoin.force = on;
 
 -- offered: everything that leaves the scan or filters is in the index
@@ -64,7 +68,7 @@ RESET enable_indexonlyscan;
 SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
 VACUUM ANALYZE io;
 SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id, b FROM io WHERE k IN (1, 2);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT id, b FROM io WHERE k IN (1, 2)');
 SELECT relpages > 1 AS several_pages FROM pg_class WHERE relname = 'io';
 DELETE FROM io WHERE id = 1;
 SELECT rows, heap_fetches BETWEEN 1 AND 10 AS some FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
@@ -329,6 +333,6 @@ SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 
 DROP TABLE io, io_small, io_types, io_odd, io_part, io_temp, io_loose;
 DROP DOMAIN io_domain;
-DROP FUNCTION io_fetches(text), io_same(text), io_change_current(text);
+DROP FUNCTION io_fetches(text), io_same(text), io_change_current(text), explain(text, text);
 DROP OPERATOR FAMILY io_key_ops USING gpujoin;
 DROP FUNCTION io_key(int4);

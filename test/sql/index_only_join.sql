@@ -115,7 +115,8 @@ FETCH 3 FROM c;
 COMMIT;
 
 -- what EXPLAIN counts: rows of a scan are those that went into the join
-SELECT j->'Plan'->'Plans'->0->>'Actual Rows' AS joined, j->'Plan'->'Plans'->0->'Plans'->1->>'Actual Rows' AS scanned
+SELECT (j->'Plan'->'Plans'->0->>'Actual Rows')::numeric::int AS joined,
+	(j->'Plan'->'Plans'->0->'Plans'->1->>'Actual Rows')::numeric::int AS scanned
 FROM (SELECT 'SELECT count(*) FROM ioj_small s JOIN ioj b USING (k)') q(q), ioj_plan(q) j;
 
 -- chunks: as many rows as a chunk has, one less, one more, and none

@@ -199,7 +199,8 @@ DECLARE
 BEGIN
 	EXECUTE 'EXPLAIN (FORMAT JSON, ANALYZE, TIMING OFF) ' || query INTO plan;
 	RETURN QUERY
-	SELECT p.node ->> 'Custom Plan Provider', p.node ->> 'Relation Name', e.key, e.value #>> '{}'
+	SELECT p.node ->> 'Custom Plan Provider', p.node ->> 'Relation Name', e.key,
+		regexp_replace(e.value #>> '{}', '\.00$', '')	-- PostgreSQL 18 shows fractions of rows
 	FROM (SELECT plan -> 0 -> 'Plan' AS node
 		UNION ALL SELECT json_array_elements(plan -> 0 -> 'Plan' -> 'Plans')) p,
 		json_each(p.node) e
