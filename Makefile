@@ -103,6 +103,7 @@ OBJS = \
 	src/exectids.o \
 	src/execblocks.o \
 	src/execguess.o \
+	src/exectuple.o \
 	src/execvisible.o \
 	src/explain.o \
 	src/explainjoin.o \

@@ -15,6 +15,7 @@
 
 #include "compat.h"
 #include "execindexonly.h"
+#include "exectuple.h"
 #include "keyplan.h"
 #include "match.h"
 #include "smallside.h"
@@ -42,6 +43,7 @@ typedef struct GjKeyReader
 	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
 	ExprState  *expr;
 	FmgrInfo	key_proc;
+	GjTuplePlace place;			/* if the key is the value's bits: where it usually lies */
 } GjKeyReader;
 
 /*
@@ -52,6 +54,15 @@ typedef struct GjKeyReader
  * The tuple in the slot is good until the next call; at the end the slot is cleared.
  */
 typedef struct GjFetch GjFetch;
+
+/* What has been fetched from a block: the caller may take it from here, one by one */
+typedef struct GjFetchBlock
+{
+	int			ntuples;
+	int			next;			/* to be taken */
+	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	GjSmallRow *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchJoin() */
+} GjFetchBlock;
 
 typedef struct GjFetchStats
 {
@@ -65,8 +76,12 @@ extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snap
 extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
 extern bool GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small);
 extern GjSmallRow *GjFetchPartners(const GjFetch *fetch);
+extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
+extern bool GjFetchLoad(GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
+extern bool GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot,
+						ItemPointerData *place);
 extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */
 extern void GjFetchFree(GjFetch *fetch);
 extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
@@ -76,7 +91,8 @@ extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attn
 							PlanState *parent);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key);	/* false: NULL */
-extern bool GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key);
+extern void GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
+							int64 *keys, bool *isnull);
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
 extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,

@@ -38,6 +38,7 @@ typedef struct GjJoinState
 	GjJoinScanState **scans;
 	int			nscans;
 	int			current;		/* nscans: all are done with the batch */
+	GjJoinScanState *scan;		/* the current one, once begun */
 	MemoryContext context;		/* of the keys */
 	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
 	GjKeyRoute *route;			/* where keys tell the table, else NULL */
@@ -68,7 +69,9 @@ extern void GjJoinForgetBatch(GjJoinState *state);
 
 /* execjoindirect.c */
 extern void GjJoinDirectInit(GjJoinState *state);
+extern bool GjJoinWantsPartners(const GjJoinState *state);
 extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
 extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
+extern TupleTableSlot *GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan);
 
 #endif							/* GPUJOIN_EXECJOIN_H */

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "utils/rel.h"
 
 #include "execjoin.h"
 
@@ -41,8 +42,12 @@ struct GjJoinDirect
 
 static bool is_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
+static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
+static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
+static bool load_tuples(GjJoinScanState *scan);
+static inline void count_row(GjJoinScanState *scan);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
 
 /*
@@ -74,12 +79,30 @@ GjJoinDirectInit(GjJoinState *state)
 	{
 		GjJoinScanState *scan = state->scans[i];
 
+		init_tuples(scan, big);
 		if (scan->joined_fill == NULL)
 			continue;
 		scan->direct_fill = GjEntryFillTarget(scan->joined_fill, big, INDEX_VAR);
 		if (scan->direct_fill != NULL)
 			GjIndexOnlyFeed(scan->index_only, scan->direct_fill);
 	}
+}
+
+/*
+ * Prepare the same for the table's tuples: no filter, and columns that lie in the same place
+ * in most tuples
+ */
+static void
+init_tuples(GjJoinScanState *scan, List *big)
+{
+	ScanState  *ss = &scan->css.ss;
+	GjTupleFill *joined;
+
+	if (ss->ps.qual != NULL)
+		return;
+	joined = GjTupleFillRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
+							((Scan *) ss->ps.plan)->scanrelid);
+	scan->tuple_fill = GjTupleFillTarget(joined, big, INDEX_VAR);
 }
 
 /*
@@ -123,8 +146,17 @@ split_target(GjJoinState *state, GjJoinDirect *direct)
 bool
 GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan)
 {
-	return scan->direct_fill == NULL || state->direct->noutputs > 0 ||
-		GjJoinMarksSmall(state->kind) || !GjSmallKeysAreUnique(state->small);
+	return scan->direct_fill == NULL || GjJoinWantsPartners(state);
+}
+
+/*
+ * The same for what goes the short way
+ */
+bool
+GjJoinWantsPartners(const GjJoinState *state)
+{
+	return state->direct->noutputs > 0 || GjJoinMarksSmall(state->kind) ||
+		!GjSmallKeysAreUnique(state->small);
 }
 
 /*
@@ -136,20 +168,13 @@ GjJoinNextDirect(GjJoinState *state)
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
 	GjJoinScanState *scan = state->direct_scan;
 	GjJoinDirect *direct = state->direct;
-	GjSmallRow *row;
 
 	if (state->pair == NULL && !next_entry(state, scan))
 		return NULL;
 
 	GjEntryFillSlot(scan->direct_fill, direct->entry, slot);
-	if (!scan->lookup)
-		return slot;
-
-	row = state->pair;
-	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
-	if (GjJoinMarksSmall(state->kind))
-		row->matched = true;
-	fill_small(direct, row, slot);
+	if (scan->lookup)
+		add_partner(state, state->pair, slot);
 	return slot;
 }
 
@@ -184,6 +209,76 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 	if (instrument != NULL)
 		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->index_only)->nrows : 0);
 	return loaded;
+}
+
+/*
+ * Return the next result row that is made of a fetched tuple; NULL if the next tuple, should
+ * there be one, has to go the long way
+ */
+TupleTableSlot *
+GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
+{
+	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+	GjFetchBlock *block = scan->block;
+	GjSmallRow *row = state->pair;
+
+	if (row == NULL)
+	{
+		if (block->next >= block->ntuples && !load_tuples(scan))
+			return NULL;
+		if (!GjTupleFillFits(scan->tuple_fill, block->tuples[block->next].t_data))
+			return NULL;
+		if (scan->joined)
+			row = block->partners[block->next];
+		block->next++;
+		count_row(scan);
+	}
+
+	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
+		GjEntryPrepareSlot(slot);
+	GjTupleFillSlot(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	if (row != NULL)
+		add_partner(state, row, slot);
+	return slot;
+}
+
+/*
+ * Put a small row beside the tuple; the next one of the same key comes next
+ */
+static inline void
+add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
+{
+	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
+	if (GjJoinMarksSmall(state->kind))
+		row->matched = true;
+	fill_small(state->direct, row, slot);
+}
+
+/*
+ * Fetch the next block; to EXPLAIN, the scan takes that time
+ */
+static bool
+load_tuples(GjJoinScanState *scan)
+{
+	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	bool		loaded;
+
+	if (instrument == NULL)
+		return GjFetchLoad(scan->fetch);
+	InstrStartNode(instrument);
+	loaded = GjFetchLoad(scan->fetch);
+	InstrStopNode(instrument, 0.0);
+	return loaded;
+}
+
+/*
+ * To EXPLAIN, the scan has returned a row
+ */
+static inline void
+count_row(GjJoinScanState *scan)
+{
+	if (unlikely(scan->css.ss.ps.instrument != NULL))
+		scan->css.ss.ps.instrument->tuplecount += 1.0;
 }
 
 static void

@@ -48,10 +48,12 @@ static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
+static TupleTableSlot *next_tuple(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
 static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
 static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
+static const GjKeySet *choose_filter(const GjJoinState *state, const GjJoinScanState *scan);
 static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
 static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
 static void make_keys(GjJoinState *state, int key_width);
@@ -96,6 +98,9 @@ GjExecJoin(CustomScanState *node)
 				state->phase = GJ_PHASE_BIG_ROW;
 				break;
 			case GJ_PHASE_BIG_ROW:
+				slot = next_tuple(state);
+				if (slot != NULL)
+					return slot;
 				state->phase = next_big_row(state) ? GJ_PHASE_PAIRS : GJ_PHASE_TABLE;
 				break;
 			case GJ_PHASE_PAIRS:
@@ -218,6 +223,7 @@ next_table(GjJoinState *state)
 
 		if (!all_small_matched(state) && start_scan(state, scan))
 		{
+			state->scan = scan;
 			state->direct_scan = scan->direct_fill != NULL && GjJoinHasEntries(scan) ?
 				scan : NULL;
 			return true;
@@ -228,13 +234,26 @@ next_table(GjJoinState *state)
 }
 
 /*
+ * Return what the next tuple makes, if that needs nothing of what follows
+ */
+static TupleTableSlot *
+next_tuple(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+
+	if (scan->tuple_fill == NULL || !scan->fetching || !(scan->joined || scan->filtered))
+		return NULL;
+	return GjJoinNextTuple(state, scan);
+}
+
+/*
  * Find the next big row of the current table that has partners; false, and the table is
  * done with, if there are no more
  */
 static bool
 next_big_row(GjJoinState *state)
 {
-	GjJoinScanState *scan = state->scans[scan_in_turn(state)];
+	GjJoinScanState *scan = state->scan;
 
 	if (!all_small_matched(state))
 	{
@@ -278,6 +297,8 @@ all_small_matched(GjJoinState *state)
 static bool
 start_scan(GjJoinState *state, GjJoinScanState *scan)
 {
+	const GjKeySet *filter;
+
 	if (!GjJoinScanIsReady(scan))
 	{
 		instr_time	start;
@@ -292,11 +313,27 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 							GjJoinNeedsPartners(state, scan));
 		else if (!match_own_keys(state, scan))
 			return false;
-		if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan))
-			forget_keys(state);
 	}
-	GjJoinScanStart(scan, state->small);
+	filter = choose_filter(state, scan);
+	if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan) && filter == NULL)
+		forget_keys(state);
+	GjJoinScanStart(scan, state->small, filter);
 	return true;
+}
+
+/*
+ * The set by which tuples can be tested instead of looking up their partners, if nothing is
+ * wanted of these.  It may have been forgotten, or made anew for keys of another width.
+ */
+static const GjKeySet *
+choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
+{
+	const GjKeySet *keys = scan->own_keys != NULL ? scan->own_keys : state->keys;
+
+	if (scan->tuple_fill == NULL || keys == NULL || GjJoinWantsPartners(state) ||
+		keys->key_width != GjIndexKeyWidth(scan->index))
+		return NULL;
+	return keys;
 }
 
 /*

@@ -120,6 +120,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join scan",
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
+	scan->block = GjFetchGetBlock(scan->fetch);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
 	if (index_only)
 		GjJoinEntriesInit(scan);
@@ -220,11 +221,13 @@ search(CustomScanState *node, Size limit)
 }
 
 /*
- * Begin with the first of the rows that were found
+ * Begin with the first of the rows that were found.  filter: the batch's keys, if a tuple
+ * need only have one of them, whichever small row has it, too; they must live on.
  */
 void
-GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small)
+GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)
 {
+	scan->filter = filter;
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->css.ss);
 	else if (GjIndexOnlyIsStarted(scan->index_only))
@@ -236,7 +239,10 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small)
 static void
 start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 {
-	scan->joined = GjFetchJoin(scan->fetch, &scan->key_reader, small);
+	scan->fetching = true;
+	scan->filtered = scan->filter != NULL &&
+		GjFetchFilter(scan->fetch, &scan->key_reader, scan->filter);
+	scan->joined = !scan->filtered && GjFetchJoin(scan->fetch, &scan->key_reader, small);
 	GjFetchStart(scan->fetch, tids);
 }
 
@@ -272,7 +278,6 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 		partners = GjJoinEntriesNext(scan, small);
 		if (partners != NULL)
 			return partners;
-		scan->fetching = true;
 		start_fetch(scan, small, GjIndexOnlyRest(scan->index_only));
 	}
 	return next_fetched(scan, small);

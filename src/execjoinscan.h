@@ -30,14 +30,19 @@ typedef struct GjJoinScanState
 	const GjKeySet *keys;		/* during a match */
 	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
-	bool		fetching;		/* entries are done, the rest is fetched */
+	bool		fetching;		/* tuples are; entries, if any, are done */
 	GjEntryFill *row_fill;		/* entries to the scan slot */
 	GjEntryFill *joined_fill;	/* to the joined slot; NULL: there is more to do */
 	GjEntryFill *direct_fill;	/* to the join's result slot; NULL: there is more to do */
 	bool		lookup;			/* entries' partners are wanted */
 	GjSmallRow **partners;		/* of the rows in the chunk */
 	GjFetch    *fetch;
+	GjTupleFill *tuple_fill;	/* fetched tuples to the join's result slot; NULL: there is
+								 * more to do */
+	GjFetchBlock *block;		/* of the fetch */
 	bool		joined;			/* the fetch looks up the keys */
+	bool		filtered;		/* it only tests them: any partner is as good as another */
+	const GjKeySet *filter;		/* by this set; NULL: it must not */
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
 	GjMatchStats stats;
 } GjJoinScanState;
@@ -47,7 +52,7 @@ extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
 extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
 							bool lookup);
-extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small);
+extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);

@@ -31,6 +31,9 @@
 /* Elements of an array between two looks at interrupts */
 #define INTERRUPT_INTERVAL		65536
 
+static inline int64 read_integer(const char *at, int16 width);
+static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
+						   bool *isnull);
 static void prepare_match(Relation index, Snapshot snapshot);
 static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 
@@ -47,8 +50,8 @@ GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
 }
 
 /*
- * Prepare reading the key of heap tuples: of an attribute, or where attno is 0, of
- * the indexed expression
+ * Prepare reading the key of heap tuples of a scan's table: of an attribute, or where attno
+ * is 0, of the indexed expression
  */
 void
 GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
@@ -58,6 +61,10 @@ GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *exp
 	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
 	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
 				   CurrentMemoryContext);
+	reader->place.attno = 0;
+	if (GjKeyProcKeepsValue(reader->key_proc.fn_addr))
+		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
+						 &reader->place);
 }
 
 /*
@@ -86,18 +93,47 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
 }
 
 /*
- * Read the key of a heap tuple that is in no slot; only where it is an attribute
+ * Read the keys of heap tuples that are in no slot; only where the key is an attribute.
  */
-bool
-GjReadTupleKey(GjKeyReader *reader, HeapTuple tuple, TupleDesc desc, int64 *key)
+void
+GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples, int64 *keys,
+				bool *isnull)
 {
-	bool		isnull;
-	Datum		value = heap_getattr(tuple, reader->attno, desc, &isnull);
+	const GjTuplePlace place = reader->place;
 
-	if (isnull)
-		return false;
-	*key = GjKeyFromDatum(&reader->key_proc, value);
-	return true;
+	for (int i = 0; i < ntuples; i++)
+	{
+		if (likely(place.attno != 0 && GjTupleHasPlace(tuples[i].t_data, place.attno)))
+		{
+			keys[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
+			isnull[i] = false;
+		}
+		else
+			read_tuple_key(reader, desc, &tuples[i], &keys[i], &isnull[i]);
+	}
+}
+
+static inline int64
+read_integer(const char *at, int16 width)
+{
+	switch (width)
+	{
+		case sizeof(int16):
+			return *(const int16 *) at;
+		case sizeof(int32):
+			return *(const int32 *) at;
+		default:
+			return *(const int64 *) at;
+	}
+}
+
+static void
+read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key, bool *isnull)
+{
+	Datum		value = heap_getattr(tuple, reader->attno, desc, isnull);
+
+	if (!*isnull)
+		*key = GjKeyFromDatum(&reader->key_proc, value);
 }
 
 /*

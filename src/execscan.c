@@ -65,6 +65,7 @@ typedef struct GjScanState
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	GjEntryFill *row_fill;		/* of its scan slot */
 	GjEntryFill *target_fill;	/* of the result slot; NULL: there is more to do */
+	GjTupleFill *tuple_fill;	/* the same for fetched tuples */
 	GjFetch    *fetch;
 	bool		filtered;		/* the fetch rechecks the keys */
 	GjMatchStats stats;
@@ -155,6 +156,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
 								estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
+	scan->tuple_fill = GjTupleFillScan(&node->ss);
+	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	if (is_index_only(plan))
 		begin_index_only(scan);
 }
@@ -191,7 +194,6 @@ begin_index_only(GjScanState *scan)
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
 	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan, get_private(plan, GJ_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
-	scan->css.ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->css.ss.ss_currentRelation);
 	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
 		scan->target_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
 											  plan->scan.scanrelid);
@@ -209,15 +211,21 @@ static TupleTableSlot *
 exec_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
+	ItemPointerData place;
 	uint64		entry;
 
 	if (scan->target_fill != NULL && GjIndexOnlyIsStarted(scan->index_only) &&
 		GjIndexOnlyNext(scan->index_only, &entry))
 	{
-		TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
-
 		GjEntryFillSlot(scan->target_fill, entry, slot);
 		note_entry(scan, entry);
+		return slot;
+	}
+	if (scan->tuple_fill != NULL && scan->tids != NULL && scan->filtered &&
+		GjFetchFill(scan->fetch, scan->tuple_fill, slot, &place))
+	{
+		note_place(scan, &place);
 		return slot;
 	}
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);

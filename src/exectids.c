@@ -42,6 +42,9 @@
 
 struct GjFetch
 {
+	GjFetchBlock block;			/* being delivered */
+	Buffer		buffer;			/* its pin */
+
 	Relation	heap;
 	Snapshot	snapshot;
 	GjBlocks   *blocks;
@@ -51,14 +54,7 @@ struct GjFetch
 	const GjKeySet *keys;
 	GjSmallSide *small;
 
-	/* The block being delivered: its pin and its visible candidates */
-	Buffer		buffer;
-	int			ntuples;
-	int			next;
-
 	GjFetchStats stats;
-	HeapTupleData tuples[MaxHeapTuplesPerPage];
-	GjSmallRow *partners[MaxHeapTuplesPerPage]; /* of the tuples, if small is set */
 };
 
 static bool load_block(GjFetch *fetch);
@@ -92,6 +88,7 @@ GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
 		return false;
 	fetch->key_reader = reader;
 	fetch->keys = keys;
+	fetch->small = NULL;
 	return true;
 }
 
@@ -104,6 +101,7 @@ GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small)
 	if (reader->attno == 0)
 		return false;
 	fetch->key_reader = reader;
+	fetch->keys = NULL;
 	fetch->small = small;
 	return true;
 }
@@ -114,7 +112,7 @@ GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small)
 GjSmallRow *
 GjFetchPartners(const GjFetch *fetch)
 {
-	return fetch->partners[fetch->next - 1];
+	return fetch->block.partners[fetch->block.next - 1];
 }
 
 /*
@@ -129,22 +127,69 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids)
 }
 
 /*
+ * The block being delivered, which the next load fills anew
+ */
+GjFetchBlock *
+GjFetchGetBlock(GjFetch *fetch)
+{
+	return &fetch->block;
+}
+
+/*
+ * Fetch the tuples of the next block that has some; false, and all is let go, at the end
+ */
+bool
+GjFetchLoad(GjFetch *fetch)
+{
+	do
+	{
+		if (!load_block(fetch))
+		{
+			GjFetchReset(fetch);
+			return false;
+		}
+	} while (fetch->block.ntuples == 0);
+	return true;
+}
+
+/*
  * Put the next visible tuple into the slot; false, and an empty slot, at the end
  */
 bool
 GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 {
-	while (fetch->next >= fetch->ntuples)
-	{
-		if (!load_block(fetch))
-		{
-			ExecClearTuple(slot);
-			GjFetchReset(fetch);
-			return false;
-		}
-	}
+	GjFetchBlock *block = &fetch->block;
 
-	ExecStoreBufferHeapTuple(&fetch->tuples[fetch->next++], slot, fetch->buffer);
+	if (block->next >= block->ntuples && !GjFetchLoad(fetch))
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	ExecStoreBufferHeapTuple(&block->tuples[block->next++], slot, fetch->buffer);
+	return true;
+}
+
+/*
+ * Fill a virtual slot from the next tuple, and say where that lies; false if there is none,
+ * or it is not as the fill expects: then GjFetchNext() delivers it
+ */
+bool
+GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot, ItemPointerData *place)
+{
+	GjFetchBlock *block = &fetch->block;
+	HeapTuple	tuple;
+
+	if (block->next >= block->ntuples && !GjFetchLoad(fetch))
+		return false;
+	tuple = &block->tuples[block->next];
+	if (!GjTupleFillFits(fill, tuple->t_data))
+		return false;
+	block->next++;
+
+	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
+		GjEntryPrepareSlot(slot);
+	GjTupleFillSlot(fill, tuple->t_data, slot);
+	*place = tuple->t_self;
 	return true;
 }
 
@@ -158,8 +203,8 @@ GjFetchReset(GjFetch *fetch)
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = InvalidBuffer;
 	GjBlocksReset(fetch->blocks);
-	fetch->ntuples = 0;
-	fetch->next = 0;
+	fetch->block.ntuples = 0;
+	fetch->block.next = 0;
 }
 
 void
@@ -185,6 +230,7 @@ GjFetchGetStats(GjFetch *fetch)
 static bool
 load_block(GjFetch *fetch)
 {
+	GjFetchBlock *block = &fetch->block;
 	const GjTidBlock *tids;
 	Buffer		buffer;
 
@@ -197,16 +243,16 @@ load_block(GjFetch *fetch)
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = buffer;
 
-	fetch->next = 0;
-	fetch->ntuples = 0;			/* should the test fail with an error */
-	fetch->ntuples = GjCollectVisible(fetch->heap, buffer, fetch->snapshot, tids,
-									  fetch->tuples);
+	block->next = 0;
+	block->ntuples = 0;			/* should the test fail with an error */
+	block->ntuples = GjCollectVisible(fetch->heap, buffer, fetch->snapshot, tids,
+									  block->tuples);
 	if (tids->lossy)
 		fetch->stats.lossy_blocks++;
 	else
 		fetch->stats.exact_blocks++;
-	fetch->stats.tuples += fetch->ntuples;
-	GjCountHeapFetches(fetch->heap, fetch->ntuples);
+	fetch->stats.tuples += block->ntuples;
+	GjCountHeapFetches(fetch->heap, block->ntuples);
 	if (fetch->keys != NULL)
 		drop_unwanted(fetch);
 	else if (fetch->small != NULL)
@@ -220,24 +266,23 @@ load_block(GjFetch *fetch)
 static void
 drop_unwanted(GjFetch *fetch)
 {
-	TupleDesc	desc = RelationGetDescr(fetch->heap);
+	GjFetchBlock *block = &fetch->block;
+	int64		keys[MaxHeapTuplesPerPage];
+	bool		isnull[MaxHeapTuplesPerPage];
 	int			kept = 0;
 
-	for (int i = 0; i < fetch->ntuples; i++)
+	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), block->tuples,
+					block->ntuples, keys, isnull);
+	for (int i = 0; i < block->ntuples; i++)
 	{
-		int64		key;
-		bool		wanted = fetch->keys->nulls;
-
-		if (GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &key))
-			wanted = GjKeySetContains(fetch->keys, key);
-		if (!wanted)
+		if (isnull[i] ? !fetch->keys->nulls : !GjKeySetContains(fetch->keys, keys[i]))
 			continue;
 		if (kept < i)
-			fetch->tuples[kept] = fetch->tuples[i];
+			block->tuples[kept] = block->tuples[i];
 		kept++;
 	}
-	fetch->stats.rechecked += fetch->ntuples - kept;
-	fetch->ntuples = kept;
+	fetch->stats.rechecked += block->ntuples - kept;
+	block->ntuples = kept;
 }
 
 /*
@@ -249,32 +294,30 @@ drop_unwanted(GjFetch *fetch)
 static void
 find_partners(GjFetch *fetch)
 {
-	TupleDesc	desc = RelationGetDescr(fetch->heap);
+	GjFetchBlock *block = &fetch->block;
 	int64		keys[MaxHeapTuplesPerPage];
-	int			nkeys = 0;
+	bool		isnull[MaxHeapTuplesPerPage];
 	int			kept = 0;
 
-	for (int i = 0; i < fetch->ntuples; i++)
+	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), block->tuples,
+					block->ntuples, keys, isnull);
+	for (int i = 0; i < block->ntuples; i++)
 	{
-		if (!GjReadTupleKey(fetch->key_reader, &fetch->tuples[i], desc, &keys[nkeys]))
-			continue;
-		GjSmallPrefetch(fetch->small, keys[nkeys]);
-		if (nkeys < i)
-			fetch->tuples[nkeys] = fetch->tuples[i];
-		nkeys++;
+		if (!isnull[i])
+			GjSmallPrefetch(fetch->small, keys[i]);
 	}
-	for (int i = 0; i < nkeys; i++)
+	for (int i = 0; i < block->ntuples; i++)
 	{
-		GjSmallRow *partners = GjSmallLookup(fetch->small, keys[i]);
+		GjSmallRow *partners = isnull[i] ? NULL : GjSmallLookup(fetch->small, keys[i]);
 
 		if (partners == NULL)
 			continue;
 		__builtin_prefetch(partners);
-		fetch->partners[kept] = partners;
+		block->partners[kept] = partners;
 		if (kept < i)
-			fetch->tuples[kept] = fetch->tuples[i];
+			block->tuples[kept] = block->tuples[i];
 		kept++;
 	}
-	fetch->stats.rechecked += fetch->ntuples - kept;
-	fetch->ntuples = kept;
+	fetch->stats.rechecked += block->ntuples - kept;
+	block->ntuples = kept;
 }
