@@ -266,6 +266,9 @@ my %shapes = (
 		  . "EXISTS (SELECT FROM big b WHERE b.k = s.k" . filters('b') . ")" },
 	correlated => sub { "SELECT s.w, (SELECT count(*) FROM big b WHERE b.k = s.k" . filters('b')
 		  . ") FROM " . small_side('s') },
+	arrays => sub { "SELECT s.w, (SELECT count(*) FROM big b WHERE b.k = ANY (s.ks)" . filters('b')
+		  . ") FROM (SELECT w % 5 AS w, array_agg(k) AS ks FROM small WHERE w < " . upto(60)
+		  . " GROUP BY 1) s" },
 	lateral => sub { "SELECT s.w, x.* FROM " . small_side('s') . pick(', ', ' LEFT JOIN ')
 		  =~ s/, $/ CROSS JOIN /r . "LATERAL (SELECT b.id, b.v, s.w + b.v AS y FROM big b WHERE "
 		  . pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])', key_condition('b') . ' AND b.v > s.w')
@@ -359,6 +362,10 @@ my $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_s
   . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
   . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
   . 'gpujoin.device_search_cost=0';
+
+# A search costs about what a btree charges for so many keys: which of the two is taken depends on
+# the array that comes (GpuAlternative).
+my @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
 
 # ---------------------------------------------------------------------------------------------
 # A round: tables, then changes and queries in turn
@@ -503,7 +510,7 @@ sub create_indexes
 		$sql .= "CREATE INDEX ${table}_e_gj ON $table USING gpujoin ((k + 1));\n"
 		  if $round{expression};
 		$sql .= "CREATE INDEX ${table}_v ON $table (v);\n" if chance(0.3);
-		$sql .= "CREATE INDEX ${table}_kb ON $table (k);\n" if chance(0.2);
+		$sql .= "CREATE INDEX ${table}_kb ON $table (k);\n" if chance(0.4);
 	}
 	return $sql;
 }
@@ -570,7 +577,8 @@ sub random_query
 		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;
 	}
 	my $settings = join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 2)),
-		$how eq 'parallel' ? $parallel : ());
+		$how eq 'parallel' ? $parallel : (),
+		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@alternative) : ());
 	return "SELECT compare("
 	  . join(', ', map { quoted($_) } $shape, $how, $query, $args, $settings) . ");\n";
 }
