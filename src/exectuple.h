@@ -78,14 +78,19 @@ GjTupleFillFits(const GjTupleFill *fill, HeapTupleHeader tuple)
 static inline void
 GjTupleFillSlot(const GjTupleFill *fill, HeapTupleHeader tuple, TupleTableSlot *slot)
 {
-	for (int i = 0; i < fill->noutputs; i++)
+	/* Copies: the compiler must take it that writing a bool changes all else */
+	const char *data = (const char *) tuple + tuple->t_hoff;
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+	const GjTupleOutput *end = fill->outputs + fill->noutputs;
+
+	for (const GjTupleOutput *output = fill->outputs; output < end; output++)
 	{
-		const GjTupleOutput *output = &fill->outputs[i];
 		int			at = output->attno - 1;
 
-		slot->tts_isnull[at] = false;
-		slot->tts_values[at] = fetch_att(GjTupleAt(tuple, &output->place),
-										 output->place.by_value, output->place.width);
+		values[at] = fetch_att(data + output->place.offset, output->place.by_value,
+							   output->place.width);
+		isnull[at] = false;
 	}
 }
 
