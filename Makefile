@@ -84,6 +84,7 @@ OBJS = \
 	src/entryorder.o \
 	src/entrypage.o \
 	src/entryset.o \
+	src/entryshare.o \
 	src/choice.o \
 	src/execalternative.o \
 	src/execconvert.o \
@@ -116,6 +117,7 @@ OBJS = \
 	src/loader.o \
 	src/keysetops.o \
 	src/match.o \
+	src/matchshare.o \
 	src/mirror.o \
 	src/mirrorcheck.o \
 	src/mirrorclean.o \

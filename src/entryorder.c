@@ -19,6 +19,8 @@
 #include "entryset.h"
 #include "radix.h"
 
+static void close_column_gap(GjEntryColumn *column, uint64 at, uint64 n);
+static void close_gap(void *array, int width, uint64 at, uint64 n);
 static uint64 find_start(const GjEntrySet *set, uint64 tid);
 static uint64 *sort_rest(GjEntrySet *set, int rank_bits);
 static uint64 merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest,
@@ -94,6 +96,46 @@ GjEntrySetHasTid(const GjEntrySet *set, uint64 tid)
 	uint64		at = find_start(set, tid);
 
 	return at < set->nentries && set->tids[at] == tid;
+}
+
+/*
+ * Take the entry of a TID out of a sorted set, if it has one.  For few.
+ */
+bool
+GjEntrySetRemove(GjEntrySet *set, uint64 tid)
+{
+	uint64		at = find_start(set, tid);
+
+	if (at == set->nentries || set->tids[at] != tid)
+		return false;
+
+	set->nentries = --set->nascending;
+	close_gap(set->tids, sizeof(uint64), at, set->nentries);
+	close_column_gap(&set->keys, at, set->nentries);
+	for (int i = 0; i < set->nincluded; i++)
+		close_column_gap(&set->included[i], at, set->nentries);
+	return true;
+}
+
+static void
+close_column_gap(GjEntryColumn *column, uint64 at, uint64 n)
+{
+	if (column->width == 0)
+		return;
+	close_gap(column->values, column->width, at, n);
+	if (column->nulls != NULL)
+		close_gap(column->nulls, 1, at, n);
+}
+
+/*
+ * Move the elements behind one, of an array of n without it, to its place
+ */
+static void
+close_gap(void *array, int width, uint64 at, uint64 n)
+{
+	char	   *gap = (char *) array + at * width;
+
+	memmove(gap, gap + width, (n - at) * width);
 }
 
 /*

@@ -211,6 +211,12 @@ GjEntrySetClear(GjEntrySet *set)
 		set->plain = GjTidSetCreate(set->context, set->memory_limit);
 }
 
+void
+GjEntrySetFree(GjEntrySet *set)
+{
+	MemoryContextDelete(set->context);
+}
+
 /*
  * Put the entries in heap order, each TID once.  No entry may be added later.
  *

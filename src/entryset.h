@@ -79,6 +79,7 @@ extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
+extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
@@ -91,5 +92,6 @@ extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const cha
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);
 extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
+extern bool GjEntrySetRemove(GjEntrySet *set, uint64 tid);	/* from a sorted set */
 
 #endif							/* GPUJOIN_ENTRYSET_H */

@@ -45,8 +45,10 @@
  *	  one, met on a tail page and where it moved to; the match leaves one of them out.  If
  *	  an entry with T passes, and another one, found later, does not, because the epoch has
  *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
- *	  have made T free; hence they are one entry again.  All entries that do not pass are in
- *	  one set of TIDs.
+ *	  have made T free; hence they are one entry again.  Those that do not pass are fetched
+ *	  as sets of TIDs; where there are several of them, two with T in two sets are of rows
+ *	  that our snapshot does not see, or they, too, would be one entry.  None of the sets is
+ *	  lossy: it would have rows that passed.
  * e. No row is missing: entries that do not pass go to the heap, all of them.
  *
  * The order in memory: who inserts clears the bit first and adds the entry then, under
@@ -62,6 +64,10 @@
  * is, after that moment; so the bulk deletion that did it raised the epoch later.  Hence
  * the same argument, if the mirror's epoch is E; if it is not, the device's answer is
  * used as TIDs for the heap (GjMatchStats.outdated).
+ *
+ * In a parallel plan (matchshare.c) the process that comes first does 1 and gives E to the
+ * others before they begin.  2 is done by it, or by all together; 3 and 4 by each process
+ * for the chunks that it takes, so that for each chunk they come in this order.
  *
  * Reading the map before and after the match would not do instead of the epoch: an
  * aborted insertion, pruned, vacuumed away, set all-visible again, passes both.

@@ -25,6 +25,9 @@
 /* A piece of a match: small enough for the processor's cache */
 #define PIECE_BYTES				((Size) 1024 * 1024)
 
+/* What a TID takes in a set, growing and being put in order */
+#define REST_TID_BYTES			(4 * sizeof(uint64))
+
 /* More than the entries of any page take */
 #define MIN_PIECE_BYTES			((Size) 64 * 1024)
 
@@ -51,11 +54,22 @@ struct GjIndexOnly
 	int			npieces;		/* so far */
 	bool		certain;		/* the epoch has not moved yet */
 	GjTidSet   *rest;			/* TIDs for the heap */
+	bool		rest_is_plain;	/* the set's own: all that was found is outdated */
+	uint64		nrest;			/* in it: not yet distinct */
+	bool		rest_is_next;	/* no more entries, for good or before it has been fetched */
+	bool		rest_is_last;	/* for good */
+	bool		drained;		/* a rest has been fetched that was not the last one */
+	GjSharePart part;			/* in a shared match; found is NULL if it is not shared */
 	GjIndexOnlyStats stats;
 };
 
+static void prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
+					GjMatchStats *stats);
+static void make_piece(GjIndexOnly *io);
 static void deliver(GjIndexOnly *io, GjEntrySet *entries);
+static bool has_room(const GjIndexOnly *io);
 static bool load_piece(GjIndexOnly *io);
+static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 
 /*
@@ -102,6 +116,29 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 				 Size limit, GjMatchStats *stats)
 {
 	MemoryContext old;
+
+	prepare(io, columns, parent, limit, stats);
+	old = MemoryContextSwitchTo(io->context);
+	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
+	MemoryContextSwitchTo(old);
+
+	if (io->match.at_once)
+	{
+		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
+		io->rest_is_plain = io->rest != NULL;
+		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
+		deliver(io, io->whole);
+	}
+	else
+		make_piece(io);
+}
+
+/*
+ * Make a set for what is to be found
+ */
+static void
+prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit, GjMatchStats *stats)
+{
 	GjIndexInfo info;
 
 	GjIndexOnlyReset(io);
@@ -115,23 +152,18 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 	GjIndexGetInfo(io->index, &info);
 	io->whole = GjEntrySetCreate(io->context, limit, &info, (columns & GJ_ENTRY_KEY) != 0,
 								 (uint32) (columns >> 1));
-	old = MemoryContextSwitchTo(io->context);
-	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
-	MemoryContextSwitchTo(old);
+}
 
-	if (io->match.at_once)
-	{
-		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
-		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
-		deliver(io, io->whole);
-	}
-	else
-	{
-		io->piece = GjEntrySetCreatePiecewise(io->context,
-											  Max(Min(limit, PIECE_BYTES), MIN_PIECE_BYTES),
-											  io->whole);
-		deliver(io, io->piece);
-	}
+/*
+ * Make a set for pieces of it
+ */
+static void
+make_piece(GjIndexOnly *io)
+{
+	io->piece = GjEntrySetCreatePiecewise(io->context,
+										  Max(Min(io->limit, PIECE_BYTES), MIN_PIECE_BYTES),
+										  io->whole);
+	deliver(io, io->piece);
 }
 
 /*
@@ -155,22 +187,21 @@ GjIndexOnlyIsStarted(const GjIndexOnly *io)
 }
 
 /*
- * Deliver the same again: what is still there is used again
+ * Deliver the same again: what is still there is used again.  A part of a shared match has
+ * not been begun with.
  */
 void
 GjIndexOnlyRestart(GjIndexOnly *io)
 {
-	if (io->npieces > 1)
+	if (io->part.found != NULL)
+		return;
+	if (io->npieces > 1 || io->drained)
 	{
 		GjIndexOnlyStart(io, io->match.keys, io->columns, io->parent, io->limit,
 						 io->match_stats);
 		return;
 	}
-	if (io->rest != NULL && io->rest != GjEntrySetPlain(io->whole))
-	{
-		GjTidSetFree(io->rest);
-		io->rest = NULL;
-	}
+	forget_rest(io);
 	io->position = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
@@ -186,12 +217,26 @@ GjIndexOnlyLoad(GjIndexOnly *io)
 	while (io->chunk.nrows == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (io->position < io->entries->nentries)
+		if (io->rest_is_next)
+			return false;
+		if (io->nrest > 0 && !has_room(io))
+			io->rest_is_next = true;
+		else if (io->position < io->entries->nentries)
 			load_chunk(io);
 		else if (!load_piece(io))
-			return false;
+			io->rest_is_next = io->rest_is_last = true;
 	}
 	return true;
+}
+
+/*
+ * Does another chunk fit into the rest?  It must remain exact, as other rows of a block may
+ * have been answered from entries, or be in the rest of another process.
+ */
+static bool
+has_room(const GjIndexOnly *io)
+{
+	return (io->nrest + GJ_CHUNK_ENTRIES) * REST_TID_BYTES <= io->limit;
 }
 
 /*
@@ -200,9 +245,19 @@ GjIndexOnlyLoad(GjIndexOnly *io)
 static bool
 load_piece(GjIndexOnly *io)
 {
-	if (io->match.at_once || !GjEntryMatchNext(&io->match, io->piece, io->match_stats))
-		return false;
-	pgstat_count_index_tuples(io->index, io->piece->nentries);
+	if (io->part.found != NULL)
+		io->part.progress(io->part.arg);
+	if (io->part.found != NULL && io->part.found->kind == GJ_SHARED_ENTRIES)
+	{
+		if (!GjEntriesTake(&io->part.found->entries, io->part.area, io->piece))
+			return false;
+	}
+	else
+	{
+		if (io->match.at_once || !GjEntryMatchNext(&io->match, io->piece, io->match_stats))
+			return false;
+		pgstat_count_index_tuples(io->index, io->piece->nentries);
+	}
 	deliver(io, io->piece);
 	io->npieces++;
 	return true;
@@ -243,18 +298,43 @@ GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
 }
 
 /*
- * Get the TIDs for which the heap must be asked, finished.  They are complete once
- * GjIndexOnlyNext() has said false.
+ * Get the TIDs for which the heap must be asked, finished, once GjIndexOnlyNext() has said
+ * false.  When they have been fetched, there may be more entries: GjIndexOnlyContinue().
  */
 GjTidSet *
 GjIndexOnlyRest(GjIndexOnly *io)
 {
 	if (io->rest == NULL)
 		io->rest = GjTidSetCreate(io->context, io->limit);
-	if (io->rest != GjEntrySetPlain(io->whole))
+	if (!io->rest_is_plain)
 		GjTidSetFinish(io->rest);
 	io->stats.heap_fetches += GjTidSetCount(io->rest);
 	return io->rest;
+}
+
+/*
+ * Go on with entries, and forget the TIDs; false if there are no more
+ */
+bool
+GjIndexOnlyContinue(GjIndexOnly *io)
+{
+	if (io->rest_is_last)
+		return false;
+	forget_rest(io);
+	io->drained = true;
+	return true;
+}
+
+static void
+forget_rest(GjIndexOnly *io)
+{
+	if (io->rest != NULL && !io->rest_is_plain)
+	{
+		GjTidSetFree(io->rest);
+		io->rest = NULL;
+	}
+	io->nrest = 0;
+	io->rest_is_next = io->rest_is_last = false;
 }
 
 /*
@@ -270,10 +350,72 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->piece = NULL;
 	io->entries = NULL;
 	io->rest = NULL;
+	io->rest_is_plain = false;
+	forget_rest(io);
+	io->drained = false;
+	io->part.found = NULL;
 	io->position = 0;
 	io->npieces = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
+}
+
+/*
+ * Let other processes take part in the match that has been started here.  If all that was
+ * found is for the heap, it is shared as such, and nothing is started any more.
+ */
+void
+GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
+{
+	GjSharedFind *found = part->found;
+
+	if (io->rest_is_plain)
+	{
+		found->kind = GJ_SHARED_TIDS;
+		GjTidsShare(&found->tids, part->area, io->rest, part->nprocesses);
+		io->stats.heap_fetches += GjTidSetCount(io->rest);
+		GjIndexOnlyReset(io);
+		return;
+	}
+
+	if (io->match.at_once)
+	{
+		found->kind = GJ_SHARED_ENTRIES;
+		found->vacuum_epoch = io->match.vacuum_epoch;
+		GjEntriesShare(&found->entries, part->area, io->whole, part->nprocesses);
+		make_piece(io);
+		GjEntrySetFree(io->whole);
+		io->whole = NULL;
+	}
+	else
+	{
+		found->kind = GJ_SHARED_SEARCH;
+		GjSearchShare(&found->search, part->area, &io->match, part->nprocesses);
+	}
+	found->columns = io->columns;
+	io->part = *part;
+	io->limit = limit;
+}
+
+/*
+ * Take part in a match of entries that another process has shared
+ */
+void
+GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
+				Size limit, GjMatchStats *stats, const GjSharePart *part)
+{
+	GjSharedFind *found = part->found;
+
+	if (found->columns != columns)
+		elog(ERROR, "the processes of a plan need different columns of index \"%s\"",
+			 RelationGetRelationName(io->index));
+	prepare(io, columns, parent, limit, stats);
+	make_piece(io);
+	if (found->kind == GJ_SHARED_SEARCH)
+		GjSearchJoin(&found->search, part->area, &io->match, io->index, keys);
+	else
+		io->match.vacuum_epoch = found->vacuum_epoch;
+	io->part = *part;
 }
 
 /*
@@ -315,7 +457,8 @@ load_chunk(GjIndexOnly *io)
 	if (chunk->nrows == n)
 		return;
 	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->context, io->limit);
+		io->rest = GjTidSetCreate(io->context, SIZE_MAX);
+	io->nrest += io->certain ? nrest : n;
 	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",

@@ -6,8 +6,9 @@
  *
  * GjIndexOnlyStart() begins a match, and GjIndexOnlyNext() delivers the rows that are
  * certain, piece by piece as they are found.  When it says false, GjIndexOnlyRest() has
- * the TIDs of all the others: to be fetched, under the snapshot and with a recheck of the
- * key, like those of any match.
+ * the TIDs of the others: to be fetched, under the snapshot and with a recheck of the
+ * key, like those of any match.  Then GjIndexOnlyContinue() says whether there are more
+ * entries, as there are if the TIDs took too much memory.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,7 +19,7 @@
 #include "nodes/execnodes.h"
 
 #include "execentryfill.h"
-#include "match.h"
+#include "matchshare.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
 
@@ -51,6 +52,11 @@ extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
 extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
+extern bool GjIndexOnlyContinue(GjIndexOnly *io);
+extern void GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit);
+extern void GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							MemoryContext parent, Size limit, GjMatchStats *stats,
+							const GjSharePart *part);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 

@@ -31,6 +31,7 @@ GjJoinEntriesInit(GjJoinScanState *scan)
 	CustomScan *plan = (CustomScan *) ps->plan;
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
+	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
 	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan,
 									list_nth(plan->custom_private, GJ_JOIN_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
@@ -43,15 +44,17 @@ GjJoinEntriesInit(GjJoinScanState *scan)
 }
 
 /*
- * Begin a match.  lookup: a row's partners are asked for; else the join knows that there
+ * Begin a match, or take part in one that another process has begun.  all_keys: there is
+ * no other batch.  lookup: a row's partners are asked for; else the join knows that there
  * is one.
  */
 void
-GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit, bool lookup)
+GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit, bool all_keys,
+				   bool lookup)
 {
 	scan->lookup = lookup;
-	GjIndexOnlyStart(scan->index_only, keys, wanted_columns(scan), scan->context, limit,
-					 &scan->stats);
+	scan->tids = GjShareEntries(&scan->css, scan->index_only, keys, wanted_columns(scan),
+								scan->context, limit, all_keys);
 }
 
 static uint64

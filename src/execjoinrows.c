@@ -50,6 +50,7 @@ static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
 static TupleTableSlot *next_tuple(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
+static bool table_goes_on(GjJoinState *state);
 static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
 static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
@@ -101,7 +102,12 @@ GjExecJoin(CustomScanState *node)
 				slot = next_tuple(state);
 				if (slot != NULL)
 					return slot;
-				state->phase = next_big_row(state) ? GJ_PHASE_PAIRS : GJ_PHASE_TABLE;
+				if (next_big_row(state))
+					state->phase = GJ_PHASE_PAIRS;
+				else if (!table_goes_on(state))
+					state->phase = GJ_PHASE_TABLE;
+				else if (state->direct_scan != NULL)
+					state->phase = GJ_PHASE_DIRECT;
 				break;
 			case GJ_PHASE_PAIRS:
 				if (next_pair(state))
@@ -247,23 +253,33 @@ next_tuple(GjJoinState *state)
 }
 
 /*
- * Find the next big row of the current table that has partners; false, and the table is
- * done with, if there are no more
+ * Find the next big row of the current table that has partners
  */
 static bool
 next_big_row(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
-	if (!all_small_matched(state))
-	{
-		state->pair = GjJoinScanNext(scan, state->small);
-		if (state->pair != NULL)
-		{
-			ResetExprContext(state->css.ss.ps.ps_ExprContext);
-			return true;
-		}
-	}
+	if (all_small_matched(state))
+		return false;
+	state->pair = GjJoinScanNext(scan, state->small);
+	if (state->pair == NULL)
+		return false;
+	ResetExprContext(state->css.ss.ps.ps_ExprContext);
+	return true;
+}
+
+/*
+ * Has the current table more to give?  If not, it is done with.
+ */
+static bool
+table_goes_on(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+
+	ExecClearTuple(state->joined);
+	if (!all_small_matched(state) && GjJoinScanContinue(scan))
+		return true;
 	stop_scan(state, scan);
 	state->current++;
 	return false;

@@ -199,7 +199,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 	Assert(scan->tids == NULL);
 	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
 	{
-		GjJoinEntriesMatch(scan, keys, limit, lookup);
+		GjJoinEntriesMatch(scan, keys, limit, all_keys, lookup);
 		return;
 	}
 
@@ -357,6 +357,23 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 	if (partners == NULL)
 		GjFetchGetStats(scan->fetch)->rechecked++;
 	return partners;
+}
+
+/*
+ * After the last row: are there more entries?  So it is where not all that is for the heap
+ * fitted in memory.  The joined slot, which may point into a heap page, must have been
+ * cleared.
+ */
+bool
+GjJoinScanContinue(GjJoinScanState *scan)
+{
+	if (!GjIndexOnlyIsStarted(scan->index_only))
+		return false;
+	GjFetchReset(scan->fetch);
+	if (!GjIndexOnlyContinue(scan->index_only))
+		return false;
+	scan->fetching = false;
+	return true;
 }
 
 /*

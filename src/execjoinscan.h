@@ -54,13 +54,14 @@ extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool al
 							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
+extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 
 /* execjoinentries.c */
 extern void GjJoinEntriesInit(GjJoinScanState *scan);
 extern void GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit,
-							   bool lookup);
+							   bool all_keys, bool lookup);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small);

@@ -5,13 +5,15 @@
  *
  * The process that comes first searches the index and puts the TIDs, in heap order,
  * into the plan's shared memory; the others wait for that, and then all take blocks
- * until there are no more (tidshare.c).
+ * until there are no more (tidshare.c).  Entries, for index-only answers, are shared in
+ * the same way where a device has found them (entryshare.c).  Where the CPU is to find
+ * them, it only begins the search, and all go on with it (matchshare.c).
  *
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
- * all that the block has.  Each process rechecks keys against a set that it has made
- * itself: what makes it is parallel-safe, so that all sets are equal, as the filters
- * of a parallel sequential scan are.
+ * all that the block has; matchshare.c says it of a search that all make.  Each process
+ * rechecks keys against a set that it has made itself: what makes it is parallel-safe, so
+ * that all sets are equal, as the filters of a parallel sequential scan are.
  *
  * A match can be shared if it answers for the whole execution of the node.  The match
  * of one batch of a join does not: the batches of two processes need not be cut at the
@@ -40,7 +42,7 @@
 
 #include "compat.h"
 #include "execparallel.h"
-#include "tidshare.h"
+#include "matchshare.h"
 
 /* Long enough for every name and every reason that there is */
 #define DEVICE_NAME_BYTES		128
@@ -50,9 +52,18 @@ typedef enum SharePhase
 {
 	PHASE_NEW,					/* nobody was here yet */
 	PHASE_MATCHING,				/* the first one searches */
-	PHASE_SHARED,				/* the TIDs are there */
+	PHASE_SHARED,				/* what it has found is there */
 	PHASE_ONE_FOR_ALL			/* the first one does all of it */
 } SharePhase;
+
+/* What a process has to do about a match */
+typedef enum Role
+{
+	ROLE_ALONE,					/* all of it, for itself */
+	ROLE_FIRST,					/* search, and publish what was found */
+	ROLE_OTHER,					/* take from what was published */
+	ROLE_NONE					/* nothing: another process does all */
+} Role;
 
 typedef struct GjSharedMatch
 {
@@ -60,24 +71,29 @@ typedef struct GjSharedMatch
 	SharePhase	phase;
 	GjMatchStats match;			/* of the workers, not yet added to the leader's */
 	GjFetchStats fetch;
+	GjIndexOnlyStats index_only;
 	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; */
 	char		reason[REASON_BYTES];	/* empty: none */
 
 	int			nprocesses;		/* planned, with the leader */
 	ConditionVariable matched;
-	GjSharedTids tids;			/* valid in PHASE_SHARED */
+	GjSharedFind found;			/* valid in PHASE_SHARED */
 } GjSharedMatch;
 
+static Role take_role(GjShare *share, bool can_share);
 static SharePhase begin(GjShare *share, bool can_share);
 static SharePhase wait_for_match(GjSharedMatch *shared);
 static SharePhase get_phase(GjSharedMatch *shared);
-static void publish(GjShare *share, dsa_area *area, GjTidSet *set);
+static void publish(GjSharedMatch *shared);
+static GjSharePart get_part(CustomScanState *node);
+static GjTidSet *open_tids(CustomScanState *node, MemoryContext context);
 static void share_is_over(CustomScanState *node);
 static GjShare *get_share(CustomScanState *node);
 static void report_progress(void *share);
 static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
 static void collect_reports(GjShare *share);
 static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
+static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
  * Find out what to fetch, by a search if nobody has done it yet
@@ -87,32 +103,106 @@ GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_
 			 GjMatchFunction match)
 {
 	GjShare    *share = get_share(node);
-	dsa_area   *area = node->ss.ps.state->es_query_dsa;
-	GjSharedMatch *shared = share->shared;
+	GjSharePart part = get_part(node);
+	GjTidSet   *set;
 
-	if (shared == NULL || share->alone)
-		return match(node, limit);
+	switch (take_role(share, can_share))
+	{
+		case ROLE_ALONE:
+			return match(node, limit);
+		case ROLE_NONE:
+			return GjTidSetCreateView(context, NULL, 0, NULL);
+		case ROLE_FIRST:
+			/* The memory of all processes, as for a hash table that they share */
+			set = match(node, limit * part.nprocesses);
+			part.found->kind = GJ_SHARED_TIDS;
+			GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
+			GjTidSetFree(set);
+			publish(share->shared);
+			break;
+		case ROLE_OTHER:
+			break;
+	}
+	return open_tids(node, context);
+}
+
+/*
+ * The same for a match of entries.  NULL: rows come from io, which has been started.
+ */
+GjTidSet *
+GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+			   MemoryContext context, Size limit, bool can_share)
+{
+	GjShare    *share = get_share(node);
+	GjSharePart part = get_part(node);
+
+	switch (take_role(share, can_share))
+	{
+		case ROLE_ALONE:
+			GjIndexOnlyStart(io, keys, columns, context, limit, share->stats);
+			return NULL;
+		case ROLE_NONE:
+			return GjTidSetCreateView(context, NULL, 0, NULL);
+		case ROLE_FIRST:
+			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, share->stats);
+			GjIndexOnlyShare(io, &part, limit);
+			publish(share->shared);
+			break;
+		case ROLE_OTHER:
+			if (part.found->kind != GJ_SHARED_TIDS)
+				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
+			break;
+	}
+	return part.found->kind == GJ_SHARED_TIDS ? open_tids(node, context) : NULL;
+}
+
+static GjSharePart
+get_part(CustomScanState *node)
+{
+	GjShare    *share = get_share(node);
+	GjSharePart part = {.area = node->ss.ps.state->es_query_dsa,.progress = report_progress,
+	.arg = share};
+
+	if (share->shared != NULL)
+	{
+		part.found = &share->shared->found;
+		part.nprocesses = share->shared->nprocesses;
+	}
+	return part;
+}
+
+static GjTidSet *
+open_tids(CustomScanState *node, MemoryContext context)
+{
+	GjSharePart part = get_part(node);
+
+	if (part.found->kind != GJ_SHARED_TIDS)
+		elog(ERROR, "a shared match has entries where TIDs are wanted");
+	return GjTidsOpenShared(context, &part.found->tids, part.area, part.progress, part.arg);
+}
+
+/*
+ * Enter, and wait if what was found is still to come
+ */
+static Role
+take_role(GjShare *share, bool can_share)
+{
+	if (share->shared == NULL || share->alone)
+		return ROLE_ALONE;
 
 	switch (begin(share, can_share))
 	{
 		case PHASE_NEW:
-			/* The memory of all processes, as for a hash table that they share */
-			publish(share, area, match(node, limit * shared->nprocesses));
-			break;
+			return ROLE_FIRST;
 		case PHASE_MATCHING:
-			if (!can_share || wait_for_match(shared) != PHASE_SHARED)
-				return GjTidSetCreateView(context, NULL, 0, NULL);
-			break;
+			return can_share && wait_for_match(share->shared) == PHASE_SHARED ?
+				ROLE_OTHER : ROLE_NONE;
 		case PHASE_SHARED:
-			if (!can_share)
-				return GjTidSetCreateView(context, NULL, 0, NULL);
-			break;
+			return can_share ? ROLE_OTHER : ROLE_NONE;
 		case PHASE_ONE_FOR_ALL:
-			if (share->alone)
-				return match(node, limit);
-			return GjTidSetCreateView(context, NULL, 0, NULL);
+			break;
 	}
-	return GjTidsOpenShared(context, &shared->tids, area, report_progress, share);
+	return share->alone ? ROLE_ALONE : ROLE_NONE;
 }
 
 /*
@@ -159,16 +249,11 @@ get_phase(GjSharedMatch *shared)
 }
 
 /*
- * Share what was found, and let go of it here
+ * Say that it is there
  */
 static void
-publish(GjShare *share, dsa_area *area, GjTidSet *set)
+publish(GjSharedMatch *shared)
 {
-	GjSharedMatch *shared = share->shared;
-
-	GjTidsShare(&shared->tids, area, set, shared->nprocesses);
-	GjTidSetFree(set);
-
 	SpinLockAcquire(&shared->mutex);
 	shared->phase = PHASE_SHARED;
 	SpinLockRelease(&shared->mutex);
@@ -176,7 +261,7 @@ publish(GjShare *share, dsa_area *area, GjTidSet *set)
 }
 
 /*
- * How much shared memory a node needs besides the TIDs
+ * How much shared memory a node needs besides what it finds
  */
 Size
 GjShareEstimate(CustomScanState *node, ParallelContext *pcxt)
@@ -198,7 +283,7 @@ GjShareInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 	shared->phase = PHASE_NEW;
 	shared->nprocesses = pcxt->nworkers + 1;
 	ConditionVariableInit(&shared->matched);
-	GjTidsShareInit(&shared->tids);
+	GjFindShareInit(&shared->found);
 	GjShareAttach(node, pcxt->toc, shared);
 }
 
@@ -224,7 +309,7 @@ GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 	GjSharedMatch *shared = area;
 
 	share_is_over(node);
-	GjTidsUnshare(&shared->tids, node->ss.ps.state->es_query_dsa);
+	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
 	shared->phase = PHASE_NEW;
 }
 
@@ -277,6 +362,8 @@ report_progress(void *arg)
 	report_match(shared, share->stats);
 	SpinLockAcquire(&shared->mutex);
 	move_fetch_stats(&shared->fetch, GjFetchGetStats(share->fetch));
+	if (share->index_only != NULL)
+		move_index_only_stats(&shared->index_only, share->index_only);
 	SpinLockRelease(&shared->mutex);
 }
 
@@ -305,6 +392,7 @@ collect_reports(GjShare *share)
 {
 	GjSharedMatch *shared = share->shared;
 	GjFetchStats fetch = {0};
+	GjIndexOnlyStats index_only = {0};
 	GjMatchStats match;
 	char		device[DEVICE_NAME_BYTES];
 	char		reason[REASON_BYTES];
@@ -312,6 +400,7 @@ collect_reports(GjShare *share)
 
 	SpinLockAcquire(&shared->mutex);
 	move_fetch_stats(&fetch, &shared->fetch);
+	move_index_only_stats(&index_only, &shared->index_only);
 	match = shared->match;
 	memset(&shared->match, 0, sizeof(GjMatchStats));
 	memcpy(device, shared->device, DEVICE_NAME_BYTES);
@@ -319,6 +408,8 @@ collect_reports(GjShare *share)
 	SpinLockRelease(&shared->mutex);
 
 	move_fetch_stats(GjFetchGetStats(share->fetch), &fetch);
+	if (share->index_only != NULL)
+		move_index_only_stats(share->index_only, &index_only);
 	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
 	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
 	GjMatchStatsAdd(share->stats, &match);
@@ -332,4 +423,12 @@ move_fetch_stats(GjFetchStats *to, GjFetchStats *from)
 	to->tuples += from->tuples;
 	to->rechecked += from->rechecked;
 	memset(from, 0, sizeof(GjFetchStats));
+}
+
+static void
+move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from)
+{
+	to->rows += from->rows;
+	to->heap_fetches += from->heap_fetches;
+	memset(from, 0, sizeof(GjIndexOnlyStats));
 }

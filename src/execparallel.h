@@ -24,6 +24,7 @@ typedef struct GjShare
 	bool		alone;			/* shared, but this process does all of it */
 	GjFetch    *fetch;			/* set: what delivers the rows, with its counters */
 	GjMatchStats *stats;		/* set: of this process's matches */
+	GjIndexOnlyStats *index_only;	/* set: of its index-only answers; NULL: it has none */
 	void		(*forget) (CustomScanState *node);	/* set: drop the TIDs, and whatever has
 													 * been made of them */
 } GjShare;
@@ -47,6 +48,15 @@ typedef GjTidSet *(*GjMatchFunction) (CustomScanState *node, Size limit);
  */
 extern GjTidSet *GjShareMatch(CustomScanState *node, MemoryContext context, Size limit,
 							  bool can_share, GjMatchFunction match);
+
+/*
+ * The same for index-only answers from these columns.  NULL: rows come from io, all of them
+ * or this process's share; else TIDs are to be fetched as above.  The keys must live until
+ * io is reset.
+ */
+extern GjTidSet *GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys,
+								uint64 columns, MemoryContext context, Size limit,
+								bool can_share);
 
 /* The methods of a parallel-aware node */
 extern Size GjShareEstimate(CustomScanState *node, ParallelContext *pcxt);

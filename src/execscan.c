@@ -80,6 +80,7 @@ static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
 static void note_place(GjScanState *scan, const ItemPointerData *tid);
 static void note_entry(GjScanState *scan, uint64 entry);
+static bool go_on_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
@@ -192,6 +193,7 @@ begin_index_only(GjScanState *scan)
 	CustomScan *plan = (CustomScan *) ps->plan;
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
+	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
 	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan, get_private(plan, GJ_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
 	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
@@ -238,22 +240,40 @@ static TupleTableSlot *
 next_tuple(ScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	TupleTableSlot *slot;
 
 	if (scan->tids == NULL && !GjIndexOnlyIsStarted(scan->index_only))
 		start(scan);
-	if (scan->tids == NULL)
+	do
 	{
-		uint64		entry;
-
-		if (GjIndexOnlyNext(scan->index_only, &entry))
+		if (scan->tids == NULL)
 		{
-			GjEntryFillSlot(scan->row_fill, entry, node->ss_ScanTupleSlot);
-			note_entry(scan, entry);
-			return node->ss_ScanTupleSlot;
+			uint64		entry;
+
+			if (GjIndexOnlyNext(scan->index_only, &entry))
+			{
+				GjEntryFillSlot(scan->row_fill, entry, node->ss_ScanTupleSlot);
+				note_entry(scan, entry);
+				return node->ss_ScanTupleSlot;
+			}
+			start_fetch(scan, GjIndexOnlyRest(scan->index_only));
 		}
-		start_fetch(scan, GjIndexOnlyRest(scan->index_only));
+		slot = next_fetched(scan);
+	} while (TupIsNull(slot) && go_on_with_entries(scan));
+	return slot;
+}
+
+/* Are there more entries, since not all that is for the heap fitted in memory? */
+static bool
+go_on_with_entries(GjScanState *scan)
+{
+	if (GjIndexOnlyIsStarted(scan->index_only))
+	{
+		GjFetchReset(scan->fetch);
+		if (GjIndexOnlyContinue(scan->index_only))
+			scan->tids = NULL;
 	}
-	return next_fetched(scan);
+	return scan->tids == NULL;
 }
 
 /*
@@ -329,16 +349,19 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 static void
 start(GjScanState *scan)
 {
+	GjTidSet   *tids;
+
 	if (scan->keys == NULL)
 		build_key_set(scan);
 
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
-		GjIndexOnlyStart(scan->index_only, scan->keys, scan->row_fill->columns, scan->context,
-						 search_memory(scan), &scan->stats);
+		tids = GjShareEntries(&scan->css, scan->index_only, scan->keys, scan->row_fill->columns,
+							  scan->context, search_memory(scan), true);
 	else
-		start_fetch(scan, GjShareMatch(&scan->css, scan->context, search_memory(scan), true,
-									   search_tids));
+		tids = GjShareMatch(&scan->css, scan->context, search_memory(scan), true, search_tids);
+	if (tids != NULL)
+		start_fetch(scan, tids);
 }
 
 static void

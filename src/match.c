@@ -20,6 +20,7 @@
 
 static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 static bool ask_device(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
+static void next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 static void mark_tails(GjEntryMatch *match, const GjEntrySet *piece);
 static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 static void begin(instr_time *start, GjMatchStats *stats);
@@ -121,8 +122,8 @@ ask_device(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 /*
- * Get the next piece, in heap order; false if there are no more, and the last one stays.  A
- * piece may be empty.
+ * Get the next piece, in heap order; false if there are no more, and the last one stays,
+ * unless the match is shared.  A piece may be empty.
  *
  * No TID is in two pieces, unless its row has died and another one has taken its place
  * meanwhile; then the vacuum epoch has moved.
@@ -130,7 +131,6 @@ ask_device(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 bool
 GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 {
-	GjMatchTarget target = {NULL, piece};
 	instr_time	start;
 	instr_time	now;
 
@@ -139,18 +139,30 @@ GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjEntrySetClear(piece);
+	if (match->shared != NULL)
+		match->done = !GjSearchNext(match, piece, stats);
+	else
+		next_piece(match, piece, stats);
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
+	return match->shared == NULL || !match->done;
+}
+
+static void
+next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	GjMatchTarget target = {NULL, piece};
+
 	if (match->next < match->end)
 	{
 		match->next = GjSearchBlocks(match->index, &match->info, match->keys, match->next,
-									 match->end, target, stats);
+									 match->end, match->end - match->info.first_data, target,
+									 stats);
 		GjEntrySetFinish(piece, true);
 		mark_tails(match, piece);
 	}
 	if (match->next == match->end && GjEntrySetHasRoom(piece, match->tails.nrows))
 		add_tails(match, piece, stats);
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
-	return true;
 }
 
 /*

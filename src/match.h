@@ -80,13 +80,19 @@ typedef struct GjEntryMatch
 	BlockNumber next;			/* data page to search next */
 	BlockNumber end;
 	bool		done;			/* there are no more pieces */
+
+	/* Of a match that several processes make together (matchshare.h) */
+	struct GjSharedSearch *shared;	/* where further data pages come from */
+	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
+								 * from data pages, too */
 } GjEntryMatch;
 
-/* match.c */
+/* match.c, matchshare.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
 /*
@@ -99,7 +105,8 @@ extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet
 						 GjMatchTarget target, GjMatchStats *stats);
 extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
 								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
-								  GjMatchTarget target, GjMatchStats *stats);
+								  BlockNumber total, GjMatchTarget target,
+								  GjMatchStats *stats);
 extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
 extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);

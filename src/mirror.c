@@ -384,7 +384,7 @@ search_lag(MirrorMatch *match)
 		GjBlockRange *range = &match->lag.ranges[i];
 
 		GjSearchBlocks(match->index, match->info, match->keys, range->start, range->end,
-					   match->target, stats);
+					   range->end - range->start, match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);
 	stats->entries = entries;

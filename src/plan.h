@@ -104,6 +104,7 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
+extern int	GjCountWorkers(const GjCostInput *input);
 
 /* planrows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,

@@ -50,8 +50,9 @@
  *	  device, search	5.5 ps an entry							8e-6	1e-5 charged
  *	  a TID				1.3 to 5 ns								0.002 to 0.0075
  *
- * In a parallel plan one process does the match; what is done for each tuple of the
- * heap is divided, reading pages is not, as for PostgreSQL's own parallel scans.
+ * In a parallel plan one process does the match, but for one of entries on the CPU, which
+ * all do together; what is done for each tuple is divided, reading pages is not, as for
+ * PostgreSQL's own parallel scans.
  *
  * A bitmap index scan hands the matches over through a hash table, which was
  * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
@@ -72,6 +73,7 @@
 
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "utils/spccache.h"
 
 #include "compat.h"
@@ -81,7 +83,8 @@
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
 #define LEADER_LOSS				0.3
 
-static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device);
+static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
+					   double divisor);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
@@ -91,23 +94,26 @@ static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double 
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return cost_match(index, nkeys, nmatches, GjIndexIsResident(index->indexoid));
+	return cost_match(index, nkeys, nmatches, GjIndexIsResident(index->indexoid), 1.0);
 }
 
 /*
- * The same, by a device or on the CPU
+ * The same, by a device or on the CPU; the latter divided among so many processes
  */
 static Cost
-cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device)
+cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
+		   double divisor)
 {
-	Cost		cost = cost_set(nkeys) + nmatches * gj_tid_cost;
+	Cost		cost = cost_set(nkeys);
 	double		seq_page;
 
 	if (device)
-		return cost + gj_device_setup_cost + index->tuples * gj_device_search_cost;
+		return cost + nmatches * gj_tid_cost + gj_device_setup_cost +
+			index->tuples * gj_device_search_cost;
 
 	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
-	return cost + gj_setup_cost + index->pages * seq_page + index->tuples * gj_search_cost;
+	return cost + gj_setup_cost + index->pages * seq_page +
+		(nmatches * gj_tid_cost + index->tuples * gj_search_cost) / divisor;
 }
 
 static Cost
@@ -149,7 +155,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
 
-	*startup = cost_match(input->index, input->nkeys, nmatches, device) +
+	*startup = cost_match(input->index, input->nkeys, nmatches, device,
+						  input->index_only ? GjParallelDivisor(input->workers) : 1.0) +
 		input->quals.startup;
 	*run = heap_share * cost_heap_pages(root, input, nmatches) +
 		nmatches * per_tuple / GjParallelDivisor(input->workers);
@@ -167,6 +174,26 @@ GjParallelDivisor(int workers)
 	if (workers == 0)
 		return 1.0;
 	return workers + (parallel_leader_participation ? leader : 0.0);
+}
+
+/*
+ * How many workers can help: with the heap's pages, and with the index's, if the index
+ * alone may answer
+ */
+int
+GjCountWorkers(const GjCostInput *input)
+{
+	RelOptInfo *rel = input->rel;
+	double		heap_pages = GjHeapPages(rel, input->nmatches);
+	int			workers;
+
+	if (input->index_only)
+		heap_pages *= 1.0 - rel->allvisfrac;
+	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
+	if (input->index_only)
+		workers = Max(workers, compute_parallel_worker(rel, -1, input->index->pages,
+													   max_parallel_workers_per_gather));
+	return workers;
 }
 
 /*

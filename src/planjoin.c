@@ -312,10 +312,10 @@ count_workers(const GjJoinCandidate *cand)
 	foreach(lc, cand->scans)
 	{
 		GjJoinScan *scan = lfirst(lc);
-		double		pages = GjHeapPages(scan->table, scan->nmatches);
+		GjCostInput input = {.rel = scan->table,.index = scan->index,
+			.nmatches = scan->nmatches,.index_only = scan->index_only};
 
-		workers = Max(workers, compute_parallel_worker(scan->table, pages, -1,
-													   max_parallel_workers_per_gather));
+		workers = Max(workers, GjCountWorkers(&input));
 	}
 	return workers;
 }

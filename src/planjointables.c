@@ -253,7 +253,7 @@ GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
 		return;
 
-	/* both stay known: a parallel plan, in which entries are not shared, chooses anew */
+	/* both stay known: a parallel plan chooses anew */
 	this = *scan;
 	*scan = *this.other;
 	scan->other = palloc(sizeof(GjJoinScan));
@@ -273,7 +273,7 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
 	.quals = table->baserestrictcost,.workers = cand->workers,
-	.index_only = scan->index_only && cand->workers == 0};
+	.index_only = scan->index_only};
 
 	scan->nmatches = input.nmatches;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
@@ -308,7 +308,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
 											   NULL, false));
 
-	index_only = scan->index_only && cand->workers == 0 &&
+	index_only = scan->index_only &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
 
 	plan->scan.plan.startup_cost = scan->startup;

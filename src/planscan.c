@@ -170,20 +170,17 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	foreach(lc, conditions)
 		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
+	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
 	if (rel->consider_parallel)
-		workers = compute_parallel_worker(rel, GjHeapPages(rel, input.nmatches), -1,
-										  max_parallel_workers_per_gather);
+		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
-	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
 	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
 	add_path_with_workers(root, &input, conditions, attnos, 0);
 	if (workers > 0)
 	{
-		/* Entries are not shared, only TIDs are */
-		input.index_only = false;
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
-		add_path_with_workers(root, &input, conditions, NIL, workers);
+		add_path_with_workers(root, &input, conditions, attnos, workers);
 	}
 }
 

@@ -130,19 +130,23 @@ void
 GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			 GjMatchTarget target, GjMatchStats *stats)
 {
-	(void) GjSearchBlocks(index, info, keys, info->first_data,
-						  RelationGetNumberOfBlocks(index), target, stats);
+	BlockNumber end = RelationGetNumberOfBlocks(index);
+
+	(void) GjSearchBlocks(index, info, keys, info->first_data, end, end - info->first_data,
+						  target, stats);
 }
 
 /*
  * Search the data pages from start to before end
  *
- * If it is for a piece of a result, stop when that has no room for another page's entries.
- * Returns the first block that was not searched.
+ * They are part of total pages that are searched for one answer.  If it is for a piece of
+ * a result, stop when that has no room for another page's entries.  Returns the first block
+ * that was not searched.
  */
 BlockNumber
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			   BlockNumber start, BlockNumber end, GjMatchTarget target, GjMatchStats *stats)
+			   BlockNumber start, BlockNumber end, BlockNumber total, GjMatchTarget target,
+			   GjMatchStats *stats)
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
@@ -150,7 +154,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	BlockNumber block;
 
 	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
-	if (!RelationUsesLocalBuffers(index) && end > start + NBuffers / 4)
+	if (!RelationUsesLocalBuffers(index) && total > NBuffers / 4)
 		strategy = GetAccessStrategy(BAS_BULKREAD);
 
 	if (start < end)

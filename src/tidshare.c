@@ -53,7 +53,6 @@ static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids
 static void share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses);
 static uint64 *allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords);
 static bool take_step(void *taker, const uint64 **tids, uint64 *ntids);
-static uint64 take_tids(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
 static uint64 block_border(const uint64 *tids, uint64 position, uint64 ntids);
 static uint64 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
 
@@ -159,48 +158,69 @@ GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 }
 
 /*
- * Take steps until one has something; false if all are taken
+ * Take the next TIDs that there are; false if all are taken
  */
 static bool
 take_step(void *arg, const uint64 **tids, uint64 *ntids)
 {
 	const Taker *taker = arg;
 	GjSharedTids *shared = taker->shared;
+	uint64		first;
+	uint64		end;
 
 	if (taker->progress != NULL)
 		taker->progress(taker->arg);
+	if (!shared->lossy)
+	{
+		if (!GjTakeBlocks(&shared->next, shared->step, taker->words, shared->nwords, &first,
+						  &end))
+			return false;
+		*tids = taker->words + first;
+		*ntids = end - first;
+		return true;
+	}
+
 	do
 	{
-		uint64		start;
-		uint64		end;
-
 		CHECK_FOR_INTERRUPTS();
-
-		/* Looked at first, lest the counter be raised for ever */
-		if (pg_atomic_read_u64(&shared->next) >= shared->nwords)
+		if (!GjTakeStep(&shared->next, shared->step, shared->nwords, &first, &end))
 			return false;
-		start = pg_atomic_fetch_add_u64(&shared->next, shared->step);
-		if (start >= shared->nwords)
-			return false;
-		end = Min(start + shared->step, shared->nwords);
-		*ntids = shared->lossy ? take_blocks(taker, start, end, tids) :
-			take_tids(taker, start, end, tids);
+		*ntids = take_blocks(taker, first, end, tids);
 	} while (*ntids == 0);
 	return true;
 }
 
 /*
- * The TIDs of the blocks that begin from start to before end
+ * Take the next blocks' TIDs of an ordered array: those from first to before end.  False
+ * if all are taken.
  */
-static uint64
-take_tids(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
+bool
+GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+			 uint64 *first, uint64 *end)
 {
-	uint64		first = block_border(taker->words, start, taker->shared->nwords);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!GjTakeStep(next, step, ntids, first, end))
+			return false;
+		*first = block_border(tids, *first, ntids);
+		*end = block_border(tids, *end, ntids);
+	} while (*first == *end);
+	return true;
+}
 
-	*tids = taker->words + first;
-	if (first >= end)
-		return 0;
-	return block_border(taker->words, end, taker->shared->nwords) - first;
+/*
+ * Take the next step of n things, wherever its ends are; false if all are taken.  The
+ * counter is looked at first, lest it be raised for ever.
+ */
+bool
+GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first, uint64 *end)
+{
+	if (pg_atomic_read_u64(next) >= n)
+		return false;
+	*first = pg_atomic_fetch_add_u64(next, step);
+	*end = Min(*first + step, n);
+	return *first < n;
 }
 
 /*

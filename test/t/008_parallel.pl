@@ -1,6 +1,6 @@
-# Parallel plans share one match. Whoever ends while it is made or used (the process that makes it,
-# one that waits for it, the leader, the device's process), nobody hangs, nothing is left behind,
-# and the next answer is right.
+# Parallel plans share one match, of TIDs (GpuScan here) or of entries (GpuJoin). Whoever ends while
+# it is made or used (the process that makes it, one that waits for it, the leader, the device's
+# process), nobody hangs, nothing is left behind, and the next answer is right.
 
 use strict;
 use warnings;
@@ -23,9 +23,9 @@ my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'ref
 
 wait_ready($node);
 $node->safe_psql('postgres', qq{
-	CREATE TABLE big (id int, k int, v int) WITH (parallel_workers = $workers);
-	INSERT INTO big SELECT i, i % 100000, i % 7 FROM generate_series(1, 300000) i;
-	CREATE INDEX big_k ON big USING gpujoin (k);
+	CREATE TABLE big (id int, k int, v int, w int) WITH (parallel_workers = $workers);
+	INSERT INTO big SELECT i, i % 100000, i % 7, i FROM generate_series(1, 300000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
 	CREATE TABLE small AS SELECT i AS k FROM generate_series(1, 20000) i;
 	VACUUM ANALYZE;
 	CREATE FUNCTION slow(int) RETURNS boolean PARALLEL SAFE COST 1000 LANGUAGE plpgsql AS
@@ -35,7 +35,7 @@ $node->safe_psql('postgres', qq{
 my $offset = -s $node->logfile;
 
 my %queries = (
-	GpuScan => 'SELECT count(v), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))',
+	GpuScan => 'SELECT count(v), sum(w) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))',
 	GpuJoin => 'SELECT count(v), sum(id) FROM small JOIN big USING (k)');
 my %answers = map {
 	$_ => $node->safe_psql('postgres', "SET gpujoin.enabled = off; $queries{$_}")
@@ -121,6 +121,8 @@ foreach my $name (sort keys %queries)
 
 	like($node->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN (COSTS OFF) $query"),
 		qr/Gather.*Parallel Custom Scan \($name\)/s, "$name: is parallel");
+	is($node->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN $query") =~ /Index Only/,
+		$name eq 'GpuJoin', "$name: from the index alone, or not");
 
 	# ---- while the match is made -------------------------------------------------------------
 

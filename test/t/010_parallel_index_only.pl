@@ -1,0 +1,112 @@
+# Parallel index-only answers under VACUUM: what is found is divided, and each process tests what it
+# takes, when it takes it. Rows that are rolled back, removed and forgotten meanwhile are not
+# answered, whether a device had found them or the CPU is to find them; with the rule switched off
+# they are.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $processes = 4;
+my $workers = $processes - 1;
+my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'reference'",
+	'gpujoin.auto_load = off', 'gpujoin.force = on', PATIENT,
+	'max_worker_processes = 20', 'max_parallel_workers = 8', 'min_parallel_table_scan_size = 0',
+	'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'seq_page_cost = 0',
+	'random_page_cost = 0', 'gpujoin.setup_cost = 0', 'gpujoin.search_cost = 0',
+	'gpujoin.tid_cost = 0', 'gpujoin.device_setup_cost = 0', 'gpujoin.device_search_cost = 0',
+	"max_parallel_workers_per_gather = $workers");
+
+wait_ready($node);
+my $gate = $node->data_dir . '/gate';
+$node->safe_psql('postgres', qq{
+	CREATE TABLE big (id int, k int, v int) WITH (parallel_workers = $workers);
+	CREATE TABLE few (LIKE big) WITH (parallel_workers = $workers);
+	CREATE INDEX few_k ON few USING gpujoin (k) INCLUDE (id, v) WITH (lanes = 1);
+	CREATE TABLE small AS SELECT i AS k FROM generate_series(0, 9) i;
+	CREATE FUNCTION wait_at_gate(int) RETURNS boolean PARALLEL SAFE COST 1000 LANGUAGE plpgsql AS
+		'BEGIN
+			WHILE (pg_stat_file(''gate'', true)).size IS NOT NULL LOOP
+				PERFORM pg_sleep(0.02);
+			END LOOP;
+			RETURN true;
+		END'});
+
+# A table for the device, and one for the CPU: there the processes must have searched all pages
+# before they wait, or VACUUM takes out what they are to find. They begin with four pages each, of
+# which the last one gets the rows in question; what is tested first is less than what they find.
+my $slots = $node->safe_psql('postgres', q{SELECT slots_per_page FROM gpujoin_index_info('few_k')});
+$node->safe_psql('postgres', qq{
+	INSERT INTO big SELECT i, i % 10, i FROM generate_series(1, 100000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
+	DROP INDEX few_k;
+	INSERT INTO few SELECT i, i % 10, i FROM generate_series(1, (4 * $processes - 1) * $slots) i;
+	CREATE INDEX few_k ON few USING gpujoin (k) INCLUDE (id, v) WITH (lanes = 1);
+	SELECT gpujoin_load('big_k')});
+$node->safe_psql('postgres', 'VACUUM ANALYZE');
+
+my %tables = (reference => 'big', CPU => 'few');
+my %queries = (
+	scan => 'SELECT count(id), sum(v) FROM %s WHERE k = ANY (ARRAY(SELECT k FROM small))
+		AND wait_at_gate(v)',
+	join => 'SELECT count(id), sum(v) FROM small JOIN %s USING (k) WHERE wait_at_gate(v)');
+
+# The answer of a query during which rows are rolled back and removed
+sub answer_under_vacuum
+{
+	my ($table, $query, $ignore_rule) = @_;
+	my ($out, $err) = ('', '');
+	my $writer = $node->background_psql('postgres');
+
+	$writer->query_safe("BEGIN;
+		INSERT INTO $table SELECT -i, i % 10, 1 FROM generate_series(1, 250) i");
+	append_to_file($gate, '');
+	my $run = IPC::Run::start(
+		[ 'psql', '-qXAt', '-d', $node->connstr('postgres') . ' application_name=reader',
+			'-c', "SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule", '-c', $query ],
+		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+	ok($node->poll_query_until('postgres', "SELECT count(*) = $processes FROM pg_stat_activity
+			WHERE wait_event = 'PgSleep'"), 'each process has its first rows');
+	$writer->query_safe('ROLLBACK');
+	$writer->quit;
+	$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) $table");
+	is($node->safe_psql('postgres',
+			"SELECT relallvisible = relpages FROM pg_class WHERE relname = '$table'"), 't',
+		'VACUUM has set all pages all-visible');
+	unlink $gate;
+	$run->finish;
+	chomp $out;
+	return $err || $out;
+}
+
+foreach my $device (sort keys %tables)
+{
+	my $table = $tables{$device};
+	my $expected = $node->safe_psql('postgres',
+		"SET gpujoin.enabled = off; SELECT count(id), sum(v) FROM $table");
+
+	foreach my $name (sort keys %queries)
+	{
+		my $query = sprintf $queries{$name}, $table;
+
+		like($node->safe_psql('postgres', "EXPLAIN (ANALYZE, VERBOSE, TIMING off) $query"),
+			qr/Gather.*Parallel Custom Scan.*Index Only: true.*Heap Fetches: 0.*Device: $device/s,
+			"$name, $device: in parallel, without the heap");
+		is($node->safe_psql('postgres', $query), $expected, "$name, $device: right");
+		is(answer_under_vacuum($table, $query, 'off'), $expected,
+			"$name, $device: right under VACUUM");
+		isnt(answer_under_vacuum($table, $query, 'on'), $expected,
+			"$name, $device: wrong without the rule");
+	}
+}
+
+log_is_clean($node, 'log has no sign of a leak');
+
+done_testing();
