@@ -18,7 +18,7 @@
 #define GJ_NAME					"gpujoin"
 
 /* gpujoin.min_rows: tables with fewer rows are left to PostgreSQL's own plans */
-#define GJ_DEFAULT_MIN_ROWS		50000
+#define GJ_DEFAULT_MIN_ROWS		10000
 #define GJ_MIN_MIN_ROWS			0
 #define GJ_MAX_MIN_ROWS			INT_MAX
 

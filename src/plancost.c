@@ -8,7 +8,7 @@
  *	  P  index pages, T  heap pages, F  heap pages fetched,
  *	  C  correlation of the key with the rows' place, from ANALYZE
  *
- *	  set	 =	K (log2(K) + 1) cpu_operator_cost	collect, sort, drop duplicates
+ *	  set	 =	4 K cpu_operator_cost				collect, sort, drop duplicates
  *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
  *			  + (on the CPU)
  *				gpujoin.setup_cost
@@ -25,6 +25,10 @@
  *	  clustered	= random_page_cost + (T M / N - 1) seq_page_cost
  *	  F			= 2 T M / (2 T + M), at most T (Mackert and Lohman)
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
+ *
+ * No tuple comes before the match is done.  But index-only answers of the CPU come in
+ * pieces of some 50,000 entries: what the search for the others costs comes later, so
+ * that a LIMIT may spare it.
  *
  * A device counts if the index's mirror is there when the plan is made, and the set
  * is a list (planmirror.c).  Who answers is decided when the scan starts; a plan whose
@@ -49,6 +53,9 @@
  *	  device, latency	66 us with the set and the plan node	100
  *	  device, search	5.5 ps an entry							8e-6	1e-5 charged
  *	  a TID				1.3 to 5 ns								0.002 to 0.0075
+ *
+ * Sets of many keys race against scans, and so the cost of a key of the set, 15 to 25 ns
+ * by a radix sort and what is built for the look-ups, is in units of a scan.
  *
  * In a parallel plan one process does the match, but for one of entries on the CPU, which
  * all do together; what is done for each tuple is divided, reading pages is not, as for
@@ -83,13 +90,19 @@
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
 #define LEADER_LOSS				0.3
 
+/* What a key of the set costs, in operators; sorting is by radix */
+#define SET_OPERATIONS			4.0
+
+/* Entries of an index-only answer that come first */
+#define FIRST_ENTRIES			50000.0
+
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
 					   double divisor);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
 /*
- * The cost of one match: no tuple comes before it is done
+ * The cost of one match
  */
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
@@ -119,9 +132,7 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device
 static Cost
 cost_set(double nkeys)
 {
-	double		keys = Max(nkeys, 1.0);
-
-	return keys * (log2(keys) + 1.0) * cpu_operator_cost;
+	return Max(nkeys, 1.0) * SET_OPERATIONS * cpu_operator_cost;
 }
 
 /*
@@ -154,11 +165,15 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
+	Cost		match = cost_match(input->index, input->nkeys, nmatches, device,
+								   input->index_only ? GjParallelDivisor(input->workers) : 1.0);
+	Cost		later = 0.0;
 
-	*startup = cost_match(input->index, input->nkeys, nmatches, device,
-						  input->index_only ? GjParallelDivisor(input->workers) : 1.0) +
-		input->quals.startup;
-	*run = heap_share * cost_heap_pages(root, input, nmatches) +
+	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
+		later = (match - cost_set(input->nkeys)) * (1.0 - FIRST_ENTRIES / nmatches);
+
+	*startup = match - later + input->quals.startup;
+	*run = later + heap_share * cost_heap_pages(root, input, nmatches) +
 		nmatches * per_tuple / GjParallelDivisor(input->workers);
 }
 

@@ -56,6 +56,13 @@ SELECT ran(format('EXECUTE counted(%L)', wanted)) AS ran FROM sets WHERE wanted 
 EXECUTE counted('{1,2,3,4,5}');
 SELECT id, (SELECT count(*) FROM (SELECT k FROM big WHERE k = ANY (sets.wanted)) x) FROM sets ORDER BY id;
 
+-- The sixth execution may take a generic plan: it has both
+SET plan_cache_mode = auto;
+PREPARE often(int[]) AS SELECT count(*), sum(id) FROM big WHERE k = ANY ($1);
+SELECT i, ran(format('EXECUTE often(%L)', wanted)) AS ran FROM sets, generate_series(1, 7) i WHERE id = 2 ORDER BY i;
+SELECT i, ran(format('EXECUTE often(%L)', wanted)) ~ 'Gpu' AS ours FROM sets, generate_series(1, 7) i WHERE id = 1 ORDER BY i;
+SET plan_cache_mode = force_generic_plan;
+
 -- A subquery, with further conditions and expressions above
 SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0');
 SELECT ran('SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 1)::int[]) AND id % 3 = 0');

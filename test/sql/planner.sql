@@ -78,6 +78,17 @@ SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
 RESET gpujoin.force;
 RESET gpujoin.min_rows;
 
+-- Thousands of keys cost little next to a scan, also where they are a fifth of the table's
+CREATE TABLE middling (id int, k int, v int);
+INSERT INTO middling SELECT i, (i * 7919::int8) % 60000, i % 1000 FROM generate_series(1, 30000) i;
+CREATE INDEX middling_k ON middling USING gpujoin (k);
+CREATE INDEX ON middling (k);
+CREATE TABLE many_keys AS SELECT i * 6 AS k FROM generate_series(1, 6000) i;
+ANALYZE middling, many_keys;
+SELECT nodes('SELECT count(*), sum(v) FROM middling WHERE k IN (SELECT k FROM many_keys)');
+SELECT nodes('SELECT count(*), sum(v) FROM middling JOIN many_keys USING (k)');
+SELECT nodes('SELECT * FROM middling WHERE k IN (1, 2)') !~ 'Gpu' AS few_keys_use_btree;
+
 -- The cost settings do what they say
 SET gpujoin.search_cost = 1;
 SET gpujoin.device_search_cost = 1;
