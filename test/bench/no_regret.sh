@@ -6,9 +6,12 @@
 #   REGRET_ROWS    sizes of the table ("100000 1000000")
 #   REGRET_KEYS    sizes of the set ("1 10 100 1000 10000 100000")
 #   REGRET_FORMS   forms of the question, see statement_of
-#   REGRET_RUNS    rounds at each point (3); suspicious points get three times as many again
-#   REGRET_LIMIT   seconds after which no further point is begun (900); points come in an order
-#                  that leaves no corner for the end
+#   REGRET_RUNS    rounds at each point (3)
+#   REGRET_LIMIT   seconds that all of it takes, about (900): six tenths for the grid, whose points
+#                  come in an order that leaves no corner for the end, then cold points, then
+#                  points with a suspicious choice once more
+#   REGRET_CLOCK   wall, or cpu: the processor's time that the backend took, without parallel
+#                  plans, for a machine that is busy with other things (wall)
 #   REGRET_COLD    points that are also measured with nothing in memory (12)
 #   REGRET_DEVICE  gpujoin.device (auto)
 #   REGRET_OUT     folder for the report (test/bench/results)
@@ -16,8 +19,9 @@
 # At each point three plans are timed in turn, planning included: the planner's choice, its choice
 # with gpujoin.enabled = off, and with gpujoin.force = on; answers are compared. Where two of them
 # are the same plan, their times count together. A regret is a choice that takes more than 1.3
-# times what the best of the three takes, and 0.2 ms more. Settings are PostgreSQL's defaults but
-# for those in measuring_settings.
+# times what the best of the three takes, and 0.2 ms more. Where it looks like one, the point is
+# measured again, up to three times and with more rounds; the last time counts. Settings are
+# PostgreSQL's defaults but for those in measuring_settings.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -28,8 +32,9 @@ all_sets="gpujoin gpujoin+btree include+covering"
 export REGRET_ROWS=${REGRET_ROWS:-100000 1000000} REGRET_RUNS=${REGRET_RUNS:-3}
 export REGRET_KEYS=${REGRET_KEYS:-1 10 100 1000 10000 100000} REGRET_LIMIT=${REGRET_LIMIT:-900}
 export REGRET_FORMS=${REGRET_FORMS:-$all_forms} REGRET_DEVICE=${REGRET_DEVICE:-auto}
-export REGRET_COLD=${REGRET_COLD:-12}
+export REGRET_COLD=${REGRET_COLD:-12} REGRET_CLOCK=${REGRET_CLOCK:-wall}
 whole_number REGRET_RUNS REGRET_LIMIT
+[[ $REGRET_CLOCK =~ ^(wall|cpu)$ ]] || die "REGRET_CLOCK must be wall or cpu"
 
 last_words() { keep_report "$1" "${REGRET_OUT:-}"; }
 
@@ -82,6 +87,25 @@ plan_settings() {
     esac
 }
 
+# What makes a session say how long each statement takes
+clock_settings() {
+    [ "$REGRET_CLOCK" = cpu ] || return 0
+    echo "SET max_parallel_workers_per_gather = 0; SET client_min_messages = log;"
+    echo "SET log_statement_stats = on;"
+}
+
+clock_name() {
+    [ "$REGRET_CLOCK" = cpu ] && echo "of the processor" || echo "as a clock shows them"
+}
+
+timed() { # STATEMENT
+    if [ "$REGRET_CLOCK" = cpu ]; then
+        echo "$1;"
+    else
+        printf '\\timing on\n%s;\n\\timing off\n' "$1"
+    fi
+}
+
 # point_script ROWS SET KEYS MATCHING ROUNDS FORM...: what one session does; regret.pl reads what
 # it prints.
 point_script() {
@@ -92,6 +116,7 @@ point_script() {
     sql -c "SELECT array_agg(k) FROM $table" >"$work/array"
     echo "\\set a \`cat $work/array\`"
     echo "SELECT show_indexes('t$rows', '$shown') \\g /dev/null"
+    clock_settings
     echo "SET plan_cache_mode = force_generic_plan;"
     echo "PREPARE p (int[]) AS SELECT sum(v) FROM t$rows WHERE k = ANY (\$1);"
     for form in "$@"; do
@@ -105,9 +130,8 @@ point_script() {
         for ((round = 0; round <= rounds; round++)); do
             while IFS= read -r plan; do
                 plan_settings "$plan"
-                printf '\\echo @run %s %s %s\n\\timing on\n' "$name" "$plan" "$round"
-                echo "$(statement_of "$form" "t$rows" "$table");"
-                echo '\timing off'
+                printf '\\echo @run %s %s %s\n' "$name" "$plan" "$round"
+                timed "$(statement_of "$form" "t$rows" "$table")"
             done < <(in_order "$round" choice stock force)
         done
     done
@@ -154,16 +178,17 @@ cold_points() {
             n=$((n + 1))
             name="cold_$form,$rows,$set,$keys,$keys"
             for round in 0 1 2 3; do
+                ((SECONDS < REGRET_LIMIT * 3 / 4)) || { note "no time for the rest"; return 0; }
                 while IFS= read -r plan <&3; do
                     # Round 0 is for the plans; it needs no restart.
                     [ "$round" = 0 ] || go_cold regret start_regret_server
                     point_script "$rows" "$set" "$keys" "$keys" 0 "$form" |
-                        sed -nE "/^\\\\set|show_indexes/p; /@plan [^ ]* $plan/,/EXPLAIN/p" \
-                            >"$work/script"
+                        sed -nE -e '/^\\set|^SET (client|log|max)|show_indexes/p' \
+                            -e "/@plan [^ ]* $plan/,/EXPLAIN/p" >"$work/script"
                     {
                         plan_settings "$plan"
-                        printf '\\echo @run %s %s %s\n\\timing on\n' "$name" "$plan" "$round"
-                        echo "$(statement_of "$form" "t$rows" '');"
+                        printf '\\echo @run %s %s %s\n' "$name" "$plan" "$round"
+                        timed "$(statement_of "$form" "t$rows" '')"
                     } >>"$work/script"
                     # The settings come before EXPLAIN, too.
                     { plan_settings "$plan"; sed "s/@plan $form,/@plan cold_$form,/" \
@@ -187,20 +212,22 @@ read -ra forms <<<"$REGRET_FORMS"
 begun=0
 total=$(points | wc -l)
 while read -r rows set keys matching <&4; do
-    ((SECONDS < REGRET_LIMIT)) || break
+    ((SECONDS < REGRET_LIMIT * 6 / 10)) || break
     run_point "$log/points.txt" "$rows" "$set" "$keys" "$matching" "$REGRET_RUNS" "${forms[@]}"
     begun=$((begun + 1))
     ((begun % 10)) || note "$begun of $total ($SECONDS s)"
 done 4< <(points)
 [ "$REGRET_COLD" = 0 ] || { say "cold points ($SECONDS s)"; cold_points; }
-say "suspicious points once more ($SECONDS s)"
-perl test/bench/regret.pl suspects "$log/points.txt" >"$work/suspects"
-note "$(wc -l <"$work/suspects") of them"
-while IFS=, read -r form rows set keys matching <&4; do
-    [[ $form != cold_* ]] || continue
-    ((SECONDS < REGRET_LIMIT * 3 / 2)) || { note "no time for the rest"; break; }
-    run_point "$log/again.txt" "$rows" "$set" "$keys" "$matching" $((REGRET_RUNS * 3)) "$form"
-done 4<"$work/suspects"
+for factor in 3 5 7; do
+    perl test/bench/regret.pl suspects "$log/points.txt" "$log"/again-*.txt >"$work/suspects"
+    say "$(wc -l <"$work/suspects") suspicious points once more ($SECONDS s)"
+    while IFS=, read -r form rows set keys matching <&4; do
+        [[ $form != cold_* ]] || continue
+        ((SECONDS < REGRET_LIMIT)) || { note "no time for the rest"; break 2; }
+        run_point "$log/again-$factor.txt" "$rows" "$set" "$keys" "$matching" \
+            $((REGRET_RUNS * factor)) "$form"
+    done 4<"$work/suspects"
+done
 
 mkdir "$log/report"
 name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$//')-no-regret
@@ -209,9 +236,9 @@ name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$
     echo
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $(nproc) processors of type" \
         "$(processor_name); device: $device. Tables of $REGRET_ROWS rows;" \
-        "$begun of $total groups of points were reached. Times in ms."
+        "$begun of $total groups of points were reached. Times in ms, $(clock_name)."
     [ ! -s "$log/remarks.txt" ] || { echo; cat "$log/remarks.txt"; }
-    perl test/bench/regret.pl report "$log/points.txt" "$log/again.txt"
+    perl test/bench/regret.pl report "$log/points.txt" "$log"/again-*.txt
 } >"$log/report/$name.md"
 sed '/^## Plans/,$d' "$log/report/$name.md"
 stop_server regret

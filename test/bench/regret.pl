@@ -5,7 +5,8 @@
 #	regret.pl report FILE...	markdown; the points of a later file replace those of an earlier one
 #
 # A file is what psql printed: "@plan POINT PLAN", then EXPLAIN's lines; "@run POINT PLAN ROUND",
-# then the answer and "Time: ... ms". A point is FORM,ROWS,SET,KEYS,MATCHING.
+# then the answer and "Time: ... ms", or what log_statement_stats says. A point is
+# FORM,ROWS,SET,KEYS,MATCHING.
 use strict;
 use warnings;
 
@@ -34,7 +35,7 @@ sub read_points
 	for my $file (@files)
 	{
 		next unless -s $file;
-		my (%point, $p, $plan, $round);
+		my (%point, $p, $plan, $round, $is_new);
 		open(my $in, '<', $file) or die "$file: $!\n";
 		while (my $line = <$in>)
 		{
@@ -49,7 +50,15 @@ sub read_points
 			{
 				($p, $plan, $round) = ($point{$1}, $2, $3);
 				$p->{answer}{$plan} = '' if $round == 0;
+				$is_new = 1;
 			}
+			elsif ($line =~ /^!\s+([0-9.]+) s user, ([0-9.]+) s system/)
+			{
+				# What follows the run are settings.
+				push @{ $p->{ms}{$plan} }, ($1 + $2) * 1000 if $round && $is_new;
+				$is_new = 0;
+			}
+			elsif ($line =~ /^!|^(psql:\S* )?(LOG|DETAIL): /) { next; }
 			elsif (defined $round && $line =~ /^Time: ([0-9.]+) ms/)
 			{
 				push @{ $p->{ms}{$plan} }, $1 if $round > 0;
@@ -103,6 +112,27 @@ sub gist
 	return join(', ', map { s/\s+$//r } @nodes);
 }
 
+# Why, as far as the point itself tells; what it does not is to be found out.
+sub reason
+{
+	my ($p) = @_;
+	my ($form, $rows, $set, $keys, $matching) = split(/,/, $p->{name});
+	my ($choice, $best) = ($p->{plan}{choice}, $p->{plan}{ $p->{best} });
+
+	return 'what is in memory is not known to the planner' if $form =~ /^cold/;
+	return 'the choice starts workers, which takes longer than parallel_setup_cost says'
+	  if $choice =~ /Workers Planned/ && $best !~ /Workers Planned/;
+	return 'workers are not started, which takes less than parallel_setup_cost says'
+	  if $choice !~ /Workers Planned/ && $best =~ /Workers Planned/;
+	return 'rows are expected for each key, and so ten of them soon'
+	  if $form eq 'limit' && $matching < $keys;
+	return 'rows are expected for each key; one that no row has costs a btree little'
+	  if $matching < $keys && $p->{worse_than_stock};
+	return 'rows are expected for each key; most have none' if $matching < $keys;
+	return 'nearly all rows are read, one way or the other' if $form eq 'not_in';
+	return '';
+}
+
 sub ms { return sprintf($_[0] >= 100 ? '%.0f' : '%.2f', $_[0]); }
 
 sub table
@@ -110,12 +140,12 @@ sub table
 	my (@points) = @_;
 
 	print "| form | rows | indexes | keys | matching keys | choice | stock | force | ratio | ",
-	  "the choice | the best |\n|---|--:|---|--:|--:|--:|--:|--:|--:|---|---|\n";
+	  "the choice | the best | why |\n|---|--:|---|--:|--:|--:|--:|--:|--:|---|---|---|\n";
 	for my $p (sort { $b->{ratio} <=> $a->{ratio} } @points)
 	{
 		print '| ', join(' | ', split(/,/, $p->{name}), (map { ms($p->{time}{$_}) } @plans),
 			sprintf('%.2f', $p->{ratio}), gist($p->{plan}{choice}),
-			$p->{best} . ': ' . gist($p->{plan}{ $p->{best} })), " |\n";
+			$p->{best} . ': ' . gist($p->{plan}{ $p->{best} }), reason($p)), " |\n";
 	}
 	return;
 }
@@ -146,7 +176,8 @@ sub report
 	print "\n", scalar(@points), ' points; gpujoin is chosen at ', scalar(@ours),
 	  ', where stock takes ', geometric_mean(map { $_->{time}{stock} / $_->{time}{choice} } @ours),
 	  " times as long (geometric mean). ", scalar(@slower),
-	  ' choices are slower than stock, ', scalar(@missed), " more are not the best.\n";
+	  ' choices are slower than stock, ', scalar(@missed), ' more are not the best; ',
+	  scalar(grep { reason($_) eq '' } @regrets), " of both are not explained.\n";
 	print "\n**Different answers: ", join('; ', map { $_->{name} } @wrong), "**\n" if @wrong;
 	for (['Slower than stock', @slower], ['Slower than gpujoin.force', @missed])
 	{
