@@ -22,6 +22,7 @@ static void check_plan(const Scan *plan, List *attnos);
 static int	find_column(Relation index, AttrNumber attno);
 static const GjEntryOutput *find_output(const GjEntryFill *fill, AttrNumber attno);
 static void add_output(GjEntryFill *fill, AttrNumber attno, int column);
+static void move_to_front(GjEntryFill *fill, int i);
 
 static GjEntryFill *
 create_fill(int noutputs)
@@ -108,7 +109,7 @@ find_output(const GjEntryFill *fill, AttrNumber attno)
 {
 	for (int i = 0; i < fill->noutputs; i++)
 	{
-		if (fill->outputs[i].attno == attno)
+		if (fill->outputs[i].at == attno - 1)
 			return &fill->outputs[i];
 	}
 	return NULL;
@@ -117,7 +118,7 @@ find_output(const GjEntryFill *fill, AttrNumber attno)
 static void
 add_output(GjEntryFill *fill, AttrNumber attno, int column)
 {
-	fill->outputs[fill->noutputs].attno = attno;
+	fill->outputs[fill->noutputs].at = attno - 1;
 	fill->outputs[fill->noutputs].column = column;
 	fill->noutputs++;
 	fill->columns |= GJ_ENTRY_KEY << column;
@@ -132,6 +133,7 @@ add_output(GjEntryFill *fill, AttrNumber attno, int column)
 void
 GjEntryFillSource(GjEntryFill *fill, const GjEntrySet *set)
 {
+	fill->nint4 = 0;
 	for (int i = 0; i < fill->noutputs; i++)
 	{
 		GjEntryOutput *output = &fill->outputs[i];
@@ -141,7 +143,21 @@ GjEntryFillSource(GjEntryFill *fill, const GjEntrySet *set)
 		output->width = column->width;
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
+		if (output->width == sizeof(int32) && output->nulls == NULL)
+			move_to_front(fill, i);
 	}
+}
+
+/*
+ * Have an output follow those of the same kind
+ */
+static void
+move_to_front(GjEntryFill *fill, int i)
+{
+	GjEntryOutput moved = fill->outputs[i];
+
+	fill->outputs[i] = fill->outputs[fill->nint4];
+	fill->outputs[fill->nint4++] = moved;
 }
 
 /*

@@ -19,7 +19,7 @@
 /* Where an attribute of the slot comes from */
 typedef struct GjEntryOutput
 {
-	AttrNumber	attno;			/* in the slot */
+	uint16		at;				/* in the slot, from 0 */
 	uint16		column;			/* of the index, from 0: the key, then INCLUDE columns */
 
 	/* The arrays of the set that is being delivered: GjEntryFillSource() */
@@ -31,6 +31,7 @@ typedef struct GjEntryOutput
 typedef struct GjEntryFill
 {
 	uint64		columns;		/* a bit for each column of the index that is used */
+	int			nint4;			/* the first so many outputs have 4 bytes and no NULLs */
 	int			noutputs;
 	GjEntryOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjEntryFill;
@@ -51,17 +52,25 @@ extern void GjEntryPrepareSlot(TupleTableSlot *slot);
 static inline void
 GjEntryFillSlot(const GjEntryFill *fill, uint64 entry, TupleTableSlot *slot)
 {
+	const GjEntryOutput *output = fill->outputs;
+	const GjEntryOutput *end_int4 = output + fill->nint4;
+	const GjEntryOutput *end = output + fill->noutputs;
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+
 	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
 		GjEntryPrepareSlot(slot);
-	for (int i = 0; i < fill->noutputs; i++)
+	for (; output < end_int4; output++)
 	{
-		const GjEntryOutput *output = &fill->outputs[i];
-		int			at = output->attno - 1;
-
+		values[output->at] = Int32GetDatum(((const int32 *) output->values)[entry]);
+		isnull[output->at] = false;
+	}
+	for (; output < end; output++)
+	{
 		/* a NULL's bytes are zero */
-		slot->tts_isnull[at] = output->nulls != NULL && output->nulls[entry];
-		slot->tts_values[at] = fetch_att(output->values + entry * output->width, true,
-										 output->width);
+		values[output->at] = fetch_att(output->values + entry * output->width, true,
+									   output->width);
+		isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
 }
 

@@ -1,9 +1,11 @@
 -- Index-only answers of a join's big side: chunks and pieces of the match, and all that can become
 -- of an entry on its way into the joined row.
-CREATE TABLE ioj (id int, k int, v int8, f bool) WITH (autovacuum_enabled = off);
-INSERT INTO ioj SELECT i, i % 40000 * 16, CASE WHEN i % 7 <> 0 THEN i END, i % 3 = 0
+SET max_parallel_workers_per_gather = 0;	-- they might prefer the heap
+CREATE TABLE ioj (id int, k int, v int8, f bool, w int) WITH (autovacuum_enabled = off);
+INSERT INTO ioj SELECT i, i % 40000 * 16, CASE WHEN i % 7 <> 0 THEN i END, i % 3 = 0,
+	CASE WHEN i < 150000 OR i % 2 = 0 THEN i END	-- no NULL in the first pieces of a match
 FROM generate_series(1, 200000) i;
-CREATE INDEX ioj_k ON ioj USING gpujoin (k) INCLUDE (id, v, f);
+CREATE INDEX ioj_k ON ioj USING gpujoin (k) INCLUDE (id, v, f, w);
 VACUUM ANALYZE ioj;
 
 CREATE FUNCTION ioj_plan(query text) RETURNS json LANGUAGE plpgsql AS $$
@@ -43,6 +45,7 @@ ANALYZE ioj_keys;
 SET work_mem = '16MB';
 SELECT q, s.* FROM unnest(ARRAY[
 	'SELECT cardinality(array_agg(b.v)), cardinality(array_agg(b.id)) FROM ioj_keys s JOIN ioj b USING (k)',
+	'SELECT count(b.w), sum(b.w), count(b.id), sum(b.id), count(b.v) FROM ioj_keys s JOIN ioj b USING (k)',
 	'SELECT count(*) FROM ioj_keys s JOIN ioj b USING (k) WHERE b.f']) q, ioj_same(q) s;
 RESET work_mem;
 
@@ -58,7 +61,7 @@ INSERT INTO ioj_queries VALUES
 	-- nothing of the small side is wanted: one partner, several, none
 	('SELECT count(*) FROM ioj_unique s JOIN ioj b USING (k)'),
 	('SELECT count(*) FROM ioj_small s JOIN ioj b USING (k)'),
-	('SELECT b.id, b.v FROM ioj_unique s JOIN ioj b USING (k)'),
+	('SELECT b.id, b.w, b.v FROM ioj_unique s JOIN ioj b USING (k)'),
 	('SELECT b.v, b.id, b.k, b.f, b.v FROM ioj_small s JOIN ioj b USING (k)'),
 	('SELECT b.* FROM ioj_unique s JOIN ioj b ON b.k = s.k'),
 	('SELECT count(*), sum(b.v) FROM ioj_unique s JOIN ioj b ON b.k = s.k + 1'),
