@@ -23,9 +23,7 @@ INSERT INTO small VALUES (6, 7), (NULL, 1), (5000, 2);
 ANALYZE;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/both_ways.sql
-\set ECHO all
 
 -- Run each query on "plain" and on "parts" under gpujoin.force and with gpujoin off. Says which of
 -- our nodes the forced plan has and how many rows either answer lacks.

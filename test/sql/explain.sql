@@ -6,9 +6,7 @@ SET search_path = explained, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/explain.sql
-\set ECHO all
 
 -- Numbers and the device depend on the machine
 CREATE FUNCTION explain_masked(options text, query text) RETURNS SETOF text LANGUAGE sql AS $$

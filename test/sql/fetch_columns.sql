@@ -5,9 +5,7 @@ CREATE SCHEMA fetch_columns;
 SET search_path = fetch_columns, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/both_ways.sql
-\set ECHO all
 
 -- Keys of which each is there once, twice or with other columns that are wanted
 CREATE TABLE once AS SELECT i * 3 AS k FROM generate_series(1, 60) i;

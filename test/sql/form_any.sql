@@ -6,10 +6,7 @@ SET search_path = form_any, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
-\i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/scan_table.sql
-\set ECHO all
 
 -- Constants: the plan
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = ANY ('{1,2,3}');

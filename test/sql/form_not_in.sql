@@ -6,9 +6,7 @@ SET search_path = form_not_in, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/scan.sql
-\set ECHO all
 
 -- Most rows have one of few keys, as those of a column of states do
 CREATE TABLE big (id int, k int, k8 int8);

@@ -6,10 +6,7 @@ SET search_path = form_or, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
-\i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/scan_table.sql
-\set ECHO all
 
 -- Chains
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = 1 OR k = 2 OR k = 2 OR 5 = k;

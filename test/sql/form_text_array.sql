@@ -7,10 +7,7 @@ SET search_path = form_text_array, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
-\i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/scan_table.sql
-\set ECHO all
 CREATE TABLE small (k int, w int);
 INSERT INTO small SELECT nullif(i, 7), i % 5 FROM generate_series(1, 30) i;
 ANALYZE small;

@@ -6,9 +6,7 @@ SET search_path = form_types, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/scan.sql
-\set ECHO all
 
 CREATE TABLE big (id int, k2 int2, k4 int4, k8 int8);
 INSERT INTO big SELECT i, i % 100 - 50, i % 1000 - 500, (i % 1000 - 500) * 3000000000 FROM generate_series(1, 20000) i;

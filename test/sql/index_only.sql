@@ -35,9 +35,7 @@ BEGIN
 	RETURN ours IS NOT DISTINCT FROM theirs;
 END $$;
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/explain.sql
-\set ECHO all
 SET gpujoin.force = on;
 
 -- offered: everything that leaves the scan or filters is in the index

@@ -3,9 +3,7 @@ CREATE SCHEMA gj_join;
 SET search_path = gj_join, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/join.sql
-\set ECHO all
 
 SET gpujoin.force = on;
 EXPLAIN (COSTS OFF)

@@ -3,9 +3,7 @@ CREATE SCHEMA gj_batches;
 SET search_path = gj_batches, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/join.sql
-\set ECHO all
 
 -- 40,000 rows in random order: keys many times, a key with thousands of duplicates, NULL keys
 CREATE TABLE wide (k int, x int, label text);

@@ -4,9 +4,7 @@ CREATE SCHEMA gj_parts;
 SET search_path = gj_parts, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/both_ways.sql
-\set ECHO all
 
 -- Run a query under gpujoin.force and with gpujoin off. Says of the forced plan which joins are
 -- ours and how many tables they scan, how many rows come, and how many rows of either answer the

@@ -3,9 +3,7 @@ CREATE SCHEMA gj_rescan;
 SET search_path = gj_rescan, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/join.sql
-\set ECHO all
 
 -- parameters in the small side, in its key, in a filter of the big table, in a join qual, nowhere
 SET gpujoin.force = on;

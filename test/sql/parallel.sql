@@ -5,9 +5,7 @@ CREATE SCHEMA parallel_scan;
 SET search_path = parallel_scan, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/parallel.sql
-\set ECHO all
 
 CREATE TABLE wanted AS SELECT i * 3 AS k FROM generate_series(1, 200) i;
 VACUUM ANALYZE big, wanted;

@@ -6,9 +6,7 @@ CREATE SCHEMA parallel_index_only;
 SET search_path = parallel_index_only, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/parallel.sql
-\set ECHO all
 
 -- Counters of all processes
 CREATE FUNCTION counters(query text, OUT parallel bool, OUT index_only bool, OUT keys int,

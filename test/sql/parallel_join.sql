@@ -5,9 +5,7 @@ CREATE SCHEMA parallel_join;
 SET search_path = parallel_join, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/parallel.sql
-\set ECHO all
 
 CREATE TABLE small AS SELECT nullif(i * 3, 30) AS k, i AS w FROM generate_series(1, 150) i;
 INSERT INTO small SELECT k, w + 1000 FROM small WHERE w % 7 = 0;

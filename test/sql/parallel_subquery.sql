@@ -5,9 +5,7 @@ CREATE SCHEMA parallel_subquery;
 SET search_path = parallel_subquery, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/parallel.sql
-\set ECHO all
 
 CREATE TABLE small AS SELECT i * 3 AS k, i AS w FROM generate_series(1, 150) i;
 CREATE TABLE other (id int, k int) WITH (parallel_workers = 3);

@@ -6,10 +6,7 @@ SET search_path = scan, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
-\i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/scan_table.sql
-\set ECHO all
 
 -- The plan, the answer of a sequential scan, and ours
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM big WHERE k = ANY ('{1,2,3,500}');

@@ -13,9 +13,7 @@ UPDATE big SET key = key + 1 WHERE id % 19 = 0;
 ANALYZE big;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
-\set ECHO none
 \i :abs_srcdir/sql/common/both_ways.sql
-\set ECHO all
 
 -- Run each form with this small side (its key, WITH clause, item of FROM) under gpujoin.force and
 -- with gpujoin off. A form that is not answered by the node it should be has it under "instead".

@@ -1,3 +1,4 @@
+\set ECHO none
 -- Run a query under gpujoin.force and with gpujoin off: how many rows come, and how many rows of
 -- either answer the other one lacks.
 CREATE FUNCTION both_ways(query text, OUT n bigint, OUT missing bigint, OUT surplus bigint)
@@ -13,3 +14,4 @@ BEGIN
 	SELECT count(*) INTO surplus FROM (TABLE ours EXCEPT ALL TABLE stock) d;
 	DROP TABLE ours, stock;
 END $$;
+\set ECHO all

@@ -1,3 +1,4 @@
+\set ECHO none
 -- EXPLAIN without what depends on the version: PostgreSQL 18 shows buffers, and fractions of rows
 CREATE FUNCTION explain(options text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
@@ -6,3 +7,4 @@ BEGIN
 		RETURN NEXT regexp_replace(line, '(actual rows=\d+)\.00', '\1');
 	END LOOP;
 END $$;
+\set ECHO all

@@ -1,4 +1,4 @@
-\ir both_ways.sql
+\set ECHO none
 -- both_ways() with the GpuJoin nodes that the forced plan has
 CREATE FUNCTION compare(query text, OUT nodes text, OUT n bigint, OUT missing bigint,
 						OUT surplus bigint) LANGUAGE plpgsql AS $$
@@ -27,3 +27,5 @@ INSERT INTO small SELECT i * 3, i % 4, 'label ' || i FROM generate_series(1, 60)
 INSERT INTO small VALUES (6, 1, 'twice'), (6, 12, NULL), (NULL, 1, 'null'), (NULL, 2, 'null'),
 	(5000, 1, 'absent'), (-1, NULL, 'negative');
 ANALYZE big, small;
+
+\ir both_ways.sql

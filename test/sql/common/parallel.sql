@@ -1,3 +1,4 @@
+\set ECHO none
 SET gpujoin.force = on;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -51,3 +52,4 @@ BEGIN
 	RETURN format('%s%s: %s rows, %s', node, gather, nours,
 				  CASE WHEN nstock = nours AND ndifferent = 0 THEN 'same' ELSE 'DIFFERENT: ' || nstock END);
 END $$;
+\set ECHO all

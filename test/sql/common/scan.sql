@@ -1,3 +1,4 @@
+\set ECHO none
 -- Rows of a query without gpujoin and with it: how many, whether they are the
 -- same, and whether the plan has our node.
 CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
@@ -44,3 +45,4 @@ BEGIN
 				THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
 	END LOOP;
 END $$;
+\set ECHO all
