@@ -3,7 +3,7 @@
 # since the page is as good as another one (a key, a TID, a bit), gpujoin_check() finds.
 #
 # Each kind of damage is done to an index of its own while the server is down, to have one restart
-# for all of them. Data checksums are off.
+# for all of them. Data checksums are off (PostgreSQL 18 would have them on).
 
 use strict;
 use warnings;
@@ -177,7 +177,8 @@ damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, 3, 6);
 # Make the indexes, damage them
 # ---------------------------------------------------------------------------------------------
 
-my $node = new_server('main', 'fsync = off', 'log_statement = none', 'log_min_messages = warning');
+my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_statement = none',
+	'log_min_messages = warning');
 my @names = sort keys %damages;
 
 # Every fifth row comes after the build, through the tails; some rows have died, so that the journal
