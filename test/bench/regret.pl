@@ -124,12 +124,13 @@ sub reason
 	  if $choice =~ /Workers Planned/ && $best !~ /Workers Planned/;
 	return 'workers are not started, which takes less than parallel_setup_cost says'
 	  if $choice !~ /Workers Planned/ && $best =~ /Workers Planned/;
+	return 'nearly all rows are read either way; ours are charged like those of a scan'
+	  if $form eq 'not_in';
 	return 'rows are expected for each key, and so ten of them soon'
 	  if $form eq 'limit' && $matching < $keys;
 	return 'rows are expected for each key; one that no row has costs a btree little'
 	  if $matching < $keys && $p->{worse_than_stock};
 	return 'rows are expected for each key; most have none' if $matching < $keys;
-	return 'nearly all rows are read, one way or the other' if $form eq 'not_in';
 	return '';
 }
 
