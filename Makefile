@@ -104,6 +104,7 @@ OBJS = \
 	src/exectids.o \
 	src/execblocks.o \
 	src/execguess.o \
+	src/execcursor.o \
 	src/exectuple.o \
 	src/execvisible.o \
 	src/explain.o \

@@ -105,6 +105,10 @@ extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot sna
 extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
+/* execcursor.c */
+extern bool GjIsCursor(const EState *estate);
+extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointerData *tid);
+
 /* explain.c: every property that either node shows */
 extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,

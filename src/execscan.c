@@ -68,6 +68,7 @@ typedef struct GjScanState
 	GjTupleFill *tuple_fill;	/* the same for fetched tuples */
 	GjFetch    *fetch;
 	bool		filtered;		/* the fetch rechecks the keys */
+	bool		is_cursor;		/* somebody may ask where a row lies */
 	GjMatchStats stats;
 } GjScanState;
 
@@ -297,6 +298,8 @@ note_entry(GjScanState *scan, uint64 entry)
 	ItemPointerData place;
 
 	ItemPointerSet(&place, (BlockNumber) (tid >> 16), (OffsetNumber) tid);
+	if (scan->is_cursor)
+		GjFollowChain(scan->css.ss.ss_currentRelation, scan->css.ss.ps.state->es_snapshot, &place);
 	note_place(scan, &place);
 }
 
@@ -353,6 +356,7 @@ start(GjScanState *scan)
 
 	if (scan->keys == NULL)
 		build_key_set(scan);
+	scan->is_cursor = GjIsCursor(scan->css.ss.ps.state);
 
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))

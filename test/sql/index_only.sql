@@ -317,6 +317,20 @@ BEGIN;
 SELECT io_change_current('SELECT id, v + 1 FROM io WHERE k IN (11, 12) AND id > 500');
 ROLLBACK;
 
+-- where VACUUM has left only a pointer to the row's newer version
+CREATE TABLE io_hot (id int, k int, t text) WITH (fillfactor = 50);
+INSERT INTO io_hot SELECT i, i % 50, 'old' FROM generate_series(1, 3000) i;
+CREATE INDEX io_hot_k ON io_hot USING gpujoin (k) INCLUDE (id);
+UPDATE io_hot SET t = 'new';
+VACUUM io_hot;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM io_hot WHERE k IN (1, 2);
+MOVE 5 FROM c;
+UPDATE io_hot SET t = 'current' WHERE CURRENT OF c RETURNING t;
+MOVE 5 FROM c;
+DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
+ROLLBACK;
+
 -- temporary and unlogged tables
 CREATE TEMP TABLE io_temp AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
 CREATE INDEX io_temp_k ON io_temp USING gpujoin (k) INCLUDE (v);
@@ -329,7 +343,7 @@ VACUUM ANALYZE io_loose;
 SELECT * FROM io_fetches('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 
-DROP TABLE io, io_small, io_types, io_odd, io_part, io_temp, io_loose;
+DROP TABLE io, io_hot, io_small, io_types, io_odd, io_part, io_temp, io_loose;
 DROP DOMAIN io_domain;
 DROP FUNCTION io_fetches(text), io_same(text), io_change_current(text), explain(text, text);
 DROP OPERATOR FAMILY io_key_ops USING gpujoin;
