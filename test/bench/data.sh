@@ -44,6 +44,8 @@ make_data() {
     say "making $BENCH_ROWS rows ($SECONDS s)"
     createdb --maintenance-db=postgres bench
     sql -v step=2 -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
+    # Who may have N workers has N, whatever the table's size.
+    sql -c "ALTER TABLE patents SET (parallel_workers = $BENCH_WORKERS)"
     is_logged || sql -c 'ALTER TABLE patents SET UNLOGGED'
     # shellcheck disable=SC2046  # numbers
     at_once fill_part -- $(seq 0 $((processors - 1)))
