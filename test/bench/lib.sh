@@ -4,7 +4,7 @@
 #
 # A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
 # ", N" behind it if it may use parallel workers. All kinds exist at once; a contestant sees its
-# own only, and is told to use it. A sample is a line of $log/samples.tsv:
+# own only, and is told to use it if need be. A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
@@ -110,21 +110,29 @@ index_definition() {
     esac
 }
 
-# Settings of a contestant as NAME=VALUE.
-settings_of() {
+# Settings of a contestant as NAME=VALUE: what it may use.
+limits_of() {
     local workers=0
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
+    [[ $1 == gpujoin* ]] || echo "gpujoin.enabled=off"
+}
+
+# Further settings, which make it use its index where the planner would not. They are charged for
+# small tables, too, and so much that it is chance whether a plan is parallel.
+orders_of() {
     case $1 in
         # A bitmap scan for each key would be the worst use of the index, not the one to measure.
         gpujoin*) printf '%s\n' gpujoin.min_rows=0 enable_seqscan=off enable_bitmapscan=off \
             enable_nestloop=off ;;
-        "no index"*) echo "gpujoin.enabled=off" ;;
-        *) printf '%s\n' gpujoin.enabled=off enable_seqscan=off ;;
+        "no index"*) ;;
+        *) echo enable_seqscan=off ;;
     esac
 }
 
-as_set_commands() { settings_of "$1" | sed 's/$/;/; s/^/SET /'; }
+settings_of() { limits_of "$1"; orders_of "$1"; }
+
+as_set_commands() { sed 's/$/;/; s/^/SET /'; }
 
 # For programs that take no commands.
 as_options() { settings_of "$1" | sed 's/^/-c /' | paste -sd ' '; }
@@ -209,14 +217,12 @@ say_rounds() { # CASE ROUNDS
 # ---------------------------------------------------------------------------------------------
 
 # run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms, leaves the answer in $work/answer and the plan
-# in $work/plan. Planning once before warms the session's caches.
+# in $work/plan. Planning once before warms the session's caches. Who has a remark is told to use
+# its index.
 run_as() {
-    local index
-    index=$(index_of "$1" "$3")
     {
-        echo 'RESET ALL;'
-        echo "SELECT show_indexes('$2'${index:+, '$index'}) \g /dev/null"
-        as_set_commands "$1"
+        show_what_it_has "$@"
+        [ -z "${remarks[$1]:-}" ] || orders_of "$1" | as_set_commands
         printf '\\o %s\n' "$work/plan"
         echo "$explain $4;"
         printf '\\o %s\n' "$work/answer"
@@ -227,21 +233,25 @@ run_as() {
     ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said" | tail -n 1)
 }
 
-# remark_on CONTESTANT TABLE PREFIX STATEMENT: after run_as; sets remark.
+show_what_it_has() { # CONTESTANT TABLE PREFIX
+    local index
+    index=$(index_of "$1" "$3")
+    echo 'RESET ALL;'
+    echo "SELECT show_indexes('$2'${index:+, '$index'}) \g /dev/null"
+    limits_of "$1" | as_set_commands
+}
+
+# remark_on CONTESTANT TABLE PREFIX STATEMENT: sets remark.
 remark_on() {
     local index
     index=$(index_of "$1" "$3")
     remark=''
     [ -n "$index" ] || return 0
-    if ! grep -qw "$index" "$work/plan"; then
-        remark="other plan"
-        return
-    fi
-    {
-        settings_of "$1" | grep -vE 'enabled|workers' | sed -E 's/=.*/;/; s/^/RESET /'
-        echo "EXPLAIN $4;"
-    } | tell_session
-    grep -qw "$index" "$work/said" || remark="told to"
+    { show_what_it_has "$@"; echo "EXPLAIN $4;"; } | tell_session
+    ! grep -qw "$index" "$work/said" || return 0
+    remark="told to"
+    { orders_of "$1" | as_set_commands; echo "EXPLAIN $4;"; } | tell_session
+    grep -qw "$index" "$work/said" || remark="other plan"
 }
 
 # check_answers: all contestants answer alike; sets remarks. The report shows plans if $explain asks
@@ -249,6 +259,8 @@ remark_on() {
 check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
     local what="$1, $2" contestant first='' remark wanted=$explain
     for contestant in "${@:6}"; do
+        remark_on "$contestant" "${@:3:3}"
+        remarks[$contestant]=$remark
         [[ $contestant == gpujoin* ]] || explain=EXPLAIN
         run_as "$contestant" "${@:3:3}"
         explain=$wanted
@@ -259,8 +271,6 @@ check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
             cmp -s "$work/answer" "$work/right" ||
                 die "$what: \"$contestant\" answers otherwise than \"$first\""
         fi
-        remark_on "$contestant" "${@:3:3}"
-        remarks[$contestant]=$remark
         [ "$wanted" = EXPLAIN ] && [ "$remark" != "other plan" ] ||
             { echo "-- $what, $contestant"; cut -c 1-110 "$work/plan"; } >>"$log/plans.txt"
     done

@@ -44,7 +44,7 @@ check_lookups() {
         index=$(index_of "$contestant" company)
         answer=$({
             echo "SELECT show_indexes('patents'${index:+, '$index'}) \g /dev/null"
-            as_set_commands "$contestant"
+            settings_of "$contestant" | as_set_commands
             cat "$work/lookup-1.sql"
         } | sql -v tbl=patents)
         [ "${right:=$answer}" = "$answer" ] || die "look-up: \"$contestant\" answers $answer"
