@@ -131,6 +131,8 @@ sub reason
 	return 'rows are expected for each key; one that no row has costs a btree little'
 	  if $matching < $keys && $p->{worse_than_stock};
 	return 'rows are expected for each key; most have none' if $matching < $keys;
+	return 'a btree is charged for a page from the disk for each key; here all are in memory'
+	  if $p->{worse_than_stock} && $best =~ /Index/;
 	return '';
 }
 
