@@ -164,7 +164,7 @@ move_to_front(GjEntryFill *fill, int i)
  * Make the slot one that only needs values
  */
 void
-GjEntryPrepareSlot(TupleTableSlot *slot)
+GjPrepareSlot(TupleTableSlot *slot)
 {
 	int			natts = slot->tts_tupleDescriptor->natts;
 

@@ -42,7 +42,18 @@ typedef struct GjEntryFill
 extern GjEntryFill *GjEntryFillRow(Relation index, const Scan *plan, List *attnos);
 extern GjEntryFill *GjEntryFillTarget(const GjEntryFill *row, List *tlist, Index varno);
 extern void GjEntryFillSource(GjEntryFill *fill, const GjEntrySet *set);
-extern void GjEntryPrepareSlot(TupleTableSlot *slot);
+extern void GjPrepareSlot(TupleTableSlot *slot);
+
+/*
+ * Make sure of a slot that only needs values.  It has been one since its last row, unless
+ * somebody has cleared it or made it keep copies.
+ */
+static inline void
+GjReadySlot(TupleTableSlot *slot)
+{
+	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
+		GjPrepareSlot(slot);
+}
 
 /*
  * Put an entry's values into the slot.  All are by value, so that a slot once stored only
@@ -58,8 +69,7 @@ GjEntryFillSlot(const GjEntryFill *fill, uint64 entry, TupleTableSlot *slot)
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
-	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
-		GjEntryPrepareSlot(slot);
+	GjReadySlot(slot);
 	for (; output < end_int4; output++)
 	{
 		values[output->at] = Int32GetDatum(((const int32 *) output->values)[entry]);

@@ -234,8 +234,6 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 		count_row(scan);
 	}
 
-	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
-		GjEntryPrepareSlot(slot);
 	GjTupleFillSlot(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
 	if (row != NULL)
 		add_partner(state, row, slot);

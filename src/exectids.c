@@ -186,8 +186,6 @@ GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot, ItemP
 		return false;
 	block->next++;
 
-	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
-		GjEntryPrepareSlot(slot);
 	GjTupleFillSlot(fill, tuple->t_data, slot);
 	*place = tuple->t_self;
 	return true;

@@ -15,6 +15,8 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
+#include "execentryfill.h"
+
 /*
  * Where an attribute of fixed width lies in each tuple that has no NULLs and enough
  * attributes: those before it are of fixed width, too
@@ -84,6 +86,7 @@ GjTupleFillSlot(const GjTupleFill *fill, HeapTupleHeader tuple, TupleTableSlot *
 	bool	   *isnull = slot->tts_isnull;
 	const GjTupleOutput *end = fill->outputs + fill->noutputs;
 
+	GjReadySlot(slot);
 	for (const GjTupleOutput *output = fill->outputs; output < end; output++)
 	{
 		int			at = output->attno - 1;
