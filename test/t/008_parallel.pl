@@ -108,8 +108,7 @@ sub stop_answers { return inject($node, 'poll', 'delay', 0, 1, 600000); }
 
 sub new_device
 {
-	signal_helper($node, 'KILL');
-	restart_now($node);
+	wait_replaced($node, signal_helper($node, 'KILL'));
 	$node->safe_psql('postgres', "SELECT gpujoin_load('big_k')");
 }
 
