@@ -261,6 +261,10 @@ next_tuple(ScanState *node)
 		}
 		slot = next_fetched(scan);
 	} while (TupIsNull(slot) && go_on_with_entries(scan));
+
+	/* a cursor that goes on with another partition stands on none of our rows any more */
+	if (TupIsNull(slot))
+		ExecClearTuple(node->ss_ScanTupleSlot);
 	return slot;
 }
 

@@ -331,6 +331,21 @@ MOVE 5 FROM c;
 DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
 ROLLBACK;
 
+-- a cursor has left the first partition, whose last row is the cursor's no more
+CREATE TABLE io_parted (id int, k int, t text) PARTITION BY RANGE (id);
+CREATE TABLE io_parted_1 PARTITION OF io_parted FOR VALUES FROM (0) TO (1000);
+CREATE TABLE io_parted_2 PARTITION OF io_parted FOR VALUES FROM (1000) TO (2000);
+INSERT INTO io_parted SELECT i, i % 50, 'old' FROM generate_series(0, 1999) i;
+CREATE INDEX io_parted_k ON io_parted USING gpujoin (k) INCLUDE (id);
+VACUUM io_parted;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM io_parted WHERE k IN (1, 2);
+MOVE 41 FROM c;
+UPDATE io_parted SET t = 'current' WHERE CURRENT OF c RETURNING tableoid::regclass;
+MOVE 38 FROM c;
+DELETE FROM io_parted WHERE CURRENT OF c RETURNING tableoid::regclass;
+ROLLBACK;
+
 -- temporary and unlogged tables
 CREATE TEMP TABLE io_temp AS SELECT i % 50 AS k, i AS v FROM generate_series(1, 3000) i;
 CREATE INDEX io_temp_k ON io_temp USING gpujoin (k) INCLUDE (v);
@@ -343,7 +358,7 @@ VACUUM ANALYZE io_loose;
 SELECT * FROM io_fetches('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 SELECT io_same('SELECT sum(v) FROM io_loose WHERE k IN (1, 2)');
 
-DROP TABLE io, io_hot, io_small, io_types, io_odd, io_part, io_temp, io_loose;
+DROP TABLE io, io_hot, io_parted, io_small, io_types, io_odd, io_part, io_temp, io_loose;
 DROP DOMAIN io_domain;
 DROP FUNCTION io_fetches(text), io_same(text), io_change_current(text), explain(text, text);
 DROP OPERATOR FAMILY io_key_ops USING gpujoin;
