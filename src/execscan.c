@@ -283,14 +283,16 @@ go_on_with_entries(GjScanState *scan)
 
 /*
  * WHERE CURRENT OF a cursor looks for the row's place in the scan slot, which must not
- * seem empty, whichever slot has the row.  Its values, if any, are then not looked at; it
- * is cleared before they are filled in again.
+ * seem empty, whichever slot has the row.  Its values, if any, are then not looked at.  If
+ * entries are put there later, they find it ready for values.
  */
 static void
 note_place(GjScanState *scan, const ItemPointerData *tid)
 {
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
+	if (scan->index_only != NULL)
+		GjReadySlot(slot);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 	slot->tts_tid = *tid;
 }

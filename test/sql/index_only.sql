@@ -131,6 +131,11 @@ SELECT rows, heap_fetches > 5000 AS many FROM io_fetches('SELECT v FROM io WHERE
 SELECT io_same('SELECT id, v, w FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 VACUUM io;
+-- the first ones are looked up in the heap
+UPDATE io SET t = 'first' WHERE id < 4000;
+SELECT rows, heap_fetches > 2000 AS many FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+SELECT io_same('SELECT id, v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+VACUUM io;
 RESET work_mem;
 RESET hash_mem_multiplier;
 
