@@ -87,6 +87,7 @@ OBJS = \
 	src/entryshare.o \
 	src/choice.o \
 	src/execalternative.o \
+	src/execcomplete.o \
 	src/execconvert.o \
 	src/execentryfill.o \
 	src/execentryvisible.o \

@@ -58,7 +58,10 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	int64		ntids;
 
 	GjIndexGetInfo(scan->indexRelation, &info);
-	GjMatch(scan->indexRelation, set, tids, &stats);
+	if (GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
+		GjMatch(scan->indexRelation, set, tids, &stats);
+	else
+		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));
 	GjTidSetFinish(tids);
 
 	/* a stale entry's TID may belong to a row that is visible, but has another key */

@@ -95,7 +95,7 @@ extern void GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple
 							int64 *keys, bool *isnull);
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
-extern void GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys,
+extern void GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys,
 						GjTidSet *tids, GjMatchStats *stats);
 extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 						   GjMatchStats *stats);
@@ -104,6 +104,9 @@ extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot sna
 							   GjMatchStats *stats);
 extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
+
+/* execcomplete.c */
+extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
 /* execcursor.c */
 extern bool GjIsCursor(const EState *estate);

@@ -107,6 +107,15 @@ GjIndexOnlyIsPossible(const GjIndexOnly *io)
 }
 
 /*
+ * Has the index all rows, so that a match of now may be begun?
+ */
+bool
+GjIndexOnlyIsComplete(const GjIndexOnly *io)
+{
+	return GjIndexIsComplete(io->index, io->snapshot);
+}
+
+/*
  * Begin a match for keys, which must live until the reset; so must the statistics.  What
  * it takes lives below parent.  Only these columns of the index will be asked for: bits as
  * in GjEntryFill.

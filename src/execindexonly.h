@@ -44,6 +44,7 @@ typedef struct GjIndexOnlyChunk
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
+extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);
 extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
 							 MemoryContext parent, Size limit, GjMatchStats *stats);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);

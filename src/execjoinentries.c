@@ -44,17 +44,17 @@ GjJoinEntriesInit(GjJoinScanState *scan)
 }
 
 /*
- * Begin a match, or take part in one that another process has begun.  all_keys: there is
- * no other batch.  lookup: a row's partners are asked for; else the join knows that there
- * is one.
+ * Begin a match for scan->keys, or take part in one that another process has begun.
+ * all_keys: there is no other batch.  lookup: a row's partners are asked for; else the join
+ * knows that there is one.  search finds TIDs, if entries will not do.
  */
 void
-GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit, bool all_keys,
-				   bool lookup)
+GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup,
+				   GjMatchFunction search)
 {
 	scan->lookup = lookup;
-	scan->tids = GjShareEntries(&scan->css, scan->index_only, keys, wanted_columns(scan),
-								scan->context, limit, all_keys);
+	scan->tids = GjShareEntries(&scan->css, scan->index_only, scan->keys, wanted_columns(scan),
+								scan->context, limit, all_keys, search);
 }
 
 static uint64

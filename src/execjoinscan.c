@@ -197,14 +197,11 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 	Size		limit = GjWorkMemory() / 2;
 
 	Assert(scan->tids == NULL);
-	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
-	{
-		GjJoinEntriesMatch(scan, keys, limit, all_keys, lookup);
-		return;
-	}
-
 	scan->keys = keys;
-	scan->tids = GjShareMatch(&scan->css, scan->context, limit, all_keys, search);
+	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
+		GjJoinEntriesMatch(scan, limit, all_keys, lookup, search);
+	else
+		scan->tids = GjShareMatch(&scan->css, scan->context, limit, all_keys, search);
 	scan->keys = NULL;
 }
 
@@ -214,7 +211,8 @@ search(CustomScanState *node, Size limit)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
 
-	GjExecMatch(scan->index, node->ss.ps.state->es_snapshot, scan->keys, tids, &scan->stats);
+	GjExecMatch(node->ss.ss_currentRelation, scan->index, node->ss.ps.state->es_snapshot,
+				scan->keys, tids, &scan->stats);
 	if (scan->index_only != NULL)
 		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;

@@ -60,8 +60,8 @@ extern void GjJoinScanDropTids(GjJoinScanState *scan);
 
 /* execjoinentries.c */
 extern void GjJoinEntriesInit(GjJoinScanState *scan);
-extern void GjJoinEntriesMatch(GjJoinScanState *scan, const GjKeySet *keys, Size limit,
-							   bool all_keys, bool lookup);
+extern void GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup,
+							   GjMatchFunction search);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small);

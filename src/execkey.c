@@ -35,6 +35,7 @@ static inline int64 read_integer(const char *at, int16 width);
 static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
 						   bool *isnull);
 static void prepare_match(Relation index, Snapshot snapshot);
+static void take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason);
 static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 
 /*
@@ -189,14 +190,21 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
  * makes that safe (exectids.c).  A serializable transaction locks the whole index,
  * as it would with any access method that does not lock in finer grains: then an
  * insertion of a wanted key that the match did not see is a conflict.
+ *
+ * If the index may lack rows that the snapshot sees, all of the heap is taken.
  */
 void
-GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *tids,
+GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *tids,
 			GjMatchStats *stats)
 {
 	uint64		found = stats->tids;
 
 	prepare_match(index, snapshot);
+	if (!GjIndexIsComplete(index, snapshot))
+	{
+		take_all(heap, tids, stats, "the index is newer than the snapshot");
+		return;
+	}
 	GjMatch(index, keys, tids, stats);
 	GjTidSetFinish(tids);
 
@@ -207,7 +215,7 @@ GjExecMatch(Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *t
 }
 
 /*
- * Begin a match of entries
+ * Begin a match of entries, of an index that is complete
  */
 void
 GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot, const GjKeySet *keys,
@@ -241,12 +249,18 @@ void
 GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids, GjMatchStats *stats)
 {
 	PredicateLockRelation(heap, snapshot);
+	take_all(heap, tids, stats, "rows with a NULL key are wanted");
+}
+
+static void
+take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason)
+{
 	GjTidSetAddBlocks(tids, RelationGetNumberOfBlocks(heap));
 	GjTidSetFinish(tids);
 
 	stats->searches++;
 	stats->device = NULL;
-	stats->reason = "rows with a NULL key are wanted";
+	stats->reason = reason;
 }
 
 /*

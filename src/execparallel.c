@@ -86,6 +86,7 @@ static SharePhase wait_for_match(GjSharedMatch *shared);
 static SharePhase get_phase(GjSharedMatch *shared);
 static void publish(GjSharedMatch *shared);
 static GjSharePart get_part(CustomScanState *node);
+static void share_tids(CustomScanState *node, Size limit, GjMatchFunction match);
 static GjTidSet *open_tids(CustomScanState *node, MemoryContext context);
 static void share_is_over(CustomScanState *node);
 static GjShare *get_share(CustomScanState *node);
@@ -103,8 +104,6 @@ GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_
 			 GjMatchFunction match)
 {
 	GjShare    *share = get_share(node);
-	GjSharePart part = get_part(node);
-	GjTidSet   *set;
 
 	switch (take_role(share, can_share))
 	{
@@ -113,12 +112,7 @@ GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_
 		case ROLE_NONE:
 			return GjTidSetCreateView(context, NULL, 0, NULL);
 		case ROLE_FIRST:
-			/* The memory of all processes, as for a hash table that they share */
-			set = match(node, limit * part.nprocesses);
-			part.found->kind = GJ_SHARED_TIDS;
-			GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
-			GjTidSetFree(set);
-			publish(share->shared);
+			share_tids(node, limit, match);
 			break;
 		case ROLE_OTHER:
 			break;
@@ -131,7 +125,7 @@ GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_
  */
 GjTidSet *
 GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-			   MemoryContext context, Size limit, bool can_share)
+			   MemoryContext context, Size limit, bool can_share, GjMatchFunction match)
 {
 	GjShare    *share = get_share(node);
 	GjSharePart part = get_part(node);
@@ -139,11 +133,18 @@ GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uin
 	switch (take_role(share, can_share))
 	{
 		case ROLE_ALONE:
+			if (!GjIndexOnlyIsComplete(io))
+				return match(node, limit);
 			GjIndexOnlyStart(io, keys, columns, context, limit, share->stats);
 			return NULL;
 		case ROLE_NONE:
 			return GjTidSetCreateView(context, NULL, 0, NULL);
 		case ROLE_FIRST:
+			if (!GjIndexOnlyIsComplete(io))
+			{
+				share_tids(node, limit, match);
+				break;
+			}
 			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, share->stats);
 			GjIndexOnlyShare(io, &part, limit);
 			publish(share->shared);
@@ -169,6 +170,21 @@ get_part(CustomScanState *node)
 		part.nprocesses = share->shared->nprocesses;
 	}
 	return part;
+}
+
+/*
+ * Search, with the memory of all processes, as for a hash table that they share
+ */
+static void
+share_tids(CustomScanState *node, Size limit, GjMatchFunction match)
+{
+	GjSharePart part = get_part(node);
+	GjTidSet   *set = match(node, limit * part.nprocesses);
+
+	part.found->kind = GJ_SHARED_TIDS;
+	GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
+	GjTidSetFree(set);
+	publish(get_share(node)->shared);
 }
 
 static GjTidSet *

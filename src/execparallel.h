@@ -51,12 +51,12 @@ extern GjTidSet *GjShareMatch(CustomScanState *node, MemoryContext context, Size
 
 /*
  * The same for index-only answers from these columns.  NULL: rows come from io, all of them
- * or this process's share; else TIDs are to be fetched as above.  The keys must live until
- * io is reset.
+ * or this process's share; else TIDs are to be fetched as above, which are what match finds
+ * if the index is not complete.  The keys must live until io is reset.
  */
 extern GjTidSet *GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys,
 								uint64 columns, MemoryContext context, Size limit,
-								bool can_share);
+								bool can_share, GjMatchFunction match);
 
 /* The methods of a parallel-aware node */
 extern Size GjShareEstimate(CustomScanState *node, ParallelContext *pcxt);

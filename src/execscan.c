@@ -367,7 +367,7 @@ start(GjScanState *scan)
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
 		tids = GjShareEntries(&scan->css, scan->index_only, scan->keys, scan->row_fill->columns,
-							  scan->context, search_memory(scan), true);
+							  scan->context, search_memory(scan), true, search_tids);
 	else
 		tids = GjShareMatch(&scan->css, scan->context, search_memory(scan), true, search_tids);
 	if (tids != NULL)
@@ -420,7 +420,8 @@ search_tids(CustomScanState *node, Size limit)
 	if (scan->keys->nulls)
 		GjExecMatchAll(node->ss.ss_currentRelation, snapshot, tids, &scan->stats);
 	else
-		GjExecMatch(scan->index, snapshot, scan->keys, tids, &scan->stats);
+		GjExecMatch(node->ss.ss_currentRelation, scan->index, snapshot, scan->keys, tids,
+					&scan->stats);
 	if (scan->index_only != NULL)
 		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;

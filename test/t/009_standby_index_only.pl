@@ -2,7 +2,7 @@
 # map, and never a row that the snapshot does not see. What would go wrong without the rules is
 # shown with the rules switched off: a row that was rolled back, removed and forgotten while a
 # query was under way; the same where VACUUM has left the index out; a mirror that has entries of
-# deleted rows.
+# deleted rows. And all rows that it sees, whatever has become of the index since.
 
 use strict;
 use warnings;
@@ -10,6 +10,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
+use IPC::Run;
 use ServiceTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -112,8 +113,13 @@ is((last_rows('on', \&nothing))[0], 1, 'without the rule it is');
 # pg_index, or the query is cancelled.
 sub leave_index_out
 {
-	my $xmin = shift->query(
-		'SELECT backend_xmin FROM pg_stat_activity WHERE pid = pg_backend_pid()');
+	give_index_up(shift->query('SELECT pg_backend_pid()'));
+}
+
+sub give_index_up
+{
+	my $xmin = $standby->safe_psql('postgres',
+		"SELECT backend_xmin FROM pg_stat_activity WHERE pid = $_[0]");
 
 	ok($primary->poll_query_until('postgres',
 			"SELECT backend_xmin::text = '$xmin' FROM pg_stat_replication"),
@@ -146,7 +152,63 @@ cmp_ok($n, '>', 100, 'all others are answered there, too');
 new_index();
 is((last_rows('on', \&leave_index_out))[0], 1, 'without the rule it is answered');
 new_index();
+
+# ---- indexes without rows that a snapshot sees --------------------------------------------------
+
+# Between planning a query and taking its snapshot an index is given up, and a row comes that is
+# not put into it.
+$primary->safe_psql('postgres', q{
+	CREATE FUNCTION when_free(n int) RETURNS int STABLE LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_advisory_lock(1); RETURN n; END'});
+catch_up();
+my $blocker = session($standby, 'SELECT pg_advisory_lock(1)');
+my ($out, $err) = ('', '');
+my $run = IPC::Run::start(
+	[ 'psql', '-qXAt', '-d', $standby->connstr('postgres'), '-c', 'SET gpujoin.force = on',
+		'-c', 'SELECT sum((id = 99998)::int) FROM big WHERE k = ANY (ARRAY[when_free(5)])' ],
+	'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+my $waiting = "FROM pg_stat_activity WHERE wait_event = 'advisory'";
+ok($standby->poll_query_until('postgres', "SELECT count(*) = 1 $waiting"), 'a query is planned');
+give_index_up($standby->safe_psql('postgres', "SELECT pid $waiting"));
+$primary->safe_psql('postgres', 'INSERT INTO big VALUES (99998, 5, 0)');
+catch_up();
+$blocker->quit;
+$run->finish;
+is($err . $out, "1\n", 'a row that an index has not been given is answered');
+new_index();
 feedback('false');
+
+# A new index lacks what is dead to everybody on the primary, but not here.
+$primary->safe_psql('postgres', q{
+	CREATE TABLE late (id int, k int) WITH (autovacuum_enabled = off);
+	INSERT INTO late SELECT i, i % 20 FROM generate_series(1, 4000) i});
+catch_up();
+my $early = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1 FROM pulse');
+$primary->safe_psql('postgres', $_) foreach 'DELETE FROM late WHERE id % 7 = 0',
+	'CREATE INDEX late_k ON late USING gpujoin (k) INCLUDE (id)',
+	'CREATE INDEX late_id ON late USING gpujoin (id)';
+catch_up();
+$early->query('SET enable_seqscan = off; SET min_parallel_table_scan_size = 0;
+	SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0');
+foreach my $workers (0, 2)
+{
+	my %counts = (
+		'SELECT count(id) FROM late WHERE k IN (1, 3)' => 400,
+		'SELECT count(ctid) FROM late WHERE k IN (1, 3)' => 400,
+		'SELECT count(b.id) FROM generate_series(1, 3, 2) s JOIN late b ON b.k = s' => 400,
+		'SELECT count(*) FROM late WHERE k = 1 OR id = 7' => 201);
+
+	$early->query("SET max_parallel_workers_per_gather = $workers");
+	foreach my $query (sort keys %counts)
+	{
+		like($early->query("EXPLAIN $query"), qr/Custom Scan|BitmapOr/, "uses indexes: $query");
+		is($early->query($query), $counts{$query},
+			"a snapshot older than an index, $workers workers: $query");
+	}
+}
+$early->query('COMMIT');
+is($early->query('SELECT count(id) FROM late WHERE k = 7'), 171, 'a later snapshot');
+$early->quit;
 vacuum();
 catch_up();
 is_deeply([ differing($standby, @queries) ], [], 'answers are right with the new index');
