@@ -18,6 +18,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "cuda/gpujoin_device.h"
 #include "mirrorpush.h"
@@ -86,11 +87,13 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if ((state->mode == GJ_LOAD_BY_LOADER || state->mode == GJ_LOAD_AT_BUILD) &&
-			state->pages_read % GIVE_WAY_PAGES == 0 &&
-			must_give_way(state->index))
+			state->pages_read % GIVE_WAY_PAGES == 0)
 		{
-			state->gave_way = true;
-			return 0;
+			state->gave_way = must_give_way(state->index);
+			if (state->gave_way)
+				return 0;
+			/* pages are read without a snapshot: what is left of one must not keep VACUUM back */
+			InvalidateCatalogSnapshotConditionally();
 		}
 		state->pages_read++;
 		if (take_page(state, block, &heads[npages], images + npages * image_bytes))
