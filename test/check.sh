@@ -169,6 +169,7 @@ suite_tap() {
         mkdir -p "$work/tap/$name"
         env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$work/tap/$name" \
             TESTDATADIR="$work/tap/$name/tmp_check" TESTLOGDIR="$work/tap/$name/tmp_check/log" \
+            PGCTLTIMEOUT=300 \
             PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
             timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
             "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?

@@ -67,7 +67,8 @@ my $queries = [
 ok(uses_node($node, 'GpuScan', $queries->[0]), 'a scan of ours is in the plan');
 ok(uses_node($node, 'GpuJoin', $queries->[2]), 'a join of ours is in the plan');
 
-my $changes = 0;
+my $sequence = "SELECT sequence FROM gpujoin_index_info('big_k')";
+my $changes = $node->safe_psql('postgres', $sequence);
 
 foreach my $round (1 .. 5)
 {
@@ -75,7 +76,8 @@ foreach my $round (1 .. 5)
 	my ($out, $err) = ('', '');
 	my $pgbench = IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
 
-	sleep(1.5 + 0.3 * $round);
+	$node->poll_query_until('postgres', "SELECT ($sequence) > $changes + 20");
+	sleep(0.5 + 0.3 * $round);
 	# in some rounds the kill comes soon after a checkpoint, in some there is more to replay
 	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 2;
 	sleep(0.2);
@@ -87,8 +89,7 @@ foreach my $round (1 .. 5)
 
 	ok(slurp_file($node->logfile, $offset) =~ /redo done/, "round $round: there was WAL to replay");
 
-	my ($before, $now) = ($changes, $node->safe_psql('postgres',
-			"SELECT sequence FROM gpujoin_index_info('big_k')"));
+	my ($before, $now) = ($changes, $node->safe_psql('postgres', $sequence));
 	cmp_ok($now, '>', $before + 5, "round $round: the index had changed");
 	$changes = $now;
 

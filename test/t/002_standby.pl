@@ -102,7 +102,7 @@ my %scripts = (
 	},
 	vacuum => 'VACUUM (SKIP_LOCKED) big;');
 my %weights = (insert => 10, update => 6, delete => 1, undone => 2, vacuum => 1);
-my @load = ('pgbench', '-n', '-c', '2', '-T', '8', '--max-tries=0');
+my @load = ('pgbench', '-n', '-c', '2', '-T', '4', '--max-tries=0');
 
 foreach my $name (sort keys %scripts)
 {
@@ -113,18 +113,26 @@ foreach my $name (sort keys %scripts)
 }
 my ($out, $err) = ('', '');
 my $lsn = $primary->lsn('insert');
-my $pgbench = IPC::Run::start([ @load, $primary->connstr('postgres') ], '>', \$out, '2>', \$err);
-my ($runs, %seen, @different) = (0);
+my ($runs, $failed, %seen, @different) = (0, 0);
 
-while ($pgbench->pumpable)
+# As often as it takes where the machine is slow
+for (my $round = 0; $round < 2 || ($round < 20 && ($runs < 10 || keys %seen < 3)); $round++)
 {
-	push @different, differing($standby, @queries);
-	$seen{ digest($standby, $queries[0]) } = 1;
-	$runs++;
-	$pgbench->pump_nb;
-	last if @different || $runs > 400;
+	my $pgbench =
+	  IPC::Run::start([ @load, $primary->connstr('postgres') ], '>', \$out, '2>', \$err);
+
+	while ($pgbench->pumpable)
+	{
+		push @different, differing($standby, @queries);
+		$seen{ digest($standby, $queries[0]) } = 1;
+		$runs++;
+		$pgbench->pump_nb;
+		last if @different || $runs > 400;
+	}
+	$failed++ if !$pgbench->finish;
+	last if @different || $failed;
 }
-ok($pgbench->finish, 'the load ran') or diag($err);
+is($failed, 0, 'the load ran') or diag($err);
 is(join("\n", @different), '', 'under load: forced and stock agree in each snapshot');
 cmp_ok($runs, '>', 3, 'under load: the standby was asked often');
 cmp_ok(scalar(keys %seen), '>', 1, 'under load: and its answers changed');

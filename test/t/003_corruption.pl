@@ -245,7 +245,7 @@ sub outcome
 	my ($out, $err, $hung) = ('', '', 0);
 
 	$node->psql('postgres', "\\set VERBOSITY verbose\n$sql", stdout => \$out, stderr => \$err,
-		on_error_stop => 1, timeout => 20, timed_out => \$hung);
+		on_error_stop => 1, timeout => 120, timed_out => \$hung);
 	if ($hung)
 	{
 		push @hung, "$name: $what";

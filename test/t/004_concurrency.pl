@@ -103,7 +103,11 @@ foreach my $query (@queries[ 0 .. 2 ])
 
 my $offset = -s $node->logfile;
 my ($out, $err) = ('', '');
-my $pgbench = IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+sub start_load
+{
+	return IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+}
+my $pgbench = start_load();
 
 # The index is built anew twice under all of it.
 sleep($seconds / 3);
@@ -111,7 +115,19 @@ $node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY big_k');
 sleep($seconds / 6);
 $node->safe_psql('postgres',
 	'CREATE INDEX CONCURRENTLY big_k2 ON big USING gpujoin (k); DROP INDEX CONCURRENTLY big_k2');
-ok($pgbench->finish, 'no client failed') or diag($err);
+my $failed = !$pgbench->finish;
+
+# Where that time was not enough for much: some more of it
+sub has_compared_much
+{
+	return $node->safe_psql('postgres',
+		'SELECT count(*) > 200 AND count(DISTINCT stock) > 100 FROM verified') eq 't';
+}
+for (my $round = 0; $round < 5 && !$failed && !has_compared_much(); $round++)
+{
+	$failed = !start_load()->finish;
+}
+ok(!$failed, 'no client failed') or diag($err);
 is($node->safe_psql('postgres', 'SELECT * FROM verified WHERE failed LIMIT 5'), '',
 	'forced and stock agree in each snapshot');
 my ($count, $rows, $kinds) = split /\|/,

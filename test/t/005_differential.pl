@@ -3,7 +3,7 @@
 #
 #   GPUJOIN_SEED=...     start from this seed; it is in the output of each run. Round N of a run
 #                        uses the seed plus N, so that one round can be run alone
-#   GPUJOIN_ROUNDS=...   how many rounds (default: as many as fit into 50 seconds)
+#   GPUJOIN_ROUNDS=...   how many rounds (default: as many as fit into 50 seconds, but ten)
 #
 # Each query runs three times in one state of the tables: with gpujoin.enabled = off; forced, under
 # random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our
@@ -23,6 +23,7 @@ use Test::More;
 my $seed = $ENV{GPUJOIN_SEED} // (time() ^ ($$ << 8)) & 0x7fffffff;
 my $rounds = $ENV{GPUJOIN_ROUNDS};
 my $seconds = 50;
+my $fewest = 10;
 
 print "# GPUJOIN_SEED=$seed\n";
 
@@ -184,7 +185,7 @@ my (%shape_runs, %shape_ours, %ours, @failures);
 my $done = 0;
 my $start = time();
 
-while (defined $rounds ? $done < $rounds : time() - $start < $seconds)
+while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < $seconds)
 {
 	srand($seed + $done);
 	my $script = create_tables();

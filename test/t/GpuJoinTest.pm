@@ -9,10 +9,12 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to);
+our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
+  vacuum_until_visible);
 
 # A started server with the extension in database postgres. Further arguments are lines for the
-# configuration; init options come as a hash reference first.
+# configuration; init options come as a hash reference first. Neither timed checkpoints nor the
+# background writer pin pages that VACUUM is to clean: it would leave them out.
 sub new_server
 {
 	my ($name, @lines) = @_;
@@ -21,7 +23,8 @@ sub new_server
 
 	$node->init(%$init);
 	$node->append_conf('postgresql.conf', join("\n",
-			'autovacuum = off', "shared_preload_libraries = 'gpujoin'",
+			'autovacuum = off', 'checkpoint_timeout = 1h', 'bgwriter_lru_maxpages = 0',
+			"shared_preload_libraries = 'gpujoin'",
 			"log_line_prefix = '%m [%p] %q%a '", @lines, ''));
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin');
@@ -88,6 +91,24 @@ sub log_comes_to
 		$log = slurp_file($node->logfile, $offset // 0);
 	}
 	like($log, $pattern, $name);
+	return;
+}
+
+# VACUUM a table until all its pages are all-visible. One may not be enough where a process that is
+# just ending still has a page pinned, or an old snapshot.
+sub vacuum_until_visible
+{
+	my ($node, $table) = @_;
+	my $visible = '';
+
+	for (my $tries = 0; $tries < 300 && $visible ne 't'; $tries++)
+	{
+		select(undef, undef, undef, 0.1) if $tries;
+		$node->safe_psql('postgres', "VACUUM (ANALYZE, INDEX_CLEANUP ON, TRUNCATE OFF) $table");
+		$visible = $node->safe_psql('postgres',
+			"SELECT relallvisible = relpages FROM pg_class WHERE oid = '$table'::regclass");
+	}
+	is($visible, 't', "VACUUM has set all pages of $table all-visible");
 	return;
 }
 

@@ -118,12 +118,13 @@ SELECT 1 / (:missing = 0)::int AS same \gset
 	return $file;
 }
 
-# Run pgbench with files on a node in the background; returns a handle
+# Run pgbench with files on a node in the background; returns a handle. Who meets a deadlock, as
+# writers of many rows may, tries again.
 sub start_bench
 {
 	my ($node, $clients, $seconds, @files) = @_;
 	my ($in, $out, $err) = ('', '', '');
-	my @command = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds,
+	my @command = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds, '--max-tries=0',
 		'-h', $node->host, '-p', $node->port, map { ('-f', $_) } @files);
 	my $handle = IPC::Run::start([@command, 'postgres'], \$in, '>', \$out, '2>', \$err);
 	return { handle => $handle, out => \$out, err => \$err };

@@ -36,7 +36,8 @@ sub wait_ready
 }
 
 # Do not wait for the delay before the next start: a reload ends it. The helper may still be in
-# the middle of dying, hence more than once.
+# the middle of dying, hence more than once. For an end that the supervisor has noticed: one that
+# was only just brought about is for wait_replaced().
 sub restart_now
 {
 	my $node = shift;
