@@ -22,10 +22,11 @@ my $epoch = service($node, 'epoch');
 
 # ---- cancelled ------------------------------------------------------------------------------
 
-# Each statement makes a column, fills it, searches it: the timeout hits any of these.
+# Each statement makes a column, fills it, searches it: the timeout hits any of these. As one query
+# with it the setting goes when that is cancelled, and does not meet what comes next.
 inject($node, 'poll', 'delay', 0, 0, 10);
 my $script = join '', map {
-	"SET statement_timeout = '" . (3 + $_ % 60) . "ms';\n"
+	"SET statement_timeout = '" . (3 + $_ % 60) . "ms' \\;\n"
 	  . service_sql('60, nkeys => 2000') . ";\n"
 } 1 .. 200;
 my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0);
@@ -34,8 +35,7 @@ my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
 my $answered = () = $out =~ /ok (?:1, fallbacks 0|0, fallbacks 1), wrong 0/g;
 
 cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
-# One that is cancelled at its very end has said its answer already.
-cmp_ok($cancelled + $answered, '>=', 200, 'and the others answered');
+is($cancelled + $answered, 200, 'and the others answered');
 inject($node, 'poll', 'none', 0, 0);
 no_leaks($node, 'after 200 requests with a timeout');
 # Not all: a busy machine may need longer than the timeout for what comes before a request.
@@ -43,8 +43,8 @@ cmp_ok(service($node, 'requests_abandoned'), '>', 0, 'abandoned requests are cou
 
 # The answer to the first request comes while the second is under way.
 inject($node, 'poll', 'delay', 0, 1, 400);
-($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '100ms';\n"
-	  . service_sql('10, nkeys => 1000') . ";\nRESET statement_timeout;\n"
+($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '100ms' \\;\n"
+	  . service_sql('10, nkeys => 1000') . ";\n"
 	  . service_sql('20, nkeys => 77, requests => 200') . ";\n", on_error_stop => 0);
 like($err, qr/canceling statement/, 'a request is cancelled');
 like($out, qr/ok 200, fallbacks 0, wrong 0/, 'its late answer reaches nobody');

@@ -87,7 +87,7 @@ my $sent = service($node, 'bytes_sent');
 cmp_ok($sent, '>', 3000000, 'a load sends pages');
 sql(q{SELECT gpujoin_unload('t_k')});
 
-slow(300);
+slow(600);
 my @loads = map { start_load('t_k', "load$_") } 1 .. 4;
 wait_for(q{SELECT count(*) = 4 FROM pg_stat_activity
 	WHERE application_name LIKE 'load_' AND state = 'active'}, 'four sessions load one index');
@@ -107,7 +107,7 @@ nothing_left('after loads side by side');
 
 foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 {
-	slow(600);
+	slow(1000);
 	my $first = start_load('t_k', 'first');
 	wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", "$how: loading");
 	my $second = start_load('t_k', 'second');
@@ -122,7 +122,7 @@ foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 }
 
 # Unloaded while it is being loaded
-slow(600);
+slow(1000);
 my $load = start_load('t_k', 'load');
 wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", 'loading once more');
 is(sql(q{SELECT gpujoin_unload('t_k')}), 't', 'and unloaded meanwhile');
@@ -150,7 +150,7 @@ foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 		my $what = "$how in a load by a $who";
 
 		$epoch = service($node, 'epoch');
-		$how =~ /^[A-Z]/ ? slow(600) : inject($node, 'write', $how, 3, 1);
+		$how =~ /^[A-Z]/ ? slow(600000) : inject($node, 'write', $how, 3, 1);
 		if ($who eq 'command')
 		{
 			$load = start_load('t_k', 'load');
@@ -186,7 +186,7 @@ foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 
 # ---- a loader that is terminated, or does not get the index ----------------------------------
 
-slow(600);
+slow(1000);
 sql('ALTER INDEX t_k SET (preload)');
 wait_for(q{SELECT count(*) = 1 FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 't_k' AND
 	state = 'loading' AND pages_done > 0}, 'a loader is at work');

@@ -167,7 +167,8 @@ foreach my $who ("application_name = 'load'", "backend_type = 'gpujoin loader'",
 	my $session;
 
 	sql(q{SELECT gpujoin_unload('t_k')});
-	inject($node, 'write', 'delay', 0, 0, 600);
+	# until the end of all
+	inject($node, 'write', 'delay', 0, 0, 600000);
 	if ($who =~ /'load'/)
 	{
 		local $ENV{PGAPPNAME} = 'load';
