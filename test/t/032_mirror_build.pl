@@ -69,7 +69,12 @@ sql(q{CREATE TABLE t (id int PRIMARY KEY, k int);
 # ---- building -------------------------------------------------------------------------------
 
 sql('CREATE INDEX tiny_k ON tiny USING gpujoin (k)');
+inject($node, 'write', 'delay', 0, 0, 2000);
 sql('CREATE INDEX t_k ON t USING gpujoin (k)');
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_gpujoin_mirrors m JOIN pg_stat_activity a USING (pid)
+	WHERE indexrelname = 't_k' AND m.state = 'loading' AND pages_done > 0
+	AND backend_xmin IS NULL}, 'while it is loaded, nothing keeps VACUUM back');
+inject($node, 'write', 'none', 0, 0);
 becomes_ready('t_k', 'CREATE INDEX');
 only_mirrors('t_k', 'but not an index that no device would be asked about');
 is(sql(q{SELECT missing, stale, reason FROM gpujoin_mirror_check('t_k')}), '0|0|',
