@@ -202,7 +202,7 @@ GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *ke
 	prepare_match(index, snapshot);
 	if (!GjIndexIsComplete(index, snapshot))
 	{
-		take_all(heap, tids, stats, "the index is newer than the snapshot");
+		take_all(heap, tids, stats, "the index may lack rows that the snapshot sees");
 		return;
 	}
 	GjMatch(index, keys, tids, stats);
