@@ -81,6 +81,7 @@ OBJS = \
 	src/amscan.o \
 	src/amvacuum.o \
 	src/amvalidate.o \
+	src/blockguess.o \
 	src/entryorder.o \
 	src/entrypage.o \
 	src/entryset.o \
@@ -104,7 +105,6 @@ OBJS = \
 	src/execsource.o \
 	src/exectids.o \
 	src/execblocks.o \
-	src/execguess.o \
 	src/execcursor.o \
 	src/exectuple.o \
 	src/execvisible.o \

@@ -9,7 +9,7 @@
  * each time to ask for what the next touch reads:
  *
  *	taken off the set	ask for the buffer's header and for the line pointers, where the
- *						buffer can be guessed (execguess.c); nothing is pinned, nothing is
+ *						buffer can be guessed (blockguess.c); nothing is pinned, nothing
  *						read: only addresses are computed
  *	pinned				where the guess failed, ask for the line pointers now
  *	soon delivered		ask for the tuples to which the line pointers lead
@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
@@ -29,7 +30,7 @@
 #include "utils/spccache.h"
 
 #include "execblocks.h"
-#include "execguess.h"
+#include "blockguess.h"
 #include "execvisible.h"
 
 /* Blocks in the ring, a power of two; how many of them are pinned at most */
@@ -109,7 +110,7 @@ GjBlocksStart(GjBlocks *blocks, GjTidSet *tids)
 	blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
 	blocks->target = 0;
 	blocks->limit = max_pinned(blocks->heap);
-	GjGuessStart(&blocks->guess, blocks->heap);
+	GjGuessStart(&blocks->guess, blocks->heap, NULL);
 	GjTidSetRewind(tids);
 	start_prefetch(blocks);
 }
@@ -203,12 +204,9 @@ take_block(GjBlocks *blocks)
 	blocks->ncoming++;
 	follow_prefetch(blocks);
 
-	coming->guess = GjGuessBuffer(&blocks->guess, tids->block);
+	coming->guess = GjGuessPrefetch(&blocks->guess, tids->block);
 	if (BufferIsValid(coming->guess))
-	{
-		GjPrefetchDescriptor(coming->guess);
 		GjPrefetchLinePointers(coming->guess, tids);
-	}
 	return true;
 }
 
@@ -219,14 +217,14 @@ static void
 pin_block(GjBlocks *blocks)
 {
 	ComingBlock *coming = coming_at(blocks, blocks->npinned);
-	bool		hit;
+	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 
-	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block, &hit);
+	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block);
 	blocks->npinned++;
 	if (coming->buffer != coming->guess)
 		GjPrefetchLinePointers(coming->buffer, &coming->tids);
 
-	if (!hit)
+	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != read)
 		blocks->hits = 0;
 	else if (blocks->hits < STOP_AFTER_HITS)
 		blocks->hits++;

@@ -26,7 +26,8 @@
  *
  * A data page is matched in place under its share lock, for half a microsecond:
  * copying it first would take longer.  The next page is pinned meanwhile, not
- * locked, and its keys are fetched into the cache: a quarter of the time.  From
+ * locked, and its keys are fetched into the cache: a quarter of the time.  Where the
+ * index lies in consecutive buffers, the buffer table is not asked (blockguess.c).  From
  * disk, reading is sequential, which the operating system's read-ahead serves;
  * asking the buffer manager to prefetch would cost an index in memory a lookup per
  * page for nothing.
@@ -41,6 +42,7 @@
 #include "utils/rel.h"
 
 #include "am.h"
+#include "blockguess.h"
 #include "match.h"
 
 #define GJ_SEARCH_CACHE_LINE	64
@@ -152,13 +154,15 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	Buffer		next = InvalidBuffer;
 	bool		matching = true;
 	BlockNumber block;
+	GjGuess		guess;
 
 	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
 	if (!RelationUsesLocalBuffers(index) && total > NBuffers / 4)
 		strategy = GetAccessStrategy(BAS_BULKREAD);
 
+	GjGuessStart(&guess, index, strategy);
 	if (start < end)
-		next = ReadBufferExtended(index, MAIN_FORKNUM, start, RBM_NORMAL, strategy);
+		next = GjGuessRead(&guess, start);
 
 	for (block = start; block < end; block++)
 	{
@@ -173,7 +177,8 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 		}
 		if (block + 1 < end)
 		{
-			next = ReadBufferExtended(index, MAIN_FORKNUM, block + 1, RBM_NORMAL, strategy);
+			next = GjGuessRead(&guess, block + 1);
+			GjGuessPrefetch(&guess, block + 2);
 			if (matching)
 				prefetch_keys(BufferGetPage(next), info);
 		}
