@@ -217,11 +217,13 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 }
 
 /*
- * Make the next rows ready; false if there are no more
+ * Make the next rows ready; false if there are no more, or nothing has been started
  */
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
 {
+	if (io->context == NULL)
+		return false;
 	io->chunk.nrows = io->chunk.next = 0;
 	while (io->chunk.nrows == 0)
 	{

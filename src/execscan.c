@@ -218,17 +218,18 @@ exec_scan(CustomScanState *node)
 	ItemPointerData place;
 	uint64		entry;
 
-	if (scan->target_fill != NULL && GjIndexOnlyIsStarted(scan->index_only) &&
-		GjIndexOnlyNext(scan->index_only, &entry))
+	if (scan->target_fill != NULL && GjIndexOnlyNext(scan->index_only, &entry))
 	{
 		GjEntryFillSlot(scan->target_fill, entry, slot);
-		note_entry(scan, entry);
+		if (scan->is_cursor)
+			note_entry(scan, entry);
 		return slot;
 	}
 	if (scan->tuple_fill != NULL && scan->tids != NULL && scan->filtered &&
 		GjFetchFill(scan->fetch, scan->tuple_fill, slot, &place))
 	{
-		note_place(scan, &place);
+		if (scan->is_cursor)
+			note_place(scan, &place);
 		return slot;
 	}
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
@@ -254,7 +255,8 @@ next_tuple(ScanState *node)
 			if (GjIndexOnlyNext(scan->index_only, &entry))
 			{
 				GjEntryFillSlot(scan->row_fill, entry, node->ss_ScanTupleSlot);
-				note_entry(scan, entry);
+				if (scan->is_cursor)
+					note_entry(scan, entry);
 				return node->ss_ScanTupleSlot;
 			}
 			start_fetch(scan, GjIndexOnlyRest(scan->index_only));
@@ -284,7 +286,8 @@ go_on_with_entries(GjScanState *scan)
 /*
  * WHERE CURRENT OF a cursor looks for the row's place in the scan slot, which must not
  * seem empty, whichever slot has the row.  Its values, if any, are then not looked at.  If
- * entries are put there later, they find it ready for values.
+ * entries are put there later, they find it ready for values.  Where nobody can ask
+ * (execcursor.c), nothing is noted: that would be an eighth of a count of entries.
  */
 static void
 note_place(GjScanState *scan, const ItemPointerData *tid)
@@ -304,8 +307,7 @@ note_entry(GjScanState *scan, uint64 entry)
 	ItemPointerData place;
 
 	ItemPointerSet(&place, (BlockNumber) (tid >> 16), (OffsetNumber) tid);
-	if (scan->is_cursor)
-		GjFollowChain(scan->css.ss.ss_currentRelation, scan->css.ss.ps.state->es_snapshot, &place);
+	GjFollowChain(scan->css.ss.ss_currentRelation, scan->css.ss.ps.state->es_snapshot, &place);
 	note_place(scan, &place);
 }
 
@@ -318,7 +320,7 @@ next_fetched(GjScanState *scan)
 	{
 		if (scan->filtered || has_wanted_key(scan, slot))
 		{
-			if (scan->index_only != NULL)
+			if (scan->index_only != NULL && scan->is_cursor)
 				note_place(scan, &slot->tts_tid);
 			return slot;
 		}
