@@ -177,6 +177,11 @@ PGFILEDESC = "gpujoin - small set against one integer key of a big table"
 PG_CPPFLAGS = -I$(srcdir)/src -I$(srcdir)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
 
+# Nobody replaces our functions: they call each other directly, and may be inlined, as if the
+# library's symbols were hidden.
+PG_CFLAGS += -fno-semantic-interposition
+PG_LDFLAGS = -Wl,-Bsymbolic-functions
+
 # Tests are found, not listed: a test that exists is a test that runs. Inputs are in test/,
 # expected outputs in the top-level expected/ (the place where both pg_regress programs look when
 # --outputdir is ".").
