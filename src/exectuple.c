@@ -142,6 +142,14 @@ find_output(const GjTupleFill *fill, AttrNumber attno)
 static void
 add_output(GjTupleFill *fill, AttrNumber attno, const GjTuplePlace *place)
 {
-	fill->outputs[fill->noutputs++] = (GjTupleOutput) {.attno = attno,.place = *place};
+	GjTupleOutput *output = &fill->outputs[fill->noutputs++];
+
 	fill->natts = Max(fill->natts, place->attno);
+	if (place->by_value && place->width == sizeof(int32))
+	{
+		/* most are of this kind: they have a loop of their own, and come first */
+		*output = fill->outputs[fill->nint4];
+		output = &fill->outputs[fill->nint4++];
+	}
+	*output = (GjTupleOutput) {.attno = attno,.place = *place};
 }

@@ -39,6 +39,7 @@ typedef struct GjTupleOutput
 typedef struct GjTupleFill
 {
 	AttrNumber	natts;			/* a tuple must have so many */
+	int			nint4;			/* the first so many outputs have 4 bytes, by value */
 	int			noutputs;
 	GjTupleOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjTupleFill;
@@ -84,10 +85,19 @@ GjTupleFillSlot(const GjTupleFill *fill, HeapTupleHeader tuple, TupleTableSlot *
 	const char *data = (const char *) tuple + tuple->t_hoff;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
-	const GjTupleOutput *end = fill->outputs + fill->noutputs;
+	const GjTupleOutput *output = fill->outputs;
+	const GjTupleOutput *end_int4 = output + fill->nint4;
+	const GjTupleOutput *end = output + fill->noutputs;
 
 	GjReadySlot(slot);
-	for (const GjTupleOutput *output = fill->outputs; output < end; output++)
+	for (; output < end_int4; output++)
+	{
+		int			at = output->attno - 1;
+
+		values[at] = Int32GetDatum(*(const int32 *) (data + output->place.offset));
+		isnull[at] = false;
+	}
+	for (; output < end; output++)
 	{
 		int			at = output->attno - 1;
 
