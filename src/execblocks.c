@@ -260,12 +260,10 @@ start_prefetch(GjBlocks *blocks)
 static void
 follow_prefetch(GjBlocks *blocks)
 {
-	BlockNumber peeked;
-
 	if (blocks->prefetch_ahead > 0)
 		blocks->prefetch_ahead--;
 	else if (blocks->prefetch_maximum > 0)
-		GjTidSetPeekBlock(blocks->tids, &peeked);
+		GjTidSetFollow(blocks->tids);
 }
 
 /*

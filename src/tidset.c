@@ -215,6 +215,21 @@ GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block)
 }
 
 /*
+ * Keep the second cursor from falling behind: to be called with each block that the first
+ * one delivers while the second is not used.
+ */
+void
+GjTidSetFollow(GjTidSet *set)
+{
+	BlockNumber block;
+
+	if (set->bitmap != NULL)
+		(void) GjTidSetPeekBlock(set, &block);
+	else
+		set->peek = Max(set->peek, set->next);
+}
+
+/*
  * Start both cursors of a finished set again.  A view goes on with what comes next.
  */
 void

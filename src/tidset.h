@@ -57,6 +57,7 @@ extern const uint64 *GjTidSetArray(const GjTidSet *set, uint64 *n);	/* of a fini
 extern bool GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out);
 extern bool GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block);	/* for prefetch: a cursor
 																	 * of its own, ahead */
+extern void GjTidSetFollow(GjTidSet *set);
 extern void GjTidSetRewind(GjTidSet *set);
 extern bool GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids);
 extern GjTidSet *GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size,
