@@ -119,6 +119,8 @@ OBJS = \
 	src/loader.o \
 	src/keysetops.o \
 	src/match.o \
+	src/matchentries.o \
+	src/matchpieces.o \
 	src/matchshare.o \
 	src/mirror.o \
 	src/mirrorcheck.o \

@@ -35,8 +35,10 @@ GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 	uint64		at = set->nentries;
 	int			n;
 
-	if (set->plain != NULL || !GjEntrySetReserve(set, nhits))
+	if (set->plain != NULL)
 		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits, info->words);
+	if (!GjEntrySetReserve(set, nhits))
+		return true;
 
 	n = list_slots(hits, info->words, GjDataTids(page, info), slots);
 	if (!take_tids(set, GjDataTids(page, info), slots, n))
@@ -70,11 +72,10 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 	uint16		slot = 0;
 
 	(void) GjRowGetKey(info, row, &tid);
-	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
-	{
+	if (set->plain != NULL)
 		GjTidSetAddOne(set->plain, &tid);
+	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
 		return;
-	}
 
 	(void) take_tids(set, &tid, &slot, 1);
 	if (set->keys.width != 0)

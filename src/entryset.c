@@ -7,9 +7,10 @@
  * visibility map is asked with TIDs alone, and an output column is filled from one
  * array.  entryorder.c puts them in heap order.
  *
- * The memory limit covers the arrays and what putting them in order takes.  A set
- * that would exceed it keeps the TIDs alone, as a TID set, which has a limit of its
- * own; so does a set of which nothing but TIDs is wanted, from the start.
+ * The memory limit covers the arrays and what putting them in order takes.  A set that
+ * would exceed it gives up: whoever asked divides the question (matchpieces.c).  If
+ * nothing but TIDs is wanted, they are in a TID set, which does the same; if what comes is
+ * outdated, in one that may become lossy.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,7 +28,7 @@ static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bo
 static Size memory_needed(const GjEntrySet *set, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
 static void *resize_array(GjEntrySet *set, void *array, Size bytes);
-static void keep_tids_alone(GjEntrySet *set);
+static void give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
 static bool any_set(const uint8 *bytes, uint64 n);
 
@@ -58,7 +59,7 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *inf
 			want_column(set, &set->included[i], info->included[i].width, true);
 	}
 	if (!GjEntrySetHasColumns(set))
-		set->plain = GjTidSetCreate(context, memory_limit);
+		set->plain = GjTidSetCreateExact(context, memory_limit);
 	return set;
 }
 
@@ -123,24 +124,37 @@ GjEntrySetHasColumns(const GjEntrySet *set)
 }
 
 /*
- * The TID set to add to, of a set without columns
+ * Of what is going to be added, and may be outdated, keep the TIDs alone, however many
  */
-GjTidSet *
-GjEntrySetTids(GjEntrySet *set)
+void
+GjEntrySetKeepTids(GjEntrySet *set)
 {
-	Assert(!GjEntrySetHasColumns(set));
-	return set->plain;
+	Assert(set->nentries == 0);
+	if (set->plain != NULL)
+		GjTidSetFree(set->plain);
+	else
+		free_arrays(set);
+	set->plain = GjTidSetCreate(set->context, set->memory_limit);
 }
 
 /*
- * Prepare for so many entries, if the memory limit allows them.  Only advice.
+ * How many entries fit in memory, if they come in order
+ */
+uint64
+GjEntrySetCapacity(const GjEntrySet *set)
+{
+	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
+}
+
+/*
+ * Prepare for so many entries, or for none if they will not fit in memory
  */
 void
 GjEntrySetExpect(GjEntrySet *set, uint64 n)
 {
-	uint64		limit = set->memory_limit / set->entry_bytes;
-
-	if (set->plain == NULL && n <= limit && n <= PG_UINT32_MAX && n > set->capacity)
+	if (n > GjEntrySetCapacity(set))
+		give_up(set);
+	else if (n > set->capacity)
 		resize_arrays(set, Max(n, MIN_CAPACITY));
 }
 
@@ -156,8 +170,8 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 
 	if (n == 0)
 		return true;
-	if (set->plain != NULL || !GjEntrySetReserve(set, n))
-		return GjTidSetAddPacked(set->plain, arrays->tids, n);
+	if (!GjEntrySetReserve(set, n))
+		return true;
 
 	memcpy(set->tids + at, arrays->tids, n * sizeof(uint64));
 	if (!GjCheckPackedTids(set->tids + at, n, at > 0 ? set->tids[at - 1] : 0, &ascending))
@@ -190,25 +204,26 @@ any_set(const uint8 *bytes, uint64 n)
 }
 
 /*
- * Forget what was added; a set for pieces keeps its memory
+ * Forget what was added, but keep the arrays
  */
 void
 GjEntrySetClear(GjEntrySet *set)
 {
 	for (int i = 0; i < set->nincluded; i++)
 		set->included[i].has_nulls = false;
-	if (set->piecewise)
-	{
-		set->nentries = 0;
-		set->nascending = 0;
+	set->nentries = 0;
+	set->nascending = 0;
+	set->gave_up = false;
+	if (set->plain == NULL)
 		return;
-	}
-	if (set->plain != NULL)
-		GjTidSetFree(set->plain);
+
+	GjTidSetFree(set->plain);
 	set->plain = NULL;
-	free_arrays(set);
 	if (!GjEntrySetHasColumns(set))
-		set->plain = GjTidSetCreate(set->context, set->memory_limit);
+	{
+		set->tids = NULL;		/* they were the TID set's */
+		set->plain = GjTidSetCreateExact(set->context, set->memory_limit);
+	}
 }
 
 void
@@ -228,25 +243,18 @@ GjEntrySetFree(GjEntrySet *set)
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)
 {
-	if (set->plain == NULL && certain && !GjEntrySetSort(set))
-	{
-		if (set->piecewise)
-			elog(ERROR, "a piece of a match has too many entries");
-		keep_tids_alone(set);
-	}
-	if (set->plain == NULL && !certain)
-		keep_tids_alone(set);
 	if (set->plain == NULL)
+	{
+		Assert(certain);
+		if (!GjEntrySetSort(set))
+			give_up(set);
 		return;
+	}
 
 	GjTidSetFinish(set->plain);
+	set->gave_up = GjTidSetGaveUp(set->plain);
 	if (certain)
 		set->tids = unconstify(uint64 *, GjTidSetArray(set->plain, &set->nentries));
-	if (GjEntrySetHasColumns(set) || set->tids == NULL)
-	{
-		set->tids = NULL;
-		set->nentries = 0;
-	}
 }
 
 /*
@@ -269,18 +277,20 @@ GjEntrySetPlain(GjEntrySet *set)
 
 /* Memory ------------------------------------------------------------------------ */
 
-/* Make room for n more entries in the arrays; false: TIDs go to the TID set */
+/* Make room for n more entries in the arrays; false: they have given up */
 bool
 GjEntrySetReserve(GjEntrySet *set, uint64 n)
 {
 	uint64		needed = set->nentries + n;
 
+	if (set->gave_up)
+		return false;
 	if (needed <= set->capacity && set->nascending == set->nentries)
 		return true;
 	if (!set->piecewise &&
 		(memory_needed(set, needed) > set->memory_limit || needed > PG_UINT32_MAX))
 	{
-		keep_tids_alone(set);
+		give_up(set);
 		return false;
 	}
 	if (needed > set->capacity)
@@ -315,15 +325,12 @@ resize_array(GjEntrySet *set, void *array, Size bytes)
 	return array;
 }
 
-/*
- * Go over to a TID set; what it is given here was checked when it came
- */
 static void
-keep_tids_alone(GjEntrySet *set)
+give_up(GjEntrySet *set)
 {
-	set->plain = GjTidSetCreate(set->context, set->memory_limit);
-	if (set->nentries > 0)
-		(void) GjTidSetAddPacked(set->plain, set->tids, set->nentries);
+	if (set->piecewise)
+		elog(ERROR, "a piece of a match has too many entries");
+	set->gave_up = true;
 	free_arrays(set);
 }
 

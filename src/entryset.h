@@ -4,13 +4,13 @@
  *	  The matching entries with what is in them: TIDs, and where wanted keys and
  *	  INCLUDE columns, each as an array.
  *
- * Life: create; a match adds entries in any order; finish; then either tids[] has
- * nentries TIDs, ascending, each once, with the wanted arrays beside it, or there is only
- * a plain TID set (GjEntrySetPlain), because the entries did not fit in memory or because
- * what was found may be outdated.
+ * Life: create; a match adds entries in any order; finish; then tids[] has nentries TIDs,
+ * ascending, each once, with the wanted arrays beside it; or it gave up, and there is
+ * nothing, because the entries did not fit in memory; or, if what was found may be outdated,
+ * there is only a plain TID set (GjEntrySetPlain).  It can be cleared and used again.
  *
- * Or it is for pieces of a result: cleared, filled while there is room, and finished for
- * each.  It never has a plain TID set.
+ * Or it is for pieces of what the CPU finds: cleared, filled while there is room, and
+ * finished for each.  It neither gives up nor has a plain TID set.
  *
  * Arrays are allocated in the set's own memory context.
  *
@@ -57,6 +57,7 @@ typedef struct GjEntrySet
 	/* The entries */
 	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
 	uint64		nentries;
+	bool		gave_up;		/* they are more than fit in memory: none is here */
 
 	/* Private to entryset.c */
 	MemoryContext context;
@@ -74,7 +75,8 @@ extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_l
 											 const GjEntrySet *whole);
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
 extern bool GjEntrySetHasColumns(const GjEntrySet *set);
-extern GjTidSet *GjEntrySetTids(GjEntrySet *set);
+extern void GjEntrySetKeepTids(GjEntrySet *set);
+extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);

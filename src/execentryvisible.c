@@ -49,6 +49,8 @@
  *	  as sets of TIDs; where there are several of them, two with T in two sets are of rows
  *	  that our snapshot does not see, or they, too, would be one entry.  None of the sets is
  *	  lossy: it would have rows that passed.
+ *	  Where entries of some keys are found later than those of others, matchentries.c shows
+ *	  the same of two entries with T that have different keys.
  * e. No row is missing: entries that do not pass go to the heap, all of them.
  *
  * The order in memory: who inserts clears the bit first and adds the entry then, under

@@ -47,8 +47,8 @@ struct GjIndexOnly
 	uint64		columns;		/* wanted, a bit each as in GjEntryFill */
 	GjMatchStats *match_stats;
 	GjEntryMatch match;
-	GjEntrySet *whole;			/* for a device's answer */
-	GjEntrySet *piece;			/* for the CPU's, piece by piece */
+	GjEntrySet *whole;			/* for a device's answer, at once or divided */
+	GjEntrySet *piece;			/* for the CPU's, piece by piece, or others' */
 	GjEntrySet *entries;		/* one of the two */
 	uint64		position;		/* in it, behind the last chunk */
 	int			npieces;		/* so far */
@@ -69,6 +69,7 @@ static void make_piece(GjIndexOnly *io);
 static void deliver(GjIndexOnly *io, GjEntrySet *entries);
 static bool has_room(const GjIndexOnly *io);
 static bool load_piece(GjIndexOnly *io);
+static bool find_piece(GjIndexOnly *io);
 static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 
@@ -136,8 +137,9 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
 		io->rest_is_plain = io->rest != NULL;
 		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
-		deliver(io, io->whole);
 	}
+	if (io->match.at_once || io->match.divided)
+		deliver(io, io->whole);
 	else
 		make_piece(io);
 }
@@ -164,7 +166,7 @@ prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit, GjMat
 }
 
 /*
- * Make a set for pieces of it
+ * Make a set for pieces of it, instead
  */
 static void
 make_piece(GjIndexOnly *io)
@@ -173,6 +175,8 @@ make_piece(GjIndexOnly *io)
 										  Max(Min(io->limit, PIECE_BYTES), MIN_PIECE_BYTES),
 										  io->whole);
 	deliver(io, io->piece);
+	GjEntrySetFree(io->whole);
+	io->whole = NULL;
 }
 
 /*
@@ -263,14 +267,31 @@ load_piece(GjIndexOnly *io)
 		if (!GjEntriesTake(&io->part.found->entries, io->part.area, io->piece))
 			return false;
 	}
-	else
-	{
-		if (io->match.at_once || !GjEntryMatchNext(&io->match, io->piece, io->match_stats))
-			return false;
-		pgstat_count_index_tuples(io->index, io->piece->nentries);
-	}
-	deliver(io, io->piece);
+	else if (!find_piece(io))
+		return false;
+	deliver(io, io->entries);
 	io->npieces++;
+	return true;
+}
+
+/*
+ * Have a piece found: by a device, as long as that goes well, or by the CPU
+ */
+static bool
+find_piece(GjIndexOnly *io)
+{
+	bool		divided = io->match.divided;
+
+	if (!divided || !GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
+	{
+		if (io->match.at_once || io->match.done)
+			return false;
+		if (divided)
+			make_piece(io);
+		if (!GjEntryMatchNext(&io->match, io->piece, io->match_stats))
+			return false;
+	}
+	pgstat_count_index_tuples(io->index, io->entries->nentries);
 	return true;
 }
 
@@ -395,11 +416,12 @@ GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
 		found->vacuum_epoch = io->match.vacuum_epoch;
 		GjEntriesShare(&found->entries, part->area, io->whole, part->nprocesses);
 		make_piece(io);
-		GjEntrySetFree(io->whole);
-		io->whole = NULL;
 	}
 	else
 	{
+		if (io->match.divided)
+			make_piece(io);
+		io->match.divided = false;	/* all search together, instead of asking for pieces */
 		found->kind = GJ_SHARED_SEARCH;
 		GjSearchShare(&found->search, part->area, &io->match, part->nprocesses);
 	}

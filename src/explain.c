@@ -249,6 +249,8 @@ explain_device(ExplainState *es, const GjMatchStats *match)
 
 	ExplainPropertyUInteger("Device Entries", NULL, match->device_entries, es);
 	ExplainPropertyUInteger("Device Pages Pushed", NULL, match->pages_pushed, es);
+	if (all || match->pieces > 0)
+		ExplainPropertyUInteger("Device Pieces", NULL, match->pieces, es);
 	if (es->timing)
 	{
 		ExplainPropertyFloat("Device Request Time", "ms", match->request_ms, 3, es);

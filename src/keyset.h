@@ -77,6 +77,8 @@ extern void GjKeySetFree(GjKeySet *set);
 /* keysetops.c: what is wanted by both, or by one of them; all are finished sets */
 extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
+extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
+							   uint64 n);
 
 /* selftestkeys.c */
 extern void GjTestKeySetCombinations(pg_prng_state *prng, int key_width);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keysetops.c
- *	  Intersection and union of key sets, complements included.
+ *	  Intersection and union of key sets, complements included; parts of lists.
  *
  * With A and B for the listed keys and ' for "all others":
  *
@@ -64,6 +64,22 @@ GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 		merge_keys(set, other);
 	else
 		take_keys(set, other);
+}
+
+/*
+ * A finished set of n of a list's keys, from the first one on, which are not copied: the
+ * list must live as long
+ */
+GjKeySet *
+GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
+{
+	GjKeySet   *slice = GjKeySetCreate(parent, set->key_width);
+
+	Assert(!set->complement && first + n <= set->nkeys);
+	slice->keys = set->keys + first;
+	slice->nkeys = slice->capacity = n;
+	GjKeySetFinish(slice);
+	return slice;
 }
 
 /*

@@ -40,6 +40,7 @@ typedef struct GjMatchStats
 	uint64		pages_skipped;	/* data pages whose key range excludes the set */
 	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
 	uint64		tids;			/* matching TIDs */
+	uint64		pieces;			/* answers of a device, where one alone is too large */
 	instr_time	set_elapsed;	/* making the key sets: kept by the caller */
 	instr_time	elapsed;		/* searching */
 	double		request_ms;		/* of it, answered requests to a device took */
@@ -64,18 +65,37 @@ typedef struct GjTailHits
 	int			nrows;
 } GjTailHits;
 
+/* The keys of a list, divided among requests to a device (matchpieces.c) */
+typedef struct GjPieces
+{
+	uint64		nkeys;			/* in all */
+	uint64		next;			/* first key of the next request */
+	uint64		step;			/* so many keys has that; 0: there is none */
+	double		expected;		/* entries of the keys from next on, as far as is known */
+	uint64		target;			/* entries that an answer should have */
+	uint64		capacity;		/* as many as it may have */
+	double		max_requests;	/* with more to come, the CPU is quicker */
+} GjPieces;
+
 /*
- * A match of entries: how far it is.  The CPU finds them piece by piece, a device all at
- * once.
+ * A match of entries: how far it is.  A device finds them all at once, if they are not too
+ * many, or those of some keys after those of others (divided); the CPU those of some pages
+ * after those of others.
  */
 typedef struct GjEntryMatch
 {
 	Relation	index;
 	const GjKeySet *keys;
+	MemoryContext context;		/* of all that it takes */
 	GjIndexInfo info;
 	uint64		vacuum_epoch;	/* read before anything was found */
 	bool		at_once;		/* the whole is in a set, finished, outdated or not */
-	GjTailHits	tails;			/* else: these come with the last piece, */
+	bool		divided;		/* a device is to be asked for the next piece */
+	GjPieces	pieces;
+
+	/* What the CPU is to find, unless all is at once or divided */
+	const GjKeySet *wanted;		/* keys, or those that a device has left */
+	GjTailHits	tails;			/* these come with the last piece, */
 	bool	   *tail_met;		/* but those that were met on a data page, too */
 	BlockNumber next;			/* data page to search next */
 	BlockNumber end;
@@ -87,13 +107,26 @@ typedef struct GjEntryMatch
 								 * from data pages, too */
 } GjEntryMatch;
 
-/* match.c, matchshare.c */
+/* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+extern void GjMatchStatsBegin(GjMatchStats *stats);
+extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
+extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
+extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
+
+/* matchentries.c, matchshare.c */
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
+extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
-extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
+
+/* matchpieces.c */
+extern void GjPiecesBegin(GjPieces *pieces, uint64 nkeys, uint64 capacity, double max_requests,
+						  uint64 nfound);
+extern bool GjPiecesGoOn(const GjPieces *pieces);
+extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
+extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
 
 /*
  * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:

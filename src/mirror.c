@@ -65,7 +65,7 @@
  * one entry then, met twice, and it does not matter which of them stays.
  *
  * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer
- * is outdated: its TIDs are for the heap, and of the entries nothing else is used.
+ * is outdated: its TIDs are for the heap, and nothing else of the entries is asked for.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -331,13 +331,14 @@ ask_device(MirrorMatch *match)
 
 	/* set before the answer is known: a failed match may have left TIDs, too */
 	stats->stale = true;
-	stats->outdated = true;
+	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
+		!gj_debug_ignore_vacuum_epoch;
+	if (stats->outdated)
+		GjEntrySetKeepTids(match->target.entries);
 	result = request(match, &info);
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
-	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
-		!gj_debug_ignore_vacuum_epoch;
 	GjMirrorUsed(match->slot);
 	strlcpy(device, info.device, sizeof(device));
 	stats->device = device;
@@ -360,12 +361,11 @@ request(MirrorMatch *match, GjServiceMatchInfo *info)
 {
 	GjServiceColumn *column = &match->mirror.column;
 	GjEntrySet *entries = match->target.entries;
+	GjTidSet   *tids = entries == NULL ? match->target.tids : GjEntrySetPlain(entries);
 	gjd_shape	shape;
 
-	if (entries == NULL)
-		return GjServiceMatch(column, match->keys, match->target.tids, info);
-	if (!GjEntrySetHasColumns(entries))
-		return GjServiceMatch(column, match->keys, GjEntrySetTids(entries), info);
+	if (tids != NULL)
+		return GjServiceMatch(column, match->keys, tids, info);
 	GjMirrorShape(match->info, &shape);
 	return GjServiceMatchEntries(column, &shape, match->keys, entries, info);
 }

@@ -43,6 +43,8 @@ typedef bool (*GjTidSource) (void *state, const uint64 **tids, uint64 *ntids);
 	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
 
 extern GjTidSet *GjTidSetCreate(MemoryContext parent, Size memory_limit);
+extern GjTidSet *GjTidSetCreateExact(MemoryContext parent, Size memory_limit);
+extern bool GjTidSetGaveUp(const GjTidSet *set);
 extern void GjTidSetExpect(GjTidSet *set, uint64 n);
 extern bool GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
 						int n_words);
