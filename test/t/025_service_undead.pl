@@ -72,4 +72,9 @@ is(run_service($node, '10, nkeys => 100'), 'ok 1, fallbacks 0, wrong 0, loads 1'
 	'and answers rightly');
 no_leaks($node, 'at the end');
 
+# It would outlive the server.
+my $last = service($node, 'helper_pid');
+$node->stop('immediate');
+kill 'KILL', $last if $last > 1;
+
 done_testing();
