@@ -100,7 +100,9 @@ OBJS = \
 	src/execjoinrows.o \
 	src/execjoinscan.o \
 	src/execkey.o \
+	src/execkeyshare.o \
 	src/execparallel.o \
+	src/execpartition.o \
 	src/execscan.o \
 	src/execsource.o \
 	src/exectids.o \
@@ -148,6 +150,7 @@ OBJS = \
 	src/planjointables.o \
 	src/planmatch.o \
 	src/planmirror.o \
+	src/planpartition.o \
 	src/planrows.o \
 	src/planscan.o \
 	src/plansubquery.o \

@@ -33,6 +33,7 @@ typedef enum GjAlternativePrivate
 	GJ_ALTERNATIVE_KEY_PLAN,	/* keyplan.h */
 	GJ_ALTERNATIVE_CPU_KEYS,	/* Integer */
 	GJ_ALTERNATIVE_DEVICE_KEYS, /* Integer */
+	GJ_ALTERNATIVE_PARTITIONS,	/* as GJ_SCAN_PARTITIONS */
 	GJ_ALTERNATIVE_PRIVATE_COUNT
 } GjAlternativePrivate;
 

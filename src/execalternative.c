@@ -7,8 +7,12 @@
  * Both children are plans for the same rows and the same target list, so whichever
  * runs gives the right answer, and the choice may rest on what can change at any
  * time.  It is made when the first tuple is wanted, and again when a parameter of the
- * key condition has changed.  The values are evaluated once more by the child that
- * runs; they are not volatile.
+ * key condition has changed.  The set that was made to count the keys is our child's, too
+ * (execkeyshare.c).
+ *
+ * What counts are all keys, also those that only other partitions can have: PostgreSQL's
+ * index scan looks for them, too.  Where no key can be in the table, ours finds that out
+ * without a search.
  *
  * Rows with a NULL key are in no index of ours: if they are wanted, which turns out
  * only here, it is the other plan's turn.
@@ -33,6 +37,7 @@
 #include "alternative.h"
 #include "am.h"
 #include "exec.h"
+#include "execkeyshare.h"
 #include "gpujoin.h"
 #include "mirror.h"
 
@@ -41,6 +46,7 @@ typedef struct GjAlternativeState
 	CustomScanState css;		/* must be first */
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyProgram *program;
+	GjKeyUser	key_user;		/* of the keys for which the choice was made */
 	PlanState  *ours;
 	PlanState  *other;
 	PlanState  *chosen;			/* one of these, or NULL: not chosen yet */
@@ -52,6 +58,7 @@ static Node *create_state(CustomScan *plan);
 static void begin(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec(CustomScanState *node);
 static PlanState *choose(GjAlternativeState *alternative);
+static bool are_keys_for_us(GjAlternativeState *alternative);
 static void use_scan_slot(GjAlternativeState *alternative);
 static void note_place(GjAlternativeState *alternative);
 static void rescan(CustomScanState *node);
@@ -138,21 +145,31 @@ exec(CustomScanState *node)
 static PlanState *
 choose(GjAlternativeState *alternative)
 {
-	CustomScanState *node = &alternative->css;
+	if (alternative->css.ss.ps.state->es_epq_active != NULL)
+		return alternative->ours;
+	return gj_enabled && are_keys_for_us(alternative) ? alternative->ours : alternative->other;
+}
+
+static bool
+are_keys_for_us(GjAlternativeState *alternative)
+{
+	PlanState  *ps = &alternative->css.ss.ps;
 	GjAlternativePrivate limit = GjMirrorIsResident(alternative->index) ?
 		GJ_ALTERNATIVE_DEVICE_KEYS : GJ_ALTERNATIVE_CPU_KEYS;
-	int			min_keys = intVal(get_private(alternative, limit));
-	GjKeySet   *keys;
-	bool		is_ours;
+	GjKeyRequest request = {
+		.key_plan = (List *) get_private(alternative, GJ_ALTERNATIVE_KEY_PLAN),
+		.values = linitial(((CustomScan *) ps->plan)->custom_exprs),
+		.program = alternative->program,
+		.econtext = ps->ps_ExprContext,
+		.key_width = GjIndexKeyWidth(alternative->index),
+	};
+	const GjKeySet *whole;
 
-	if (node->ss.ps.state->es_epq_active != NULL)
-		return alternative->ours;
-
-	keys = GjKeyProgramRun(alternative->program, node->ss.ps.ps_ExprContext,
-						   CurrentMemoryContext, GjIndexKeyWidth(alternative->index));
-	is_ours = gj_enabled && !keys->nulls && !keys->complement && keys->nkeys >= min_keys;
-	GjKeySetFree(keys);
-	return is_ours ? alternative->ours : alternative->other;
+	whole = GjKeysTake(&alternative->key_user, ps->state, &request);
+	return !whole->nulls && !whole->complement &&
+		(whole->nkeys >= intVal(get_private(alternative, limit)) ||
+		 GjKeysAreElsewhere(&alternative->key_user,
+							(List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
 }
 
 /*
@@ -214,6 +231,7 @@ end(CustomScanState *node)
 	node->ss.ss_ScanTupleSlot = alternative->scan_slot;
 	ExecEndNode(alternative->ours);
 	ExecEndNode(alternative->other);
+	GjKeysEnd(&alternative->key_user);
 	if (alternative->index != NULL)
 		index_close(alternative->index, NoLock);
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * execjoinroute.h
- *	  Which partition a key belongs to, where the big side of a join is
- *	  partitioned by it.
+ *	  Which tables of a join's big side a key can be in, where that is partitioned by
+ *	  the key.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

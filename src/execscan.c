@@ -7,7 +7,8 @@
  * The life of a scan: evaluate the values into a key set, once; match it against
  * the index; fetch block by block; test the key of each fetched tuple against the
  * set (not by the array clause, which would walk the array for each row); leave the
- * other clauses and the projection to ExecScan().
+ * other clauses and the projection to ExecScan().  Other scans of the query that ask for
+ * the same keys share the set; a partition takes what it can have of it (execkeyshare.c).
  *
  * Nothing is searched before the first tuple is wanted: EXPLAIN, a branch that is
  * never executed and the initialisation for EvalPlanQual cost nothing, and params
@@ -44,6 +45,7 @@
 #include "am.h"
 #include "exec.h"
 #include "execindexonly.h"
+#include "execkeyshare.h"
 #include "execparallel.h"
 #include "gpujoin.h"
 #include "plan.h"
@@ -58,9 +60,10 @@ typedef struct GjScanState
 
 	/* Made when first needed, dropped with context when params change */
 	MemoryContext context;
-	GjKeySet   *keys;
+	const GjKeySet *keys;		/* what the key user has, or a part of it */
 	GjTidSet   *tids;			/* what is fetched; NULL: not known yet */
 
+	GjKeyUser	key_user;
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	GjEntryFill *row_fill;		/* of its scan slot */
@@ -88,6 +91,7 @@ static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
 static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void build_key_set(GjScanState *scan);
+static const GjKeySet *share_keys(GjScanState *scan);
 static Size search_memory(GjScanState *scan);
 static GjTidSet *search_tids(CustomScanState *node, Size limit);
 static void drop_results(CustomScanState *node);
@@ -391,10 +395,29 @@ build_key_set(GjScanState *scan)
 	instr_time	end;
 
 	INSTR_TIME_SET_CURRENT(start);
-	scan->keys = GjKeyProgramRun(scan->program, scan->css.ss.ps.ps_ExprContext, scan->context,
-								 GjIndexKeyWidth(scan->index));
+	if (scan->css.ss.ps.state->es_epq_active != NULL)
+		scan->keys = GjKeyProgramRun(scan->program, scan->css.ss.ps.ps_ExprContext,
+									 scan->context, GjIndexKeyWidth(scan->index));
+	else
+		scan->keys = share_keys(scan);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
+}
+
+static const GjKeySet *
+share_keys(GjScanState *scan)
+{
+	CustomScan *plan = (CustomScan *) scan->css.ss.ps.plan;
+	GjKeyRequest request = {
+		.key_plan = get_private(plan, GJ_SCAN_KEY_PLAN),
+		.values = (List *) get_expr(plan, GJ_SCAN_VALUES),
+		.program = scan->program,
+		.econtext = scan->css.ss.ps.ps_ExprContext,
+		.key_width = GjIndexKeyWidth(scan->index),
+	};
+
+	GjKeysTake(&scan->key_user, scan->css.ss.ps.state, &request);
+	return GjKeysPart(&scan->key_user, get_private(plan, GJ_SCAN_PARTITIONS), scan->context);
 }
 
 /*
@@ -443,6 +466,7 @@ drop_results(CustomScanState *node)
 	scan->keys = NULL;
 	scan->tids = NULL;
 	MemoryContextReset(scan->context);
+	GjKeysRelease(&scan->key_user);
 }
 
 /*
@@ -481,6 +505,7 @@ end_scan(CustomScanState *node)
 	ExecClearTuple(scan->heap_slot);
 	GjFetchFree(scan->fetch);
 	MemoryContextDelete(scan->context);
+	GjKeysEnd(&scan->key_user);
 	index_close(scan->index, NoLock);
 }
 

@@ -211,6 +211,8 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 		return;
 
 	ExplainPropertyUInteger("Keys", NULL, match->keys, es);
+	if (!is_text || match->keys_elsewhere > 0)
+		ExplainPropertyUInteger("Keys of Other Partitions", NULL, match->keys_elsewhere, es);
 	ExplainPropertyUInteger("Entries Searched", NULL, match->entries, es);
 	ExplainPropertyUInteger("Matched TIDs", NULL, match->tids, es);
 	explain_heap_blocks(es, fetch);

@@ -153,6 +153,29 @@ GjKeySetFinish(GjKeySet *set)
 }
 
 /*
+ * Make a finished set of some of the keys of another, in ascending order, for a table that
+ * has none of the others.  If the complement is wanted, it is that of what is left.
+ */
+GjKeySet *
+GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uint64 nkeys)
+{
+	GjKeySet   *part = GjKeySetCreate(parent, whole->key_width);
+
+	if (nkeys > 0)
+	{
+		part->keys = alloc_huge(part, nkeys * sizeof(int64));
+		memcpy(part->keys, keys, nkeys * sizeof(int64));
+	}
+	part->nkeys = nkeys;
+	part->capacity = nkeys;
+	part->complement = whole->complement;
+	part->nulls = whole->nulls;
+	part->elsewhere = whole->nkeys - nkeys;
+	GjKeySetFinish(part);
+	return part;
+}
+
+/*
  * Position of the first key that is not smaller than the given one, in a finished
  * set; nkeys if there is none.
  */

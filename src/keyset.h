@@ -45,6 +45,7 @@ struct GjKeySet
 	int64		max_key;
 	bool		complement;		/* wanted are the keys that are not listed */
 	bool		nulls;			/* rows with a NULL key are wanted, too */
+	uint64		elsewhere;		/* keys not listed, since only other tables can have them */
 
 	/*
 	 * GJ_PROBE_BITMAP: bit (key - min_key) of bitmap.  bitmap_limit is max_key -
@@ -70,6 +71,8 @@ struct GjKeySet
 extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
 extern void GjKeySetFinish(GjKeySet *set);
+extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
+							  uint64 nkeys);
 extern uint64 GjKeySetLowerBound(const GjKeySet *set, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);

@@ -87,6 +87,7 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 	GjMatchStatsElapse(stats, start);
 	stats->searches++;
 	stats->keys += keys->nkeys;
+	stats->keys_elsewhere += keys->elsewhere;
 }
 
 /*
@@ -109,6 +110,7 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 {
 	sum->searches += stats->searches;
 	sum->keys += stats->keys;
+	sum->keys_elsewhere += stats->keys_elsewhere;
 	sum->entries += stats->entries;
 	sum->device_entries += stats->device_entries;
 	sum->stale |= stats->stale;

@@ -32,6 +32,7 @@ typedef struct GjMatchStats
 {
 	uint64		searches;		/* matches asked for */
 	uint64		keys;			/* distinct keys searched for */
+	uint64		keys_elsewhere; /* not searched for: only other partitions can have them */
 	uint64		entries;		/* index entries looked at */
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */

@@ -78,6 +78,11 @@ extern GjKeyNode *GjMakeAnd(List *operands);
 extern GjKeyNode *GjMakeOr(List *operands);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
+/* planpartition.c: through which partitions one comes to a table */
+extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+							  double *share);
+extern bool GjIndexKeepsValues(const IndexOptInfo *index);
+
 /* planindexonly.c: can the heap be left out? */
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
@@ -89,6 +94,7 @@ typedef struct GjCostInput
 	RelOptInfo *rel;			/* the big table */
 	IndexOptInfo *index;
 	double		nkeys;			/* distinct keys expected */
+	double		key_share;		/* of which the table is searched for this part; 0: all */
 	double		nmatches;		/* TIDs expected */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
@@ -145,6 +151,9 @@ typedef enum GjScanPrivate
 	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
 	GJ_SCAN_INDEX_ONLY,			/* Boolean: may rows come from the index alone? */
 	GJ_SCAN_ATTNOS,				/* int list: heap attributes they then have */
+	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables that the key divides, from
+								 * the top down, each followed by the partition that the
+								 * table is or belongs to */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 

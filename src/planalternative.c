@@ -216,6 +216,7 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX);
 	CustomPath *ours = linitial(path->custom_paths);
+	double		share;
 	List	   *values;
 	List	   *key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS),
 										 &values);
@@ -226,11 +227,12 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &GjAlternativePlanMethods;
 	scan->custom_plans = custom_plans;
 	scan->custom_exprs = list_make1(values);
-	scan->custom_private = list_make4(list_make1_oid(index->indexoid), key_plan,
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
 									  list_nth(path->custom_private,
 											   GJ_ALTERNATIVE_PATH_CPU_KEYS),
 									  list_nth(path->custom_private,
-											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS));
+											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS),
+									  GjFindPartitions(root, rel, index, &share));
 	Assert(list_length(scan->custom_private) == GJ_ALTERNATIVE_PRIVATE_COUNT);
 
 	return &scan->scan.plan;

@@ -26,6 +26,10 @@
  *	  F			= 2 T M / (2 T + M), at most T (Mackert and Lohman)
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
  *
+ * Of a table that is partitioned by the key, each of n partitions is charged for K / n keys;
+ * what is collected once for all is thus charged once.  M is what PostgreSQL expects in that
+ * partition: its own scans are charged for as many rows.
+ *
  * No tuple comes before the match is done.  But index-only answers of the CPU come in
  * pieces of some 50,000 entries: what the search for the others costs comes later, so
  * that a LIMIT may spare it.
@@ -162,15 +166,16 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 			   Cost *run)
 {
 	double		nmatches = clamp_row_est(input->nmatches);
+	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
-	Cost		match = cost_match(input->index, input->nkeys, nmatches, device,
+	Cost		match = cost_match(input->index, nkeys, nmatches, device,
 								   input->index_only ? GjParallelDivisor(input->workers) : 1.0);
 	Cost		later = 0.0;
 
 	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
-		later = (match - cost_set(input->nkeys)) * (1.0 - FIRST_ENTRIES / nmatches);
+		later = (match - cost_set(nkeys)) * (1.0 - FIRST_ENTRIES / nmatches);
 
 	*startup = match - later + input->quals.startup;
 	*run = later + heap_share * cost_heap_pages(root, input, nmatches) +

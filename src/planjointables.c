@@ -149,11 +149,20 @@ bool
 GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	RelOptInfo *big = cand->big;
+	ListCell   *lc;
 
-	return planner_rt_fetch(big->relid, root)->relkind == RELKIND_PARTITIONED_TABLE &&
-		big->part_scheme != NULL && big->part_scheme->partnatts == 1 &&
-		list_length(big->partexprs[0]) == 1 && IsA(linitial(big->partexprs[0]), Var) &&
-		equal(linitial(big->partexprs[0]), GjJoinKeyExpr(cand));
+	if (planner_rt_fetch(big->relid, root)->relkind != RELKIND_PARTITIONED_TABLE ||
+		big->part_scheme == NULL || big->part_scheme->partnatts != 1 ||
+		list_length(big->partexprs[0]) != 1 || !IsA(linitial(big->partexprs[0]), Var) ||
+		!equal(linitial(big->partexprs[0]), GjJoinKeyExpr(cand)))
+		return false;
+
+	foreach(lc, cand->scans)
+	{
+		if (!GjIndexKeepsValues(((GjJoinScan *) lfirst(lc))->index))
+			return false;
+	}
+	return true;
 }
 
 /*

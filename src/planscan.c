@@ -164,6 +164,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	ListCell   *lc;
 	int			workers = 0;
 
+	GjFindPartitions(root, rel, index, &input.key_share);
+
 	/* A partial index holds fewer rows than its table: no more TIDs than entries */
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
 	input.complement = true;
@@ -264,6 +266,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
 	List	   *key_plan;
 	List	   *values;
+	double		share;
 
 	GjChoiceTaken(path);
 	key_plan = GjMakeKeyPlan(conditions, &values);
@@ -279,6 +282,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 									  makeInteger(index->indexkeys[0]),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
+	scan->custom_private = lappend(scan->custom_private,
+								   GjFindPartitions(root, rel, index, &share));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;

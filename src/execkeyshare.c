@@ -1,0 +1,415 @@
+/*-------------------------------------------------------------------------
+ *
+ * execkeyshare.c
+ *	  The scans of one query that ask for the same keys, as those of a partitioned table's
+ *	  partitions do, share the set: it is collected once, and divided once among partitions.
+ *
+ * When are the keys the same?  If the conditions are, as expressions, and so are the values
+ * of the executor's parameters in them.  All else that they consist of is the same for
+ * the whole of a query: constants, its own parameters, stable functions.  Volatile ones are
+ * in no condition of ours.  A parameter's value is compared, not who has set it, so that
+ * nothing has to be known of rescans.
+ *
+ * A query is an EState.  What its scans share lives in its memory, and is looked up by its
+ * address; a callback forgets it when that memory goes.  Each process has its own, and so
+ * does a copy of the plan for EvalPlanQual, whose scans do not come here.
+ *
+ * A set is freed when the last scan that uses it lets it go.  One that holds only a part
+ * of it, in memory of its own, still counts as a user: others are likely to come.
+ *
+ * The part of a table among the partitions is found from the top down.  At each level
+ * whose partitions the key tells (execpartition.c), keys are divided among all of them at
+ * once; what is below is made from one partition's share.  That of a complement is the same:
+ * of the keys that are not wanted, those that no row of the table has do not matter.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "executor/nodeSubplan.h"
+#include "lib/ilist.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "execkeyshare.h"
+#include "execpartition.h"
+
+/* What the scans of a query share */
+typedef struct GjKeyShare
+{
+	dlist_node	node;			/* in shares */
+	EState	   *estate;
+	MemoryContextCallback callback;
+	int			users;			/* nodes */
+	List	   *sets;			/* of GjSharedKeys */
+	List	   *parents;		/* of Parent */
+} GjKeyShare;
+
+/* A partitioned table, of which NULL is remembered, too */
+typedef struct Parent
+{
+	Oid			relid;
+	GjPartitions *partitions;
+} Parent;
+
+/* The value of a parameter, flat */
+typedef struct ParamValue
+{
+	int16		typlen;
+	bool		typbyval;
+	bool		isnull;
+	Datum		value;
+} ParamValue;
+
+struct GjSharedKeys
+{
+	GjKeyShare *share;
+	MemoryContext context;
+	int			users;
+	List	   *key_plan;
+	List	   *values;
+	int			key_width;
+	int			nparams;
+	ParamValue *params;
+	GjKeySet   *set;
+	List	   *routes;			/* of Route */
+};
+
+/* How keys are divided among the partitions of one table */
+typedef struct Route
+{
+	GjPartitions *partitions;
+	const int64 *above;			/* the keys that were divided: where they are tells which */
+	GjKeySplit *split;
+} Route;
+
+/* Part of a set */
+typedef struct Slice
+{
+	const int64 *keys;
+	uint64		nkeys;
+} Slice;
+
+static dlist_head shares = DLIST_STATIC_INIT(shares);
+
+static GjKeyShare *attach(EState *estate);
+static void forget_share(void *share);
+static bool collect_params(Node *node, void *params);
+static int	read_params(const GjKeyRequest *request, ParamValue **values);
+static void read_param(const Param *param, ExprContext *econtext, ParamValue *value);
+static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
+							   const ParamValue *params, int nparams);
+static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
+						 const ParamValue *params, int nparams);
+static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request,
+								 const ParamValue *params, int nparams);
+static Slice find_slice(GjSharedKeys *keys, List *partitions);
+static GjPartitions *open_parent(GjKeyShare *share, Oid relid);
+static GjKeySplit *get_split(GjSharedKeys *keys, GjPartitions *partitions, Slice slice);
+
+/*
+ * Get the set that is asked for, as a whole.  It and its parts are good until the user
+ * releases it or takes another one.
+ */
+const GjKeySet *
+GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
+{
+	ParamValue *params;
+	int			nparams = read_params(request, &params);
+
+	GjKeysRelease(user);
+	if (user->share == NULL)
+		user->share = attach(estate);
+	user->keys = find_keys(user->share, request, params, nparams);
+	if (user->keys == NULL)
+		user->keys = create_keys(user->share, request, params, nparams);
+	user->keys->users++;
+	ResetExprContext(request->econtext);
+	return user->keys->set;
+}
+
+/*
+ * The set of those keys that a table may have: the whole, or one in the given memory
+ */
+const GjKeySet *
+GjKeysPart(const GjKeyUser *user, List *partitions, MemoryContext context)
+{
+	const GjKeySet *whole = user->keys->set;
+	Slice		slice = find_slice(user->keys, partitions);
+
+	if (slice.keys == whole->keys)
+		return whole;
+	return GjKeySetPart(context, whole, slice.keys, slice.nkeys);
+}
+
+/*
+ * Can only other tables have the keys?  Not if there are none.
+ */
+bool
+GjKeysAreElsewhere(const GjKeyUser *user, List *partitions)
+{
+	return user->keys->set->nkeys > 0 && find_slice(user->keys, partitions).nkeys == 0;
+}
+
+void
+GjKeysRelease(GjKeyUser *user)
+{
+	GjSharedKeys *keys = user->keys;
+
+	user->keys = NULL;
+	if (keys == NULL || --keys->users > 0)
+		return;
+	keys->share->sets = list_delete_ptr(keys->share->sets, keys);
+	MemoryContextDelete(keys->context);
+}
+
+/*
+ * The last user closes the tables
+ */
+void
+GjKeysEnd(GjKeyUser *user)
+{
+	GjKeyShare *share = user->share;
+	ListCell   *lc;
+
+	GjKeysRelease(user);
+	user->share = NULL;
+	if (share == NULL || --share->users > 0)
+		return;
+
+	Assert(share->sets == NIL);
+	foreach(lc, share->parents)
+	{
+		Parent	   *parent = lfirst(lc);
+
+		if (parent->partitions != NULL)
+			GjPartitionsClose(parent->partitions);
+	}
+	list_free_deep(share->parents);
+	share->parents = NIL;
+}
+
+/*
+ * Join those who share in this query
+ */
+static GjKeyShare *
+attach(EState *estate)
+{
+	GjKeyShare *share;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &shares)
+	{
+		share = dlist_container(GjKeyShare, node, iter.cur);
+		if (share->estate == estate)
+		{
+			share->users++;
+			return share;
+		}
+	}
+
+	share = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjKeyShare));
+	share->estate = estate;
+	share->users = 1;
+	dlist_push_head(&shares, &share->node);
+	share->callback.func = forget_share;
+	share->callback.arg = share;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &share->callback);
+	return share;
+}
+
+static void
+forget_share(void *share)
+{
+	dlist_delete(&((GjKeyShare *) share)->node);
+}
+
+static bool
+collect_params(Node *node, void *params)
+{
+	List	  **list = params;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		*list = lappend(*list, node);
+	return expression_tree_walker(node, collect_params, params);
+}
+
+/*
+ * The values of the executor's parameters, in the per-tuple memory
+ */
+static int
+read_params(const GjKeyRequest *request, ParamValue **values)
+{
+	MemoryContext old;
+	List	   *params = NIL;
+	int			nparams = 0;
+	ListCell   *lc;
+
+	*values = NULL;
+	if (bms_is_empty(GjKeyProgramParams(request->program)))
+		return 0;
+
+	old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
+	collect_params((Node *) request->values, &params);
+	*values = palloc_array(ParamValue, list_length(params));
+	foreach(lc, params)
+		read_param(lfirst(lc), request->econtext, &(*values)[nparams++]);
+	MemoryContextSwitchTo(old);
+	return nparams;
+}
+
+static void
+read_param(const Param *param, ExprContext *econtext, ParamValue *value)
+{
+	ParamExecData *data = &econtext->ecxt_param_exec_vals[param->paramid];
+
+	if (data->execPlan != NULL)
+		ExecSetParamPlan(data->execPlan, econtext);
+
+	get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
+	value->isnull = data->isnull;
+	value->value = data->value;
+	if (!value->isnull && value->typlen == -1)
+		value->value = PointerGetDatum(PG_DETOAST_DATUM(data->value));
+}
+
+static GjSharedKeys *
+find_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *params, int nparams)
+{
+	ListCell   *lc;
+
+	foreach(lc, share->sets)
+	{
+		if (is_asked_for(lfirst(lc), request, params, nparams))
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+static bool
+is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamValue *params,
+			 int nparams)
+{
+	if (keys->key_width != request->key_width || keys->nparams != nparams ||
+		!equal(keys->key_plan, request->key_plan) || !equal(keys->values, request->values))
+		return false;
+
+	for (int i = 0; i < nparams; i++)
+	{
+		if (keys->params[i].isnull != params[i].isnull ||
+			(!params[i].isnull &&
+			 !datumIsEqual(keys->params[i].value, params[i].value, params[i].typbyval,
+						   params[i].typlen)))
+			return false;
+	}
+	return true;
+}
+
+static GjSharedKeys *
+create_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *params,
+			int nparams)
+{
+	MemoryContext context = AllocSetContextCreate(share->estate->es_query_cxt,
+												  "gpujoin shared keys", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	GjSharedKeys *keys = palloc0(sizeof(GjSharedKeys));
+
+	keys->share = share;
+	keys->context = context;
+	keys->key_plan = request->key_plan;
+	keys->values = request->values;
+	keys->key_width = request->key_width;
+	keys->nparams = nparams;
+	keys->params = palloc_array(ParamValue, nparams);
+	for (int i = 0; i < nparams; i++)
+	{
+		keys->params[i] = params[i];
+		if (!params[i].isnull)
+			keys->params[i].value = datumCopy(params[i].value, params[i].typbyval,
+											  params[i].typlen);
+	}
+	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
+								request->key_width);
+
+	MemoryContextSwitchTo(share->estate->es_query_cxt);
+	share->sets = lappend(share->sets, keys);
+	MemoryContextSwitchTo(old);
+	return keys;
+}
+
+static Slice
+find_slice(GjSharedKeys *keys, List *partitions)
+{
+	Slice		slice = {keys->set->keys, keys->set->nkeys};
+
+	for (int i = 0; i < list_length(partitions) && slice.nkeys > 0; i += 2)
+	{
+		GjPartitions *parent = open_parent(keys->share, list_nth_oid(partitions, i));
+		GjKeySplit *split;
+		int			place;
+
+		if (parent == NULL)
+			continue;
+		place = GjPartitionsPlace(parent, list_nth_oid(partitions, i + 1));
+		if (place < 0)
+			continue;
+		split = get_split(keys, parent, slice);
+		slice.keys = split->keys + split->starts[place];
+		slice.nkeys = split->starts[place + 1] - split->starts[place];
+	}
+	return slice;
+}
+
+static GjPartitions *
+open_parent(GjKeyShare *share, Oid relid)
+{
+	MemoryContext old;
+	Parent	   *parent;
+	ListCell   *lc;
+
+	foreach(lc, share->parents)
+	{
+		parent = lfirst(lc);
+		if (parent->relid == relid)
+			return parent->partitions;
+	}
+
+	old = MemoryContextSwitchTo(share->estate->es_query_cxt);
+	parent = palloc(sizeof(Parent));
+	parent->relid = relid;
+	parent->partitions = GjPartitionsOpen(share->estate, relid);
+	share->parents = lappend(share->parents, parent);
+	MemoryContextSwitchTo(old);
+	return parent->partitions;
+}
+
+static GjKeySplit *
+get_split(GjSharedKeys *keys, GjPartitions *partitions, Slice slice)
+{
+	MemoryContext old;
+	Route	   *route;
+	ListCell   *lc;
+
+	foreach(lc, keys->routes)
+	{
+		route = lfirst(lc);
+		if (route->partitions == partitions && route->above == slice.keys)
+			return route->split;
+	}
+
+	old = MemoryContextSwitchTo(keys->context);
+	route = palloc(sizeof(Route));
+	route->partitions = partitions;
+	route->above = slice.keys;
+	route->split = GjPartitionsSplit(partitions, keys->context, slice.keys, slice.nkeys);
+	keys->routes = lappend(keys->routes, route);
+	MemoryContextSwitchTo(old);
+	return route->split;
+}

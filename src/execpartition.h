@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * execpartition.h
+ *	  The partitions of a table that is partitioned by the key, and which keys can be
+ *	  in which of them.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECPARTITION_H
+#define GPUJOIN_EXECPARTITION_H
+
+#include "nodes/execnodes.h"
+
+typedef struct GjPartitions GjPartitions;
+
+/* Keys by partition: those of the one at a place begin at its start, in ascending order */
+typedef struct GjKeySplit
+{
+	int64	   *keys;
+	uint64	   *starts;			/* of each place, and the end */
+} GjKeySplit;
+
+extern GjPartitions *GjPartitionsOpen(EState *estate, Oid parent);
+extern int	GjPartitionsPlace(GjPartitions *partitions, Oid partition);
+extern GjKeySplit *GjPartitionsSplit(GjPartitions *partitions, MemoryContext context,
+									 const int64 *keys, uint64 nkeys);
+extern void GjPartitionsClose(GjPartitions *partitions);
+
+#endif							/* GPUJOIN_EXECPARTITION_H */

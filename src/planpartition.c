@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * planpartition.c
+ *	  Where a table stands among partitions that the key tells apart.
+ *
+ * A leaf of a partitioned table is planned like any table, with the whole condition.  When
+ * its scan starts, it takes only those keys that it can have (execkeyshare.c).  For that the
+ * plan says through which partitions one comes to it.  Levels that are partitioned by
+ * something else, or by more than the key, tell nothing and are left out.  A partition
+ * that the query names itself has no parent here; it is searched for all keys.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+
+#include "am.h"
+#include "plan.h"
+
+static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
+
+/*
+ * The way from the top down to a table: for each partitioned table that the index's key
+ * divides, its OID and that of the partition; in share the part of the keys that is to
+ * be expected here.
+ */
+List *
+GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
+{
+	AttrNumber	attno = index->indexkeys[0];
+	Index		relid = rel->relid;
+	List	   *partitions = NIL;
+	AppendRelInfo *appinfo;
+
+	*share = 1.0;
+	while (root->append_rel_array != NULL && attno > 0 &&
+		   (appinfo = root->append_rel_array[relid]) != NULL)
+	{
+		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
+
+		/* the column's number in the parent; the parent of a UNION ALL has none */
+		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
+			break;
+		attno = appinfo->parent_colnos[attno - 1];
+
+		if (is_partitioned_by(parent, attno))
+		{
+			partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+			partitions = lcons_oid(appinfo->parent_reloid, partitions);
+			*share /= Max(bms_num_members(parent->live_parts), 1);
+		}
+		relid = appinfo->parent_relid;
+	}
+	if (partitions != NIL && !GjIndexKeepsValues(index))
+	{
+		*share = 1.0;
+		return NIL;
+	}
+	return partitions;
+}
+
+/*
+ * Are the index's keys the values, as all our operator classes make them?  Only then can
+ * it be said what a key's partition is.
+ */
+bool
+GjIndexKeepsValues(const IndexOptInfo *index)
+{
+	FmgrInfo	key_proc;
+
+	fmgr_info(get_opfamily_proc(index->opfamily[0], index->opcintype[0], index->opcintype[0],
+								GJ_KEY_PROC), &key_proc);
+	return GjKeyProcKeepsValue(key_proc.fn_addr);
+}
+
+static bool
+is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
+{
+	Var		   *key;
+
+	if (parent->part_scheme == NULL || parent->part_scheme->partnatts != 1 ||
+		list_length(parent->partexprs[0]) != 1)
+		return false;
+	key = linitial(parent->partexprs[0]);
+	return attno > 0 && IsA(key, Var) && key->varattno == attno;
+}
