@@ -8,7 +8,9 @@
  * of the executor's parameters in them.  All else that they consist of is the same for
  * the whole of a query: constants, its own parameters, stable functions.  Volatile ones are
  * in no condition of ours.  A parameter's value is compared, not who has set it, so that
- * nothing has to be known of rescans.
+ * nothing has to be known of rescans.  A subquery that has not run yet has no value.  It is
+ * not run to get one: the condition may not need it, and it may fail, or write.  What was
+ * not needed when a set was made would not be needed for the same values of the others.
  *
  * A query is an EState.  What its scans share lives in its memory, and is looked up by its
  * address; a callback forgets it when that memory goes.  Each process has its own, and so
@@ -28,7 +30,6 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
-#include "executor/nodeSubplan.h"
 #include "lib/ilist.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/datum.h"
@@ -62,6 +63,7 @@ typedef struct ParamValue
 {
 	int16		typlen;
 	bool		typbyval;
+	bool		pending;		/* a subquery that has not run; of a set, that it did not need */
 	bool		isnull;
 	Datum		value;
 } ParamValue;
@@ -106,8 +108,9 @@ static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
 							   const ParamValue *params, int nparams);
 static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
 						 const ParamValue *params, int nparams);
-static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request,
-								 const ParamValue *params, int nparams);
+static bool is_same_value(const ParamValue *had, const ParamValue *has);
+static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request);
+static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
 static Slice find_slice(GjSharedKeys *keys, List *partitions);
 static GjPartitions *open_parent(GjKeyShare *share, Oid relid);
 static GjKeySplit *get_split(GjSharedKeys *keys, GjPartitions *partitions, Slice slice);
@@ -127,7 +130,7 @@ GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
 		user->share = attach(estate);
 	user->keys = find_keys(user->share, request, params, nparams);
 	if (user->keys == NULL)
-		user->keys = create_keys(user->share, request, params, nparams);
+		user->keys = create_keys(user->share, request);
 	user->keys->users++;
 	ResetExprContext(request->econtext);
 	return user->keys->set;
@@ -270,11 +273,9 @@ read_param(const Param *param, ExprContext *econtext, ParamValue *value)
 {
 	ParamExecData *data = &econtext->ecxt_param_exec_vals[param->paramid];
 
-	if (data->execPlan != NULL)
-		ExecSetParamPlan(data->execPlan, econtext);
-
 	get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
-	value->isnull = data->isnull;
+	value->pending = data->execPlan != NULL;
+	value->isnull = value->pending || data->isnull;
 	value->value = data->value;
 	if (!value->isnull && value->typlen == -1)
 		value->value = PointerGetDatum(PG_DETOAST_DATUM(data->value));
@@ -303,18 +304,27 @@ is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamV
 
 	for (int i = 0; i < nparams; i++)
 	{
-		if (keys->params[i].isnull != params[i].isnull ||
-			(!params[i].isnull &&
-			 !datumIsEqual(keys->params[i].value, params[i].value, params[i].typbyval,
-						   params[i].typlen)))
+		if (!is_same_value(&keys->params[i], &params[i]))
 			return false;
 	}
 	return true;
 }
 
+/*
+ * Is the parameter's value the one that the set was made of, if it was?
+ */
+static bool
+is_same_value(const ParamValue *had, const ParamValue *has)
+{
+	if (had->pending)
+		return true;
+	if (has->pending || had->isnull != has->isnull)
+		return false;
+	return has->isnull || datumIsEqual(had->value, has->value, has->typbyval, has->typlen);
+}
+
 static GjSharedKeys *
-create_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *params,
-			int nparams)
+create_keys(GjKeyShare *share, const GjKeyRequest *request)
 {
 	MemoryContext context = AllocSetContextCreate(share->estate->es_query_cxt,
 												  "gpujoin shared keys", ALLOCSET_SMALL_SIZES);
@@ -326,22 +336,33 @@ create_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *pa
 	keys->key_plan = request->key_plan;
 	keys->values = request->values;
 	keys->key_width = request->key_width;
-	keys->nparams = nparams;
-	keys->params = palloc_array(ParamValue, nparams);
-	for (int i = 0; i < nparams; i++)
+	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
+								request->key_width);
+	note_params(keys, request);
+
+	MemoryContextSwitchTo(share->estate->es_query_cxt);
+	share->sets = lappend(share->sets, keys);
+	MemoryContextSwitchTo(old);
+	return keys;
+}
+
+/*
+ * Of what values the set was made, now that all subqueries have run that it needed
+ */
+static void
+note_params(GjSharedKeys *keys, const GjKeyRequest *request)
+{
+	ParamValue *params;
+
+	keys->nparams = read_params(request, &params);
+	keys->params = palloc_array(ParamValue, keys->nparams);
+	for (int i = 0; i < keys->nparams; i++)
 	{
 		keys->params[i] = params[i];
 		if (!params[i].isnull)
 			keys->params[i].value = datumCopy(params[i].value, params[i].typbyval,
 											  params[i].typlen);
 	}
-	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
-								request->key_width);
-
-	MemoryContextSwitchTo(share->estate->es_query_cxt);
-	share->sets = lappend(share->sets, keys);
-	MemoryContextSwitchTo(old);
-	return keys;
 }
 
 static Slice

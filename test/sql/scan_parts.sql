@@ -186,6 +186,17 @@ SELECT * FROM both_ways('SELECT o.x, l.* FROM (VALUES (5), (105), (205), (305), 
 	LATERAL (SELECT id, key FROM by_range WHERE key = ANY (ARRAY[o.x, o.x + 1, 700])) l');
 SELECT * FROM both_ways('SELECT o.x, (SELECT sum(id) FROM deep WHERE key = ANY (o.x))
 	FROM (VALUES (''{5, 505}''::int[]), (''{8, 9}''), (''{8, 9}''), (NULL), (''{}'')) o(x)');
+-- A subquery that the condition does not need is not run, not even to see if keys are the same;
+-- one that it needs for some rows only has not run when the first of them are searched for
+SELECT * FROM both_ways('SELECT id, key FROM by_range WHERE key = ANY (
+	CASE WHEN current_setting(''search_path'') = '''' THEN ARRAY(SELECT 1 / i FROM generate_series(0, 1) i)
+		ELSE ''{5, 105}'' END)');
+SELECT * FROM both_ways('SELECT o.x, l.* FROM (VALUES (5), (105), (NULL), (5), (NULL)) o(x),
+	LATERAL (SELECT id, key FROM by_range WHERE key = COALESCE(o.x,
+		(SELECT max(i) FROM generate_series(300, 310) i)) OFFSET 0) l');
+SELECT * FROM both_ways('SELECT o.x, l.* FROM (VALUES (5), (105), (NULL), (5), (NULL)) o(x),
+	LATERAL (SELECT id, key FROM by_range WHERE key = COALESCE(nullif(o.x, 5),
+		(SELECT max(i) + coalesce(o.x, 0) FROM generate_series(300, 310) i)) OFFSET 0) l');
 
 -- Index-only answers, parallel plans
 CREATE INDEX ON deep USING gpujoin (key) INCLUDE (id, v);
