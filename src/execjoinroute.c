@@ -4,7 +4,7 @@
  *	  Each table of a join's big side is searched for its own part of the keys, where
  *	  the big side is partitioned by the key: execpartition.c says which.
  *
- * Only the partitions of the first level are looked at.
+ * Only the keys of the partitions of the first level are looked at.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -26,10 +26,12 @@ struct GjKeyRoute
 	GjKeySplit *split;			/* of the current keys */
 };
 
+static int	find_place(GjPartitions *parts, List *partitions, Snapshot snapshot);
+
 /*
  * Prepare routing for a join whose big side is the partitioned table at parent_rti;
- * partitions has, for each table that is scanned, the OID of the partition of the
- * first level that it is or belongs to.  NULL if the key's type is not known.
+ * partitions has, for each table that is scanned, the OIDs of the partitions from the
+ * first level down to it.  NULL if the key's type is not known.
  */
 GjKeyRoute *
 GjKeyRouteCreate(EState *estate, Index parent_rti, List *partitions)
@@ -46,8 +48,25 @@ GjKeyRouteCreate(EState *estate, Index parent_rti, List *partitions)
 	route->partitions = parts;
 	route->scans = palloc_array(int, list_length(partitions));
 	for (int i = 0; i < list_length(partitions); i++)
-		route->scans[i] = GjPartitionsPlace(parts, list_nth_oid(partitions, i));
+		route->scans[i] = find_place(parts, list_nth(partitions, i), estate->es_snapshot);
 	return route;
+}
+
+/*
+ * Bounds of the first level tell nothing if a partition is younger than the snapshot, of
+ * whatever level.
+ */
+static int
+find_place(GjPartitions *parts, List *partitions, Snapshot snapshot)
+{
+	ListCell   *lc;
+
+	foreach(lc, partitions)
+	{
+		if (!GjPartitionIsOlder(lfirst_oid(lc), snapshot))
+			return -1;
+	}
+	return GjPartitionsPlace(parts, linitial_oid(partitions));
 }
 
 /*

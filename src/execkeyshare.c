@@ -22,7 +22,9 @@
  * The part of a table among the partitions is found from the top down.  At each level
  * whose partitions the key tells (execpartition.c), keys are divided among all of them at
  * once; what is below is made from one partition's share.  That of a complement is the same:
- * of the keys that are not wanted, those that no row of the table has do not matter.
+ * of the keys that are not wanted, those that no row of the table has do not matter.  Below
+ * a partition that is younger than the snapshot it begins anew with all keys, since no bound
+ * above it had to hold for its rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -368,17 +370,28 @@ note_params(GjSharedKeys *keys, const GjKeyRequest *request)
 static Slice
 find_slice(GjSharedKeys *keys, List *partitions)
 {
-	Slice		slice = {keys->set->keys, keys->set->nkeys};
+	const Slice whole = {keys->set->keys, keys->set->nkeys};
+	Slice		slice = whole;
 
-	for (int i = 0; i < list_length(partitions) && slice.nkeys > 0; i += 2)
+	for (int i = 0; i < list_length(partitions); i += 2)
 	{
-		GjPartitions *parent = open_parent(keys->share, list_nth_oid(partitions, i));
+		Oid			relid = list_nth_oid(partitions, i);
+		Oid			partition = list_nth_oid(partitions, i + 1);
+		GjPartitions *parent;
 		GjKeySplit *split;
 		int			place;
 
+		if (!GjPartitionIsOlder(partition, keys->share->estate->es_snapshot))
+		{
+			slice = whole;
+			continue;
+		}
+		if (!OidIsValid(relid) || slice.nkeys == 0)
+			continue;
+		parent = open_parent(keys->share, relid);
 		if (parent == NULL)
 			continue;
-		place = GjPartitionsPlace(parent, list_nth_oid(partitions, i + 1));
+		place = GjPartitionsPlace(parent, partition);
 		if (place < 0)
 			continue;
 		split = get_split(keys, parent, slice);

@@ -21,7 +21,8 @@
  *	  before others took keys from the default partition; their deletion, which made that
  *	  possible, is invisible to the snapshot.  So a partition whose row of pg_class, which
  *	  has its bounds, is newer than the snapshot gets all keys, and so does a default
- *	  partition beside it.
+ *	  partition beside it.  No bound of a partition above it had to hold for its rows,
+ *	  either; the callers see to that, at every level, whatever that is partitioned by.
  *
  * Partitions are compared by OID with those of the plan.  A key of a partition that the
  * plan has not (it was pruned) is not searched for; a table whose partition is not found
@@ -81,7 +82,6 @@ static void note_places(GjPartitions *partitions);
 static int	compare_places(const void *a, const void *b);
 static bool is_settled(GjPartitions *partitions, int place);
 static bool all_settled(GjPartitions *partitions);
-static bool is_older_than_snapshot(Oid partition, Snapshot snapshot);
 static int	find_place(const GjPartitions *partitions, int64 key);
 static int	find_range(const GjPartitions *partitions, int64 key);
 static uint64 find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkeys,
@@ -198,7 +198,7 @@ is_settled(GjPartitions *partitions, int place)
 	PartitionDesc desc = partitions->desc;
 
 	if (place != desc->boundinfo->default_index)
-		return is_older_than_snapshot(desc->oids[place], partitions->snapshot);
+		return GjPartitionIsOlder(desc->oids[place], partitions->snapshot);
 
 	if (!partitions->default_checked)
 		partitions->default_settled = all_settled(partitions);
@@ -211,17 +211,19 @@ all_settled(GjPartitions *partitions)
 {
 	for (int i = 0; i < partitions->desc->nparts; i++)
 	{
-		if (!is_older_than_snapshot(partitions->desc->oids[i], partitions->snapshot))
+		if (!GjPartitionIsOlder(partitions->desc->oids[i], partitions->snapshot))
 			return false;
 	}
 	return true;
 }
 
 /*
- * What this transaction itself has done counts as newer: a snapshot does not tell when.
+ * Did the partition have its bounds, and did they hold for its rows, when the snapshot was
+ * taken?  What this transaction itself has done counts as newer: a snapshot does not tell
+ * when.
  */
-static bool
-is_older_than_snapshot(Oid partition, Snapshot snapshot)
+bool
+GjPartitionIsOlder(Oid partition, Snapshot snapshot)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(partition));
 	TransactionId xmin;

@@ -11,6 +11,7 @@
 #define GPUJOIN_EXECPARTITION_H
 
 #include "nodes/execnodes.h"
+#include "utils/snapshot.h"
 
 typedef struct GjPartitions GjPartitions;
 
@@ -23,6 +24,7 @@ typedef struct GjKeySplit
 
 extern GjPartitions *GjPartitionsOpen(EState *estate, Oid parent);
 extern int	GjPartitionsPlace(GjPartitions *partitions, Oid partition);
+extern bool GjPartitionIsOlder(Oid partition, Snapshot snapshot);
 extern GjKeySplit *GjPartitionsSplit(GjPartitions *partitions, MemoryContext context,
 									 const int64 *keys, uint64 nkeys);
 extern void GjPartitionsClose(GjPartitions *partitions);

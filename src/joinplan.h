@@ -86,8 +86,8 @@ typedef enum GjJoinPrivate
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: how many columns of custom_scan_tlist, from
 								 * the first on, are of the big side; at least one */
 	GJ_JOIN_VALUE_PROC,			/* Oid list of one: key extraction of the small side */
-	GJ_JOIN_PARTITIONS,			/* Oid list, where keys tell the partition: for each table
-								 * the partition of the first level that it belongs to */
+	GJ_JOIN_PARTITIONS,			/* where keys tell the partition of the first level: for each
+								 * table an Oid list, the partitions from there down to it */
 	GJ_JOIN_PRIVATE_COUNT
 } GjJoinPrivate;
 
@@ -128,7 +128,7 @@ typedef struct GjJoinReport
 /* planjointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
 extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
-extern Oid	GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
+extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
 									RelOptInfo *table);

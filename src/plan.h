@@ -151,9 +151,9 @@ typedef enum GjScanPrivate
 	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
 	GJ_SCAN_INDEX_ONLY,			/* Boolean: may rows come from the index alone? */
 	GJ_SCAN_ATTNOS,				/* int list: heap attributes they then have */
-	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables that the key divides, from
-								 * the top down, each followed by the partition that the
-								 * table is or belongs to */
+	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables, from the top down, invalid if
+								 * the key does not divide them, each followed by the
+								 * partition that the table is or belongs to */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 

@@ -100,7 +100,7 @@ key_qual(const GjJoinCandidate *cand)
 }
 
 /*
- * The partition that each table belongs to, if it matters
+ * The partitions that each table belongs to, if it matters
  */
 static List *
 partitions(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -111,7 +111,7 @@ partitions(PlannerInfo *root, const GjJoinCandidate *cand)
 	if (!cand->by_key)
 		return NIL;
 	foreach(lc, cand->tables)
-		result = lappend_oid(result, GjJoinPartition(root, lfirst(lc), cand->big));
+		result = lappend(result, GjJoinPartitions(root, lfirst(lc), cand->big));
 	return result;
 }
 

@@ -166,16 +166,17 @@ GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * The partition of the big side's first level that a table is or belongs to
+ * The partitions from the big side's first level down to a table
  */
-Oid
-GjJoinPartition(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
+List *
+GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 {
-	Index		relid = table->relid;
+	List	   *partitions = NIL;
 
-	while (root->append_rel_array[relid]->parent_relid != big->relid)
-		relid = root->append_rel_array[relid]->parent_relid;
-	return planner_rt_fetch(relid, root)->relid;
+	for (Index relid = table->relid; relid != big->relid;
+		 relid = root->append_rel_array[relid]->parent_relid)
+		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+	return partitions;
 }
 
 /*

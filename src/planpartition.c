@@ -6,7 +6,7 @@
  * A leaf of a partitioned table is planned like any table, with the whole condition.  When
  * its scan starts, it takes only those keys that it can have (execkeyshare.c).  For that the
  * plan says through which partitions one comes to it.  Levels that are partitioned by
- * something else, or by more than the key, tell nothing and are left out.  A partition
+ * something else, or by more than the key, only tell how old the partition is.  A partition
  * that the query names itself has no parent here; it is searched for all keys.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -24,9 +24,9 @@
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
- * The way from the top down to a table: for each partitioned table that the index's key
- * divides, its OID and that of the partition; in share the part of the keys that is to
- * be expected here.
+ * The way from the top down to a table: for each partitioned table its OID, invalid if the
+ * index's key does not divide it, and that of the partition; NIL if it divides none.  In
+ * share the part of the keys that is to be expected here.
  */
 List *
 GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
@@ -34,6 +34,7 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 	AttrNumber	attno = index->indexkeys[0];
 	Index		relid = rel->relid;
 	List	   *partitions = NIL;
+	bool		divided = false;
 	AppendRelInfo *appinfo;
 
 	*share = 1.0;
@@ -41,26 +42,25 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 		   (appinfo = root->append_rel_array[relid]) != NULL)
 	{
 		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
+		bool		by_key;
 
 		/* the column's number in the parent; the parent of a UNION ALL has none */
 		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
 			break;
 		attno = appinfo->parent_colnos[attno - 1];
 
-		if (is_partitioned_by(parent, attno))
-		{
-			partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
-			partitions = lcons_oid(appinfo->parent_reloid, partitions);
+		by_key = is_partitioned_by(parent, attno);
+		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+		partitions = lcons_oid(by_key ? appinfo->parent_reloid : InvalidOid, partitions);
+		if (by_key)
 			*share /= Max(bms_num_members(parent->live_parts), 1);
-		}
+		divided |= by_key;
 		relid = appinfo->parent_relid;
 	}
-	if (partitions != NIL && !GjIndexKeepsValues(index))
-	{
-		*share = 1.0;
-		return NIL;
-	}
-	return partitions;
+	if (divided && GjIndexKeepsValues(index))
+		return partitions;
+	*share = 1.0;
+	return NIL;
 }
 
 /*
