@@ -11,7 +11,8 @@
  * So, where somebody may ask, the chain is followed.  That costs a look at the heap for each
  * row, since nobody says which row is the last before the cursor stops.  Nobody can ask
  *
- *	- without a portal that has a name: an ordinary SELECT has one without;
+ *	- without a portal that has a name: an ordinary SELECT has one without.  (A client that
+ *	  speaks the protocol itself can suspend that and ask by the empty name: an error);
  *	- for scans that are not of the portal's own query, like those in functions it calls;
  *	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *

@@ -83,6 +83,7 @@ static bool is_index_only(CustomScan *plan);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
 static void note_place(GjScanState *scan, const ItemPointerData *tid);
+static void note_no_place(GjScanState *scan);
 static void note_entry(GjScanState *scan, uint64 entry);
 static bool go_on_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
@@ -232,8 +233,7 @@ exec_scan(CustomScanState *node)
 	if (scan->tuple_fill != NULL && scan->tids != NULL && scan->filtered &&
 		GjFetchFill(scan->fetch, scan->tuple_fill, slot, &place))
 	{
-		if (scan->is_cursor)
-			note_place(scan, &place);
+		note_place(scan, &place);
 		return slot;
 	}
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
@@ -282,7 +282,10 @@ go_on_with_entries(GjScanState *scan)
 	{
 		GjFetchReset(scan->fetch);
 		if (GjIndexOnlyContinue(scan->index_only))
+		{
 			scan->tids = NULL;
+			note_no_place(scan);
+		}
 	}
 	return scan->tids == NULL;
 }
@@ -290,8 +293,7 @@ go_on_with_entries(GjScanState *scan)
 /*
  * WHERE CURRENT OF a cursor looks for the row's place in the scan slot, which must not
  * seem empty, whichever slot has the row.  Its values, if any, are then not looked at.  If
- * entries are put there later, they find it ready for values.  Where nobody can ask
- * (execcursor.c), nothing is noted: that would be an eighth of a count of entries.
+ * entries are put there later, they find it ready for values.
  */
 static void
 note_place(GjScanState *scan, const ItemPointerData *tid)
@@ -304,6 +306,10 @@ note_place(GjScanState *scan, const ItemPointerData *tid)
 	slot->tts_tid = *tid;
 }
 
+/*
+ * What a cursor has (execcursor.c).  For each of the other entries it would be an eighth of
+ * the time of a count.
+ */
 static void
 note_entry(GjScanState *scan, uint64 entry)
 {
@@ -315,6 +321,18 @@ note_entry(GjScanState *scan, uint64 entry)
 	note_place(scan, &place);
 }
 
+/*
+ * Who asks nevertheless shall get an error, and not the impression that there is no row
+ */
+static void
+note_no_place(GjScanState *scan)
+{
+	ItemPointerData nowhere;
+
+	ItemPointerSetInvalid(&nowhere);
+	note_place(scan, &nowhere);
+}
+
 static TupleTableSlot *
 next_fetched(GjScanState *scan)
 {
@@ -324,7 +342,7 @@ next_fetched(GjScanState *scan)
 	{
 		if (scan->filtered || has_wanted_key(scan, slot))
 		{
-			if (scan->index_only != NULL && scan->is_cursor)
+			if (scan->index_only != NULL)
 				note_place(scan, &slot->tts_tid);
 			return slot;
 		}
@@ -378,6 +396,8 @@ start(GjScanState *scan)
 		tids = GjShareMatch(&scan->css, scan->context, search_memory(scan), true, search_tids);
 	if (tids != NULL)
 		start_fetch(scan, tids);
+	else
+		note_no_place(scan);
 }
 
 static void
