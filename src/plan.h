@@ -82,6 +82,7 @@ extern List *GjMakeKeyPlan(List *conditions, List **values);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
+extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
 /* planindexonly.c: can the heap be left out? */
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,

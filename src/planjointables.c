@@ -149,12 +149,11 @@ bool
 GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	RelOptInfo *big = cand->big;
+	Var		   *key = GjOnlyPartitionKey(big);
 	ListCell   *lc;
 
 	if (planner_rt_fetch(big->relid, root)->relkind != RELKIND_PARTITIONED_TABLE ||
-		big->part_scheme == NULL || big->part_scheme->partnatts != 1 ||
-		list_length(big->partexprs[0]) != 1 || !IsA(linitial(big->partexprs[0]), Var) ||
-		!equal(linitial(big->partexprs[0]), GjJoinKeyExpr(cand)))
+		key == NULL || !equal(key, GjJoinKeyExpr(cand)))
 		return false;
 
 	foreach(lc, cand->scans)

@@ -80,11 +80,22 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 static bool
 is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 {
-	Var		   *key;
+	const Var  *key = GjOnlyPartitionKey(parent);
 
-	if (parent->part_scheme == NULL || parent->part_scheme->partnatts != 1 ||
-		list_length(parent->partexprs[0]) != 1)
-		return false;
-	key = linitial(parent->partexprs[0]);
-	return attno > 0 && IsA(key, Var) && key->varattno == attno;
+	return key != NULL && attno > 0 && key->varattno == attno;
+}
+
+/*
+ * The column by which alone a table is partitioned; NULL if there is none
+ */
+Var *
+GjOnlyPartitionKey(const RelOptInfo *rel)
+{
+	Node	   *key;
+
+	if (rel->part_scheme == NULL || rel->part_scheme->partnatts != 1 ||
+		list_length(rel->partexprs[0]) != 1)
+		return NULL;
+	key = linitial(rel->partexprs[0]);
+	return IsA(key, Var) ? (Var *) key : NULL;
 }
