@@ -17,6 +17,7 @@
 #                  always an odd number of them
 #   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
 #                  (5; 0: nobody)
+#   BENCH_TRIES    how often a sample is taken, at most, until nothing has disturbed it (5; pace.sh)
 #   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, and
 #                  nothing is begun after that
 #   BENCH_SECONDS  length of one pgbench run (2)
@@ -29,7 +30,8 @@
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# Answers are compared before times are taken. lib.sh says what a contestant is. To compare sizes:
+# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh when a sample
+# is taken again. To compare sizes:
 # perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
@@ -41,14 +43,14 @@ declare -A weight=([jobs]=25 [build]=8 [insert]=15 [clients]=22 [cold]=8 [scale]
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$all_contestants}
-export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5}
+export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5} BENCH_TRIES=${BENCH_TRIES:-5}
 export BENCH_LIMIT=${BENCH_LIMIT:-480} BENCH_SECONDS=${BENCH_SECONDS:-2}
 export BENCH_DEVICE=${BENCH_DEVICE:-auto}
 export BENCH_JOBS=${BENCH_JOBS:-$all_parts} BENCH_CONF=${BENCH_CONF:+$(realpath "$BENCH_CONF")}
 processors=$(nproc)
 export BENCH_WORKERS=${BENCH_WORKERS:-$((processors < 8 ? processors : 8))}
 export BENCH_WRITE_ROWS=${BENCH_WRITE_ROWS:-$((BENCH_ROWS < 2000000 ? BENCH_ROWS : 2000000))}
-whole_number BENCH_ROWS BENCH_RUNS BENCH_SECONDS BENCH_WORKERS BENCH_WRITE_ROWS
+whole_number BENCH_ROWS BENCH_RUNS BENCH_TRIES BENCH_SECONDS BENCH_WORKERS BENCH_WRITE_ROWS
 [[ $BENCH_LIMIT =~ ^[0-9]+$ ]] || die "BENCH_LIMIT must be a whole number, not \"$BENCH_LIMIT\""
 [[ $BENCH_SLOW =~ ^[0-9.]+$ ]] || die "BENCH_SLOW must be a number, not \"$BENCH_SLOW\""
 mapfile -t contestants < <(tr ',' '\n' <<<"$BENCH_CONTESTANTS" | sed 's/^ *//; s/ *$//')
@@ -130,6 +132,7 @@ done
 note "device: $device ($SECONDS s)"
 [[ ! " $BENCH_JOBS " =~ \ (jobs|cold|scale)\  ]] || make_indexes class
 parts_left=$BENCH_JOBS
+pace_begin
 for part in $BENCH_JOBS; do
     ! out_of_time || { not_reached "$part"; continue; }
     say "$part ($SECONDS s)"
@@ -155,6 +158,7 @@ report=$log/report/$name
     is_logged || echo "The table is unlogged."
     [ "$BENCH_SLOW" = 0 ] ||
         echo "Who took $BENCH_SLOW times what the quickest took was in the first round only."
+    say_paces "$report.tsv"
     perl test/bench/report.pl tables "$report.tsv" "$name"
     if [ -s "$log/remarks.txt" ]; then
         echo

@@ -9,9 +9,10 @@
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
 # The remark is "told to" where the planner would not have used the index had it not been told to,
-# and "other plan" where it did not even so.
+# and "other plan" where it did not even so. Two more columns are pace.sh's.
 
 source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/pace.sh"
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
@@ -200,7 +201,8 @@ tps_of() {
 
 # The medians of a contest so far, should it be the last that is seen of the run.
 say_medians() { # PART CASE
-    awk -F '\t' -v p="$1" -v c="$2" '$1 == p && $2 == c {print $3 "\t" $7}' "$log/samples.tsv" |
+    awk -F '\t' -v p="$1" -v c="$2" '$1 == p && $2 == c && $10 == "" {print $3 "\t" $7}' \
+        "$log/samples.tsv" |
         sort -t "$(printf '\t')" -k 1,1 -k 2,2g | awk -F '\t' '
             function say() {if (n) {printf "%s%s %.4g", sep, who, v[int((n + 1) / 2)]; sep = ", "}}
             BEGIN {sep = "      "}
@@ -216,21 +218,25 @@ say_rounds() { # CASE ROUNDS
 # A contest
 # ---------------------------------------------------------------------------------------------
 
-# run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms, leaves the answer in $work/answer and the plan
-# in $work/plan. Planning once before warms the session's caches. Who has a remark is told to use
-# its index.
+# run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms and paces, leaves the answer in $work/answer and
+# the plan in $work/plan. Planning once before warms the session's caches. Who has a remark is told
+# to use its index.
 run_as() {
+    local times
     {
         show_what_it_has "$@"
         [ -z "${remarks[$1]:-}" ] || orders_of "$1" | as_set_commands
         printf '\\o %s\n' "$work/plan"
         echo "$explain $4;"
-        printf '\\o %s\n' "$work/answer"
         echo '\timing on'
+        printf '\\o /dev/null\n%s;\n' "$pace_loop"
+        printf '\\o %s\n' "$work/answer"
         echo "$4;"
+        printf '\\o /dev/null\n%s;\n' "$pace_loop"
         echo '\timing off'
     } | tell_session
-    ms=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said" | tail -n 1)
+    mapfile -t times < <(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said")
+    ms=${times[-2]} paces=("${times[-3]}" "${times[-1]}")
 }
 
 show_what_it_has() { # CONTESTANT TABLE PREFIX
@@ -285,6 +291,20 @@ still_in() {
         "$work/first-round"
 }
 
+# sample PART CASE X CONTESTANT TABLE PREFIX STATEMENT: sets ms. What was disturbed is taken
+# again, as long as there is time; not what is cold, which it would no longer be.
+sample() {
+    local try again paces pace
+    for ((try = 1; ; try++)); do
+        run_as "${@:4}"
+        again=''
+        ! is_disturbed "${paces[@]}" || ((try >= BENCH_TRIES)) || [ -n "$before_run" ] ||
+            ((SECONDS >= case_ends)) || again="taken again"
+        keep "$1" "$2" "$4" ms less "$3" "$ms" "${remarks[$4]}" "$pace" "$again"
+        [ -n "$again" ] || return 0
+    done
+}
+
 # contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn,
 # all in one session. With before_run set, that command runs before each timed run, which then has a
 # session of its own.
@@ -301,8 +321,7 @@ contest() {
         while IFS= read -r contestant <&3; do
             still_in "$round" "$contestant" || continue
             [ -z "$before_run" ] || { close_session; $before_run; }
-            run_as "$contestant" "${subject[@]}"
-            keep "$part" "$name" "$contestant" ms less "$x" "$ms" "${remarks[$contestant]}"
+            sample "$part" "$name" "$x" "$contestant" "${subject[@]}"
             [ "$round" != 1 ] || printf '%s\t%s\n' "$contestant" "$ms" >>"$work/first-round"
         done 3< <(in_order "$round" "$@")
     done

@@ -47,8 +47,10 @@ sub read_samples
 	while (my $line = <$in>)
 	{
 		chomp $line;
-		my ($name, $case, $who, $unit, $better, $x, $value, $remark) = split /\t/, $line, -1;
+		my ($name, $case, $who, $unit, $better, $x, $value, $remark, undef, $again) =
+		  split /\t/, $line, -1;
 
+		next if $again;
 		next unless defined $value && $value =~ /^[0-9.e+-]+$/;
 		push @parts, $name unless $part{$name};
 		my $p = $part{$name} //= { cases => [], who => [] };
