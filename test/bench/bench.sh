@@ -17,7 +17,7 @@
 #                  always an odd number of them
 #   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
 #                  (5; 0: nobody)
-#   BENCH_TRIES    how often a sample is taken, at most, until nothing has disturbed it (5; pace.sh)
+#   BENCH_TRIES    how often a sample is taken, at most, until nothing disturbs it (5; pace.sh)
 #   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, and
 #                  nothing is begun after that
 #   BENCH_SECONDS  length of one pgbench run (2)
@@ -30,9 +30,8 @@
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh when a sample
-# is taken again. To compare sizes:
-# perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
+# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh which samples
+# are taken again. To compare sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
