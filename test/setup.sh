@@ -211,6 +211,7 @@ clean_up() {
         kill -KILL -- "-$group" 2>/dev/null || true
     fi
     stop_servers
+    give_back || true
     if [ "$keep_logs" = 1 ] && [ -d "$work/log" ]; then
         keep_logs_of_run
     fi
@@ -281,6 +282,9 @@ run_inside() {
 # What a script adds to the work folder before the inside half starts; scripts may replace it.
 prepare() { :; }
 
+# What it gives back when no server runs any more, whatever the end was; scripts may replace it.
+give_back() { :; }
+
 # What a script prints after cleaning up; scripts may replace it.
 last_words() { [ "$1" = 0 ] || note "logs: $logs_kept_in"; }
 
@@ -332,13 +336,17 @@ start_server() {
     fi
 }
 
-# Settings of a server on which times are measured, with shared buffers of MEGABYTES or two fifths
-# of the memory. All fits into memory; commits do not wait for the disk, or it alone would be
-# measured, but WAL is written in full.
-measuring_settings() { # MEGABYTES
+# measured_buffers MEGABYTES: these, or two fifths of the memory if that is less.
+measured_buffers() {
     local most=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024 * 2 / 5))
+    echo $(($1 < most ? $1 : most))
+}
+
+# Settings of a server on which times are measured, with such shared buffers. All fits into memory;
+# commits do not wait for the disk, or it alone would be measured, but WAL is written in full.
+measuring_settings() { # MEGABYTES
     cat <<CONF
-shared_buffers = '$(($1 < most ? $1 : most))MB'
+shared_buffers = '$(measured_buffers "$1")MB'
 work_mem = '256MB'
 maintenance_work_mem = '512MB'
 max_wal_size = '16GB'

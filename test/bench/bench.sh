@@ -25,13 +25,17 @@
 #   BENCH_WRITE_ROWS  rows of the tables that are written to (BENCH_ROWS or 2000000)
 #   BENCH_DEVICE   gpujoin.device (auto)
 #   BENCH_CONF     a file of further server settings
+#   BENCH_HUGE_PAGES  1: root reserves huge pages for the shared buffers while the benchmark runs
 #   BENCH_DATA     keep the data in this folder and use what an earlier run has left there
 #   BENCH_PLOTS    0: make no plots now; report.pl can do that later
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh which samples
-# are taken again. To compare sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
+# With huge pages every contestant is quicker, some by a third. PostgreSQL takes them if as many as
+# it needs are free (sysctl vm.nr_hugepages=N); the report says whether it has, and how many it needs.
+#
+# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh which
+# samples are taken again. Two sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -50,6 +54,7 @@ processors=$(nproc)
 export BENCH_WORKERS=${BENCH_WORKERS:-$((processors < 8 ? processors : 8))}
 export BENCH_WRITE_ROWS=${BENCH_WRITE_ROWS:-$((BENCH_ROWS < 2000000 ? BENCH_ROWS : 2000000))}
 whole_number BENCH_ROWS BENCH_RUNS BENCH_TRIES BENCH_SECONDS BENCH_WORKERS BENCH_WRITE_ROWS
+buffers=$((512 + BENCH_ROWS / 5000))
 [[ $BENCH_LIMIT =~ ^[0-9]+$ ]] || die "BENCH_LIMIT must be a whole number, not \"$BENCH_LIMIT\""
 [[ $BENCH_SLOW =~ ^[0-9.]+$ ]] || die "BENCH_SLOW must be a number, not \"$BENCH_SLOW\""
 mapfile -t contestants < <(tr ',' '\n' <<<"$BENCH_CONTESTANTS" | sed 's/^ *//; s/ *$//')
@@ -67,12 +72,15 @@ done
 
 prepare() {
     [ "${BENCH_PLOTS:-1}" = 0 ] || command -v gnuplot >/dev/null || wish_for gnuplot-nox
+    [ "${BENCH_HUGE_PAGES:-0}" != 1 ] || reserve_huge_pages "$(measured_buffers $buffers)"
     [ -n "${BENCH_DATA:-}" ] || return 0
     mkdir -p "$BENCH_DATA"
     # The inside half's user must own it; initdb and the server see to the rest.
     [ "$(id -u)" != 0 ] || chown postgres "$BENCH_DATA"
     ln -s "$(realpath "$BENCH_DATA")" "$work/bench"
 }
+
+give_back() { return_huge_pages; }
 
 last_words() { keep_report "$1" "${BENCH_OUT:-}"; }
 
@@ -93,7 +101,7 @@ start_bench_server() {
     local memory
     memory=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024))
     {
-        measuring_settings $((512 + BENCH_ROWS / 5000))
+        measuring_settings $buffers
         echo "work_mem = '$(between 256 $((BENCH_ROWS / 80000)) $((memory / 32)))MB'"
         echo "maintenance_work_mem = '$(between 512 $((BENCH_ROWS / 80000)) $((memory / 32)))MB'"
         echo "client_min_messages = warning"
@@ -122,6 +130,7 @@ trap stop_at_exit EXIT
 build_and_install
 say "starting a throw-away server"
 start_bench_server
+describe_huge_pages >"$log/huge_pages.txt"
 make_data
 device=$(device_name)
 kinds=()
@@ -154,6 +163,7 @@ report=$log/report/$name
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $processors processors of type" \
         "$(processor_name); device: $device. Medians of up to $BENCH_RUNS rounds in which all" \
         "take turns; warm sessions, planning included. N is $BENCH_WORKERS parallel workers."
+    cat "$log/huge_pages.txt"
     is_logged || echo "The table is unlogged."
     [ "$BENCH_SLOW" = 0 ] ||
         echo "Who took $BENCH_SLOW times what the quickest took was in the first round only."

@@ -46,6 +46,50 @@ keep_report() {
     done
 }
 
+# Outside: reserve huge pages for shared buffers of MEGABYTES and what comes with them, and give
+# back what the kernel had before. Where that is not possible nothing changes: the report will say
+# that the server has none.
+reserve_huge_pages() { # MEGABYTES
+    local size free wanted
+    size=$(of_memory Hugepagesize)
+    [ -n "$size" ] || { note "no huge pages: this kernel has none"; return 0; }
+    free=$(free_huge_pages)
+    wanted=$(($1 * 1024 / size * 104 / 100 + 65536 / size - free))
+    ((wanted > 0)) || return 0
+    huge_pages_before=$(<"$nr_hugepages")
+    if ! { echo $((huge_pages_before + wanted)) >"$nr_hugepages"; } 2>/dev/null; then
+        huge_pages_before=''
+        note "no huge pages: $nr_hugepages cannot be written"
+    elif (($(free_huge_pages) < free + wanted)); then
+        note "no huge pages: the kernel has no $wanted of $size kB to spare"
+        return_huge_pages
+    fi
+}
+
+return_huge_pages() {
+    [ -n "$huge_pages_before" ] || return 0
+    echo "$huge_pages_before" >"$nr_hugepages"
+    huge_pages_before=''
+}
+
+of_memory() { awk -v name="$1:" '$1 == name {print $2}' /proc/meminfo; }
+free_huge_pages() { echo $(($(of_memory HugePages_Free) - $(of_memory HugePages_Rsvd))); }
+nr_hugepages=/proc/sys/vm/nr_hugepages
+huge_pages_before=''
+
+# Inside: has the server huge pages? Up to PostgreSQL 16 only the kernel knows.
+describe_huge_pages() {
+    local status
+    status=$(sql -c "SELECT current_setting('huge_pages_status', true)")
+    [ -n "$status" ] || status=$(awk -v page="$(getconf PAGESIZE)" '
+        $1 == "KernelPageSize:" && $2 * 1024 > page {huge = 1}
+        END {print !NR ? "unknown" : huge ? "on" : "off"}' \
+        "/proc/$(head -n 1 "$work/bench/postmaster.pid")/smaps" 2>/dev/null) || status=unknown
+    echo "Huge pages of the shared buffers: $status" \
+        "($(sql -c 'SHOW shared_memory_size_in_huge_pages') of" \
+        "$(of_memory Hugepagesize) kB are needed)."
+}
+
 processor_name() { sed -nE 's/^model name\s*: *//p' /proc/cpuinfo | head -n 1; }
 
 # What answers: the name of the device, once the service has settled, or "CPU".
