@@ -11,6 +11,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -183,13 +184,15 @@ my @names = sort keys %damages;
 
 # Every fifth row comes after the build, through the tails; some rows have died, so that the journal
 # has something to say and pages have free slots.
-$node->safe_psql('postgres', "CREATE TABLE t_$_ (id int, k int) WITH (autovacuum_enabled = off);
-	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
-	CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/^cover/ ? ' INCLUDE (id)' : '') . "
-		WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
-	DELETE FROM t_$_ WHERE id % 10 = 0;
-	VACUUM t_$_;
-	INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;") foreach @names;
+$node->safe_psql('postgres', join("\n", map {
+		"CREATE TABLE t_$_ (id int, k int);
+		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
+		CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/^cover/ ? ' INCLUDE (id)' : '') . "
+			WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
+		DELETE FROM t_$_ WHERE id % 10 = 0;
+		VACUUM t_$_;
+		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;"
+	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
 is($layout, "$slots|1|1", 'the format is the one that this test knows');
@@ -237,26 +240,44 @@ my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//sr;
 my $offset = -s $node->logfile;
 my (@wrong, @hung, %verdicts);
 
-# Run SQL; return its output, or SQLSTATE and message. A statement that hangs on a page lock cannot
-# be interrupted, so the server is killed.
+# All in one session, which also shows that no error leaves anything locked.
+my ($session, $in, $out, $err);
+my $timer = IPC::Run::timer(120);
+
+sub open_session
+{
+	($in, $out, $err) = ('', '', '');
+	$session = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose',
+			'-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \$err, $timer);
+	return;
+}
+
+# Run SQL; return its output, or SQLSTATE and message of its first error. A statement that hangs on
+# a page lock cannot be interrupted, so the server is killed.
 sub outcome
 {
 	my ($name, $what, $sql) = @_;
-	my ($out, $err, $hung) = ('', '', 0);
 
-	$node->psql('postgres', "\\set VERBOSITY verbose\n$sql", stdout => \$out, stderr => \$err,
-		on_error_stop => 1, timeout => 120, timed_out => \$hung);
-	if ($hung)
+	open_session() unless $session;
+	$out = $err = '';
+	$in .= "RESET ALL; $sql;\n\\echo end of outcome\n\\warn end of outcome\n";
+	$timer->start;
+	unless (pump_until($session, $timer, \$out, qr/^end of outcome$/m)
+		&& pump_until($session, $timer, \$err, qr/^end of outcome$/m))
 	{
+		my $hung = $timer->is_expired;
+
+		$session->kill_kill;
+		undef $session;
+		return 'lost connection' unless $hung;
 		push @hung, "$name: $what";
 		$node->stop('immediate');
 		$node->start;
 		return 'hung';
 	}
-	return $out if $err !~ /ERROR|FATAL|PANIC|connection/;
+	return $out =~ s/\n?end of outcome\n//r if $err !~ /ERROR|FATAL|PANIC/;
 
 	my ($state, $message) = $err =~ /(?:ERROR|FATAL|PANIC):  (\w{5}): (.*)/;
-	return 'lost connection' unless defined $state;
 	# an error of ours names index and block; PostgreSQL's own name file and block
 	my $ours = qr/^index "i_$name" is corrupted at block \d+$|lacks an entry in index "i_$name"$/;
 	return "XX002" if $state eq 'XX002' && $message =~ $ours;
@@ -322,5 +343,7 @@ my @still = grep {
 		FROM t_$_") ne 't'
 } @names;
 is("@still", '', 'REINDEX mends every index');
+$in = "\\q\n";
+$session->finish if $session;
 
 done_testing();
