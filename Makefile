@@ -104,6 +104,7 @@ OBJS = \
 	src/execparallel.o \
 	src/execpartition.o \
 	src/execscan.o \
+	src/execscanmatch.o \
 	src/execsource.o \
 	src/exectids.o \
 	src/execblocks.o \

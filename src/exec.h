@@ -108,10 +108,6 @@ extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 /* execcomplete.c */
 extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
-/* execcursor.c */
-extern bool GjIsCursor(const EState *estate);
-extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointerData *tid);
-
 /* explain.c: every property that either node shows */
 extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,

@@ -31,8 +31,9 @@
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# With huge pages every contestant is quicker, some by a third. PostgreSQL takes them if as many are
-# free as it needs (sysctl vm.nr_hugepages=N). The report says whether it has, and how many it needs.
+# With huge pages every contestant is quicker, some by a third. PostgreSQL takes them if as many as
+# it needs are free (sysctl vm.nr_hugepages=N). The report says how many these are, and whether it
+# has them.
 #
 # Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh which
 # samples are taken again. Two sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
