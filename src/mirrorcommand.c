@@ -7,6 +7,9 @@
  * short, an owner's command drives out what a query would, mirrors that nobody has used within
  * the last minute; only a superuser's takes from those in use.
  *
+ * A query does without a device that is still being opened, a command waits for it: who loads
+ * an index when the server has just started wants to have it loaded.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -27,9 +30,10 @@
 PG_FUNCTION_INFO_V1(gpujoin_load);
 PG_FUNCTION_INFO_V1(gpujoin_unload);
 
-/* How often is looked whether somebody else's load has ended */
+/* How often is looked whether the device is there, or somebody else's load has ended */
 #define LOAD_POLL_MS			20
 
+static void wait_a_moment(void);
 static void report_failure(Relation index, GjFallback why);
 static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
@@ -51,13 +55,12 @@ gpujoin_load(PG_FUNCTION_ARGS)
 
 	for (;;)
 	{
+		while (GjServiceIsStarting())
+			wait_a_moment();
 		result = GjMirrorLoad(index, mode);
 		if (result != GJ_FALLBACK_LOADING)
 			break;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LOAD_POLL_MS, GjWaitEventLoad());
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		wait_a_moment();
 	}
 	if (result != GJ_FALLBACK_NONE)
 		report_failure(index, result);
@@ -68,6 +71,15 @@ gpujoin_load(PG_FUNCTION_ARGS)
 		mirror.bytes = 0;
 	relation_close(index, NoLock);
 	PG_RETURN_INT64((int64) mirror.bytes);
+}
+
+static void
+wait_a_moment(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 LOAD_POLL_MS, GjWaitEventLoad());
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /*

@@ -105,6 +105,9 @@ extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 											 const gjd_shape *shape, const GjKeySet *keys,
 											 GjEntrySet *entries, GjServiceMatchInfo *info);
 
+/* Is it too early to say whether there is a device?  For as long as the watchdog allows, at most */
+extern bool GjServiceIsStarting(void);
+
 /* Why the last call did not return GJ_SERVICE_OK; lives until the next call */
 extern const char *GjServiceLastError(void);
 

@@ -18,6 +18,9 @@
 #include "cuda/gpujoin_protocol.h"
 #include "service.h"
 
+/* After so many seconds the postmaster starts a supervisor that has ended again */
+#define GJ_SUPERVISOR_RESTART	5
+
 /* Why there is no device; texts, hints and whether it lasts: servicereason.c */
 typedef enum GjServiceReason
 {

@@ -31,6 +31,9 @@
 #include "gpujoin.h"
 #include "serviceshared.h"
 
+/* How long one is expected that is not there */
+#define SUPERVISOR_COMES_MS		(2 * GJ_SUPERVISOR_RESTART * 1000)
+
 GjServiceShared *gj_service = NULL;
 GjArena		gj_arena = {.fd = -1};
 
@@ -88,6 +91,29 @@ GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *deta
 	strlcpy(gj_service->detail, detail, sizeof(gj_service->detail));
 	pg_atomic_write_u32(&gj_service->state, (uint32) state | ((uint32) reason << 8));
 	LWLockRelease(gj_service->lock);
+}
+
+/*
+ * Is it too early to say whether there is a device?  Not for ever: a helper that makes no
+ * progress while it opens one is ended, and a supervisor that does not come is not waited for.
+ */
+bool
+GjServiceIsStarting(void)
+{
+	uint32		word;
+	TimestampTz since;
+
+	if (gj_service == NULL)
+		return false;
+	LWLockAcquire(gj_service->lock, LW_SHARED);
+	word = pg_atomic_read_u32(&gj_service->state);
+	since = gj_service->state_since;
+	LWLockRelease(gj_service->lock);
+
+	if ((word & 0xFF) == GJ_STATE_STARTING)
+		return true;
+	return (word >> 8) == GJ_REASON_NO_SUPERVISOR &&
+		!TimestampDifferenceExceeds(since, GetCurrentTimestamp(), SUPERVISOR_COMES_MS);
 }
 
 /*
@@ -218,6 +244,7 @@ start_memory(void)
 		pg_atomic_init_u32(&gj_service->nspinning, 0);
 		for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
 			pg_atomic_init_u64(&gj_service->counters[i], 0);
+		gj_service->state_since = GetCurrentTimestamp();
 		strlcpy(gj_service->detail, problem, sizeof(gj_service->detail));
 		gj_service->nslots = gj_max_requests;
 		GjSlotsInit();

@@ -49,7 +49,6 @@
 #include "serviceshared.h"
 
 #define GJ_SUPERVISOR_NAME		"gpujoin supervisor"
-#define GJ_SUPERVISOR_RESTART	5	/* s */
 
 #define GJ_TICK_MS				1000
 #define GJ_MIN_DELAY_MS			1000

@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinTest;
+use IPC::Run;
 use POSIX ();
 use ServiceTest;
 use PostgreSQL::Test::Utils;
@@ -107,15 +108,24 @@ foreach my $kind ('no_driver', 'no_device', 'no_permission')
 
 # ---- a reload that comes with a failure -----------------------------------------------------
 
-# The process waits for the file of failures, a pipe, while the supervisor is stopped.
+# Have the next process wait for the file of failures, a pipe, in the middle of opening its device.
+sub open_slowly
+{
+	my $old = service($node, 'helper_pid');
+
+	unlink $faults;
+	POSIX::mkfifo($faults, 0600) or die "$faults: $!";
+	kill 'KILL', $old if $old > 1;
+	$node->reload;
+	open my $pipe, '>', $faults or die "$faults: $!";
+	ok($node->poll_query_until('postgres', "SELECT helper_pid NOT IN (0, $old) AND
+		state = 'starting' FROM gpujoin_status()"), 'the next process opens its device');
+	return $pipe;
+}
+
+# While the supervisor is stopped:
+my $pipe = open_slowly();
 my $supervisor = service($node, 'supervisor_pid');
-my $old = service($node, 'helper_pid');
-unlink $faults;
-POSIX::mkfifo($faults, 0600) or die "$faults: $!";
-kill 'KILL', $old;
-open my $pipe, '>', $faults or die "$faults: $!";
-ok($node->poll_query_until('postgres', "SELECT helper_pid NOT IN (0, $old)
-	FROM gpujoin_status()"), 'the next process opens its device');
 my $opening = service($node, 'helper_pid');
 die 'no such process' unless $supervisor > 1 && $opening > 1;
 kill 'STOP', $supervisor;
@@ -130,6 +140,40 @@ foreach (1 .. 1800)
 kill 'HUP', $supervisor;
 kill 'CONT', $supervisor;
 ok(wait_ready($node), 'a reload counts, although the failure has not been noticed yet');
+
+# ---- a load that is asked for meanwhile -------------------------------------------------------
+
+foreach my $case ([ '', qr/^t\n$/, qr/^$/, 'is done when the device is there' ],
+	[ 'open unsupported 801', qr/^$/,
+		qr/ERROR:  55000: could not load index "t_k": the GPU or the .*\nHINT:  Choose another GPU/,
+		'fails when it is known that there is none' ])
+{
+	my ($fault, $right, $error, $what) = @$case;
+	my ($answer, $said) = ('', '');
+
+	$pipe = open_slowly();
+	($status, $out, $err) = $node->psql('postgres',
+		q{SET statement_timeout = '50ms'; SELECT gpujoin_load('t_k')});
+	like($err, qr/canceling statement due to statement timeout/,
+		'a load waits, and can be cancelled');
+	local $ENV{PGAPPNAME} = 'load';
+	my $load = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c',
+			q{SELECT gpujoin_load('t_k') > 0} ],
+		'<', \undef, '>', \$answer, '2>', \$said, IPC::Run::timeout(300));
+	wait_for_query($node, 'load', "wait_event_type = 'Extension'");
+	# what is read from now on is another file
+	fail_with($fault);
+	print $pipe "$fault\n";
+	close $pipe;
+	$load->finish;
+	like($answer, $right, "who waits: the load $what");
+	like($said, $error, "who waits: is told if the load $what");
+}
+fail_with('');
+$node->reload;
+ok(wait_ready($node), 'and again there is a device');
+$node->safe_psql('postgres', q{SELECT gpujoin_unload('t_k')});
 
 # ---- the result buffer cannot be registered -------------------------------------------------
 
