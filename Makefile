@@ -93,6 +93,7 @@ OBJS = \
 	src/execentryfill.o \
 	src/execentryvisible.o \
 	src/execindexonly.o \
+	src/execindexonlyshare.o \
 	src/execjoin.o \
 	src/execjoindirect.o \
 	src/execjoinentries.o \
@@ -124,6 +125,7 @@ OBJS = \
 	src/match.o \
 	src/matchentries.o \
 	src/matchpieces.o \
+	src/matchranges.o \
 	src/matchshare.o \
 	src/mirror.o \
 	src/mirrorcheck.o \

@@ -102,6 +102,9 @@ extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot,
 							   const GjKeySet *keys, GjEntrySet *whole,
 							   GjMatchStats *stats);
+extern bool GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
+							  const GjKeySet *keys, uint64 capacity, int nprocesses,
+							  GjMatchStats *stats);
 extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 

@@ -5,7 +5,8 @@
  *
  * Each chunk of entries is tested when it is wanted: those that are rows, without a look
  * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * execentryvisible.c does the test, and has the proof.
+ * execentryvisible.c does the test, and has the proof.  execindexonlyshare.c has what there is
+ * to do in a parallel plan.
  *
  * Nothing is held between calls: no pin, no lock.
  *
@@ -20,6 +21,7 @@
 
 #include "exec.h"
 #include "execentryvisible.h"
+#include "execindexonlystate.h"
 #include "gpujoin.h"
 
 /* A piece of a match: small enough for the processor's cache */
@@ -31,45 +33,12 @@
 /* More than the entries of any page take */
 #define MIN_PIECE_BYTES			((Size) 64 * 1024)
 
-struct GjIndexOnly
-{
-	GjIndexOnlyChunk chunk;		/* must be first */
-
-	Relation	heap;
-	Relation	index;
-	Snapshot	snapshot;
-	List	   *fills;			/* of the slots that entries are put into */
-
-	/* The match that is being delivered */
-	MemoryContext parent;
-	MemoryContext context;		/* of all that follows; NULL: not started */
-	Size		limit;
-	uint64		columns;		/* wanted, a bit each as in GjEntryFill */
-	GjMatchStats *match_stats;
-	GjEntryMatch match;
-	GjEntrySet *whole;			/* for a device's answer, at once or divided */
-	GjEntrySet *piece;			/* for the CPU's, piece by piece, or others' */
-	GjEntrySet *entries;		/* one of the two */
-	uint64		position;		/* in it, behind the last chunk */
-	int			npieces;		/* so far */
-	bool		certain;		/* the epoch has not moved yet */
-	GjTidSet   *rest;			/* TIDs for the heap */
-	bool		rest_is_plain;	/* the set's own: all that was found is outdated */
-	uint64		nrest;			/* in it: not yet distinct */
-	bool		rest_is_next;	/* no more entries, for good or before it has been fetched */
-	bool		rest_is_last;	/* for good */
-	bool		drained;		/* a rest has been fetched that was not the last one */
-	GjSharePart part;			/* in a shared match; found is NULL if it is not shared */
-	GjIndexOnlyStats stats;
-};
-
-static void prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
-					GjMatchStats *stats);
-static void make_piece(GjIndexOnly *io);
-static void deliver(GjIndexOnly *io, GjEntrySet *entries);
+static void make_whole(GjIndexOnly *io);
 static bool has_room(const GjIndexOnly *io);
 static bool load_piece(GjIndexOnly *io);
 static bool find_piece(GjIndexOnly *io);
+static bool find_in_match(GjIndexOnly *io);
+static bool take_range(GjIndexOnly *io);
 static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 
@@ -127,7 +96,7 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 {
 	MemoryContext old;
 
-	prepare(io, columns, parent, limit, stats);
+	GjIndexOnlyPrepare(io, columns, parent, limit, stats);
 	old = MemoryContextSwitchTo(io->context);
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
@@ -139,19 +108,18 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
 	}
 	if (io->match.at_once || io->match.divided)
-		deliver(io, io->whole);
+		GjIndexOnlyDeliver(io, io->whole);
 	else
-		make_piece(io);
+		GjIndexOnlyMakePiece(io);
 }
 
 /*
  * Make a set for what is to be found
  */
-static void
-prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit, GjMatchStats *stats)
+void
+GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
+				   GjMatchStats *stats)
 {
-	GjIndexInfo info;
-
 	GjIndexOnlyReset(io);
 	io->parent = parent;
 	io->context = AllocSetContextCreate(parent, "gpujoin index-only", ALLOCSET_DEFAULT_SIZES);
@@ -159,22 +127,30 @@ prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit, GjMat
 	io->columns = columns;
 	io->match_stats = stats;
 	io->certain = true;
+	make_whole(io);
+}
+
+static void
+make_whole(GjIndexOnly *io)
+{
+	GjIndexInfo info;
 
 	GjIndexGetInfo(io->index, &info);
-	io->whole = GjEntrySetCreate(io->context, limit, &info, (columns & GJ_ENTRY_KEY) != 0,
-								 (uint32) (columns >> 1));
+	io->whole = GjEntrySetCreate(io->context, io->limit, &info,
+								 (io->columns & GJ_ENTRY_KEY) != 0,
+								 (uint32) (io->columns >> 1));
 }
 
 /*
  * Make a set for pieces of it, instead
  */
-static void
-make_piece(GjIndexOnly *io)
+void
+GjIndexOnlyMakePiece(GjIndexOnly *io)
 {
 	io->piece = GjEntrySetCreatePiecewise(io->context,
 										  Max(Min(io->limit, PIECE_BYTES), MIN_PIECE_BYTES),
 										  io->whole);
-	deliver(io, io->piece);
+	GjIndexOnlyDeliver(io, io->piece);
 	GjEntrySetFree(io->whole);
 	io->whole = NULL;
 }
@@ -182,8 +158,8 @@ make_piece(GjIndexOnly *io)
 /*
  * Deliver these entries from the first one on
  */
-static void
-deliver(GjIndexOnly *io, GjEntrySet *entries)
+void
+GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries)
 {
 	ListCell   *lc;
 
@@ -269,29 +245,56 @@ load_piece(GjIndexOnly *io)
 	}
 	else if (!find_piece(io))
 		return false;
-	deliver(io, io->entries);
+	GjIndexOnlyDeliver(io, io->entries);
 	io->npieces++;
 	return true;
 }
 
 /*
- * Have a piece found: by a device, as long as that goes well, or by the CPU
+ * Have a piece found: of the match, or of that for the next range of keys
  */
 static bool
 find_piece(GjIndexOnly *io)
 {
-	bool		divided = io->match.divided;
-
-	if (!divided || !GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
+	while (!find_in_match(io))
 	{
-		if (io->match.at_once || io->match.done)
-			return false;
-		if (divided)
-			make_piece(io);
-		if (!GjEntryMatchNext(&io->match, io->piece, io->match_stats))
+		if (io->match.ranges == NULL || !take_range(io))
 			return false;
 	}
 	pgstat_count_index_tuples(io->index, io->entries->nentries);
+	return true;
+}
+
+/*
+ * By a device, as long as that goes well, or by the CPU
+ */
+static bool
+find_in_match(GjIndexOnly *io)
+{
+	if (io->match.divided && GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
+		return true;
+	if (io->match.at_once || io->match.done)
+		return false;
+	if (io->piece == NULL)
+		GjIndexOnlyMakePiece(io);
+	return GjEntryMatchNext(&io->match, io->piece, io->match_stats);
+}
+
+/*
+ * If the CPU found a part of the last range, a device may be asked again
+ */
+static bool
+take_range(GjIndexOnly *io)
+{
+	if (!GjRangesTake(&io->match))
+		return false;
+	if (io->piece != NULL && !io->match.refused)
+	{
+		make_whole(io);
+		GjIndexOnlyDeliver(io, io->whole);
+		GjEntrySetFree(io->piece);
+		io->piece = NULL;
+	}
 	return true;
 }
 
@@ -390,65 +393,6 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->npieces = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
-}
-
-/*
- * Let other processes take part in the match that has been started here.  If all that was
- * found is for the heap, it is shared as such, and nothing is started any more.
- */
-void
-GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
-{
-	GjSharedFind *found = part->found;
-
-	if (io->rest_is_plain)
-	{
-		found->kind = GJ_SHARED_TIDS;
-		GjTidsShare(&found->tids, part->area, io->rest, part->nprocesses);
-		io->stats.heap_fetches += GjTidSetCount(io->rest);
-		GjIndexOnlyReset(io);
-		return;
-	}
-
-	if (io->match.at_once)
-	{
-		found->kind = GJ_SHARED_ENTRIES;
-		found->vacuum_epoch = io->match.vacuum_epoch;
-		GjEntriesShare(&found->entries, part->area, io->whole, part->nprocesses);
-		make_piece(io);
-	}
-	else
-	{
-		if (io->match.divided)
-			make_piece(io);
-		io->match.divided = false;	/* all search together, instead of asking for pieces */
-		found->kind = GJ_SHARED_SEARCH;
-		GjSearchShare(&found->search, part->area, &io->match, part->nprocesses);
-	}
-	found->columns = io->columns;
-	io->part = *part;
-	io->limit = limit;
-}
-
-/*
- * Take part in a match of entries that another process has shared
- */
-void
-GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
-				Size limit, GjMatchStats *stats, const GjSharePart *part)
-{
-	GjSharedFind *found = part->found;
-
-	if (found->columns != columns)
-		elog(ERROR, "the processes of a plan need different columns of index \"%s\"",
-			 RelationGetRelationName(io->index));
-	prepare(io, columns, parent, limit, stats);
-	make_piece(io);
-	if (found->kind == GJ_SHARED_SEARCH)
-		GjSearchJoin(&found->search, part->area, &io->match, io->index, keys);
-	else
-		io->match.vacuum_epoch = found->vacuum_epoch;
-	io->part = *part;
 }
 
 /*

@@ -54,6 +54,9 @@ extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
 extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
+extern bool GjIndexOnlyDivide(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							  MemoryContext parent, Size limit, GjMatchStats *stats,
+							  const GjSharePart *part);
 extern void GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit);
 extern void GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
 							MemoryContext parent, Size limit, GjMatchStats *stats,

@@ -225,6 +225,19 @@ GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot, const
 	GjEntryMatchBegin(match, index, keys, whole, stats);
 }
 
+/*
+ * Share a match of entries by ranges of keys, if that is good
+ */
+bool
+GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
+				  const GjKeySet *keys, uint64 capacity, int nprocesses, GjMatchStats *stats)
+{
+	if (!GjRangesShare(shared, index, keys, capacity, nprocesses, stats))
+		return false;
+	prepare_match(index, snapshot);
+	return true;
+}
+
 static void
 prepare_match(Relation index, Snapshot snapshot)
 {

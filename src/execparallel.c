@@ -5,13 +5,14 @@
  *
  * The process that comes first searches the index and puts the TIDs, in heap order,
  * into the plan's shared memory; the others wait for that, and then all take blocks
- * until there are no more (tidshare.c).  Entries, for index-only answers, are shared in
- * the same way where a device has found them (entryshare.c).  Where the CPU is to find
- * them, it only begins the search, and all go on with it (matchshare.c).
+ * until there are no more (tidshare.c).  For index-only answers it finds out how the rest
+ * is done, and all do it: each asks a device for the entries of some keys (matchranges.c);
+ * or they take from what a device has found for one of them (entryshare.c); or they
+ * search the index on the CPU (matchshare.c).
  *
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
- * all that the block has; matchshare.c says it of a search that all make.  Each process
+ * all that the block has; matchranges.c and matchshare.c say it of what all do.  Each process
  * rechecks keys against a set that it has made itself: what makes it is parallel-safe, so
  * that all sets are equal, as the filters of a parallel sequential scan are.
  *
@@ -143,6 +144,12 @@ GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uin
 			if (!GjIndexOnlyIsComplete(io))
 			{
 				share_tids(node, limit, match);
+				break;
+			}
+			if (GjIndexOnlyDivide(io, keys, columns, context, limit, share->stats, &part))
+			{
+				publish(share->shared);
+				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
 				break;
 			}
 			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, share->stats);
@@ -327,6 +334,7 @@ GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 	share_is_over(node);
 	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
 	shared->phase = PHASE_NEW;
+	shared->match.reason = NULL;
 }
 
 /*
@@ -390,7 +398,7 @@ static void
 report_match(GjSharedMatch *shared, GjMatchStats *stats)
 {
 	SpinLockAcquire(&shared->mutex);
-	if (stats->searches > 0)
+	if (GjMatchStatsTells(&shared->match, stats))
 	{
 		strlcpy(shared->device, stats->device != NULL ? stats->device : "", DEVICE_NAME_BYTES);
 		strlcpy(shared->reason, stats->reason != NULL ? stats->reason : "", REASON_BYTES);

@@ -103,11 +103,26 @@ GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
 }
 
 /*
+ * Does it say more of who answered than what is known?  The last match does, but where some
+ * process had to do without a device, that does.
+ */
+bool
+GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
+{
+	return stats->reason != NULL || (stats->searches > 0 && sum->reason == NULL);
+}
+
+/*
  * Add what another match, or several, did
  */
 void
 GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 {
+	if (GjMatchStatsTells(sum, stats))
+	{
+		sum->device = stats->device;
+		sum->reason = stats->reason;
+	}
 	sum->searches += stats->searches;
 	sum->keys += stats->keys;
 	sum->keys_elsewhere += stats->keys_elsewhere;
@@ -125,9 +140,4 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->set_ms += stats->set_ms;
 	sum->kernel_ms += stats->kernel_ms;
 	sum->transfer_ms += stats->transfer_ms;
-	if (stats->searches > 0)
-	{
-		sum->device = stats->device;
-		sum->reason = stats->reason;
-	}
 }

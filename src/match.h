@@ -66,10 +66,10 @@ typedef struct GjTailHits
 	int			nrows;
 } GjTailHits;
 
-/* The keys of a list, divided among requests to a device (matchpieces.c) */
+/* Some keys of a list, divided among requests to a device (matchpieces.c) */
 typedef struct GjPieces
 {
-	uint64		nkeys;			/* in all */
+	uint64		end;			/* behind the last of these keys */
 	uint64		next;			/* first key of the next request */
 	uint64		step;			/* so many keys has that; 0: there is none */
 	double		expected;		/* entries of the keys from next on, as far as is known */
@@ -92,10 +92,12 @@ typedef struct GjEntryMatch
 	uint64		vacuum_epoch;	/* read before anything was found */
 	bool		at_once;		/* the whole is in a set, finished, outdated or not */
 	bool		divided;		/* a device is to be asked for the next piece */
+	bool		refused;		/* a device was asked for a piece, and gave no answer */
+	const char *reason;			/* why the CPU found some of them; NULL: it did not */
 	GjPieces	pieces;
 
 	/* What the CPU is to find, unless all is at once or divided */
-	const GjKeySet *wanted;		/* keys, or those that a device has left */
+	const GjKeySet *wanted;		/* keys, or those that a device has left; may be NULL before */
 	GjTailHits	tails;			/* these come with the last piece, */
 	bool	   *tail_met;		/* but those that were met on a data page, too */
 	BlockNumber next;			/* data page to search next */
@@ -106,6 +108,7 @@ typedef struct GjEntryMatch
 	struct GjSharedSearch *shared;	/* where further data pages come from */
 	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
 								 * from data pages, too */
+	struct GjSharedRanges *ranges;	/* where further keys come from (matchranges.c) */
 } GjEntryMatch;
 
 /* match.c */
@@ -113,6 +116,7 @@ extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatc
 extern void GjMatchStatsBegin(GjMatchStats *stats);
 extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
 extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
+extern bool GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
 /* matchentries.c, matchshare.c */
@@ -120,11 +124,14 @@ extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySe
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
+							   uint64 nentries);
+extern double GjMaxRequests(Relation index, uint64 nentries);
 extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 
 /* matchpieces.c */
-extern void GjPiecesBegin(GjPieces *pieces, uint64 nkeys, uint64 capacity, double max_requests,
-						  uint64 nfound);
+extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
+						  double max_requests, double expected);
 extern bool GjPiecesGoOn(const GjPieces *pieces);
 extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
 extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);

@@ -29,6 +29,9 @@
  * inserted still later, and the snapshot, taken before, does not see it; nor R1, which was
  * dead to everybody.  So neither is a row of the answer.
  *
+ * Whether one process asks for all parts, or several for some each (matchranges.c), makes no
+ * difference to this, as long as they have the same snapshot and the same epoch E.
+ *
  * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,
  * and the heap decides on all of them.)
  *
@@ -66,8 +69,8 @@ static void ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *st
 static Answer ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 static Answer ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 						 GjEntrySet *whole, GjMatchStats *stats, Report *report);
-static double max_requests(const GjEntryMatch *match, uint64 nentries);
 static void search_for_rest(GjEntryMatch *match, GjMatchStats *stats);
+static void end_search(GjEntryMatch *match);
 static void begin_search(GjEntryMatch *match, const GjKeySet *keys);
 static void next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 static void mark_tails(GjEntryMatch *match, const GjEntrySet *piece);
@@ -136,13 +139,33 @@ ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 			match->at_once = true;
 			break;
 		case ANSWER_TOO_LARGE:
-			GjPiecesBegin(&match->pieces, keys->nkeys, GjEntrySetCapacity(whole),
-						  max_requests(match, report.nsearched), report.nfound);
+			GjPiecesBegin(&match->pieces, 0, keys->nkeys, GjEntrySetCapacity(whole),
+						  GjMaxRequests(match->index, report.nsearched),
+						  (double) report.nfound);
+			GjPiecesDivide(&match->pieces, report.nfound);
 			match->divided = GjPiecesGoOn(&match->pieces);
 			break;
 		case ANSWER_NONE:
 			break;
 	}
+}
+
+/*
+ * Have the next pieces be of the keys from first to before end, whatever the match was at.
+ * They should have so many of an index's so many entries.
+ */
+void
+GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
+				   uint64 nentries)
+{
+	GjPieces   *pieces = &match->pieces;
+
+	match->divided = true;
+	match->done = false;
+	GjPiecesBegin(pieces, first, end, pieces->capacity, GjMaxRequests(match->index, nentries),
+				  expected);
+	if (expected > pieces->capacity && end - first > 1)
+		GjPiecesDivide(pieces, (uint64) expected);
 }
 
 /*
@@ -157,14 +180,20 @@ GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
-	while (GjPiecesGoOn(&match->pieces))
+	while (!match->refused && GjPiecesGoOn(&match->pieces))
 	{
 		answer = ask_for_piece(match, whole, stats);
-		if (answer != ANSWER_TOO_LARGE)
+		match->refused = answer == ANSWER_NONE;
+		if (answer == ANSWER_THERE)
 			break;
 	}
 	if (answer != ANSWER_THERE)
 		search_for_rest(match, stats);
+	else if (match->reason != NULL)
+	{
+		stats->device = GjKernelName();
+		stats->reason = match->reason;
+	}
 	MemoryContextSwitchTo(old);
 	GjMatchStatsElapse(stats, start);
 	return answer == ANSWER_THERE;
@@ -237,12 +266,12 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
  * With how many requests is a device still quicker than the CPU?  As the planner sees it
  * (plancost.c).
  */
-static double
-max_requests(const GjEntryMatch *match, uint64 nentries)
+double
+GjMaxRequests(Relation index, uint64 nentries)
 {
 	double		request = gj_device_setup_cost + nentries * gj_device_search_cost;
 	double		search = gj_setup_cost + nentries * gj_search_cost +
-		RelationGetNumberOfBlocks(match->index) * seq_page_cost;
+		RelationGetNumberOfBlocks(index) * seq_page_cost;
 
 	return gj_force || request <= 0 ? INFINITY : search / request;
 }
@@ -254,7 +283,7 @@ static void
 search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 {
 	uint64		next = match->pieces.next;
-	uint64		left = match->keys->nkeys - next;
+	uint64		left = match->pieces.end - next;
 	const GjKeySet *keys = match->keys;
 
 	match->divided = false;
@@ -264,16 +293,31 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 		return;
 	}
 	stats->device = GjKernelName();
-	if (stats->reason == NULL)
-		stats->reason = too_many;	/* so that more requests are not worth it */
-	if (match->tails.rows != NULL)
-		pfree(match->tails.rows);
-	pfree(match->tail_met);
-	match->tails = (GjTailHits) {0};
-	if (next > 0)
+	if (stats->reason == NULL)	/* too many to divide, or for more requests to be worth it */
+		stats->reason = match->reason != NULL ? match->reason : too_many;
+	match->reason = stats->reason;
+	end_search(match);
+	if (left < keys->nkeys)
 		keys = GjKeySetSlice(match->context, keys, next, left);
 	GjSearchTails(match->index, &match->info, keys, &match->tails, stats);
 	begin_search(match, keys);
+}
+
+/*
+ * Forget the CPU's search before, if there was one
+ */
+static void
+end_search(GjEntryMatch *match)
+{
+	if (match->wanted == NULL)
+		return;
+	if (match->wanted != match->keys)
+		GjKeySetFree(unconstify(GjKeySet *, match->wanted));
+	if (match->tails.rows != NULL)
+		pfree(match->tails.rows);
+	pfree(match->tail_met);
+	match->wanted = NULL;
+	match->tails = (GjTailHits) {0};
 }
 
 /*

@@ -30,22 +30,22 @@
 static uint64 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max);
 
 /*
- * Begin, when all keys have been asked for and had too many entries
+ * Begin, with one request for the keys from first to before end, which should have so many
+ * entries
  *
  * capacity: so many entries fit in memory.  max_requests: with more, the CPU is quicker.
  */
 void
-GjPiecesBegin(GjPieces *pieces, uint64 nkeys, uint64 capacity, double max_requests,
-			  uint64 nfound)
+GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
+			  double expected)
 {
-	pieces->nkeys = nkeys;
-	pieces->next = 0;
-	pieces->step = nkeys;
-	pieces->expected = (double) nfound;
+	pieces->end = end;
+	pieces->next = first;
+	pieces->step = end - first;
+	pieces->expected = expected;
 	pieces->capacity = capacity;
 	pieces->target = Max(capacity / 4 * 3, 1);
 	pieces->max_requests = max_requests;
-	GjPiecesDivide(pieces, nfound);
 }
 
 /*
@@ -68,7 +68,7 @@ GjPiecesTook(GjPieces *pieces, uint64 nfound)
 
 	pieces->next += pieces->step;
 	pieces->expected = Max(pieces->expected - nfound, 0.0);
-	left = pieces->nkeys - pieces->next;
+	left = pieces->end - pieces->next;
 	if (pieces->expected <= pieces->target)
 		pieces->step = left;
 	else

@@ -3,11 +3,12 @@
  * matchshare.c
  *	  Dividing a match of entries among processes, by pages of the index.
  *
- * What a device has found comes at once, and its entries are divided (entryshare.c).  The
- * CPU's answer is divided before it is found: the process that comes first reads the
- * vacuum epoch, searches the tail pages and looks how long the index is, and then all
- * processes take data pages, a few at a time, until there are none left.  As search.c
- * wants it, each data page is read after all tail pages.
+ * A device is asked for all keys by one process, and what it finds is divided (entryshare.c),
+ * or by each process for keys of its own (matchranges.c).  The CPU's answer is divided
+ * before it is found: the process that comes first reads the vacuum epoch, searches the tail
+ * pages and looks how long the index is, and then all processes take data pages, a few at a
+ * time, until there are none left.  As search.c wants it, each data page is read after all
+ * tail pages.
  *
  * What was on a tail page may have moved to a data page by the time that is read.  The
  * hits on tail pages go to the process that found them, and all processes leave such
@@ -45,6 +46,7 @@ GjFindShareInit(GjSharedFind *found)
 	memset(found, 0, sizeof(GjSharedFind));
 	found->search.tails = InvalidDsaPointer;
 	pg_atomic_init_u64(&found->search.next, 0);
+	pg_atomic_init_u64(&found->ranges.next, 0);
 	GjTidsShareInit(&found->tids);
 	GjEntriesShareInit(&found->entries);
 }

@@ -26,11 +26,27 @@ typedef struct GjSharedSearch
 	pg_atomic_uint64 next;		/* first page that nobody has taken, counted from first */
 } GjSharedSearch;
 
+/* A match of entries that a device makes: ranges of the keys are taken, one at a time */
+#define GJ_MAX_RANGES			256
+
+typedef struct GjSharedRanges
+{
+	uint64		vacuum_epoch;	/* read before anything was found */
+	double		key_entries;	/* that a key has, on average */
+	uint64		index_entries;	/* all that the index has, as far as is known */
+	int			nprocesses;		/* planned, with the leader */
+	int			nranges;
+	int64		starts[GJ_MAX_RANGES];	/* the first key of each but the first range, which has
+										 * all before the second one's; so the last all above */
+	pg_atomic_uint64 next;		/* first range that nobody has taken */
+} GjSharedRanges;
+
 typedef enum GjSharedKind
 {
 	GJ_SHARED_TIDS,				/* to be fetched from the heap */
 	GJ_SHARED_ENTRIES,			/* found all at once */
-	GJ_SHARED_SEARCH			/* entries that are still to be found */
+	GJ_SHARED_RANGES,			/* entries that are still to be found, by a device, */
+	GJ_SHARED_SEARCH			/* or on the CPU */
 } GjSharedKind;
 
 typedef struct GjSharedFind
@@ -40,6 +56,7 @@ typedef struct GjSharedFind
 	uint64		columns;		/* which columns of the index these have */
 	GjSharedTids tids;
 	GjSharedEntries entries;
+	GjSharedRanges ranges;
 	GjSharedSearch search;
 } GjSharedFind;
 
@@ -53,6 +70,7 @@ typedef struct GjSharePart
 	void	   *arg;
 } GjSharePart;
 
+/* matchshare.c */
 extern void GjFindShareInit(GjSharedFind *found);
 extern void GjFindUnshare(GjSharedFind *found, dsa_area *area);
 
@@ -60,5 +78,13 @@ extern void GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *
 						  int nprocesses);
 extern void GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
 						 Relation index, const GjKeySet *keys);
+
+/* matchranges.c */
+extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
+						  uint64 capacity, int nprocesses, GjMatchStats *stats);
+extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,
+						 const GjKeySet *keys, uint64 capacity);
+extern bool GjRangesTake(GjEntryMatch *match);
+extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
 
 #endif							/* GPUJOIN_MATCHSHARE_H */

@@ -104,11 +104,14 @@ typedef struct MirrorMatch
 } MirrorMatch;
 
 static GjFallback try_match(MirrorMatch *match);
+static GjFallback reach_mirror(MirrorMatch *match);
 static GjFallback check_index(MirrorMatch *match);
 static GjFallback find_mirror(MirrorMatch *match);
 static GjFallback get_mirror_made(MirrorMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(MirrorMatch *match);
 static GjFallback ask_device(MirrorMatch *match);
+static bool is_outdated(const MirrorMatch *match);
+static void note_device(MirrorMatch *match, const GjServiceMatchInfo *info);
 static GjServiceResult request(MirrorMatch *match, GjServiceMatchInfo *info);
 static void search_lag(MirrorMatch *match);
 static GjFallback refuse(MirrorMatch *match, GjServiceResult result);
@@ -152,6 +155,34 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	else
 		stats->reason = GjFallbackText(result);
 	return false;
+}
+
+/*
+ * Count the entries with a key of the set, as far as a mirror has them; false if it cannot
+ * answer a match, or only one that is outdated
+ *
+ * A mirror that is not up to date is made so, as for a match.
+ */
+bool
+GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found)
+{
+	MirrorMatch match = {.index = index,.info = info,.keys = keys,.epoch = epoch,.stats = stats};
+	GjServiceMatchInfo answer;
+	GjServiceResult result;
+
+	if (reach_mirror(&match) != GJ_FALLBACK_NONE || is_outdated(&match))
+		return false;
+	result = GjServiceMatch(&match.mirror.column, keys, NULL, &answer);
+	if (result != GJ_SERVICE_OK)
+	{
+		refuse(&match, result);
+		return false;
+	}
+	note_device(&match, &answer);
+	found->matches = answer.matches;
+	found->entries = match.mirror.entries;
+	return true;
 }
 
 /*
@@ -210,16 +241,27 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 static GjFallback
 try_match(MirrorMatch *match)
 {
+	GjFallback	result = reach_mirror(match);
+
+	if (result == GJ_FALLBACK_NONE)
+		result = ask_device(match);
+	if (result == GJ_FALLBACK_NONE)
+		search_lag(match);
+	return result;
+}
+
+/*
+ * Steps 3 to 5
+ */
+static GjFallback
+reach_mirror(MirrorMatch *match)
+{
 	GjFallback	result = check_index(match);
 
 	if (result == GJ_FALLBACK_NONE)
 		result = find_mirror(match);
 	if (result == GJ_FALLBACK_NONE)
 		result = catch_up(match);
-	if (result == GJ_FALLBACK_NONE)
-		result = ask_device(match);
-	if (result == GJ_FALLBACK_NONE)
-		search_lag(match);
 	return result;
 }
 
@@ -324,25 +366,20 @@ catch_up(MirrorMatch *match)
 static GjFallback
 ask_device(MirrorMatch *match)
 {
-	static char device[sizeof(((GjServiceMatchInfo *) NULL)->device)];
 	GjMatchStats *stats = match->stats;
 	GjServiceMatchInfo info = {0};
 	GjServiceResult result;
 
 	/* set before the answer is known: a failed match may have left TIDs, too */
 	stats->stale = true;
-	stats->outdated = match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
-		!gj_debug_ignore_vacuum_epoch;
+	stats->outdated = is_outdated(match);
 	if (stats->outdated)
 		GjEntrySetKeepTids(match->target.entries);
 	result = request(match, &info);
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
-	GjMirrorUsed(match->slot);
-	strlcpy(device, info.device, sizeof(device));
-	stats->device = device;
-	stats->reason = NULL;
+	note_device(match, &info);
 	stats->tids += info.tids;
 	stats->entries += match->mirror.entries;
 	stats->device_entries += match->mirror.entries;
@@ -351,6 +388,30 @@ ask_device(MirrorMatch *match)
 	stats->kernel_ms += info.kernel_us / 1000.0;
 	stats->transfer_ms += info.transfer_us / 1000.0;
 	return GJ_FALLBACK_NONE;
+}
+
+/*
+ * Is what the mirror has of another vacuum epoch than is asked for?
+ */
+static bool
+is_outdated(const MirrorMatch *match)
+{
+	return match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
+		!gj_debug_ignore_vacuum_epoch;
+}
+
+/*
+ * It has answered
+ */
+static void
+note_device(MirrorMatch *match, const GjServiceMatchInfo *info)
+{
+	static char device[sizeof(info->device)];
+
+	GjMirrorUsed(match->slot);
+	strlcpy(device, info->device, sizeof(device));
+	match->stats->device = device;
+	match->stats->reason = NULL;
 }
 
 /*

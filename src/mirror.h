@@ -199,8 +199,16 @@ extern void GjMirrorRelationBuilt(Relation index);
 extern bool GjMirrorIsResident(Relation index);
 
 /* mirror.c: matching */
+typedef struct GjMirrorFound
+{
+	uint64		matches;		/* entries that have one of the keys, as far as the mirror knows */
+	uint64		entries;		/* that it has in all */
+} GjMirrorFound;
+
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
+extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found);
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 

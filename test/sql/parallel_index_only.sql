@@ -22,6 +22,22 @@ BEGIN
 	heap_fetches := plan->'Heap Fetches';
 END $$;
 
+-- Where there is a device: do all processes ask it, each for some keys?  Does it answer all?
+CREATE FUNCTION ranges(query text, OUT ranges bool, OUT only_device bool, OUT tids int)
+	LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+	ready bool;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) ' || query INTO plan;
+	plan := jsonb_path_query_first(plan, 'strict $.** ? (@."Index Only" == true)');
+	SELECT state = 'ready' INTO ready FROM gpujoin_status();
+	ranges := (plan->'Device Pieces')::int > 1 OR NOT ready;
+	only_device := plan->>'Device Reason' = '' AND plan->'Device Entries' = plan->'Entries Searched'
+		OR NOT ready;
+	tids := plan->'Matched TIDs';
+END $$;
+
 CREATE TABLE io (id int, k int, v int8, b bool, w float8, t text) WITH (parallel_workers = 3, autovacuum_enabled = off);
 INSERT INTO io SELECT i, CASE WHEN i % 50 <> 0 THEN i % 1000 END, CASE WHEN i % 7 <> 0 THEN i END,
 	CASE WHEN i % 3 <> 0 THEN i % 2 = 0 END, i / 3.0, repeat('x', i % 60) FROM generate_series(1, 50000) i;
@@ -53,6 +69,37 @@ SELECT q, compare(q) FROM unnest(ARRAY[
 	'SELECT b.k, count(*), sum(b.v) FROM wanted w JOIN io b ON b.k = w.k GROUP BY b.k'
 ]) q;
 
+-- What a device finds is divided by keys, if each process has two of them, also where it does not
+-- fit in memory; one key with too many entries is left to the CPU
+SELECT * FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+SELECT * FROM ranges('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+SELECT * FROM ranges('SELECT sum(b.v) FROM wanted w JOIN io b ON b.k = w.k');
+SELECT * FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (''{1,2,3,4,5,6,7,8}'')');
+SELECT ranges = (SELECT state <> 'ready' FROM gpujoin_status()) AS blocks, tids
+	FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (''{1,2,3,4,5,6,7}'')');
+SET work_mem = '64kB';
+SET hash_mem_multiplier = 1;
+SELECT * FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM many))');
+SELECT * FROM ranges('SELECT sum(b.v) FROM many m JOIN io b ON b.k = m.k');
+CREATE TABLE hot WITH (parallel_workers = 3, autovacuum_enabled = off) AS
+	SELECT CASE WHEN i % 2 = 0 THEN 500 ELSE i % 1000 END AS k, i AS id FROM generate_series(1, 50000) i;
+SET gpujoin.auto_load = off;
+CREATE INDEX hot_k ON hot USING gpujoin (k) INCLUDE (id);
+RESET gpujoin.auto_load;
+VACUUM ANALYZE hot;
+SELECT ranges, only_device = (SELECT state <> 'ready' FROM gpujoin_status()) AS also_cpu, tids
+	FROM ranges('SELECT sum(id) FROM hot WHERE k = ANY (ARRAY(SELECT k FROM many))');
+SELECT compare('SELECT k, id FROM hot WHERE k = ANY (ARRAY(SELECT k FROM many))');
+SELECT compare('SELECT id, k, v, b, w FROM io WHERE k = ANY (ARRAY(SELECT k FROM many))');
+SELECT compare('SELECT b.id, b.v FROM many m JOIN io b ON b.k = m.k');
+SET max_parallel_workers = 0;
+SELECT * FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM many))');
+SELECT compare('SELECT id, k, v, b, w FROM io WHERE k = ANY (ARRAY(SELECT k FROM many))');
+RESET max_parallel_workers;
+RESET work_mem;
+RESET hash_mem_multiplier;
+SELECT compare('SELECT k, id FROM hot WHERE k = ANY (''{1,2,3,4,500,600,700,-5}'')');
+
 -- Pages that are not all-visible: each process reads its own
 UPDATE io SET v = -v WHERE id % 400 = 3;
 UPDATE io SET t = 'hot' WHERE id % 500 = 7;
@@ -62,6 +109,8 @@ BEGIN;
 INSERT INTO io SELECT i, i % 1000, i, true, i, 'gone' FROM generate_series(70001, 70600) i;
 ROLLBACK;
 SELECT index_only, heap_fetches > 100 AS some FROM counters('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+SELECT ranges = (SELECT state <> 'ready' FROM gpujoin_status()) AS blocks
+	FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT compare('SELECT id, k, v, b, w FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT compare('SELECT w.n, b.id, b.v FROM wanted w JOIN io b ON b.k = w.k');
 BEGIN;
@@ -129,11 +178,20 @@ CREATE TABLE parts_2 (x text, k int, v int8) WITH (parallel_workers = 2);
 ALTER TABLE parts_2 DROP x;
 ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (300) TO (1000);
 INSERT INTO parts SELECT id, k FROM io WHERE k IS NOT NULL;
+SET gpujoin.auto_load = off;
 CREATE INDEX parts_k ON parts USING gpujoin (k) INCLUDE (v);
+RESET gpujoin.auto_load;
 VACUUM ANALYZE parts;
 SELECT compare('SELECT k, v FROM parts WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT compare('SELECT w.n, p.v FROM wanted w JOIN parts p ON p.k = w.k');
 SELECT * FROM counters('SELECT sum(p.v) FROM wanted w JOIN parts p ON p.k = w.k');
+SELECT ranges, only_device FROM ranges('SELECT sum(p.v) FROM wanted w JOIN parts p ON p.k = w.k');
+SELECT ranges, only_device FROM ranges('SELECT sum(v) FROM parts WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+-- a few pages that are not all-visible do not matter
+DELETE FROM parts WHERE v BETWEEN 100 AND 103;
+SELECT * FROM ranges('SELECT sum(v) FROM parts WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+SELECT compare('SELECT k, v FROM parts WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
+SELECT compare('SELECT w.n, p.v FROM wanted w JOIN parts p ON p.k = w.k');
 
 -- Serializable transactions read the heap
 BEGIN ISOLATION LEVEL SERIALIZABLE;

@@ -1,7 +1,8 @@
 # Parallel index-only answers under VACUUM: what is found is divided, and each process tests what it
 # takes, when it takes it. Rows that are rolled back, removed and forgotten meanwhile are not
 # answered, whether a device had found them or the CPU is to find them; with the rule switched off
-# they are.
+# they are. A device is asked by all processes, each for some keys: what it finds for others later,
+# or does not find since it fails, is put together rightly.
 
 use strict;
 use warnings;
@@ -58,30 +59,54 @@ my %queries = (
 		AND wait_at_gate(v)',
 	join => 'SELECT count(id), sum(v) FROM small JOIN %s USING (k) WHERE wait_at_gate(v)');
 
-# The answer of a query during which rows are rolled back and removed
-sub answer_under_vacuum
+# The answer of a query during which something happens, once each process has its first rows
+sub answer_meanwhile
 {
-	my ($table, $query, $ignore_rule) = @_;
+	my ($query, $event, @settings) = @_;
 	my ($out, $err) = ('', '');
-	my $writer = $node->background_psql('postgres');
 
-	$writer->query_safe("BEGIN;
-		INSERT INTO $table SELECT -i, i % 10, 1 FROM generate_series(1, 250) i");
 	append_to_file($gate, '');
 	my $run = IPC::Run::start(
 		[ 'psql', '-qXAt', '-d', $node->connstr('postgres') . ' application_name=reader',
-			'-c', "SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule", '-c', $query ],
+			(map { ('-c', $_) } @settings, $query) ],
 		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
 	ok($node->poll_query_until('postgres', "SELECT count(*) = $processes FROM pg_stat_activity
 			WHERE wait_event = 'PgSleep'"), 'each process has its first rows');
-	$writer->query_safe('ROLLBACK');
-	$writer->quit;
-	vacuum_until_visible($node, $table);
+	$event->();
 	unlink $gate;
 	$run->finish;
 	chomp $out;
 	return $err || $out;
 }
+
+# The same, if rows are rolled back and removed, and then more happens
+sub answer_under_vacuum
+{
+	my ($table, $query, $ignore_rule, $more) = @_;
+	my $writer = $node->background_psql('postgres');
+
+	$writer->query_safe("BEGIN;
+		INSERT INTO $table SELECT -i, i % 10, 1 FROM generate_series(1, 250) i");
+	return answer_meanwhile(
+		$query,
+		sub {
+			$writer->query_safe('ROLLBACK');
+			$writer->quit;
+			vacuum_until_visible($node, $table);
+			$more->() if $more;
+		},
+		"SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule");
+}
+
+# What a device has found of few keys is divided by heap blocks
+my $few_keys = 'SELECT count(id), sum(v) FROM big WHERE k IN (0, 1, 2, 3, 4, 5, 6)';
+my $few_rows = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $few_keys");
+unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, TIMING off) $few_keys"),
+	qr/Device: CPU|Device Pieces/, 'few keys are not divided');
+is(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", 'off'),
+	$few_rows, 'their rows are right under VACUUM');
+isnt(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", 'on'),
+	$few_rows, 'and wrong without the rule');
 
 foreach my $device (sort keys %tables)
 {
@@ -103,6 +128,42 @@ foreach my $device (sort keys %tables)
 			"$name, $device: wrong without the rule");
 	}
 }
+
+# ---- each process asks for keys of its own ----------------------------------------------------
+
+# Ten keys are ten ranges, of which each process has one when it waits
+my $query = sprintf $queries{scan}, 'big';
+my $expected = $node->safe_psql('postgres',
+	'SET gpujoin.enabled = off; SELECT count(id), sum(v) FROM big');
+my $explain = "EXPLAIN (ANALYZE, TIMING off) $query";
+like($node->safe_psql('postgres', $explain), qr/Device: reference\n.*Device Pieces: 10\n/s,
+	'the keys are divided');
+
+# A query makes the mirror one of the new vacuum epoch. What the others ask for then is of another
+# one than what they have.
+sub bring_up_to_date
+{
+	$node->safe_psql('postgres', 'SET max_parallel_workers_per_gather = 0;
+		SELECT count(id) FROM big WHERE k IN (1, 2, 3)');
+}
+is(answer_under_vacuum('big', $query, 'off', \&bring_up_to_date),
+	$expected, 'right with a mirror of another vacuum epoch');
+like(answer_under_vacuum('big', $explain, 'off', \&bring_up_to_date),
+	qr/Device: CPU.*Device Reason: VACUUM has been there.*Device Pieces: 4\n/s,
+	'which is not asked');
+
+# One process gets no answer: others do, and the CPU finds the rest of its keys
+sub fail_once { inject($node, 'keyset', 'no_memory', 0, 1, 0); }
+like(answer_meanwhile($explain, \&fail_once),
+	qr/Matched TIDs: 100000\n.*Device: CPU.*Device Reason: .*memory.*Device Pieces: [4-9]\n/s,
+	'all is found when one request fails');
+is(answer_meanwhile($query, sub { wait_replaced($node, signal_helper($node, 'KILL')) }),
+	$expected, 'right when the device has another process');
+$node->safe_psql('postgres', q{SELECT gpujoin_load('big_k')});
+is( answer_meanwhile(
+		$query, sub { $node->safe_psql('postgres', q{SELECT gpujoin_unload('big_k')}) }),
+	$expected,
+	'right when the mirror is dropped');
 
 log_is_clean($node, 'log has no sign of a leak');
 

@@ -34,8 +34,9 @@ wait_ready($node);
 # What a query's plan says of the device that answered, of pieces, and of why there is no device
 sub how
 {
-	my $query = shift;
-	my $plan = $node->safe_psql('postgres', "EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
+	my ($query, $settings) = @_;
+	my $plan = $node->safe_psql('postgres',
+		($settings // '') . "EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
 	my ($device) = $plan =~ /"Device": "([^"]*)"/;
 	my ($pieces) = $plan =~ /"Device Pieces": ([0-9]+)/;
 	my ($reason) = $plan =~ /"Device Reason": "([^"]*)"/;
@@ -77,7 +78,8 @@ my @queries = (
 	"SELECT x, id FROM generate_series(1, 3) x, t WHERE $keys AND id % 50 = x");
 is_deeply([ differing($node, @queries) ], [], 'answers are right');
 
-# The processes of a parallel plan search together instead
+# The processes of a parallel plan divide the keys, and each gets pieces; who finds the one request
+# slot taken has the CPU search. A leader alone does not.
 my $sum = "SELECT count(*), sum(id) FROM t WHERE $keys";
 my $parallel = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; '
   . 'SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;';
@@ -85,6 +87,9 @@ like($node->safe_psql('postgres', "$parallel EXPLAIN $sum"),
 	qr/Parallel Custom Scan/, 'a parallel plan');
 is($node->safe_psql('postgres', "$parallel $sum"),
 	$node->safe_psql('postgres', "SET gpujoin.enabled = off; $sum"), 'has the same rows');
+($device, $pieces, $reason) = how($sum, "$parallel SET max_parallel_workers = 0;");
+is("$device, $reason", 'reference, ', 'its leader alone, too, asks the device');
+cmp_ok($pieces, '>', 5, 'in pieces');
 
 # ---- between two pieces ---------------------------------------------------------------------
 
