@@ -61,8 +61,12 @@
  * Sets of many keys race against scans, and so the cost of a key of the set, 15 to 25 ns
  * by a radix sort and what is built for the look-ups, is in units of a scan.
  *
- * In a parallel plan one process does the match, but for one of entries on the CPU, which
- * all do together; what is done for each tuple is divided, reading pages is not, as for
+ * An index-only answer of a device comes in as many requests as it needs pieces to fit in
+ * memory, and one more, which shows that it does not fit.
+ *
+ * In a parallel plan one process does the match, but for one of entries, which all do
+ * together, on the CPU or, if the keys are divided (matchranges.c), with some requests of each
+ * to the device; what is done for each tuple is divided, reading pages is not, as for
  * PostgreSQL's own parallel scans.
  *
  * A bitmap index scan hands the matches over through a hash table, which was
@@ -82,13 +86,16 @@
 
 #include <math.h>
 
+#include "executor/nodeHash.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "utils/spccache.h"
 
 #include "compat.h"
+#include "execentryvisible.h"
 #include "gpujoin.h"
+#include "matchshare.h"
 #include "plan.h"
 
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
@@ -102,6 +109,8 @@
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
 					   double divisor);
+static Cost cost_request(const IndexOptInfo *index);
+static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
@@ -125,12 +134,41 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device
 	double		seq_page;
 
 	if (device)
-		return cost + nmatches * gj_tid_cost + gj_device_setup_cost +
-			index->tuples * gj_device_search_cost;
+		return cost + nmatches * gj_tid_cost / divisor + cost_request(index);
 
 	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
 	return cost + gj_setup_cost + index->pages * seq_page +
 		(nmatches * gj_tid_cost + index->tuples * gj_search_cost) / divisor;
+}
+
+static Cost
+cost_request(const IndexOptInfo *index)
+{
+	return gj_device_setup_cost + index->tuples * gj_device_search_cost;
+}
+
+/*
+ * The cost of a match for an index-only answer
+ */
+static Cost
+cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device)
+{
+	IndexOptInfo *index = input->index;
+	double		divisor = GjParallelDivisor(input->workers);
+	double		bytes = nmatches * sizeof(uint64) * (index->ncolumns + 1);
+	double		pieces = ceil(bytes / get_hash_memory_limit());
+	double		nranges = 0.0;
+
+	if (!device)
+		return cost_match(index, nkeys, nmatches, false, divisor);
+
+	if (input->workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
+		nranges = GjCountRanges(nkeys, nmatches, index->tuples, input->workers + 1);
+	if (nranges > 0.0)
+		return cost_match(index, nkeys, nmatches, true, divisor) +
+			Max(nranges, pieces / divisor) * cost_request(index);
+	return cost_match(index, nkeys, nmatches, true, 1.0) +
+		(pieces > 1.0 ? pieces : 0.0) * cost_request(index);
 }
 
 static Cost
@@ -170,8 +208,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
-	Cost		match = cost_match(input->index, nkeys, nmatches, device,
-								   input->index_only ? GjParallelDivisor(input->workers) : 1.0);
+	Cost		match = input->index_only ? cost_entries(input, nkeys, nmatches, device) :
+		cost_match(input->index, nkeys, nmatches, device, 1.0);
 	Cost		later = 0.0;
 
 	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
