@@ -160,23 +160,51 @@ suite_pgtap() {
     done
 }
 
+# Two scripts at a time, since much of their time is waiting; on a card, whose memory some look at,
+# one. Each has servers and folders of its own.
+suite_tap() {
+    local name at_a_time=2 begun=0 ended=0
+    [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
+    for name in $(names 'test/t/*.pl' .pl); do
+        while ((begun - ended >= at_a_time)); do
+            wait -n || [ $? != 127 ] || break
+            count_ended_tap
+        done
+        begun=$((begun + 1))
+        run_tap "$name" &
+    done
+    wait
+    count_ended_tap
+    [ "$begun" = "$ended" ] || count "tap, scripts without an end" 0 $((begun - ended)) "$SECONDS"
+}
+
 # PostgreSQL::Test::Cluster takes everything from the environment: TESTDIR up to version 15, the
 # other two folders from 16 on.
-suite_tap() {
-    local name since status
-    for name in $(names 'test/t/*.pl' .pl); do
-        since=$SECONDS status=0
-        mkdir -p "$work/tap/$name"
-        env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$work/tap/$name" \
-            TESTDATADIR="$work/tap/$name/tmp_check" TESTLOGDIR="$work/tap/$name/tmp_check/log" \
-            PGCTLTIMEOUT=300 \
-            PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-            timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
-            "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
-        stop_servers
-        count_tap "tap $name" "$log/tap-$name.log" "$status" "$since"
-        cp -r "$work/tap/$name/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
-        rm -rf "$work/tap/$name"
+run_tap() {
+    local name=$1 folder=$work/tap/$1 since=$SECONDS status=0
+    mkdir -p "$folder"
+    env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
+        TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
+        PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
+        timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
+        "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
+    stop_servers "$folder"
+    cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
+    rm -rf "$folder"
+    echo "$status $((SECONDS - since))" >"$folder.new"
+    mv "$folder.new" "$folder.ended"
+}
+
+# Add the results of scripts that have ended to the totals, and their number to ended.
+count_ended_tap() {
+    local file name status seconds
+    for file in "$work"/tap/*.ended; do
+        [ -e "$file" ] || continue
+        name=$(basename "$file" .ended)
+        read -r status seconds <"$file"
+        rm "$file"
+        ended=$((ended + 1))
+        count_tap "tap $name" "$log/tap-$name.log" "$status" $((SECONDS - seconds))
     done
 }
 

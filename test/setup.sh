@@ -186,9 +186,10 @@ copy_postgres() {
     private_pg_config=$inst$bindir/pg_config
 }
 
-# Stop every server whose data folder is inside the work folder. A stale pid file may name somebody
-# else's process by now: a postmaster's working folder is its data folder, so that is looked at.
-stop_servers() {
+# Stop every server whose data folder is inside the work folder, or a folder there. A stale pid file
+# may name somebody else's process by now: a postmaster's working folder is its data folder, so that
+# is looked at.
+stop_servers() { # [FOLDER]
     local file pid
     while IFS= read -r file; do
         pid=$(head -n 1 "$file" 2>/dev/null) || continue
@@ -198,7 +199,7 @@ stop_servers() {
             [ -e "/proc/$pid" ] || break
             sleep 0.1
         done
-    done < <(find "$work" -name postmaster.pid -type f 2>/dev/null)
+    done < <(find "${1:-$work}" -name postmaster.pid -type f 2>/dev/null)
 }
 
 clean_up() {
