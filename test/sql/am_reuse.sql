@@ -48,5 +48,5 @@ SET gpujoin.force = on;
 SELECT count(*), sum(id) FROM reuse WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000)));
 SET gpujoin.force = off;
 SET gpujoin.enabled = off;
-SELECT count(*), sum(id) FROM reuse WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000)));
+SELECT count(*), sum(id) FROM reuse WHERE k IN (SELECT generate_series(1, 60000));
 DROP TABLE reuse, fresh;
