@@ -338,6 +338,19 @@ UPDATE io_hot SET t = 'current' WHERE CURRENT OF c RETURNING t;
 MOVE 5 FROM c;
 DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
 ROLLBACK;
+-- from the second FETCH on a function in the query may ask for the row that is just being made
+CREATE FUNCTION io_hot_changed() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	UPDATE io_hot SET t = 'current ' || id WHERE CURRENT OF c RETURNING t INTO result;
+	RETURN result;
+END $$;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id, CASE WHEN id > 1 THEN io_hot_changed() END FROM io_hot WHERE k IN (1, 2);
+MOVE 1 FROM c;
+FETCH 3 FROM c;
+ROLLBACK;
 
 -- a cursor has left the first partition, whose last row is the cursor's no more
 CREATE TABLE io_parted (id int, k int, t text) PARTITION BY RANGE (id);
