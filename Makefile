@@ -157,6 +157,7 @@ OBJS = \
 	src/planrows.o \
 	src/planscan.o \
 	src/plansubquery.o \
+	src/region.o \
 	src/search.o \
 	src/searchkernel.o \
 	src/selftest.o \

@@ -123,7 +123,7 @@ close_column_gap(GjEntryColumn *column, uint64 at, uint64 n)
 	if (column->width == 0)
 		return;
 	close_gap(column->values, column->width, at, n);
-	if (column->nulls != NULL)
+	if (column->has_nulls)
 		close_gap(column->nulls, 1, at, n);
 }
 
@@ -215,7 +215,7 @@ move_column(GjEntryColumn *column, uint64 start, const uint32 *order, uint64 n, 
 	if (column->width == 0)
 		return;
 	move_array(column->values + start * column->width, column->width, order, n, scratch);
-	if (column->nulls != NULL)
+	if (column->has_nulls)
 		move_array(column->nulls + start, 1, order, n, scratch);
 }
 

@@ -20,8 +20,8 @@ static int	list_slots(const uint32 *hits, int words, const ItemPointerData *tids
 static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
 					  int nslots);
 static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
-static bool take_nulls(uint8 *to, const uint32 *from, int words, const uint16 *slots,
-					   int nslots);
+static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int words, const uint16 *slots, int nslots);
 
 /*
  * Add the entries of a locked data page whose bit is set in hits[].  False, and the set
@@ -54,9 +54,8 @@ GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 			continue;
 		take_values(column->values + at * column->width,
 					GjDataValues(page, &info->included[i]), column->width, slots, n);
-		column->has_nulls |= take_nulls(column->nulls + at,
-										GjDataNulls(page, &info->included[i]), info->words,
-										slots, n);
+		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
+				   n);
 	}
 	return true;
 }
@@ -83,13 +82,15 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
+		uint8		null;
 
 		if (column->width == 0)
 			continue;
 		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
 			   column->width);
-		column->nulls[at] = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
-		column->has_nulls |= column->nulls[at];
+		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
+		if (null || column->has_nulls)
+			GjEntrySetNulls(set, column, at)[at] = null;
 	}
 }
 
@@ -178,15 +179,22 @@ take_values(char *to, const char *from, int width, const uint16 *slots, int nslo
 }
 
 /*
- * Returns whether there may be a NULL among them
+ * Append which of the slots' values are NULL.  Where the page has none, it is not even said
+ * so, unless there were some before.
  */
-static bool
-take_nulls(uint8 *to, const uint32 *from, int words, const uint16 *slots, int nslots)
+static void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
+		   const uint16 *slots, int nslots)
 {
 	uint32		any = 0;
+	uint8	   *to;
 
 	for (int i = 0; i < words; i++)
 		any |= from[i];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
 	if (any == 0)
 		memset(to, 0, nslots);
 	else
@@ -194,5 +202,4 @@ take_nulls(uint8 *to, const uint32 *from, int words, const uint16 *slots, int ns
 		for (int i = 0; i < nslots; i++)
 			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
 	}
-	return any != 0;
 }

@@ -17,23 +17,34 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "entryset.h"
 
 #define MIN_CAPACITY			((uint64) 1024)
 
+/* Beside the entries that are expected, room for so many more: what else is found */
+#define SPARE_ENTRIES(n)		((n) / 64 + MIN_CAPACITY)
+
+/* An array of a set's region */
+typedef struct Array
+{
+	char	  **values;
+	Size		width;			/* of an element */
+} Array;
+
+/* TIDs, keys, INCLUDE columns */
+#define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
+
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
 static Size memory_needed(const GjEntrySet *set, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
-static void *resize_array(GjEntrySet *set, void *array, Size bytes);
+static int	list_arrays(GjEntrySet *set, Array *arrays);
+static void resize_nulls(GjEntrySet *set, uint64 capacity);
 static void give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
+static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
 static bool any_set(const uint8 *bytes, uint64 n);
-
-/* Allocate bytes of any number in the set's context */
-#define alloc_huge(set, bytes)	MemoryContextAllocHuge((set)->context, bytes)
 
 /*
  * Create an empty set in a memory context of its own below parent, for entries of an
@@ -155,7 +166,10 @@ GjEntrySetExpect(GjEntrySet *set, uint64 n)
 	if (n > GjEntrySetCapacity(set))
 		give_up(set);
 	else if (n > set->capacity)
-		resize_arrays(set, Max(n, MIN_CAPACITY));
+	{
+		resize_arrays(set, Min(n + SPARE_ENTRIES(n), GjEntrySetCapacity(set)));
+		GjRegionTouch(&set->region);
+	}
 }
 
 /*
@@ -185,13 +199,22 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 		if (column->width == 0)
 			continue;
 		memcpy(column->values + at * column->width, arrays->values[i], n * column->width);
-		memcpy(column->nulls + at, arrays->nulls[i], n);
-		column->has_nulls |= any_set(column->nulls + at, n);
+		add_nulls(set, column, arrays->nulls[i], n);
 	}
 	set->nentries += n;
 	if (ascending && set->nascending == at)
 		set->nascending = set->nentries;
 	return true;
+}
+
+/*
+ * Say which of n entries behind the set's are NULL.  Most often none is.
+ */
+static void
+add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
+{
+	if (column->has_nulls || any_set(nulls, n))
+		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, nulls, n);
 }
 
 /*
@@ -299,30 +322,85 @@ GjEntrySetReserve(GjEntrySet *set, uint64 n)
 	return true;
 }
 
+/*
+ * Give the arrays room for so many entries, more than they have
+ *
+ * Those of a region that has grown move to their new places from the last one on: each is
+ * going to begin where it did or further up, so that none is overwritten.
+ */
 static void
 resize_arrays(GjEntrySet *set, uint64 capacity)
 {
-	set->tids = resize_array(set, set->tids, capacity * sizeof(uint64));
-	if (set->keys.width != 0)
-		set->keys.values = resize_array(set, set->keys.values, capacity * set->keys.width);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
+	Array		arrays[MAX_ARRAYS];
+	Size		from[MAX_ARRAYS];
+	Size		to[MAX_ARRAYS];
+	int			n = list_arrays(set, arrays);
+	Size		size = 0;
 
-		if (column->width == 0)
-			continue;
-		column->values = resize_array(set, column->values, capacity * column->width);
-		column->nulls = resize_array(set, column->nulls, capacity);
+	for (int i = 0; i < n; i++)
+	{
+		from[i] = *arrays[i].values - set->region.start;
+		to[i] = size;
+		size += MAXALIGN(capacity * arrays[i].width);
 	}
+	if (set->region.start == NULL)
+		GjRegionAllocate(&set->region, set->context, size);
+	else
+		GjRegionResize(&set->region, size);
+
+	for (int i = n - 1; i >= 0; i--)
+	{
+		*arrays[i].values = set->region.start + to[i];
+		memmove(*arrays[i].values, set->region.start + from[i], set->nentries * arrays[i].width);
+	}
+	resize_nulls(set, capacity);
 	set->capacity = capacity;
 }
 
-static void *
-resize_array(GjEntrySet *set, void *array, Size bytes)
+/*
+ * List the arrays of the region, in the order in which they are there
+ */
+static int
+list_arrays(GjEntrySet *set, Array *arrays)
 {
-	array = array == NULL ? alloc_huge(set, bytes) : repalloc_huge(array, bytes);
-	GjAskForHugePages(array, bytes);
-	return array;
+	int			n = 0;
+
+	arrays[n++] = (Array) {(char **) &set->tids, sizeof(uint64)};
+	if (set->keys.width != 0)
+		arrays[n++] = (Array) {&set->keys.values, set->keys.width};
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].width != 0)
+			arrays[n++] = (Array) {&set->included[i].values, set->included[i].width};
+	}
+	return n;
+}
+
+static void
+resize_nulls(GjEntrySet *set, uint64 capacity)
+{
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].nulls != NULL)
+			set->included[i].nulls = repalloc_huge(set->included[i].nulls, capacity);
+	}
+}
+
+/*
+ * Make sure that a column can have NULLs, of whose first n entries none is one if it could
+ * not; returns column->nulls
+ */
+uint8 *
+GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n)
+{
+	if (!column->has_nulls)
+	{
+		if (column->nulls == NULL)
+			column->nulls = MemoryContextAllocHuge(set->context, set->capacity);
+		memset(column->nulls, 0, n);
+		column->has_nulls = true;
+	}
+	return column->nulls;
 }
 
 static void
@@ -337,21 +415,19 @@ give_up(GjEntrySet *set)
 static void
 free_arrays(GjEntrySet *set)
 {
-	if (set->tids != NULL)
-		pfree(set->tids);
-	if (set->keys.values != NULL)
-		pfree(set->keys.values);
+	Array		arrays[MAX_ARRAYS];
+	int			n = list_arrays(set, arrays);
+
+	for (int i = 0; i < n; i++)
+		*arrays[i].values = NULL;
+	GjRegionFree(&set->region);
 	for (int i = 0; i < set->nincluded; i++)
 	{
-		if (set->included[i].values == NULL)
-			continue;
-		pfree(set->included[i].values);
-		pfree(set->included[i].nulls);
-		set->included[i].values = NULL;
+		if (set->included[i].nulls != NULL)
+			pfree(set->included[i].nulls);
 		set->included[i].nulls = NULL;
+		set->included[i].has_nulls = false;
 	}
-	set->tids = NULL;
-	set->keys.values = NULL;
 	set->nentries = 0;
 	set->nascending = 0;
 	set->capacity = 0;

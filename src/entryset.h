@@ -12,7 +12,8 @@
  * Or it is for pieces of what the CPU finds: cleared, filled while there is room, and
  * finished for each.  It neither gives up nor has a plain TID set.
  *
- * Arrays are allocated in the set's own memory context.
+ * Arrays are allocated in the set's own memory context: one region has them all, but those that
+ * say what is NULL, which are made when the first NULL comes.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,6 +22,7 @@
 #define GPUJOIN_ENTRYSET_H
 
 #include "am.h"
+#include "region.h"
 #include "tidset.h"
 
 /* One array; element i belongs to TID i */
@@ -28,8 +30,8 @@ typedef struct GjEntryColumn
 {
 	uint16		width;			/* bytes a value; 0: the column is not wanted */
 	char	   *values;
-	uint8	   *nulls;			/* a byte an entry: is it NULL?  NULL: never */
-	bool		has_nulls;		/* is any entry's? */
+	bool		has_nulls;		/* may any entry's be NULL? */
+	uint8	   *nulls;			/* a byte an entry: is it?  Only if has_nulls */
 } GjEntryColumn;
 
 /* Entries as a device delivers them; arrays of columns that are not wanted are not looked at */
@@ -63,6 +65,7 @@ typedef struct GjEntrySet
 	MemoryContext context;
 	Size		memory_limit;
 	Size		entry_bytes;	/* of an entry, in all arrays */
+	GjRegion	region;			/* where they are */
 	uint64		capacity;
 	uint64		nascending;		/* the first so many ascend strictly */
 	bool		piecewise;
@@ -85,6 +88,7 @@ extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
+extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
 /* entrypage.c */
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,

@@ -21,13 +21,12 @@
  */
 #include "postgres.h"
 
-#include <sys/mman.h>
-
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
 #include "radix.h"
+#include "region.h"
 #include "tidsetparts.h"
 
 #define GJ_TIDSET_MIN_CAPACITY	((uint64) 1024)
@@ -37,10 +36,6 @@
 
 /* TIDs that are copied and checked while they are in the cache */
 #define GJ_TIDSET_PIECE			2048
-
-/* Size of a huge page, and from which size on an array asks for them */
-#define GJ_HUGE_PAGE			((Size) 2 * 1024 * 1024)
-#define GJ_HUGE_ARRAY			(2 * GJ_HUGE_PAGE)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define GJ_TARGET_AVX2 __attribute__((target("avx2")))
@@ -182,21 +177,6 @@ GjTidArrayFinish(GjTidSet *set)
 		drop_duplicates(set);
 	}
 	set->count = set->ntids;
-}
-
-/*
- * Ask for huge pages for an array.  Only advice: where it is not taken, all works the same.
- */
-void
-GjAskForHugePages(void *memory, Size size)
-{
-#ifdef MADV_HUGEPAGE
-	uintptr_t	start = TYPEALIGN(GJ_HUGE_PAGE, (uintptr_t) memory);
-	uintptr_t	end = TYPEALIGN_DOWN(GJ_HUGE_PAGE, (uintptr_t) memory + size);
-
-	if (size >= GJ_HUGE_ARRAY)
-		(void) madvise((void *) start, end - start, MADV_HUGEPAGE);
-#endif
 }
 
 /*

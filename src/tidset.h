@@ -68,6 +68,5 @@ extern void GjTidSetFree(GjTidSet *set);
 
 /* tidarray.c: for who keeps packed TIDs beside other things */
 extern bool GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 last, bool *ascending);
-extern void GjAskForHugePages(void *memory, Size size);
 
 #endif							/* GPUJOIN_TIDSET_H */

@@ -3,7 +3,7 @@
 SET max_parallel_workers_per_gather = 0;	-- they might prefer the heap
 CREATE TABLE ioj (id int, k int, v int8, f bool, w int) WITH (autovacuum_enabled = off);
 INSERT INTO ioj SELECT i, i % 40000 * 16, CASE WHEN i % 7 <> 0 THEN i END, i % 3 = 0,
-	CASE WHEN i < 150000 OR i % 2 = 0 THEN i END	-- no NULL in the first pieces of a match
+	CASE WHEN i % 60000 < 50000 OR i % 2 = 0 THEN i END	-- NULLs in some pieces of a match, in parts of them
 FROM generate_series(1, 200000) i;
 -- no loader, whose snapshot might keep VACUUM from removing a row
 SET gpujoin.auto_load = off;

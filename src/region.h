@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * region.h
+ *	  Large pieces of memory that are cheap to touch for the first time.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_REGION_H
+#define GPUJOIN_REGION_H
+
+#include "nodes/memnodes.h"
+
+/* All zero: none */
+typedef struct GjRegion
+{
+	char	   *start;			/* maximally aligned */
+	Size		size;
+	void	   *chunk;			/* what was allocated */
+} GjRegion;
+
+extern void GjRegionAllocate(GjRegion *region, MemoryContext context, Size size);
+extern void GjRegionResize(GjRegion *region, Size size);
+extern void GjRegionTouch(const GjRegion *region);
+extern void GjRegionFree(GjRegion *region);
+extern void GjAskForHugePages(void *memory, Size size);
+
+#endif							/* GPUJOIN_REGION_H */
