@@ -5,7 +5,8 @@
  *
  * Columns, since that is how pages and devices have them and how they are used: the
  * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  entryorder.c puts them in heap order.
+ * array.  entryorder.c puts them in heap order.  All lie in one region: region.c says why.
+ * But what says which values of a column are NULL is made when the first NULL comes.
  *
  * The memory limit covers the arrays and what putting them in order takes.  A set that
  * would exceed it gives up: whoever asked divides the question (matchpieces.c).  If
@@ -36,8 +37,11 @@ typedef struct Array
 /* TIDs, keys, INCLUDE columns */
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
+#define CACHE_LINE				64
+
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
 static Size memory_needed(const GjEntrySet *set, uint64 n);
+static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
 static int	list_arrays(GjEntrySet *set, Array *arrays);
 static void resize_nulls(GjEntrySet *set, uint64 capacity);
@@ -296,6 +300,29 @@ GjTidSet *
 GjEntrySetPlain(GjEntrySet *set)
 {
 	return set->tids == NULL ? set->plain : NULL;
+}
+
+/*
+ * Have what some entries hold on its way from memory, all of it at once: a reader goes from row
+ * to row, and would wait for each array in turn.
+ */
+void
+GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n)
+{
+	prefetch_column(&set->keys, first, n);
+	for (int i = 0; i < set->nincluded; i++)
+		prefetch_column(&set->included[i], first, n);
+}
+
+static pg_attribute_always_inline void
+prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
+{
+#ifdef __GNUC__
+	const char *end = column->values + (first + n) * column->width;
+
+	for (const char *at = column->values + first * column->width; at < end; at += CACHE_LINE)
+		__builtin_prefetch(at);
+#endif
 }
 
 /* Memory ------------------------------------------------------------------------ */

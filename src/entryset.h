@@ -87,6 +87,7 @@ extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
+extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 

@@ -72,8 +72,10 @@ GjEntryFillSlot(const GjEntryFill *fill, uint64 entry, TupleTableSlot *slot)
 	GjReadySlot(slot);
 	for (; output < end_int4; output++)
 	{
-		values[output->at] = Int32GetDatum(((const int32 *) output->values)[entry]);
-		isnull[output->at] = false;
+		uint16		at = output->at;	/* the compiler cannot know that it stays */
+
+		values[at] = Int32GetDatum(((const int32 *) output->values)[entry]);
+		isnull[at] = false;
 	}
 	for (; output < end; output++)
 	{

@@ -420,6 +420,7 @@ load_chunk(GjIndexOnly *io)
 	chunk->nrows = 0;
 	chunk->next = 0;
 	io->position += n;
+	GjEntrySetPrefetch(io->entries, chunk->first, n);
 	if (io->certain)
 	{
 		int			nrows = GjEntriesTestMap(io->heap, tids, n, chunk->rows, rest, &nrest);

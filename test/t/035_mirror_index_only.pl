@@ -27,7 +27,8 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE wide (id int8, k int8, v int2);
 	-- NULLs neither in the first parts of an answer nor in the last ones
 	INSERT INTO wide
-	SELECT n, (n % 50) * 10000000000, CASE WHEN n NOT BETWEEN 9000 AND 11000 OR n % 3 = 0 THEN n % 9 END
+	SELECT n, (n % 50) * 10000000000,
+		CASE WHEN n NOT BETWEEN 9000 AND 11000 OR n % 3 = 0 THEN n % 9 END
 	FROM generate_series(1, 20000) n;
 	CREATE INDEX wide_k ON wide USING gpujoin (k) INCLUDE (v, id)});
 vacuum_until_visible($node, $_) foreach 't', 'wide';
@@ -64,7 +65,8 @@ my @queries = (
 	"SELECT id, v, k FROM wide WHERE k IN (0, 10000000000, 480000000000, -5)",
 	"SELECT v FROM wide WHERE k = ANY (ARRAY[20000000000, 30000000000])",
 	"$all WHERE k IN (1000, 1001)",
-	'SELECT v, id FROM wide WHERE k = ANY (ARRAY(SELECT n * 10000000000 FROM generate_series(0, 60) n))');
+	'SELECT v, id FROM wide
+		WHERE k = ANY (ARRAY(SELECT n * 10000000000 FROM generate_series(0, 60) n))');
 
 # ---- answers --------------------------------------------------------------------------------
 
