@@ -152,7 +152,7 @@ is(meanwhile($all, sub { is((how($all))[0], 'reference', 'others are served') })
 is(meanwhile($all, \&unload), '', 'and when the mirror was dropped');
 is(meanwhile($all, sub { unload(); load(); change() }), '', 'and when it was made anew');
 is(meanwhile($all, \&change), '', 'and when rows were changed');
-is(meanwhile($all, sub { change(); load() }), '', 'and when VACUUM was there first');
+is(meanwhile($all, sub { change(); unload(); load() }), '', 'and when VACUUM was there first');
 is(meanwhile($all, sub { wait_replaced($node, signal_helper($node, 'KILL')) }),
 	'', 'and when the device has another process');
 foreach my $death ([ 'next', 'crash', 1 ], [ 'keyset', 'no_memory', 1 ])
