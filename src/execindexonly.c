@@ -184,7 +184,7 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 {
 	if (io->part.found != NULL)
 		return;
-	if (io->npieces > 1 || io->drained)
+	if (io->npieces > 1)
 	{
 		GjIndexOnlyStart(io, io->match.keys, io->columns, io->parent, io->limit,
 						 io->match_stats);
@@ -356,7 +356,6 @@ GjIndexOnlyContinue(GjIndexOnly *io)
 	if (io->rest_is_last)
 		return false;
 	forget_rest(io);
-	io->drained = true;
 	return true;
 }
 
@@ -387,7 +386,6 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->rest = NULL;
 	io->rest_is_plain = false;
 	forget_rest(io);
-	io->drained = false;
 	io->part.found = NULL;
 	io->position = 0;
 	io->npieces = 0;

@@ -38,7 +38,6 @@ struct GjIndexOnly
 	uint64		nrest;			/* in it: not yet distinct */
 	bool		rest_is_next;	/* no more entries, for good or before it has been fetched */
 	bool		rest_is_last;	/* for good */
-	bool		drained;		/* a rest has been fetched that was not the last one */
 	GjSharePart part;			/* in a shared match; found is NULL if it is not shared */
 	GjIndexOnlyStats stats;
 };

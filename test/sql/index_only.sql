@@ -133,6 +133,11 @@ UPDATE io SET v = v WHERE id % 50 = 7;
 SELECT rows, heap_fetches > 5000 AS many FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT id, v, w FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
+-- of one piece, with more to fetch than fit in memory, and that again
+SET enable_material = off;
+SELECT io_same('SELECT x, v FROM generate_series(1, 2) x, io
+	WHERE k = ANY (ARRAY(SELECT generate_series(1, 25))) AND id % 5 >= x');
+RESET enable_material;
 VACUUM io;
 -- the first ones are looked up in the heap
 UPDATE io SET t = 'first' WHERE id < 4000;
