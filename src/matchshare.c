@@ -72,6 +72,8 @@ GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int n
 {
 	int			ntails = match->tails.nrows;
 
+	/* the tail pages were searched for what all are going to search the data pages for */
+	Assert(match->done || match->wanted == match->keys);
 	shared->vacuum_epoch = match->vacuum_epoch;
 	shared->first = match->next;
 	shared->npages = match->done ? 0 : match->end - match->next;
