@@ -279,7 +279,7 @@ synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 			uint64 *pages_pushed)
 {
 	GjIndexJournal *journal = palloc(sizeof(GjIndexJournal));
-	GjMirrorLag *lag = palloc(sizeof(GjMirrorLag));
+	GjMirrorLag *lag;
 	GjMirrorRoom room = {.mode = GJ_LOAD_BY_QUERY};
 	uint64		bytes;
 	GjMirrorPush to_push = {0};
@@ -288,7 +288,11 @@ synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 
 	GjIndexGetJournal(index, journal);
 	if (journal->state.build_id != mirror->key.build_id)
+	{
+		pfree(journal);
 		return false;
+	}
+	lag = palloc(sizeof(GjMirrorLag));
 	GjMirrorGetLag(index, info, mirror, journal, lag);
 	nblocks = RelationGetNumberOfBlocks(index);
 	if (lag->unknown)
