@@ -33,6 +33,7 @@
 
 #include "compat.h"
 #include "blockguess.h"
+#include "prefetch.h"
 
 /* A buffer that survives so many rounds of the clock is in no danger */
 #define SAFE_USAGE_COUNT		(BM_MAX_USAGE_COUNT - 2)
@@ -95,6 +96,6 @@ GjGuessPrefetch(const GjGuess *guess, BlockNumber block)
 	Buffer		buffer = find_buffer(guess, block);
 
 	if (BufferIsValid(buffer))
-		__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
+		GjPrefetchForWrite(GetBufferDescriptor(buffer - 1));
 	return buffer;
 }

@@ -11,6 +11,7 @@
 #include "port/pg_bitutils.h"
 
 #include "entryset.h"
+#include "prefetch.h"
 
 /* No data page has more: a key and a TID take ten bytes at least */
 #define MAX_SLOTS				(BLCKSZ / 10)
@@ -113,9 +114,7 @@ list_slots(const uint32 *hits, int words, const ItemPointerData *tids, uint16 *s
 		{
 			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos64(left);
 
-#ifdef __GNUC__
-			__builtin_prefetch(&tids[slot]);
-#endif
+			GjPrefetch(&tids[slot]);
 			slots[n++] = slot;
 		}
 	}
@@ -157,10 +156,8 @@ take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int
 static void
 take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
 {
-#ifdef __GNUC__
 	for (int i = 0; i < nslots; i++)
-		__builtin_prefetch(from + slots[i] * width);
-#endif
+		GjPrefetch(from + slots[i] * width);
 	switch (width)
 	{
 		case 1:

@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 
 #include "entryset.h"
+#include "prefetch.h"
 
 #define MIN_CAPACITY			((uint64) 1024)
 
@@ -317,12 +318,10 @@ GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n)
 static pg_attribute_always_inline void
 prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
 {
-#ifdef __GNUC__
 	const char *end = column->values + (first + n) * column->width;
 
 	for (const char *at = column->values + first * column->width; at < end; at += CACHE_LINE)
-		__builtin_prefetch(at);
-#endif
+		GjPrefetch(at);
 }
 
 /* Memory ------------------------------------------------------------------------ */

@@ -39,6 +39,7 @@
 #include "exec.h"
 #include "execblocks.h"
 #include "execvisible.h"
+#include "prefetch.h"
 
 struct GjFetch
 {
@@ -310,7 +311,7 @@ find_partners(GjFetch *fetch)
 
 		if (partners == NULL)
 			continue;
-		__builtin_prefetch(partners);
+		GjPrefetch(partners);
 		block->partners[kept] = partners;
 		if (kept < i)
 			block->tuples[kept] = block->tuples[i];

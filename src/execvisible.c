@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 
 #include "execvisible.h"
+#include "prefetch.h"
 
 #define CACHE_LINE_BYTES		64
 
@@ -186,11 +187,11 @@ GjPrefetchLinePointers(Buffer buffer, const GjTidBlock *tids)
 {
 	Page		page = BufferGetPage(buffer);
 
-	__builtin_prefetch(page);
+	GjPrefetch(page);
 	for (int i = 0; i < tids->noffsets; i++)
-		__builtin_prefetch(PageGetItemId(page, tids->offsets[i]));
+		GjPrefetch(PageGetItemId(page, tids->offsets[i]));
 	for (int at = CACHE_LINE_BYTES; tids->lossy && at < POINTER_BYTES; at += CACHE_LINE_BYTES)
-		__builtin_prefetch((char *) page + at);
+		GjPrefetch((char *) page + at);
 }
 
 /*
@@ -208,7 +209,7 @@ GjPrefetchTuples(Buffer buffer, const GjTidBlock *tids)
 		ItemId		item = PageGetItemId(page, tids->offsets[i]);
 		char	   *tuple = (char *) page + ItemIdGetOffset(item);
 
-		__builtin_prefetch(tuple);
-		__builtin_prefetch(tuple + Min(ItemIdGetLength(item), CACHE_LINE_BYTES));
+		GjPrefetch(tuple);
+		GjPrefetch(tuple + Min(ItemIdGetLength(item), CACHE_LINE_BYTES));
 	}
 }

@@ -44,6 +44,7 @@
 #include "am.h"
 #include "blockguess.h"
 #include "match.h"
+#include "prefetch.h"
 
 #define GJ_SEARCH_CACHE_LINE	64
 
@@ -69,14 +70,12 @@ static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static pg_attribute_always_inline void
 prefetch_keys(Page page, const GjIndexInfo *info)
 {
-#ifdef __GNUC__
 	const char *keys = GjDataKeys(page, info);
 	int			size = info->slots * info->key_width;
 
-	__builtin_prefetch(GjDataUsed(page, info));
+	GjPrefetch(GjDataUsed(page, info));
 	for (int offset = 0; offset < size; offset += GJ_SEARCH_CACHE_LINE)
-		__builtin_prefetch(keys + offset);
-#endif
+		GjPrefetch(keys + offset);
 }
 
 /*

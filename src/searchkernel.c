@@ -26,6 +26,7 @@
 #include "port/pg_bitutils.h"
 
 #include "keyset.h"
+#include "prefetch.h"
 #include "searchkernel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -246,7 +247,6 @@ get_kernels(void)
 static pg_attribute_always_inline void
 prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 *hits)
 {
-#ifdef __GNUC__
 	for (int word = 0; word < n_words; word++)
 	{
 		for (uint32 left = hits[word]; left != 0; left &= left - 1)
@@ -254,10 +254,9 @@ prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 
 			int			slot = word * GJ_WORD_KEYS + pg_rightmost_one_pos32(left);
 			int64		key = load_key(keys, set->key_width, slot);
 
-			__builtin_prefetch(&set->table[GjTableStart(set, key)]);
+			GjPrefetch(&set->table[GjTableStart(set, key)]);
 		}
 	}
-#endif
 }
 
 /* Leave only those hits of the filter that are in the table, and count them */

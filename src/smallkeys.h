@@ -11,6 +11,7 @@
 #ifndef GPUJOIN_SMALLKEYS_H
 #define GPUJOIN_SMALLKEYS_H
 
+#include "prefetch.h"
 #include "smallside.h"
 
 /* Every integer is a legal key, so cells have a status */
@@ -55,9 +56,7 @@ GjSmallKeyHash(int64 key)
 static inline void
 GjSmallKeysPrefetch(const keytable_hash *table, uint32 hash)
 {
-#ifdef __GNUC__
-	__builtin_prefetch(&table->data[hash & table->sizemask]);
-#endif
+	GjPrefetch(&table->data[hash & table->sizemask]);
 }
 
 #endif							/* GPUJOIN_SMALLKEYS_H */

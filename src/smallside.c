@@ -32,6 +32,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "prefetch.h"
 #include "smallkeys.h"
 #include "smallside.h"
 #include "smallsort.h"
@@ -395,9 +396,7 @@ GjSmallLookupMany(GjSmallSide *side, const int64 *keys, int n, GjSmallRow **rows
 			KeyCell    *cell = keytable_lookup_hash(side->table, keys[i], hashes[i - start]);
 
 			rows[i] = cell == NULL ? NULL : cell->first;
-#ifdef __GNUC__
-			__builtin_prefetch(rows[i]);
-#endif
+			GjPrefetch(rows[i]);
 		}
 	}
 }

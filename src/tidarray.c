@@ -25,6 +25,7 @@
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
+#include "prefetch.h"
 #include "radix.h"
 #include "region.h"
 #include "tidsetparts.h"
@@ -56,15 +57,13 @@ static void drop_duplicates(GjTidSet *set);
 static pg_attribute_always_inline void
 prefetch_tids(const ItemPointerData *tids, const uint32 *hits, int n_words)
 {
-#ifdef __GNUC__
 	for (int word = 0; word < n_words; word++)
 	{
 		const char *first = (const char *) &tids[word * GJ_TIDSET_WORD_TIDS];
 
 		for (int i = 0; hits[word] != 0 && i < GJ_TIDSET_WORD_TIDS * sizeof(*tids); i += 64)
-			__builtin_prefetch(first + i);
+			GjPrefetch(first + i);
 	}
-#endif
 }
 
 /*

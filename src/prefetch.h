@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * prefetch.h
+ *	  Having a cache line on its way from memory before it is needed.
+ *
+ * Any address will do: nothing is read or written, and nothing happens if nothing is there.
+ * With a compiler that cannot ask, nothing is asked for.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_PREFETCH_H
+#define GPUJOIN_PREFETCH_H
+
+#ifdef __GNUC__
+#define GjPrefetch(address)				__builtin_prefetch(address)
+#define GjPrefetchForWrite(address)		__builtin_prefetch((address), 1)
+#else
+#define GjPrefetch(address)				((void) (address))
+#define GjPrefetchForWrite(address)		((void) (address))
+#endif
+
+#endif							/* GPUJOIN_PREFETCH_H */
