@@ -40,27 +40,34 @@ sub write_arena
 	return;
 }
 
-# Stop the process in the middle of a match; returns its pid, where the helper's words are in the
-# message, and the request's generation.
+# Where the helper's words are, and its word of the state, for each slot.
+sub read_slots
+{
+	my (undef, undef, $slots, $bytes, undef, $messages_at) = read_arena(0, LAYOUT, 48);
+	my @words = map { $messages_at + $_ * $bytes - RESULT_BYTES - LINE } 1 .. $slots;
+
+	return map { [ $_, read_arena($_, 'Q', 8) ] } @words;
+}
+
+# Stop the process in the middle of a match that was begun since the slots were read; returns
+# where the helper's words are in the message, and the request's generation. (A slot in which an
+# earlier process was stopped says for ever that it is at work, if nobody takes it again.)
 sub stop_in_match
 {
-	my $requests = shift;
-	my $pid = service($node, 'helper_pid');
+	my ($pid, $requests, @before) = @_;
 
-	die "no such process: $pid" unless $pid > 1;
 	wait_for_request($node, $requests, 3);
-	open $arena, '+<:raw', "/proc/$pid/fd/3" or die "arena: $!";
-	my (undef, undef, $slots, $bytes, undef, $messages_at) = read_arena(0, LAYOUT, 48);
-
 	while (1)
 	{
 		kill 'STOP', $pid;
-		foreach my $slot (1 .. $slots)
-		{
-			my $words = $messages_at + $slot * $bytes - RESULT_BYTES - LINE;
-			my ($state) = read_arena($words, 'Q', 8);
+		my @slots = read_slots();
 
-			return ($pid, $words, $state >> 32) if ($state & 0xFFFFFFFF) == RUNNING;
+		foreach my $i (0 .. $#slots)
+		{
+			my ($words, $state) = @{ $slots[$i] };
+
+			return ($words, $state >> 32)
+			  if $state != $before[$i][1] && ($state & 0xFFFFFFFF) == RUNNING;
 		}
 		kill 'CONT', $pid;
 		select(undef, undef, undef, 0.05);
@@ -75,8 +82,12 @@ foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF
 	inject($node, 'begin', 'delay', 0, 1, 600000);
 	my $failed = service($node, 'requests_failed');
 	my $requests = service($node, 'requests');
+	my $pid = service($node, 'helper_pid');
+	die "no such process: $pid" unless $pid > 1;
+	open $arena, '+<:raw', "/proc/$pid/fd/3" or die "arena: $!";
+	my @before = read_slots();
 	my $running = start_service($node, '10, nkeys => 100', 'last_error');
-	my ($pid, $words, $generation) = stop_in_match($requests);
+	my ($words, $generation) = stop_in_match($pid, $requests, @before);
 
 	write_arena($words + 24, pack('L L', $items, $items));
 	write_arena($words + 16, pack('Q', $generation << 32 | $filled));
