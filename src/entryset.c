@@ -38,8 +38,6 @@ typedef struct Array
 /* TIDs, keys, INCLUDE columns */
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
-#define CACHE_LINE				64
-
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
 static Size memory_needed(const GjEntrySet *set, uint64 n);
 static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
@@ -318,10 +316,7 @@ GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n)
 static pg_attribute_always_inline void
 prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
 {
-	const char *end = column->values + (first + n) * column->width;
-
-	for (const char *at = column->values + first * column->width; at < end; at += CACHE_LINE)
-		GjPrefetch(at);
+	GjPrefetchRange(column->values + first * column->width, n * column->width);
 }
 
 /* Memory ------------------------------------------------------------------------ */

@@ -28,8 +28,6 @@
 #include "execvisible.h"
 #include "prefetch.h"
 
-#define CACHE_LINE_BYTES		64
-
 /* Where the line pointers of most pages are, page header included */
 #define POINTER_BYTES			512
 
@@ -190,8 +188,8 @@ GjPrefetchLinePointers(Buffer buffer, const GjTidBlock *tids)
 	GjPrefetch(page);
 	for (int i = 0; i < tids->noffsets; i++)
 		GjPrefetch(PageGetItemId(page, tids->offsets[i]));
-	for (int at = CACHE_LINE_BYTES; tids->lossy && at < POINTER_BYTES; at += CACHE_LINE_BYTES)
-		GjPrefetch((char *) page + at);
+	if (tids->lossy)
+		GjPrefetchRange((char *) page + GJ_CACHE_LINE, POINTER_BYTES - GJ_CACHE_LINE);
 }
 
 /*
@@ -210,6 +208,6 @@ GjPrefetchTuples(Buffer buffer, const GjTidBlock *tids)
 		char	   *tuple = (char *) page + ItemIdGetOffset(item);
 
 		GjPrefetch(tuple);
-		GjPrefetch(tuple + Min(ItemIdGetLength(item), CACHE_LINE_BYTES));
+		GjPrefetch(tuple + Min(ItemIdGetLength(item), GJ_CACHE_LINE));
 	}
 }

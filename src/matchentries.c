@@ -263,13 +263,22 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 }
 
 /*
+ * What a request to a device costs that has so many entries, in the planner's units
+ */
+double
+GjRequestCost(double nentries)
+{
+	return gj_device_setup_cost + nentries * gj_device_search_cost;
+}
+
+/*
  * With how many requests is a device still quicker than the CPU?  As the planner sees it
  * (plancost.c).
  */
 double
 GjMaxRequests(Relation index, uint64 nentries)
 {
-	double		request = gj_device_setup_cost + nentries * gj_device_search_cost;
+	double		request = GjRequestCost(nentries);
 	double		search = gj_setup_cost + nentries * gj_search_cost +
 		RelationGetNumberOfBlocks(index) * seq_page_cost;
 

@@ -128,8 +128,7 @@ double
 GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses)
 {
 	double		share = nmatches / nprocesses;
-	double		request = Max((gj_device_setup_cost + nentries * gj_device_search_cost) *
-							  ENTRIES_PER_UNIT, 1.0);
+	double		request = Max(GjRequestCost(nentries) * ENTRIES_PER_UNIT, 1.0);
 
 	if (nkeys < nprocesses * MIN_KEYS || share < request)
 		return 0.0;

@@ -109,7 +109,6 @@
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
 					   double divisor);
-static Cost cost_request(const IndexOptInfo *index);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
@@ -134,17 +133,11 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device
 	double		seq_page;
 
 	if (device)
-		return cost + nmatches * gj_tid_cost / divisor + cost_request(index);
+		return cost + nmatches * gj_tid_cost / divisor + GjRequestCost(index->tuples);
 
 	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
 	return cost + gj_setup_cost + index->pages * seq_page +
 		(nmatches * gj_tid_cost + index->tuples * gj_search_cost) / divisor;
-}
-
-static Cost
-cost_request(const IndexOptInfo *index)
-{
-	return gj_device_setup_cost + index->tuples * gj_device_search_cost;
 }
 
 /*
@@ -166,9 +159,9 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 		nranges = GjCountRanges(nkeys, nmatches, index->tuples, input->workers + 1);
 	if (nranges > 0.0)
 		return cost_match(index, nkeys, nmatches, true, divisor) +
-			Max(nranges, pieces / divisor) * cost_request(index);
+			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
 	return cost_match(index, nkeys, nmatches, true, 1.0) +
-		(pieces > 1.0 ? pieces : 0.0) * cost_request(index);
+		(pieces > 1.0 ? pieces : 0.0) * GjRequestCost(index->tuples);
 }
 
 static Cost

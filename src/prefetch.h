@@ -20,4 +20,16 @@
 #define GjPrefetchForWrite(address)		((void) (address))
 #endif
 
+#define GJ_CACHE_LINE			64
+
+/*
+ * Each line of so many bytes, if they begin with one
+ */
+static pg_attribute_always_inline void
+GjPrefetchRange(const void *start, Size size)
+{
+	for (Size at = 0; at < size; at += GJ_CACHE_LINE)
+		GjPrefetch((const char *) start + at);
+}
+
 #endif							/* GPUJOIN_PREFETCH_H */

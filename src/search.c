@@ -46,8 +46,6 @@
 #include "match.h"
 #include "prefetch.h"
 
-#define GJ_SEARCH_CACHE_LINE	64
-
 /*
  * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
  * of matching the page.  It is done where no more keys than this are expected
@@ -70,12 +68,8 @@ static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static pg_attribute_always_inline void
 prefetch_keys(Page page, const GjIndexInfo *info)
 {
-	const char *keys = GjDataKeys(page, info);
-	int			size = info->slots * info->key_width;
-
 	GjPrefetch(GjDataUsed(page, info));
-	for (int offset = 0; offset < size; offset += GJ_SEARCH_CACHE_LINE)
-		GjPrefetch(keys + offset);
+	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
 }
 
 /*

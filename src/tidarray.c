@@ -59,10 +59,9 @@ prefetch_tids(const ItemPointerData *tids, const uint32 *hits, int n_words)
 {
 	for (int word = 0; word < n_words; word++)
 	{
-		const char *first = (const char *) &tids[word * GJ_TIDSET_WORD_TIDS];
-
-		for (int i = 0; hits[word] != 0 && i < GJ_TIDSET_WORD_TIDS * sizeof(*tids); i += 64)
-			GjPrefetch(first + i);
+		if (hits[word] != 0)
+			GjPrefetchRange(&tids[word * GJ_TIDSET_WORD_TIDS],
+							GJ_TIDSET_WORD_TIDS * sizeof(*tids));
 	}
 }
 
