@@ -95,7 +95,9 @@ RESET enable_material;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 SELECT count(*) FROM (SELECT b.id FROM small s JOIN big b ON b.k = s.k LIMIT 5) l;
-SELECT x, n FROM (VALUES (1), (2), (3)) w(x) CROSS JOIN LATERAL
+-- The limit falls: PostgreSQL keeps the first execution's for the workers of a rescan, and one that has all
+-- rows would send no more (ExecParallelReinitialize)
+SELECT x, n FROM (VALUES (3), (2), (1)) w(x) CROSS JOIN LATERAL
 	(SELECT count(*) AS n FROM (SELECT 1 FROM small s JOIN big b ON b.k = s.k LIMIT x) l) t;
 
 -- What workers have counted is shown: the sums do not depend on who did what
