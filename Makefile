@@ -67,115 +67,7 @@ endif
 else
 
 MODULE_big = gpujoin
-OBJS = \
-	src/am.o \
-	src/ambuild.o \
-	src/amcheck.o \
-	src/amcheckheap.o \
-	src/aminsert.o \
-	src/amkey.o \
-	src/amlayout.o \
-	src/amopen.o \
-	src/ampage.o \
-	src/amread.o \
-	src/amscan.o \
-	src/amvacuum.o \
-	src/amvalidate.o \
-	src/blockguess.o \
-	src/entryorder.o \
-	src/entrypage.o \
-	src/entryset.o \
-	src/entryshare.o \
-	src/choice.o \
-	src/execalternative.o \
-	src/execcomplete.o \
-	src/execconvert.o \
-	src/execentryfill.o \
-	src/execentryvisible.o \
-	src/execindexonly.o \
-	src/execindexonlyshare.o \
-	src/execjoin.o \
-	src/execjoindirect.o \
-	src/execjoinentries.o \
-	src/execjoinroute.o \
-	src/execjoinrows.o \
-	src/execjoinscan.o \
-	src/execkey.o \
-	src/execkeyshare.o \
-	src/execparallel.o \
-	src/execpartition.o \
-	src/execscan.o \
-	src/execscanmatch.o \
-	src/execsource.o \
-	src/exectids.o \
-	src/execblocks.o \
-	src/execcursor.o \
-	src/exectuple.o \
-	src/execvisible.o \
-	src/explain.o \
-	src/explainjoin.o \
-	src/gpujoin.o \
-	src/guc.o \
-	src/helperprocess.o \
-	src/keyset.o \
-	src/launcher.o \
-	src/launcherdb.o \
-	src/loader.o \
-	src/keysetops.o \
-	src/match.o \
-	src/matchentries.o \
-	src/matchpieces.o \
-	src/matchranges.o \
-	src/matchshare.o \
-	src/mirror.o \
-	src/mirrorcheck.o \
-	src/mirrorclean.o \
-	src/mirrorcommand.o \
-	src/mirrorcommit.o \
-	src/mirrorkey.o \
-	src/mirrorload.o \
-	src/mirrorpush.o \
-	src/mirrorshmem.o \
-	src/mirrorstats.o \
-	src/mirrortable.o \
-	src/mirrorwish.o \
-	src/planalternative.o \
-	src/planbitmap.o \
-	src/planchoice.o \
-	src/plancost.o \
-	src/planfold.o \
-	src/planfoldtree.o \
-	src/planhooks.o \
-	src/planindexonly.o \
-	src/planjoin.o \
-	src/planjoinbuild.o \
-	src/planjoinclauses.o \
-	src/planjointables.o \
-	src/planmatch.o \
-	src/planmirror.o \
-	src/planpartition.o \
-	src/planrows.o \
-	src/planscan.o \
-	src/plansubquery.o \
-	src/region.o \
-	src/search.o \
-	src/searchkernel.o \
-	src/selftest.o \
-	src/selftestkeys.o \
-	src/serviceclient.o \
-	src/serviceexchange.o \
-	src/servicereason.o \
-	src/serviceshmem.o \
-	src/serviceslot.o \
-	src/servicetest.o \
-	src/smallside.o \
-	src/status.o \
-	src/smallsort.o \
-	src/supervisor.o \
-	src/tidarray.o \
-	src/tidbitmap.o \
-	src/tidset.o \
-	src/tidshare.o
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 EXTENSION = gpujoin
 DATA = sql/gpujoin--1.0.sql
@@ -203,7 +95,7 @@ TAP_TESTS = 1
 PROVE_TESTS = test/t/*.pl
 endif
 
-EXTRA_CLEAN = src/*.gcno src/*.gcda test/__pycache__
+EXTRA_CLEAN = $(foreach s,d bc.d gcno gcda,$(OBJS:.o=.$s)) test/__pycache__
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq (,$(wildcard $(PGXS)))
@@ -230,9 +122,9 @@ include $(PGXS)
 
 # The program that drives the device: no PostgreSQL in it, and no CUDA; it loads a library.
 HELPER = gpujoin_helper
-HELPER_SOURCES = $(wildcard cuda/helper*.c)
+HELPER_SOURCES = $(wildcard cuda/helper/*.c)
 
-$(HELPER): $(HELPER_SOURCES) $(wildcard cuda/*.h)
+$(HELPER): $(HELPER_SOURCES) $(wildcard cuda/helper/*.h cuda/border/*.h)
 	$(CC) -std=gnu99 -O2 -g -Wall -Wextra $(COPT) -Icuda -o $@ $(HELPER_SOURCES) -ldl
 
 all: $(HELPER)
@@ -251,7 +143,7 @@ check-device: check-helper
 check-helper: $(HELPER) $(REFERENCE_LIBRARY) cuda/build/helper_test
 	GPUJOIN_HELPER_TEST=cuda/build/helper_test prove $(PROVE_FLAGS) test/helper/helper.t
 HELPER_TEST_SOURCES = $(wildcard test/helper/*.c)
-cuda/build/helper_test: $(HELPER_TEST_SOURCES) $(wildcard test/helper/*.h cuda/gpujoin_*.h)
+cuda/build/helper_test: $(HELPER_TEST_SOURCES) $(wildcard test/helper/*.h cuda/border/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu99 -O2 -g -Wall -Wextra -Werror -Icuda -o $@ $(HELPER_TEST_SOURCES)
 
@@ -262,12 +154,16 @@ device-note: $(CUDA_LIBRARY) all-lib
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
 # Loops over millions of TIDs.
-src/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/sets/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
-# PGXS knows no header dependencies; the headers are few and the compile is short.
-$(OBJS): $(wildcard src/*.h cuda/gpujoin_*.h)
-ifeq ($(with_llvm),yes)
-$(OBJS:.o=.bc): $(wildcard src/*.h cuda/gpujoin_*.h)
-endif
+# The compiler says which headers an object was made from. These rules are narrower than those of
+# PGXS, which has none for headers, or (where PostgreSQL was configured with --enable-depend) keeps
+# them by file name alone: two folders may have files of the same name.
+src/%.o: src/%.c
+	$(COMPILE.c) -MMD -MP -MF $(@:.o=.d) -o $@ $<
+src/%.bc: src/%.c
+	$(COMPILE.c.bc) -MMD -MP -MF $@.d -MT $@ -o $@ $<
+
+-include $(wildcard $(OBJS:.o=.d) $(OBJS:.o=.bc.d))
 
 endif

@@ -15,9 +15,9 @@
 
 #include "fmgr.h"
 
-#include "gpujoin.h"
-#include "mirror.h"
-#include "service.h"
+#include "base/gpujoin.h"
+#include "mirror/mirror.h"
+#include "service/service.h"
 
 PG_MODULE_MAGIC;
 

@@ -58,8 +58,7 @@ no_postgres_in_cuda() {
 headers_alone() {
     local header flags
     flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
-    for header in src/*.h; do
-        [ -e "$header" ] || continue
+    for header in src/*/*.h; do
         # shellcheck disable=SC2086  # flags are words
         printf '#include "postgres.h"\n#include "%s"\n' "$header" |
             $cc $flags -Wall -Werror -fsyntax-only -x c - || echo "$header does not compile alone"
@@ -68,8 +67,7 @@ headers_alone() {
 
 border_alone() {
     local header
-    for header in cuda/gpujoin_device.h cuda/gpujoin_shapes.h cuda/gpujoin_protocol.h; do
-        [ -e "$header" ] || continue
+    for header in cuda/border/gpujoin_*.h; do
         printf '#include "%s"\n' "$header" |
             $cc -std=c99 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only -x c -
         ! command -v c++ >/dev/null || printf '#include "%s"\n' "$header" |
@@ -115,12 +113,8 @@ exports_prefixed() {
         finds -vE '^(Gj|gj|gpujoin|pg_finfo_gj|pg_finfo_gpujoin|Pg_magic_func|_PG_init|_PG_fini)'
 }
 
-objects_listed() {
-    local file
-    for file in src/*.c; do
-        grep -qw "${file%.c}.o" Makefile || echo "$file is not among OBJS"
-    done
-}
+# The Makefile takes the files that are in src/ or in a folder there.
+objects_found() { find src -mindepth 3 -name '*.c'; }
 
 shell_syntax() {
     local file
@@ -170,7 +164,7 @@ sql_comments() {
 }
 
 check "no compiler warnings" no_warnings
-check "PG_VERSION_NUM only in src/compat.h" version_only_in_compat
+check "PG_VERSION_NUM only in src/base/compat.h" version_only_in_compat
 check "no CUDA header in src/" no_cuda_in_src
 check "no PostgreSQL header in cuda/" no_postgres_in_cuda
 check "headers of src/ compile alone after postgres.h" headers_alone
@@ -181,7 +175,7 @@ check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space
 check "gpujoin.so needs no CUDA" no_cuda_symbols
 check "gpujoin.so exports only names with our prefix" exports_prefixed
-check "every source file is in the Makefile" objects_listed
+check "no source file where the Makefile does not look" objects_found
 check "shell scripts parse" shell_syntax
 check "Perl scripts compile" perl_syntax
 check "META.json is valid" meta_json

@@ -6,7 +6,7 @@
 #ifndef GPUJOIN_BENCH_DEVICE_CUH
 #define GPUJOIN_BENCH_DEVICE_CUH
 
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 /*
  * bench_device_tune.cu
  *	  Launch policies beside each other, on 200 M rows of 4 bytes, bitmap results, cold: what
- *	  cuda/policy.cuh is chosen by. A program of its own: cuda/build/tune_device.
+ *	  cuda/kernels/policy.cuh is chosen by. A program of its own: cuda/build/tune_device.
  */
 #include "bench_device.cuh"
 

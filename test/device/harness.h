@@ -5,7 +5,7 @@
 #ifndef GPUJOIN_TEST_HARNESS_H
 #define GPUJOIN_TEST_HARNESS_H
 
-#include "gpujoin_device.h"
+#include "border/gpujoin_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

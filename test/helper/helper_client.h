@@ -6,7 +6,7 @@
 #ifndef GPUJOIN_HELPER_CLIENT_H
 #define GPUJOIN_HELPER_CLIENT_H
 
-#include "gpujoin_protocol.h"
+#include "border/gpujoin_protocol.h"
 
 #define SLOTS 4
 #define CHUNK_BYTES ((uint64_t) 256 << 10)

@@ -1,0 +1,169 @@
+/*
+ * helper.h
+ *	  Inside of the helper program: its state, and what its files use of each other.
+ */
+#ifndef GPUJOIN_HELPER_H
+#define GPUJOIN_HELPER_H
+
+#include "border/gpujoin_protocol.h"
+
+/* Longest key lists and results go through parts of this size when the chunks are not registered */
+#define STAGED_PART_BYTES ((uint64_t) 256 << 10)
+#define NS_PER_MS ((int64_t) 1000000)
+
+/* How long a request waits for scratch memory that others hold */
+#define BUSY_LIMIT_NS (1000 * NS_PER_MS)
+
+/* What a step of a request came to */
+typedef enum outcome
+{
+	MOVED,		 /* something was done: step again soon */
+	WANTS_DEVICE, /* waits for the device */
+	WANTS_OTHERS /* waits for its client, or for other requests to end */
+} outcome;
+
+/*
+ * How long a piece of work has waited for the device without getting further. The device works
+ * first come, first served: as long as an older piece moves, a younger one is only in the queue.
+ * What moves behind its back proves nothing, though.
+ */
+typedef struct wait
+{
+	uint64_t order; /* of pieces, by when they first waited; 0: it has not */
+	int64_t ns;
+} wait;
+
+/* A match whose request has ended, and which the library has not yet let go of */
+typedef struct ending
+{
+	gjd_match *match;
+	wait device_wait;
+} ending;
+
+typedef struct request request;
+typedef outcome (*step_fn)(request *q);
+
+/* A column that clients can name */
+typedef struct column
+{
+	gjd_column *handle; /* NULL: free */
+	uint32_t generation;
+	gjd_shape shape;
+	uint32_t pushes; /* requests that still hold the handle */
+	bool dropping;
+	uint64_t usual_items; /* TIDs or entries that matches of late had, at most */
+} column;
+
+struct request
+{
+	step_fn step; /* NULL: no request in this slot */
+	uint32_t slot;
+	uint32_t generation;
+	gjp_request asked; /* private copy: the message may change under us */
+	bool cancelled;
+	int64_t started, busy_since;
+	wait device_wait;
+	gjp_result result;
+
+	uint32_t column; /* CREATE, PUSH */
+
+	/* PUSH: parts accepted and released, pages accepted of the part at hand */
+	uint32_t accepted, taken, position;
+	uint64_t tickets[GJP_HALVES];
+	bool last;
+
+	/* MATCH */
+	int64_t *keys; /* collected; NULL while a single part can be read where it lies */
+	uint64_t room_keys;
+	const int64_t *key_list;
+	uint64_t n_keys;
+	gjd_keyset *keyset;
+	gjd_match *match;
+	bool ready;
+	int64_t match_began, match_ready; /* times */
+	uint32_t begun, filled; /* parts handed to the library, parts published */
+	uint64_t begun_items, published_items;
+	uint64_t ends[GJP_HALVES]; /* index behind the last item of a part */
+	uint64_t part_items;	   /* room of a part */
+	uint32_t rooms[GJP_HALVES]; /* of the parts at hand, the first of which may have less */
+};
+
+typedef struct helper
+{
+	char *arena;
+	gjp_layout layout; /* private copy */
+	gjp_control *control;
+	uint32_t epoch;
+	uint64_t half_bytes;
+	uint64_t part_bytes; /* of results */
+	const gjd_api *api;
+	gjd_error error; /* of the last call that failed */
+	gjd_device *device;
+	int64_t now;
+	bool info_is_old; /* memory_info has changed since it was reported */
+	bool ring;		  /* wake bits were set */
+	request requests[GJP_MAX_SLOTS];
+	uint64_t keys_room; /* of all requests together, in keys */
+	ending *endings;
+	uint32_t n_endings, room_endings;
+
+	/* The watchdog for the device */
+	uint64_t wait_order;   /* given out last */
+	uint64_t moved_order;  /* of the oldest piece that has moved in this round */
+	int64_t round_ns;	   /* how long the round before took, or what is believed of it */
+} helper;
+
+extern helper h;
+
+/*
+ * Each call into the library is published for the watchdog: if the program never comes back from
+ * it, the supervisor can say where it went. Calls leave their error in h.error.
+ */
+#define CALL(what, expression) (call_begins(GJP_CALL_##what), call_ends(expression))
+
+/* helper.c */
+void call_begins(gjp_call call);
+gjd_status call_ends(gjd_status status);
+int64_t clock_ns(void);
+int64_t timeout_ns(void);
+void report_memory(void);
+void die(int status, int device_code, const char *format, ...)
+	__attribute__((format(printf, 3, 4), noreturn));
+
+/* helper_request.c */
+bool request_begin(uint32_t slot);
+outcome request_step(request *q);
+void request_end(request *q, gjp_state state);
+void set_failure(request *q, int32_t status, const char *text);
+outcome request_fail(request *q, int32_t status, const char *text);
+outcome request_fail_call(request *q);
+gjp_message *message_of(const request *q);
+char *half_of(const request *q, uint32_t part);
+gjp_part read_part(const request *q, uint32_t part);
+void publish(const request *q, uint64_t *word, uint32_t value);
+bool out_of_patience(request *q);
+void give_keys(request *q);
+void end_later(gjd_match *match);
+bool end_matches(void);
+
+/* helper_wait.c */
+void wait_on(wait *w);
+void wait_over(wait *w, bool moved);
+void wait_check(wait *w);
+
+/* helper_open.c */
+void map_arena(void);
+void load_library(const char *path);
+void open_device(const char *name, uint64_t budget);
+void register_chunks(void);
+
+/* helper_column.c */
+outcome create_begin(request *q);
+outcome drop_begin(request *q);
+outcome push_begin(request *q);
+column *column_find(const request *q);
+
+/* helper_match.c */
+outcome match_begin(request *q);
+
+#endif /* GPUJOIN_HELPER_H */

@@ -1,0 +1,88 @@
+/*
+ * column.cuh
+ *	  A column as kernels see it.
+ *
+ * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
+ * of its pages, then the bitmaps of NULLs and the values of carried columns (layout.h). Its rows
+ * are a whole number of tiles, and what was never written is zero, so a kernel may read any tile of
+ * an extent in full.
+ */
+#ifndef GPUJOIN_COLUMN_CUH
+#define GPUJOIN_COLUMN_CUH
+
+#include "objects.cuh"
+
+namespace gjd
+{
+
+constexpr uint32_t tile_rows = 1024;
+constexpr uint32_t tile_words = tile_rows / 32;
+
+struct column_view
+{
+	char *const *extents;
+	uint64_t tiles;
+	uint32_t tiles_per_extent;
+	uint64_t blocks_at, offsets_at, valid_at; /* in an extent */
+};
+
+inline column_view
+view_of(const gjd_column *column)
+{
+	uint64_t rows = (uint64_t) column->pages_per_extent * column->shape.slots;
+	uint64_t used = column->pages * column->shape.slots;
+
+	return column_view{column->extent_table,
+					   (used + tile_rows - 1) / tile_rows,
+					   (uint32_t) (rows / tile_rows),
+					   rows * column->shape.key_bytes,
+					   rows * (column->shape.key_bytes + 4),
+					   rows * (column->shape.key_bytes + 6)};
+}
+
+/* A step of so many tiles, taken apart so that walking needs no division. */
+struct tile_stride
+{
+	uint32_t tiles, extents, within, tiles_per_extent;
+
+	__device__
+	tile_stride(uint32_t tiles, uint32_t tiles_per_extent)
+		: tiles(tiles),
+		  extents(tiles / tiles_per_extent),
+		  within(tiles % tiles_per_extent),
+		  tiles_per_extent(tiles_per_extent)
+	{
+	}
+};
+
+/* Where a tile lies. */
+struct tile_cursor
+{
+	uint64_t tile;
+	uint32_t extent, within;
+
+	__device__
+	tile_cursor(uint64_t first, uint32_t tiles_per_extent)
+		: tile(first),
+		  extent((uint32_t) (first / tiles_per_extent)),
+		  within((uint32_t) (first % tiles_per_extent))
+	{
+	}
+
+	__device__ void
+	advance(const tile_stride &stride)
+	{
+		tile += stride.tiles;
+		extent += stride.extents;
+		within += stride.within;
+		if (within >= stride.tiles_per_extent)
+		{
+			within -= stride.tiles_per_extent;
+			extent++;
+		}
+	}
+};
+
+}  // namespace gjd
+
+#endif

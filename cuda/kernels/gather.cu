@@ -1,0 +1,328 @@
+/*
+ * gather.cu
+ *	  From a bitmap and the counts of its tiles to lists of TIDs or positions, or to entries in
+ *	  columns.
+ *
+ * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there.
+ */
+#include "kernels.cuh"
+
+#include <cub/device/device_scan.cuh>
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: few matches a tile are the rule */
+constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
+constexpr uint32_t list_rows = 1024; /* a warp's list; longer results take several turns */
+constexpr uint32_t blocks_a_processor = 8;
+
+/* Rows that a warp has listed, and which items of the result they are. */
+struct listed_rows
+{
+	const char *extent;
+	uint64_t row;		/* in the extent, of the first tile */
+	uint64_t position;	/* of the same */
+	const uint16_t *list; /* rows from there on */
+	uint32_t n;
+	uint64_t place;		/* of the first, in the window; before it, it has wrapped around */
+	uint64_t capacity;	/* of the window */
+};
+
+/* Writes a value a row: neighbouring lanes write neighbouring items. */
+template <class Item, class Value>
+__device__ inline void
+write_items(const listed_rows &rows, uint32_t lane, Item *to, Value value)
+{
+#pragma unroll 4
+	for (uint32_t i = lane; i < rows.n; i += 32)
+	{
+		uint64_t place = rows.place + i;
+
+		if (place < rows.capacity)
+			to[place] = value(rows.list[i]);
+	}
+}
+
+__device__ inline void
+write_tids(const column_view &column, const listed_rows &rows, uint32_t lane, uint64_t *to)
+{
+	const uint32_t *blocks = (const uint32_t *) (rows.extent + column.blocks_at) + rows.row;
+	const uint16_t *offsets = (const uint16_t *) (rows.extent + column.offsets_at) + rows.row;
+
+	write_items(rows, lane, to, [=](uint32_t row) {
+		return (uint64_t) __ldg(blocks + row) << 16 | __ldg(offsets + row);
+	});
+}
+
+/* What becomes of listed rows: TIDs, ... */
+struct tid_sink
+{
+	uint64_t *to;
+
+	__device__ void
+	write(const column_view &column, const listed_rows &rows, uint32_t lane) const
+	{
+		write_tids(column, rows, lane, to);
+	}
+};
+
+/* ... positions, ... */
+struct position_sink
+{
+	uint64_t *to;
+
+	__device__ void
+	write(const column_view &, const listed_rows &rows, uint32_t lane) const
+	{
+		uint64_t position = rows.position;
+
+		write_items(rows, lane, to, [=](uint32_t row) { return position + row; });
+	}
+};
+
+/* One array of an extent that is wanted of entries, and where its values go. */
+struct entry_array
+{
+	uint64_t from_at; /* in an extent */
+	uint64_t to_at;	  /* in the result */
+	uint32_t bits;	  /* 8, 16, 32, 64; or 1, written as a byte */
+};
+
+/* ... or entries. */
+struct entry_sink
+{
+	char *to;
+	uint32_t n;
+	entry_array arrays[1 + 2 * GJD_MAX_CARRIED];
+
+	template <class Item>
+	__device__ void
+	write_array(const entry_array &array, const listed_rows &rows, uint32_t lane) const
+	{
+		const Item *from = (const Item *) (rows.extent + array.from_at) + rows.row;
+
+		write_items(rows, lane, (Item *) (to + array.to_at),
+					[=](uint32_t row) { return __ldg(from + row); });
+	}
+
+	__device__ void
+	write_bits(const entry_array &array, const listed_rows &rows, uint32_t lane) const
+	{
+		const uint32_t *from = (const uint32_t *) (rows.extent + array.from_at) + rows.row / 32;
+
+		write_items(rows, lane, (uint8_t *) (to + array.to_at), [=](uint32_t row) {
+			return (uint8_t) (__ldg(from + row / 32) >> row % 32 & 1);
+		});
+	}
+
+	__device__ void
+	write(const column_view &column, const listed_rows &rows, uint32_t lane) const
+	{
+		write_tids(column, rows, lane, (uint64_t *) to);
+		for (uint32_t i = 0; i < n; i++)
+			switch (arrays[i].bits)
+			{
+				case 64:
+					write_array<uint64_t>(arrays[i], rows, lane);
+					break;
+				case 32:
+					write_array<uint32_t>(arrays[i], rows, lane);
+					break;
+				case 16:
+					write_array<uint16_t>(arrays[i], rows, lane);
+					break;
+				case 8:
+					write_array<uint8_t>(arrays[i], rows, lane);
+					break;
+				default:
+					write_bits(arrays[i], rows, lane);
+			}
+	}
+};
+
+/*
+ * A warp takes four tiles at a time, eight lanes each, which are a run of neighbours in the result
+ * as well. It lists their rows in shared memory and writes the items from the list.
+ */
+template <class Sink>
+__global__ void __launch_bounds__(policy::gather_threads)
+gather_kernel(const __grid_constant__ column_view column, const __grid_constant__ Sink sink,
+			  const uint32_t *bitmap, const uint64_t *tile_start, uint64_t first,
+			  uint64_t capacity)
+{
+	__shared__ uint16_t lists[policy::gather_threads / 32][list_rows];
+	uint32_t lane = threadIdx.x % 32;
+	uint16_t *list = lists[threadIdx.x / 32];
+	uint64_t warp = ((uint64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
+	uint64_t warps = (uint64_t) gridDim.x * blockDim.x / 32;
+
+	for (uint64_t base = warp * tiles_a_warp; base < column.tiles; base += warps * tiles_a_warp)
+	{
+		uint64_t start = tile_start[base];
+		uint64_t end = tile_start[min(base + tiles_a_warp, column.tiles)];
+
+		if (start == end || end <= first || start >= first + capacity)
+			continue;
+
+		/* An extent has a multiple of four tiles; the bitmap ends with the last tile. */
+		bool inside = base + lane / tile_lanes < column.tiles;
+		uint4 loaded = {0, 0, 0, 0};
+
+		if (inside)
+			loaded = ((const uint4 *) (bitmap + base * tile_words))[lane];
+
+		const char *extent = column.extents[base / column.tiles_per_extent];
+		uint64_t row = base % column.tiles_per_extent * tile_rows;
+		uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+		uint32_t total = __popc(words[0]) + __popc(words[1]) + __popc(words[2]) + __popc(words[3]);
+		uint32_t rank = sum_before(total, lane, &total);
+
+		for (uint32_t listed = 0; listed < total; listed += list_rows)
+		{
+			uint32_t n = min(total - listed, list_rows);
+
+#pragma unroll
+			for (uint32_t i = 0; i < 4; i++)
+				for (; words[i] != 0 && rank < listed + list_rows; words[i] &= words[i] - 1)
+					list[rank++ - listed] =
+						(uint16_t) (lane * 128 + i * 32 + __ffs((int) words[i]) - 1);
+			__syncwarp();
+			sink.write(column,
+					   listed_rows{extent, row, base * tile_rows, list, n, start + listed - first,
+								   capacity},
+					   lane);
+			__syncwarp();
+		}
+	}
+}
+
+__global__ void __launch_bounds__(policy::gather_threads)
+order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uint64_t *total,
+			 uint64_t *unordered)
+{
+	uint64_t n = *total > first ? min(*total - first, capacity) : 0;
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+
+	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x + 1; i < n; i += stride)
+		if (items[i] <= items[i - 1])
+			*unordered = 1;
+}
+
+__global__ void
+report_kernel(match_report *report, const uint64_t *total, const uint64_t *unordered)
+{
+	report->count = *total;
+	report->unordered = *unordered;
+	__threadfence_system();
+	report->written = 1;
+}
+
+uint32_t
+blocks_for(const gjd_device *device, uint64_t threads)
+{
+	uint64_t most = (uint64_t) device->properties.multiProcessorCount * blocks_a_processor;
+	uint64_t needed = (threads + policy::gather_threads - 1) / policy::gather_threads;
+
+	return (uint32_t) std::max<uint64_t>(1, std::min(most, needed));
+}
+
+}  // namespace
+
+uint64_t
+scan_space_bytes(uint64_t tiles)
+{
+	size_t bytes = 0;
+
+	check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, (uint64_t *) nullptr, (uint64_t *) nullptr,
+										(int) (tiles + 1)),
+		  "could not size a scan");
+	return std::max<size_t>(bytes, 1);
+}
+
+void
+launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t bytes,
+				 cudaStream_t stream)
+{
+	size_t space_bytes = bytes;
+
+	check(cub::DeviceScan::ExclusiveSum(space, space_bytes, tile_start, tile_start,
+										(int) (tiles + 1), stream),
+		  "could not sum up tiles");
+	check_launch(stream, "could not sum up tiles");
+}
+
+template <class Sink>
+static void
+launch_sink(const gather_job &job, uint64_t first, uint64_t capacity, const Sink &sink)
+{
+	gjd_device *device = job.column->device;
+	column_view view = view_of(job.column);
+
+	view.tiles = job.tiles;
+	gather_kernel<<<blocks_for(device, view.tiles * tile_lanes), policy::gather_threads, 0,
+					device->execute>>>(view, sink, job.bitmap, job.tile_start, first, capacity);
+	check_launch(device->execute, "could not gather results");
+}
+
+static entry_sink
+entry_sink_of(const gather_job &job, char *to, const gjd_entry_layout &layout)
+{
+	const gjd_shape &shape = job.column->shape;
+	uint64_t rows = (uint64_t) job.column->pages_per_extent * shape.slots;
+	entry_sink sink = {to, 0, {}};
+
+	if (job.want.keys)
+		sink.arrays[sink.n++] = {0, layout.keys_at, shape.key_bytes * 8};
+	for (uint32_t c = 0; c < shape.n_carried; c++)
+	{
+		if ((job.want.columns >> c & 1) == 0)
+			continue;
+		sink.arrays[sink.n++] = {layout_carried_at(&shape, rows, c), layout.column_at[c],
+								 shape.carried_bytes[c] * 8u};
+		if (shape.nullable >> c & 1)
+			sink.arrays[sink.n++] = {layout_nulls_at(&shape, rows, c), layout.nulls_at[c], 1};
+	}
+	return sink;
+}
+
+void
+launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, void *to,
+			  const gjd_entry_layout *layout)
+{
+	if (job.tiles == 0)
+		return;
+	if (job.what == GJD_ENTRIES)
+		launch_sink(job, first, capacity, entry_sink_of(job, (char *) to, *layout));
+	else if (job.what == GJD_TIDS)
+		launch_sink(job, first, capacity, tid_sink{(uint64_t *) to});
+	else
+		launch_sink(job, first, capacity, position_sink{(uint64_t *) to});
+}
+
+void
+launch_order_check(const void *items, uint64_t first, uint64_t capacity,
+				   const uint64_t *total, uint64_t *unordered, cudaStream_t stream)
+{
+	uint32_t blocks = (uint32_t) std::min<uint64_t>(capacity / policy::gather_threads + 1, 1024);
+
+	order_kernel<<<blocks, policy::gather_threads, 0, stream>>>((const uint64_t *) items, first,
+																 capacity, total, unordered);
+	check_launch(stream, "could not check the order of results");
+}
+
+void
+launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
+			  cudaStream_t stream)
+{
+	report->written = 0;
+	report_kernel<<<1, 1, 0, stream>>>(report, total, unordered);
+	check_launch(stream, "could not report");
+}
+
+}  // namespace gjd

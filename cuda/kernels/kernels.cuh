@@ -1,0 +1,69 @@
+/*
+ * match.cuh
+ *	  What match.cu asks the launching files to put on the execute stream.
+ */
+#ifndef GPUJOIN_MATCH_CUH
+#define GPUJOIN_MATCH_CUH
+
+#include "match.cuh"
+
+namespace gjd
+{
+
+/* launch.cu: the scan, by the strategy of the set. */
+void launch_match(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
+
+/* gather.cu: from bitmap and counts to lists and entries, on the execute stream. */
+struct gather_job
+{
+	const gjd_column *column;
+	gjd_what what; /* GJD_TIDS, GJD_POSITIONS or GJD_ENTRIES */
+	const uint32_t *bitmap;
+	const uint64_t *tile_start;
+	uint64_t tiles;
+	gjd_want want; /* of entries */
+};
+
+/* Turns the counts of the tiles into where their items begin; one entry more gets the total. */
+uint64_t scan_space_bytes(uint64_t tiles);
+void launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t bytes,
+					  cudaStream_t stream);
+
+/*
+ * Writes items first .. first + capacity of the result, as far as there are so many. Entries go
+ * into arrays that lie by the layout, whose room is capacity at least; NULL otherwise.
+ */
+void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, void *to,
+				   const gjd_entry_layout *layout);
+
+/* Sets *unordered if of the items that launch_gather() has written any two do not ascend. */
+void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
+						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
+
+/* Tells the host: both numbers go into the report, which is marked as written. */
+void launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
+				   cudaStream_t stream);
+
+/* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
+uint64_t sort_space_bytes(uint64_t count);
+uint64_t *launch_sort(uint64_t *items, uint64_t *spare, uint64_t count, void *space,
+					  uint64_t bytes, uint64_t *distinct, cudaStream_t stream);
+
+/* The same for entries, whose TIDs lie first; of equal ones the first stays. from is spoilt. */
+uint64_t entry_sort_space_bytes(uint64_t count);
+void launch_entry_sort(char *from, const gjd_entry_layout &from_layout, char *to,
+					   const gjd_entry_layout &to_layout, uint64_t count, char *space,
+					   uint64_t bytes, uint64_t *distinct, cudaStream_t stream);
+
+/* delivery.cu */
+bool is_list(const gjd_match *match); /* of items that are gathered */
+bool has_tids(const gjd_match *match);
+gather_job job_of(const gjd_match *match);
+void note_execution(gjd_match *match);
+void require_unchanged(const gjd_match *match); /* throws */
+void send_first(gjd_match *match);
+void collect_copies(gjd_match *match);
+
+}  // namespace gjd
+
+#endif

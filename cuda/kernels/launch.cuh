@@ -1,0 +1,68 @@
+/*
+ * launch.cuh
+ *	  Launching the scan with one filter and one policy: as many blocks as the device holds at once,
+ *	  each of which works through many tiles.
+ */
+#ifndef GPUJOIN_LAUNCH_CUH
+#define GPUJOIN_LAUNCH_CUH
+
+#include "kernels.cuh"
+
+namespace gjd
+{
+
+/* Blocks that fit a multiprocessor at once. */
+template <class Kernel>
+uint32_t
+blocks_a_multiprocessor(Kernel kernel, uint32_t threads, uint32_t shared_bytes)
+{
+	int blocks;
+
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+							   (int) shared_bytes),
+		  "could not get shared memory");
+	check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, (int) threads,
+														shared_bytes),
+		  "could not size a launch");
+	if (blocks == 0)
+		throw_status(GJD_INTERNAL, "kernel does not fit the device");
+	return (uint32_t) blocks;
+}
+
+template <class Policy, class Key, class Filter, bool with_bitmap>
+void
+launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &filter,
+			  const match_output &out)
+{
+	static struct
+	{
+		int ordinal = -1;
+		uint32_t shared_bytes, blocks;
+	} known;
+	gjd_device *device = column->device;
+	column_view view = view_of(column);
+	uint32_t warps = Policy::threads / 32;
+	uint32_t shared_bytes = filter.words * 4;
+	auto kernel = match_kernel<Policy, Key, Filter, with_bitmap>;
+
+	if (out.tiles != 0)
+		view.tiles = out.tiles;
+	if (!Filter::exact)
+		shared_bytes += warps * Policy::kept_bytes;
+
+	/* Asking takes microseconds, and most requests in a row ask the same. */
+	if (known.ordinal != device->ordinal || known.shared_bytes != shared_bytes)
+		known = {device->ordinal, shared_bytes,
+				 blocks_a_multiprocessor(kernel, Policy::threads, shared_bytes)};
+
+	uint64_t blocks = (uint64_t) known.blocks * (uint32_t) device->properties.multiProcessorCount;
+	uint64_t needed = (view.tiles + warps - 1) / warps;
+
+	kernel<<<(uint32_t) (needed < blocks ? needed : blocks), Policy::threads, shared_bytes,
+			 device->execute>>>(view, filter, table_of<Key>(keyset), out);
+	check_launch(device->execute, "could not start a match");
+}
+
+}  // namespace gjd
+
+#endif

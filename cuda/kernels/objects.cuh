@@ -1,0 +1,331 @@
+/*
+ * internal.cuh
+ *	  Inside of the CUDA library: the wall that turns exceptions into status values, owners of CUDA
+ *	  objects, and the objects behind the border's handles.
+ *
+ * Host code may throw gjd::failure (and std::bad_alloc); every entry of the table runs inside
+ * guarded(), which catches all. Objects are plain: what they hold is given back by their files'
+ * release functions, because it can only be given back when the device is done with it.
+ */
+#ifndef GPUJOIN_INTERNAL_CUH
+#define GPUJOIN_INTERNAL_CUH
+
+#ifdef POSTGRES_H
+#error "device code does not include postgres.h"
+#endif
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <vector>
+
+#include "border/layout.h"
+#include "pool.cuh"
+
+namespace gjd
+{
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+struct failure
+{
+	gjd_status status;
+	int code;
+	const char *what;	/* lower case, static */
+	const char *detail; /* CUDA's words, or NULL */
+};
+
+gjd_status status_of(cudaError_t code);
+[[noreturn]] void throw_cuda(cudaError_t code, const char *what);
+gjd_status report_failure(const failure &f, gjd_error *error);
+
+[[noreturn]] inline void
+throw_status(gjd_status status, const char *what)
+{
+	throw failure{status, 0, what, nullptr};
+}
+
+inline void
+check(cudaError_t code, const char *what)
+{
+	if (code != cudaSuccess)
+		throw_cuda(code, what);
+}
+
+/* To be called after every launch; debug builds wait for the kernel, to blame the right one. */
+inline void
+check_launch(cudaStream_t stream, const char *what)
+{
+	check(cudaGetLastError(), what);
+#ifdef GPUJOIN_DEBUG_SYNC
+	check(cudaStreamSynchronize(stream), what);
+#else
+	(void) stream;
+#endif
+}
+
+inline void
+require(bool condition, const char *what)
+{
+	if (!condition)
+		throw_status(GJD_INVALID, what);
+}
+
+/* True when the event has happened. */
+inline bool
+has_happened(cudaEvent_t event)
+{
+	cudaError_t code = cudaEventQuery(event);
+
+	if (code == cudaErrorNotReady)
+	{
+		(void) cudaGetLastError();
+		return false;
+	}
+	check(code, "device failed while working");
+	return true;
+}
+
+}  // namespace gjd
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+/* A report that kernels write into page-locked memory, so that the host need not copy it. */
+struct match_report
+{
+	volatile uint64_t count;
+	volatile uint64_t unordered; /* neighbours that do not ascend */
+	volatile uint64_t written;	 /* set last */
+};
+
+/* One page of a scatter: image number image of the staging buffer goes to that page. */
+struct scatter_entry
+{
+	uint32_t page, image;
+};
+
+struct staging_buffer
+{
+	char *memory;
+	scatter_entry *list; /* page-locked, read by the scatter kernel where it lies */
+	cudaEvent_t applied; /* the scatter kernels that read it are done */
+	bool in_use;
+};
+
+struct gjd_device
+{
+	int ordinal;
+	cudaDeviceProp properties;
+	uint32_t shared_limit; /* bytes of shared memory a block may use */
+	cudaStream_t in, execute, out;
+	char *budget;
+	gjd::pool memory;	/* over budget */
+	uint64_t columns_limit, columns_used, scratch_used;
+	char *locked;
+	gjd::pool locked_memory; /* over locked: page-locked host memory for keys, heads, reports */
+	std::vector<staging_buffer> staging;
+	uint32_t next_staging;
+	std::vector<cudaEvent_t> spare_events;
+	std::vector<gjd_keyset *> building; /* their kernels may still be under way */
+	struct region
+	{
+		char *base;
+		uint64_t bytes;
+	};
+	std::vector<region> regions;
+	uint64_t columns, keysets, matches;
+	bool lost;
+};
+
+struct gjd_column
+{
+	gjd_device *device;
+	gjd_shape shape;
+	uint32_t pages_per_extent;
+	uint64_t extent_bytes, image_bytes;
+	std::vector<char *> extents;
+	char **extent_table; /* the same on the device */
+	uint64_t table_bytes;
+	uint64_t pages;
+	std::vector<uint64_t> versions;
+	std::vector<uint32_t> last_round; /* the scatter that last touched a page */
+	uint32_t round;
+	cudaEvent_t changed; /* the last work that changes the column is done */
+	bool changing;
+	uint64_t applied, ignored;
+	uint64_t ticket;
+	struct copy
+	{
+		uint64_t ticket;
+		cudaEvent_t copied; /* images have left the caller's memory */
+	};
+	std::vector<copy> copies; /* in order of tickets */
+	uint32_t users;
+	bool destroyed;
+};
+
+namespace gjd
+{
+
+/* Where the parts of a key set lie in its one piece of device memory. */
+struct keyset_parts
+{
+	void *keys;
+	uint32_t *filter;		/* image of what goes into shared memory */
+	uint32_t filter_words;
+	uint32_t *global;		/* bitmap or Bloom filter in device memory */
+	uint32_t global_words;
+	void *table;			/* exact table of 32-byte buckets */
+	uint32_t *fill;			/* keys in each bucket */
+	uint32_t buckets;
+};
+
+}  // namespace gjd
+
+struct gjd_keyset
+{
+	gjd_device *device;
+	uint32_t key_bytes;
+	uint64_t count;
+	gjd_strategy strategy;
+	int64_t least, greatest;
+	int64_t constants[8];
+	gjd::keyset_parts parts;
+	char *memory;
+	uint64_t bytes;
+	char *locked; /* page-locked copy of the keys until built */
+	uint64_t locked_bytes;
+	cudaEvent_t built;
+	bool building;
+	uint32_t users;
+	bool destroyed;
+};
+
+struct gjd_match
+{
+	static constexpr uint32_t max_copies = 4;
+
+	gjd_device *device;
+	gjd_column *column;
+	gjd_keyset *keyset;
+	gjd_what what;
+	gjd_want want;
+	uint64_t rows, tiles;
+	uint64_t seen; /* the column's last write before the scan */
+
+	char *scratch; /* holds all up to the window */
+	uint64_t scratch_bytes;
+	uint32_t *bitmap;
+	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
+	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered */
+	void *scan_space;
+	uint64_t scan_bytes;
+	char *window; /* gathered items */
+	uint64_t window_items;
+	gjd_entry_layout window_layout; /* of entries; so are all layouts */
+
+	char *whole; /* the result, where the window is too small */
+	uint64_t whole_bytes, whole_items;
+	char *sorting_space;
+	uint64_t sorting_bytes;
+	const char *list; /* where the items lie: window, whole or sorted */
+	gjd_entry_layout list_layout;
+
+	match_report *report;
+	cudaEvent_t executed;
+	enum
+	{
+		counting, /* first kernels under way */
+		checking, /* the whole result is being gathered, or looked through */
+		sorting,
+		finished
+	} phase;
+	bool rescanned; /* what send_first() sent is of another scan */
+	bool windowed; /* the whole result does not fit: gathered a window at a time */
+	uint64_t window_first;
+
+	char *first_buffer;
+	uint64_t first_capacity;
+
+	struct copy
+	{
+		uint64_t end; /* items delivered when it is done */
+		cudaEvent_t copied;
+	};
+	std::vector<copy> copies;
+	gjd_match_state state;
+	bool ending;
+};
+
+namespace gjd
+{
+
+/* device.cu */
+cudaEvent_t take_event(gjd_device *device);
+void give_event(gjd_device *device, cudaEvent_t event);
+char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; throws */
+void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
+char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
+void give_locked(gjd_device *device, char *memory, uint64_t bytes);
+bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
+void use(gjd_device *device); /* throws if lost; makes the device current */
+
+/* column.cu */
+gjd_column *create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages);
+void reserve_column(gjd_column *column, uint64_t pages);
+gjd_status write_pages(gjd_column *column, const gjd_page_head *heads, const char *images,
+					   uint64_t count, uint64_t *accepted, uint64_t *ticket);
+gjd_status poll_writes(gjd_column *column, uint64_t ticket);
+gjd_status destroy_column(gjd_column *column);
+void release_column(gjd_column *column); /* frees it if it is destroyed and unused */
+
+/* keyset.cu */
+gjd_keyset *create_keyset(gjd_device *device, const gjd_keyset_params *params);
+void destroy_keyset(gjd_keyset *keyset);
+void release_keyset(gjd_keyset *keyset);
+void reap_keysets(gjd_device *device, bool all);
+
+/* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
+void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
+
+/* match.cu */
+gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
+gjd_status poll_match(gjd_match *match);
+gjd_status end_match(gjd_match *match);
+
+/* delivery.cu */
+gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
+
+/* Runs an entry: no exception leaves it, and a lost device stays lost. */
+template <class Body>
+gjd_status
+guarded(gjd_device *device, gjd_error *error, Body body) noexcept
+{
+	failure f;
+
+	try
+	{
+		if (device != nullptr)
+			use(device);
+		return body();
+	}
+	catch (const failure &caught)
+	{
+		f = caught;
+	}
+	catch (const std::bad_alloc &)
+	{
+		f = failure{GJD_NO_HOST_MEMORY, 0, "out of memory", nullptr};
+	}
+	catch (...)
+	{
+		f = failure{GJD_INTERNAL, 0, "unexpected exception", nullptr};
+	}
+	if (f.status == GJD_DEVICE_LOST && device != nullptr)
+		device->lost = true;
+	return report_failure(f, error);
+}
+
+}  // namespace gjd
+
+#endif

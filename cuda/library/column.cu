@@ -1,0 +1,364 @@
+/*
+ * column.cu
+ *	  Columns: memory in extents, and page copies on their way into them.
+ *
+ * Page versions are kept on the host, where all pushes pass one thread: so what is older is left
+ * out before it costs a copy within the device, and no kernel has to compare. All that touches a
+ * column's memory runs on the execute stream; therefore extents can be given to another column as
+ * soon as the host lets go of them, its kernels come later by stream order.
+ */
+#include "kernels/column.cuh"
+
+#include <algorithm>
+
+#include "kernels/policy.cuh"
+
+namespace gjd
+{
+
+namespace
+{
+
+/* One of the arrays that images and extents consist of. */
+struct page_array
+{
+	uint64_t image_at, extent_at;
+	uint32_t bits; /* an element: whole bytes, or 1 */
+};
+
+struct scatter_shape
+{
+	char *const *extents;
+	uint32_t slots, pages_per_extent;
+	uint64_t image_bytes;
+	uint32_t n;
+	page_array arrays[4 + 2 * GJD_MAX_CARRIED];
+};
+
+static_assert(policy::staging_bytes >= GJD_MAX_IMAGE_BYTES, "a staging buffer holds any image");
+
+template <class Word>
+__device__ void
+copy_words(char *to, const char *from, uint32_t bytes)
+{
+	const Word *source = (const Word *) from;
+	Word *target = (Word *) to;
+
+	for (uint32_t i = threadIdx.x; i < bytes / sizeof(Word); i += blockDim.x)
+		target[i] = source[i];
+}
+
+/* Copies images from staging to their pages, a block each. */
+__global__ void __launch_bounds__(policy::scatter_threads)
+scatter_kernel(const __grid_constant__ scatter_shape shape, const char *images,
+			   const scatter_entry *list)
+{
+	__shared__ scatter_entry entry;
+
+	if (threadIdx.x == 0)
+		entry = list[blockIdx.x];
+	__syncthreads();
+
+	const char *image = images + entry.image * shape.image_bytes;
+	char *extent = shape.extents[entry.page / shape.pages_per_extent];
+	uint64_t row = (uint64_t) (entry.page % shape.pages_per_extent) * shape.slots;
+
+	/* Slots come in 32s: words of bits are whole, and arrays of bytes begin at vectors. */
+	for (uint32_t i = 0; i < shape.n; i++)
+	{
+		const page_array &array = shape.arrays[i];
+		char *to = extent + array.extent_at + row / 8 * array.bits;
+		const char *from = image + array.image_at;
+		uint32_t bytes = shape.slots / 8 * array.bits;
+
+		if (array.bits == 1)
+			copy_words<uint32_t>(to, from, bytes);
+		else
+			copy_words<uint4>(to, from, bytes);
+	}
+}
+
+scatter_shape
+scatter_shape_of(const gjd_column *column)
+{
+	const gjd_shape &shape = column->shape;
+	column_view view = view_of(column);
+	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
+	scatter_shape to = {view.extents, shape.slots, column->pages_per_extent, column->image_bytes,
+						4, {}};
+
+	to.arrays[0] = {0, 0, shape.key_bytes * 8};
+	to.arrays[1] = {gjd_image_blocks_at(shape.slots, shape.key_bytes), view.blocks_at, 32};
+	to.arrays[2] = {gjd_image_offsets_at(shape.slots, shape.key_bytes), view.offsets_at, 16};
+	to.arrays[3] = {gjd_image_valid_at(shape.slots, shape.key_bytes), view.valid_at, 1};
+	for (uint32_t c = 0; c < shape.n_carried; c++)
+	{
+		to.arrays[to.n++] = {gjd_image_carried_at(&shape, c), layout_carried_at(&shape, rows, c),
+							 shape.carried_bytes[c] * 8u};
+		if (shape.nullable >> c & 1)
+			to.arrays[to.n++] = {gjd_image_nulls_at(&shape, c), layout_nulls_at(&shape, rows, c),
+								 1};
+	}
+	return to;
+}
+
+__global__ void
+set_extent_kernel(char **table, uint32_t index, char *extent)
+{
+	table[index] = extent;
+}
+
+void
+note_change(gjd_column *column)
+{
+	check(cudaEventRecord(column->changed, column->device->execute), "could not record an event");
+	column->changing = true;
+}
+
+void
+give_extent(gjd_column *column, char *extent)
+{
+	gjd_device *device = column->device;
+
+	device->memory.give((uint64_t) (extent - device->budget), column->extent_bytes);
+	device->columns_used -= column->extent_bytes;
+}
+
+void
+free_column(gjd_column *column)
+{
+	gjd_device *device = column->device;
+
+	for (char *extent : column->extents)
+		give_extent(column, extent);
+	give_scratch(device, (char *) column->extent_table, column->table_bytes);
+	if (column->changed)
+		give_event(device, column->changed);
+	for (gjd_column::copy &c : column->copies)
+		give_event(device, c.copied);
+	device->columns--;
+	delete column;
+}
+
+/* Clears a new extent and makes kernels see it. */
+void
+add_extent(gjd_column *column, char *extent)
+{
+	cudaStream_t stream = column->device->execute;
+
+	check(cudaMemsetAsync(extent, 0, column->extent_bytes, stream), "could not clear an extent");
+	set_extent_kernel<<<1, 1, 0, stream>>>(column->extent_table,
+										   (uint32_t) column->extents.size(), extent);
+	check_launch(stream, "could not add an extent");
+	column->extents.push_back(extent);
+	column->versions.resize(column->extents.size() * column->pages_per_extent, 0);
+	column->last_round.resize(column->versions.size(), 0);
+}
+
+/* Launches the scatter of list[first .. end). */
+void
+scatter(gjd_column *column, const staging_buffer &staging, uint32_t first, uint32_t end)
+{
+	cudaStream_t stream = column->device->execute;
+
+	if (first == end)
+		return;
+	scatter_kernel<<<end - first, policy::scatter_threads, 0, stream>>>(
+		scatter_shape_of(column), staging.memory, staging.list + first);
+	check_launch(stream, "could not apply pages");
+}
+
+/*
+ * Picks what is not older than the copy held. Two copies of one page must not be in one launch, so
+ * the second one starts a new one.
+ */
+void
+apply_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *heads, uint32_t count)
+{
+	uint32_t first = 0;
+	uint32_t n = 0;
+
+	column->round++;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint64_t page = heads[i].page;
+
+		if (heads[i].version < column->versions[page])
+		{
+			column->ignored++;
+			continue;
+		}
+		if (column->last_round[page] == column->round)
+		{
+			scatter(column, staging, first, n);
+			first = n;
+			column->round++;
+		}
+		column->last_round[page] = column->round;
+		column->versions[page] = heads[i].version;
+		column->pages = std::max(column->pages, page + 1);
+		column->applied++;
+		staging.list[n++] = scatter_entry{(uint32_t) page, i};
+	}
+	scatter(column, staging, first, n);
+}
+
+/* Sends one staging buffer full of images on its way. */
+void
+send_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *heads,
+		   const char *images, uint32_t count)
+{
+	gjd_device *device = column->device;
+	gjd_column::copy copy = {column->ticket, take_event(device)};
+
+	column->copies.push_back(copy);
+	check(cudaMemcpyAsync(staging.memory, images, count * column->image_bytes,
+						  cudaMemcpyHostToDevice, device->in),
+		  "could not copy pages");
+	check(cudaEventRecord(copy.copied, device->in), "could not record an event");
+	check(cudaStreamWaitEvent(device->execute, copy.copied, 0), "could not order streams");
+	apply_batch(column, staging, heads, count);
+	check(cudaEventRecord(staging.applied, device->execute), "could not record an event");
+	staging.in_use = true;
+	note_change(column);
+}
+
+staging_buffer *
+free_staging(gjd_device *device)
+{
+	staging_buffer *staging = &device->staging[device->next_staging];
+
+	if (staging->in_use && !has_happened(staging->applied))
+		return nullptr;
+	device->next_staging = (device->next_staging + 1) % device->staging.size();
+	return staging;
+}
+
+}  // namespace
+
+gjd_column *
+create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages)
+{
+	gjd_column *column = new gjd_column();
+
+	column->device = device;
+	column->shape = shape;
+	column->pages_per_extent = layout_pages_per_extent(&shape);
+	column->extent_bytes = layout_extent_bytes(&shape);
+	column->image_bytes = gjd_shape_image_bytes(&shape);
+	column->table_bytes = policy::table_bytes;
+	device->columns++;
+	try
+	{
+		column->changed = take_event(device);
+		column->extent_table = (char **) take_scratch(device, &column->table_bytes);
+		reserve_column(column, reserve_pages);
+	}
+	catch (...)
+	{
+		free_column(column);
+		throw;
+	}
+	return column;
+}
+
+void
+reserve_column(gjd_column *column, uint64_t pages)
+{
+	gjd_device *device = column->device;
+	uint64_t per = column->pages_per_extent;
+	uint64_t wanted = pages / per + (pages % per != 0);
+	std::vector<char *> taken;
+
+	if (wanted <= column->extents.size())
+		return;
+	wanted -= column->extents.size();
+	if (wanted > (device->columns_limit - device->columns_used) / column->extent_bytes ||
+		wanted + column->extents.size() > column->table_bytes / sizeof(char *))
+		throw_status(GJD_NO_MEMORY, "out of device memory for columns");
+	for (uint64_t i = 0; i < wanted; i++)
+	{
+		uint64_t offset = device->memory.take_low(column->extent_bytes, GJD_EXTENT_BYTES);
+
+		if (offset == pool::none)
+		{
+			for (char *extent : taken)
+				give_extent(column, extent);
+			throw_status(GJD_NO_MEMORY, "out of device memory for columns");
+		}
+		device->columns_used += column->extent_bytes;
+		taken.push_back(device->budget + offset);
+	}
+	for (char *extent : taken)
+		add_extent(column, extent);
+	note_change(column);
+}
+
+gjd_status
+write_pages(gjd_column *column, const gjd_page_head *heads, const char *images, uint64_t count,
+			uint64_t *accepted, uint64_t *ticket)
+{
+	gjd_device *device = column->device;
+	uint64_t fit = std::min<uint64_t>(policy::staging_bytes / column->image_bytes,
+									  policy::staging_images);
+
+	*ticket = ++column->ticket;
+	while (*accepted < count)
+	{
+		/* The heads may lie in memory that others write: look at a copy only. */
+		std::vector<gjd_page_head> batch(heads + *accepted,
+										 heads + std::min(count, *accepted + fit));
+		uint64_t pages = 0;
+
+		for (const gjd_page_head &head : batch)
+		{
+			require(head.page < (uint64_t) 1 << 32, "page number out of range");
+			pages = std::max(pages, head.page + 1);
+		}
+		reserve_column(column, pages);
+
+		staging_buffer *staging = free_staging(device);
+
+		if (staging == nullptr)
+			return *accepted > 0 ? GJD_OK : GJD_PENDING;
+		send_batch(column, *staging, batch.data(), images + *accepted * column->image_bytes,
+				   (uint32_t) batch.size());
+		*accepted += batch.size();
+	}
+	return GJD_OK;
+}
+
+gjd_status
+poll_writes(gjd_column *column, uint64_t ticket)
+{
+	while (!column->copies.empty() && column->copies.front().ticket <= ticket)
+	{
+		if (!has_happened(column->copies.front().copied))
+			return GJD_PENDING;
+		give_event(column->device, column->copies.front().copied);
+		column->copies.erase(column->copies.begin());
+	}
+	return GJD_OK;
+}
+
+gjd_status
+destroy_column(gjd_column *column)
+{
+	if (poll_writes(column, column->ticket) == GJD_PENDING)
+		return GJD_PENDING;
+	if (column->changing && !has_happened(column->changed))
+		return GJD_PENDING;
+	column->changing = false;
+	column->destroyed = true;
+	release_column(column);
+	return GJD_OK;
+}
+
+void
+release_column(gjd_column *column)
+{
+	if (column->destroyed && column->users == 0)
+		free_column(column);
+}
+
+}  // namespace gjd

@@ -1,0 +1,184 @@
+/*
+ * delivery.cu
+ *	  What a match has found, on its way to the caller's memory.
+ */
+#include "kernels/kernels.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+bool
+is_list(const gjd_match *match)
+{
+	return match->what != GJD_COUNT && match->what != GJD_BITMAP;
+}
+
+bool
+has_tids(const gjd_match *match)
+{
+	return match->what == GJD_TIDS || match->what == GJD_ENTRIES;
+}
+
+gather_job
+job_of(const gjd_match *match)
+{
+	return gather_job{match->column, match->what,	match->bitmap, match->tile_start,
+					  match->tiles,	 match->want};
+}
+
+void
+note_execution(gjd_match *match)
+{
+	check(cudaEventRecord(match->executed, match->device->execute), "could not record an event");
+}
+
+/*
+ * The bitmap that a window of entries is gathered by must be of the column as it is. For TIDs alone
+ * this is not asked: one that is newer than the scan is one too many at worst, and one that is gone
+ * was erased.
+ */
+void
+require_unchanged(const gjd_match *match)
+{
+	if (match->what == GJD_ENTRIES && match->seen != match->column->ticket)
+		throw_status(GJD_NO_MEMORY,
+					 "column was written to, and its result is larger than the memory");
+}
+
+namespace
+{
+
+/* Copies entries first .. first + n of the list into a part that has room for room of them. */
+void
+copy_entries(gjd_match *match, char *part, uint64_t room, uint64_t first, uint64_t n)
+{
+	gjd_device *device = match->device;
+	const gjd_entry_layout &from = match->list_layout;
+	gjd_entry_layout to;
+
+	gjd_entry_layout_of(&match->column->shape, match->want, room, &to);
+	for (uint32_t w = 0; w < 4; w++)
+	{
+		const char *source = match->list + from.widths[w].at + (first << w);
+		char *target = part + to.widths[w].at;
+		uint32_t arrays = from.widths[w].arrays;
+
+		if (arrays > 1 && from.widths[w].pitch <= device->properties.memPitch &&
+			to.widths[w].pitch <= device->properties.memPitch)
+		{
+			check(cudaMemcpy2DAsync(target, to.widths[w].pitch, source, from.widths[w].pitch,
+									n << w, arrays, cudaMemcpyDeviceToHost, device->out),
+				  "could not copy results");
+			continue;
+		}
+		for (uint32_t a = 0; a < arrays; a++)
+			check(cudaMemcpyAsync(target + a * to.widths[w].pitch,
+								  source + a * from.widths[w].pitch, n << w,
+								  cudaMemcpyDeviceToHost, device->out),
+				  "could not copy results");
+	}
+}
+
+/* Copies items of the list into the caller's memory, behind what was executed for them. */
+void
+start_copy(gjd_match *match, char *buffer, uint64_t room, uint64_t first, uint64_t n, uint64_t end)
+{
+	gjd_device *device = match->device;
+	gjd_match::copy copy = {end, take_event(device)};
+	uint64_t bytes = match->state.item_bytes;
+
+	match->copies.push_back(copy);
+	if (match->what == GJD_ENTRIES)
+		copy_entries(match, buffer, room, first, n);
+	else
+		check(cudaMemcpyAsync(buffer, match->list + first * bytes, n * bytes,
+							  cudaMemcpyDeviceToHost, device->out),
+			  "could not copy results");
+	check(cudaEventRecord(copy.copied, device->out), "could not record an event");
+}
+
+/* Loads the window with the items from the next to be copied. */
+void
+load_window(gjd_match *match)
+{
+	require_unchanged(match);
+	match->window_first = match->state.begun;
+	launch_gather(job_of(match), match->window_first, match->window_items, match->window,
+				  &match->window_layout);
+	note_execution(match);
+	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
+}
+
+}  // namespace
+
+/*
+ * Sends what will be the first items without knowing how many there are. Only into registered
+ * memory: elsewhere the call would wait for the kernels.
+ */
+void
+send_first(gjd_match *match)
+{
+	uint64_t most = match->what == GJD_BITMAP ? match->state.items : match->window_items;
+	uint64_t n = std::min(match->first_capacity, most);
+	uint64_t bytes = n * match->state.item_bytes;
+
+	if (match->first_buffer == nullptr || n == 0)
+		return;
+	if (match->what == GJD_ENTRIES)
+	{
+		gjd_entry_layout part;
+
+		gjd_entry_layout_of(&match->column->shape, match->want, match->first_capacity, &part);
+		bytes = part.bytes;
+	}
+	if (!is_registered(match->device, match->first_buffer, bytes))
+		return;
+	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
+	start_copy(match, match->first_buffer, match->first_capacity, 0, n, n);
+}
+
+void
+collect_copies(gjd_match *match)
+{
+	while (!match->copies.empty() && has_happened(match->copies.front().copied))
+	{
+		match->state.delivered = std::max(match->state.delivered, match->copies.front().end);
+		give_event(match->device, match->copies.front().copied);
+		match->copies.erase(match->copies.begin());
+	}
+}
+
+gjd_status
+next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk)
+{
+	uint64_t begun = match->state.begun;
+	uint64_t n = std::min(capacity, match->state.items - begun);
+	uint64_t first = begun;
+
+	chunk->first = begun;
+	chunk->items = 0;
+	if (n == 0)
+		return GJD_OK;
+	collect_copies(match);
+	if (match->copies.size() >= gjd_match::max_copies)
+		return GJD_PENDING;
+	if (match->windowed)
+	{
+		if (match->window_first == pool::none || begun == match->window_first + match->window_items)
+		{
+			if (!match->copies.empty())
+				return GJD_PENDING;
+			load_window(match);
+		}
+		first = begun - match->window_first;
+		n = std::min(n, match->window_items - first);
+	}
+	start_copy(match, buffer, capacity, first, n, begun + n);
+	match->state.begun += n;
+	chunk->items = n;
+	return GJD_OK;
+}
+
+}  // namespace gjd

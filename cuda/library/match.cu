@@ -1,0 +1,437 @@
+/*
+ * match.cu
+ *	  A match from begin to end.
+ *
+ * match_begin() puts all on the execute stream that can be put there without knowing how much will
+ * match: scan, sums of the tiles, gathering of as much as the window holds, a look whether it
+ * ascends, and a report to the host. For most requests that is all. Where the window was too small
+ * or the TIDs do not ascend, polls carry the match through further phases. No phase waits.
+ *
+ * Pages may be written between two phases. What is gathered later is therefore scanned again, if
+ * the column was written to, in one go with the gathering, which sees one state of each page. Only
+ * TIDs that are gathered a window at a time, for want of memory, may be newer than the scan.
+ */
+#include "kernels/kernels.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+uint64_t
+rounded(uint64_t bytes)
+{
+	return (bytes + 255) / 256 * 256;
+}
+
+const uint64_t *
+total_of(const gjd_match *match)
+{
+	return match->what == GJD_COUNT ? match->totals : match->tile_start + match->tiles;
+}
+
+void
+free_match(gjd_match *match)
+{
+	gjd_device *device = match->device;
+	uint64_t report_bytes = sizeof(match_report);
+
+	give_scratch(device, match->scratch, match->scratch_bytes);
+	give_scratch(device, match->whole, match->whole_bytes);
+	give_scratch(device, match->sorting_space, match->sorting_bytes);
+	if (match->report)
+		give_locked(device, (char *) match->report, report_bytes);
+	if (match->executed)
+		give_event(device, match->executed);
+	for (gjd_match::copy &c : match->copies)
+		give_event(device, c.copied);
+	match->column->users--;
+	match->keyset->users--;
+	release_column(match->column);
+	release_keyset(match->keyset);
+	device->matches--;
+	delete match;
+}
+
+/* Decides how much is gathered without knowing how much there is. Returns the bytes. */
+uint64_t
+size_window(gjd_match *match)
+{
+	const gjd_shape &shape = match->column->shape;
+
+	if (!is_list(match))
+		return 0;
+	match->window_items = std::min(match->rows, policy::window_items);
+	if (match->what != GJD_ENTRIES)
+		return match->window_items * 8;
+	match->window_items = std::min(match->window_items,
+								   gjd_entry_room(&shape, match->want, policy::window_bytes));
+	gjd_entry_layout_of(&shape, match->want, match->window_items, &match->window_layout);
+	match->state.item_bytes = match->window_layout.item_bytes;
+	return match->window_layout.bytes;
+}
+
+/* Takes all the memory that the first phase needs. */
+void
+take_memory(gjd_match *match)
+{
+	gjd_device *device = match->device;
+	bool counts = match->what != GJD_COUNT;
+	uint64_t report_bytes = sizeof(match_report);
+	uint64_t window = size_window(match);
+
+	match->scan_bytes = counts ? scan_space_bytes(match->tiles) : 0;
+
+	uint64_t bitmap = counts ? rounded(match->tiles * tile_words * 4) : 0;
+	uint64_t starts = counts ? rounded((match->tiles + 1) * 8) : 0;
+	uint64_t scan = rounded(match->scan_bytes);
+
+	match->scratch_bytes = 256 + bitmap + starts + scan + window;
+	match->scratch = take_scratch(device, &match->scratch_bytes);
+
+	char *at = match->scratch + 256;
+
+	match->totals = (uint64_t *) match->scratch;
+	match->bitmap = counts ? (uint32_t *) at : nullptr;
+	match->tile_start = (uint64_t *) (at + bitmap);
+	match->scan_space = at + bitmap + starts;
+	match->window = at + bitmap + starts + scan;
+	match->list = match->what == GJD_BITMAP ? at : match->window;
+	match->list_layout = match->window_layout;
+
+	match->report = (match_report *) take_locked(device, &report_bytes);
+	if (match->report == nullptr)
+		throw_status(GJD_BUSY, "no page-locked memory at present");
+	match->executed = take_event(device);
+}
+
+/* Gathers items, and looks whether their TIDs ascend. */
+void
+gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_layout *layout)
+{
+	launch_gather(job_of(match), first, n, to, layout);
+	if (has_tids(match))
+		launch_order_check(to, first, n, total_of(match), match->totals + 1,
+						   match->device->execute);
+}
+
+void
+start(gjd_match *match)
+{
+	cudaStream_t stream = match->device->execute;
+	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
+
+	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	if (match->bitmap != nullptr)
+	{
+		bool nothing = match->keyset->strategy == GJD_BY_NOTHING;
+		uint64_t *last = match->tile_start + (nothing ? 0 : match->tiles);
+
+		check(cudaMemsetAsync(last, 0, (uint64_t) (match->tile_start + match->tiles + 1 - last) * 8,
+							  stream),
+			  "could not clear counts");
+		if (nothing && match->tiles > 0)
+			check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
+				  "could not clear a bitmap");
+	}
+	launch_match(match->column, match->keyset, out);
+	if (match->bitmap != nullptr)
+		launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
+						 stream);
+	if (match->window_items > 0)
+		gather(match, 0, match->window_items, match->window, &match->window_layout);
+	launch_report(match->report, total_of(match), match->totals + 1, stream);
+	note_execution(match);
+	send_first(match);
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/* Makes the result final and sees to the first buffer where that is still to be done. */
+void
+finish(gjd_match *match, uint64_t count, bool ascending)
+{
+	gjd_chunk chunk;
+	bool sent = !match->copies.empty() && match->phase != gjd_match::sorting && !match->rescanned;
+
+	match->phase = gjd_match::finished;
+	match->state.ready = true;
+	match->state.ascending = ascending;
+	match->state.count = count;
+	if (is_list(match))
+		match->state.items = count;
+	for (gjd_match::copy &c : match->copies)
+		c.end = sent ? std::min(c.end, match->state.items) : 0;
+	if (sent)
+		match->state.begun = match->copies.back().end;
+	else if (match->first_buffer != nullptr && match->first_capacity > 0)
+		next_chunk(match, match->first_buffer, match->first_capacity, &chunk);
+}
+
+char *
+try_scratch(gjd_device *device, uint64_t *bytes)
+{
+	try
+	{
+		return take_scratch(device, bytes);
+	}
+	catch (const failure &)
+	{
+		return nullptr;
+	}
+}
+
+/* Takes memory for so many items of the result; false if there is none. */
+bool
+take_whole(gjd_match *match, uint64_t items)
+{
+	give_scratch(match->device, match->whole, match->whole_bytes);
+	match->whole_items = items;
+	match->whole_bytes = items * 8;
+	if (match->what == GJD_ENTRIES)
+	{
+		gjd_entry_layout_of(&match->column->shape, match->want, items, &match->list_layout);
+		match->whole_bytes = match->list_layout.bytes;
+	}
+	match->whole = try_scratch(match->device, &match->whole_bytes);
+	match->list = match->whole;
+	return match->whole != nullptr;
+}
+
+/*
+ * The bitmap says where the column had matches when it was scanned. Since then it was written to:
+ * what is there now need not match. The scan costs less than what is to be gathered.
+ */
+void
+scan_again(gjd_match *match)
+{
+	cudaStream_t stream = match->device->execute;
+	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
+
+	match->seen = match->column->ticket;
+	match->rescanned = true;
+	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	launch_match(match->column, match->keyset, out);
+	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
+					 stream);
+}
+
+/*
+ * There is no memory for the whole result: it will be gathered a window at a time, and is looked
+ * through for its order now. Windows share an item, to be compared with both neighbours.
+ */
+void
+look_through(gjd_match *match)
+{
+	uint64_t count = match->report->count;
+
+	match->windowed = true;
+	match->window_first = pool::none;
+	match->list = match->window;
+	match->list_layout = match->window_layout;
+	require_unchanged(match);
+	if (!match->copies.empty()) /* what send_first() copies lies in the window */
+		check(cudaStreamWaitEvent(match->device->execute, match->copies.back().copied, 0),
+			  "could not order streams");
+	for (uint64_t first = 0; has_tids(match) && first < count; first += match->window_items - 1)
+		gather(match, first, match->window_items, match->window, &match->window_layout);
+}
+
+/* The window was too small: gathers the whole result, or, where that does not fit, looks at it. */
+void
+gather_whole(gjd_match *match)
+{
+	uint64_t count = match->report->count;
+	bool changed = match->seen != match->column->ticket;
+
+	/* A new scan may find more; if it finds more than fit, there will be another. */
+	if (take_whole(match, changed ? count + count / 8 + policy::rescan_slack : count))
+	{
+		if (changed)
+			scan_again(match);
+		gather(match, 0, match->whole_items, match->whole, &match->list_layout);
+	}
+	else
+		look_through(match);
+	launch_report(match->report, total_of(match), match->totals + 1, match->device->execute);
+	note_execution(match);
+	match->phase = gjd_match::checking;
+}
+
+/* Takes memory for a sort, and for the sorted entries behind it; false if there is none. */
+bool
+take_sorting_space(gjd_match *match, uint64_t count, uint64_t *space, gjd_entry_layout *layout)
+{
+	try
+	{
+		if (match->what == GJD_ENTRIES)
+		{
+			gjd_entry_layout_of(&match->column->shape, match->want, count, layout);
+			*space = rounded(entry_sort_space_bytes(count));
+			match->sorting_bytes = *space + layout->bytes;
+		}
+		else
+		{
+			*space = sort_space_bytes(count);
+			match->sorting_bytes = rounded(count * 8) + *space;
+		}
+		match->sorting_space = take_scratch(match->device, &match->sorting_bytes);
+	}
+	catch (const failure &f)
+	{
+		if (f.status != GJD_NO_MEMORY && f.status != GJD_BUSY)
+			throw;
+		return false;
+	}
+	return true;
+}
+
+/* TIDs do not ascend. Returns false where there is no memory to sort them. */
+bool
+start_sort(gjd_match *match)
+{
+	cudaStream_t stream = match->device->execute;
+	uint64_t count = match->report->count;
+	char *items = match->whole ? match->whole : match->window;
+	gjd_entry_layout layout;
+	uint64_t space;
+
+	if (!take_sorting_space(match, count, &space, &layout))
+		return false;
+	if (match->what == GJD_ENTRIES)
+	{
+		char *sorted = match->sorting_space + space;
+
+		launch_entry_sort(items, match->list_layout, sorted, layout, count, match->sorting_space,
+						  space, match->totals, stream);
+		match->list = sorted;
+		match->list_layout = layout;
+	}
+	else
+	{
+		uint64_t spare = rounded(count * 8);
+
+		match->list = (const char *) launch_sort((uint64_t *) items,
+												 (uint64_t *) match->sorting_space, count,
+												 match->sorting_space + spare, space,
+												 match->totals, stream);
+	}
+	launch_report(match->report, match->totals, match->totals + 1, stream);
+	note_execution(match);
+	match->phase = gjd_match::sorting;
+	return true;
+}
+
+/* Takes the step that the last report calls for. */
+void
+advance(gjd_match *match)
+{
+	uint64_t count = match->report->count;
+	bool ordered = match->report->unordered == 0;
+
+	switch (match->phase)
+	{
+		case gjd_match::counting:
+			if (is_list(match) && count > match->window_items)
+				return gather_whole(match);
+			break;
+		case gjd_match::checking:
+			if (!match->windowed && count > match->whole_items)
+				return gather_whole(match);
+			break;
+		default:
+			return finish(match, count, true);
+	}
+	if (!ordered && !match->windowed && start_sort(match))
+		return;
+	finish(match, count, ordered);
+}
+
+bool
+is_reported(gjd_match *match)
+{
+	/* The flag is there sooner than the event, and cheaper to look at. */
+	if (match->report->written != 0)
+	{
+		__sync_synchronize();
+		return true;
+	}
+	return has_happened(match->executed) && match->report->written != 0;
+}
+
+}  // namespace
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+gjd_match *
+begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params)
+{
+	gjd_match *match = new gjd_match();
+	column_view view = view_of(column);
+
+	match->device = column->device;
+	match->column = column;
+	match->keyset = keyset;
+	match->what = params->what;
+	match->want = params->want;
+	match->seen = column->ticket;
+	match->tiles = view.tiles;
+	match->rows = column->pages * column->shape.slots;
+	match->first_buffer = (char *) params->first_buffer;
+	match->first_capacity = params->first_capacity;
+	match->state.item_bytes = params->what == GJD_BITMAP ? 4 : params->what == GJD_COUNT ? 0 : 8;
+	match->state.items = params->what == GJD_BITMAP ? match->rows / 32 : 0;
+	if (params->what == GJD_COUNT)
+		match->first_buffer = nullptr;
+	column->users++;
+	keyset->users++;
+	match->device->matches++;
+	try
+	{
+		take_memory(match);
+		start(match);
+	}
+	catch (...)
+	{
+		/* Nothing was started unless CUDA failed; then what was must be over before it is freed. */
+		if (match->executed)
+		{
+			cudaStreamSynchronize(match->device->execute);
+			cudaStreamSynchronize(match->device->out);
+		}
+		free_match(match);
+		throw;
+	}
+	return match;
+}
+
+gjd_status
+poll_match(gjd_match *match)
+{
+	while (match->phase != gjd_match::finished)
+	{
+		if (!is_reported(match))
+			return GJD_PENDING;
+		advance(match);
+	}
+	collect_copies(match);
+	return match->copies.empty() ? GJD_OK : GJD_PENDING;
+}
+
+gjd_status
+end_match(gjd_match *match)
+{
+	match->ending = true;
+	if (!has_happened(match->executed))
+		return GJD_PENDING;
+	collect_copies(match);
+	if (!match->copies.empty())
+		return GJD_PENDING;
+	free_match(match);
+	return GJD_OK;
+}
+
+}  // namespace gjd

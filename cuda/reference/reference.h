@@ -1,0 +1,118 @@
+/*
+ * reference.h
+ *	  Inside of the reference library: its objects, and what its files use of each other.
+ */
+#ifndef GPUJOIN_REFERENCE_H
+#define GPUJOIN_REFERENCE_H
+
+#include "border/layout.h"
+
+#define MAX_REGIONS 16
+#define STAGING_BYTES ((uint64_t) 8 << 20) /* accepted by one column_write_pages() */
+#define KEPT_BYTES 4096					   /* scratch that every object is charged at least */
+
+/* A moment at which work under way counts as done: after that time, and at least one poll. */
+typedef struct due
+{
+	int64_t at; /* ms */
+	bool asked;
+} due;
+
+struct gjd_device
+{
+	uint64_t budget, columns_limit, columns_used, scratch_used;
+	uint64_t columns, keysets, matches;
+	bool lost;
+	gjd_fault faults[GJD_AT_COUNT];
+	void *regions[MAX_REGIONS];
+};
+
+struct gjd_column
+{
+	gjd_device *device;
+	gjd_shape shape;
+	uint32_t pages_per_extent;
+	uint64_t page_bytes, extent_bytes;
+	char **extents; /* pages of an extent, each laid out as its image */
+	uint64_t n_extents, pages;
+	uint64_t *versions; /* one for each reserved page */
+	uint64_t applied, ignored;
+	uint64_t ticket;
+	due written;
+	uint32_t users;
+	bool destroyed;
+};
+
+struct gjd_keyset
+{
+	gjd_device *device;
+	uint32_t key_bytes, users;
+	int64_t *keys;
+	uint64_t count, bytes;
+	bool destroyed;
+};
+
+typedef struct hit
+{
+	gjd_tid tid;
+	uint64_t position;
+} hit;
+
+struct gjd_match
+{
+	gjd_column *column;
+	gjd_keyset *keyset;
+	gjd_what what;
+	gjd_want want;
+	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
+	hit *hits;				  /* what TIDs and entries are made from */
+	gjd_entry_layout entries; /* how entries lie in ... */
+	char *entry_arrays;		  /* ... this */
+	gjd_match_state state;
+	uint64_t charged;
+	due done;
+};
+
+/* reference.c */
+gjd_status fail(gjd_error *error, gjd_status status, int code, const char *format, ...);
+due due_in(uint32_t millis);
+bool is_due(due *d);
+gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay,
+					  gjd_error *error);
+gjd_status charge(gjd_device *device, uint64_t bytes, gjd_error *error);
+
+/* reference_fault.c */
+gjd_status planned_failure(const char *point, gjd_error *error);
+
+/* reference_column.c */
+gjd_status column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,
+						 gjd_error *error);
+gjd_status column_reserve(gjd_column *column, uint64_t pages, gjd_error *error);
+gjd_status column_write_pages(gjd_column *column, const gjd_page_head *heads, const void *images,
+							  uint64_t count, uint64_t *accepted, uint64_t *ticket,
+							  gjd_error *error);
+gjd_status column_write_poll(gjd_column *column, uint64_t ticket, gjd_error *error);
+gjd_status column_info(gjd_column *column, gjd_column_info *info, gjd_error *error);
+gjd_status column_versions(gjd_column *column, uint64_t first, uint64_t count, uint64_t *versions,
+						   gjd_error *error);
+gjd_status column_destroy(gjd_column *column, gjd_error *error);
+const char *page_at(const gjd_column *column, uint64_t page);
+void release_column(gjd_column *column);
+
+/* reference_match.c */
+gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
+						 gjd_error *error);
+gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
+gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
+gjd_status match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+					   gjd_match **out, gjd_error *error);
+gjd_status match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error);
+gjd_status match_next(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
+					  gjd_error *error);
+gjd_status match_end(gjd_match *match, gjd_error *error);
+
+/* reference_entries.c */
+bool make_entries(gjd_match *match); /* false: out of memory */
+void copy_entries(const gjd_match *match, char *part, uint64_t room, uint64_t n);
+
+#endif

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * amcheck.h
+ *	  What the two halves of gpujoin_check() share: pages (amcheck.c), and pages
+ *	  against the heap (amcheckheap.c).
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_AMCHECK_H
+#define GPUJOIN_AMCHECK_H
+
+#include "lib/bloomfilter.h"
+
+#include "pages/pages.h"
+
+typedef struct GjCheckState
+{
+	Relation	index;
+	GjIndexInfo info;
+	BlockNumber nblocks;
+	int64		nentries;		/* verified */
+	int64		free_slots;		/* of data pages in use */
+	int64		empty_pages;
+	int64		zero_pages;
+	uint64		max_change;		/* largest change counter met */
+	BlockNumber *open_pages;	/* data pages met with the OPEN flag */
+	int			nopen_pages;
+	int			max_open_pages;
+	bloom_filter *filter;		/* of entries, as rows; or NULL */
+	FmgrInfo   *key_proc;
+} GjCheckState;
+
+extern void GjCheckPages(GjCheckState *state);
+extern void GjCheckAgainstHeap(GjCheckState *state);
+
+#endif							/* GPUJOIN_AMCHECK_H */

@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrorcommand.c
+ *	  gpujoin_load() and gpujoin_unload().
+ *
+ * Who owns a table may have its indexes mirrored.  Device memory is shared by all: where it is
+ * short, an owner's command drives out what a query would, mirrors that nobody has used within
+ * the last minute; only a superuser's takes from those in use.
+ *
+ * A query does without a device that is still being opened, a command waits for it: who loads
+ * an index when the server has just started wants to have it loaded.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "mirror/mirror.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_load);
+PG_FUNCTION_INFO_V1(gpujoin_unload);
+
+/* How often is looked whether the device is there, or somebody else's load has ended */
+#define LOAD_POLL_MS			20
+
+static void wait_a_moment(void);
+static void report_failure(Relation index, GjFallback why);
+static const char *advice(GjFallback why, const char *reason);
+static void report_no_memory(Relation index, GjFallback why);
+
+/*
+ * gpujoin_load(regclass): have an index mirrored when this returns
+ *
+ * Returns the device memory that it takes.
+ */
+Datum
+gpujoin_load(PG_FUNCTION_ARGS)
+{
+	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
+	GjLoadMode	mode = superuser() ? GJ_LOAD_BY_SUPERUSER : GJ_LOAD_BY_OWNER;
+	GjIndexState state;
+	GjMirrorKey key;
+	GjMirror	mirror;
+	GjFallback	result;
+
+	for (;;)
+	{
+		while (GjServiceIsStarting())
+			wait_a_moment();
+		result = GjMirrorLoad(index, mode);
+		if (result != GJ_FALLBACK_LOADING)
+			break;
+		wait_a_moment();
+	}
+	if (result != GJ_FALLBACK_NONE)
+		report_failure(index, result);
+
+	GjIndexGetState(index, &state);
+	GjMirrorKeyOf(index, state.build_id, &key);
+	if (GjMirrorFind(&key, &mirror) < 0)
+		mirror.bytes = 0;
+	relation_close(index, NoLock);
+	PG_RETURN_INT64((int64) mirror.bytes);
+}
+
+static void
+wait_a_moment(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 LOAD_POLL_MS, GjWaitEventLoad());
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * gpujoin_unload(regclass): free the device memory of an index; was there any?
+ *
+ * A load by somebody else is stopped at its end.
+ */
+Datum
+gpujoin_unload(PG_FUNCTION_ARGS)
+{
+	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
+	GjMirrorKey key;
+	bool		found;
+
+	GjMirrorKeyOf(index, 0, &key);
+	found = GjMirrorDrop(&key, true);
+	GjMirrorCollect();
+	relation_close(index, NoLock);
+	PG_RETURN_BOOL(found);
+}
+
+/*
+ * Raise an error that says why an index could not be loaded, and what may help
+ */
+static void
+report_failure(Relation index, GjFallback why)
+{
+	const char *reason = GjFallbackText(why);
+	const char *hint;
+
+	switch (why)
+	{
+		case GJ_FALLBACK_NO_MEMORY:
+		case GJ_FALLBACK_TOO_BIG:
+			report_no_memory(index, why);
+			break;
+		case GJ_FALLBACK_SERVICE:
+			(void) GjServiceReady(&reason);
+			break;
+		case GJ_FALLBACK_FAILED:
+			reason = GjServiceLastError();
+			break;
+		default:
+			break;
+	}
+	hint = advice(why, reason);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("could not load index \"%s\": %s", RelationGetRelationName(index), reason),
+			 hint ? errhint("%s", hint) : 0));
+}
+
+/* What may help, or NULL */
+static const char *
+advice(GjFallback why, const char *reason)
+{
+	switch (why)
+	{
+		case GJ_FALLBACK_NOT_PRELOADED:
+		case GJ_FALLBACK_SERVICE:
+			return GjServiceHint(reason);
+		case GJ_FALLBACK_TABLE_FULL:
+			return "Raise gpujoin.max_mirrors, or unload another index.";
+		case GJ_FALLBACK_BUSY:
+			return "Raise gpujoin.max_requests, or try again when fewer searches are under way.";
+		default:
+			return NULL;
+	}
+}
+
+static void
+report_no_memory(Relation index, GjFallback why)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	GjServiceStatus status;
+	GjIndexInfo info;
+	uint64		bytes;
+
+	GjIndexGetInfo(index, &info);
+	GjServiceGetStatus(&status);
+	bytes = GjMirrorBytes(&info, Max(nblocks, info.first_data) - info.first_data);
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("could not load index \"%s\": %s", RelationGetRelationName(index),
+					GjFallbackText(why)),
+			 errdetail("It takes " UINT64_FORMAT " MB.  Of " UINT64_FORMAT " MB of device memory "
+					   UINT64_FORMAT " MB are for mirrors, and " UINT64_FORMAT
+					   " MB of these are in use.",
+					   bytes >> 20, status.memory_budget >> 20,
+					   status.memory_columns_limit >> 20, status.memory_columns >> 20),
+			 why == GJ_FALLBACK_TOO_BIG ? errhint("Raise gpujoin.device_memory.") :
+			 superuser() ?
+			 errhint("Raise gpujoin.device_memory, or unload an index with the option "
+					 "\"preload\".") :
+			 errhint("Mirrors used within the last minute, and those of indexes with the option "
+					 "\"preload\", stay.")));
+}

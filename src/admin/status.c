@@ -1,0 +1,283 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  What users see of mirrors and the device service: gpujoin_status(),
+ *	  gpujoin_mirrors(), gpujoin_fallbacks().
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "mirror/mirror.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_status);
+PG_FUNCTION_INFO_V1(gpujoin_mirrors);
+PG_FUNCTION_INFO_V1(gpujoin_fallbacks);
+PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
+
+#define STATUS_COLUMNS			39
+#define MIRROR_COLUMNS			23
+#define FALLBACK_COLUMNS		3
+
+/* Values of a row, filled one after the other */
+typedef struct Row
+{
+	Datum		values[STATUS_COLUMNS];
+	bool		nulls[STATUS_COLUMNS];
+	int			n;
+} Row;
+
+static void add_text(Row *row, const char *value);
+static void add_int(Row *row, uint64 value);
+static void add_time(Row *row, TimestampTz value);
+static void add_null(Row *row);
+static ReturnSetInfo *start_rows(FunctionCallInfo fcinfo, int ncolumns);
+static void add_service(Row *row, const GjServiceStatus *status);
+static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
+static const char *mirror_state_name(const GjMirror *mirror);
+
+/*
+ * gpujoin_status(): the service, the device, and who answered, in one row
+ */
+Datum
+gpujoin_status(PG_FUNCTION_ARGS)
+{
+	GjServiceStatus status = {0};
+	TupleDesc	desc;
+	Row			row = {0};
+	uint64		fallbacks = 0;
+	int			ready = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	GjServiceGetStatus(&status);
+	add_service(&row, &status);
+
+	for (int slot = 0; slot < GjMirrorTableSize(); slot++)
+	{
+		GjMirror	mirror;
+
+		if (GjMirrorGet(slot, &mirror, NULL) && mirror.state == GJ_MIRROR_READY &&
+			mirror.column.epoch == status.epoch)
+			ready++;
+	}
+	for (GjFallback why = GJ_FALLBACK_NO_KEYS; why < GJ_FALLBACK_COUNT; why++)
+		fallbacks += GjFallbackGet(why);
+	add_int(&row, ready);
+	add_int(&row, GjFallbackGet(GJ_FALLBACK_NONE));
+	add_int(&row, fallbacks);
+	add_time(&row, GjMirrorStatsSince());
+
+	if (row.n != STATUS_COLUMNS || desc->natts != STATUS_COLUMNS)
+		elog(ERROR, "gpujoin_status() has another number of columns");
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), row.values,
+													  row.nulls)));
+}
+
+/*
+ * gpujoin_mirrors(): a row for each entry of the table
+ */
+Datum
+gpujoin_mirrors(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, MIRROR_COLUMNS);
+
+	for (int slot = 0; slot < GjMirrorTableSize(); slot++)
+	{
+		GjMirror	mirror;
+		GjMirrorUse use;
+		Row			row = {0};
+
+		if (!GjMirrorGet(slot, &mirror, &use))
+			continue;
+		add_mirror(&row, &mirror, &use);
+		Assert(row.n == MIRROR_COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * gpujoin_fallbacks(): how often each reason kept the device from answering
+ */
+Datum
+gpujoin_fallbacks(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, FALLBACK_COLUMNS);
+
+	/* the two before are not counted */
+	for (GjFallback why = GJ_FALLBACK_SERVICE; why < GJ_FALLBACK_COUNT; why++)
+	{
+		Row			row = {0};
+
+		add_text(&row, GjFallbackName(why));
+		add_text(&row, GjFallbackText(why));
+		add_int(&row, GjFallbackGet(why));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * gpujoin_stats_reset(): count answers and fallbacks from zero again
+ */
+Datum
+gpujoin_stats_reset(PG_FUNCTION_ARGS)
+{
+	GjMirrorStatsReset();
+	PG_RETURN_VOID();
+}
+
+/* Rows ------------------------------------------------------------------------------- */
+
+/*
+ * Begin a set of rows with so many columns
+ */
+static ReturnSetInfo *
+start_rows(FunctionCallInfo fcinfo, int ncolumns)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rsinfo->setDesc->natts != ncolumns)
+		elog(ERROR, "%s() has another number of columns", get_func_name(fcinfo->flinfo->fn_oid));
+	return rsinfo;
+}
+
+static void
+add_service(Row *row, const GjServiceStatus *status)
+{
+	add_text(row, GjServiceStateName(status->state));
+	add_text(row, status->reason);
+	add_text(row, status->hint ? status->hint : "");
+	add_time(row, status->state_since);
+	add_text(row, status->device);
+	add_text(row, status->uuid);
+	if (status->compute_major > 0)
+		add_text(row, psprintf("%d.%d", status->compute_major, status->compute_minor));
+	else
+		add_null(row);
+	add_int(row, status->driver_version);
+	add_int(row, status->epoch);
+	add_int(row, status->supervisor_pid);
+	add_int(row, status->helper_pid);
+	add_int(row, status->memory_budget);
+	add_int(row, status->memory_columns_limit);
+	add_int(row, status->memory_columns);
+	add_int(row, status->memory_scratch);
+	add_int(row, status->columns);
+	add_int(row, status->keysets);
+	add_int(row, status->matches);
+	row->values[row->n++] = BoolGetDatum(status->direct_copies);
+	add_int(row, status->slots);
+	add_int(row, status->slots_used);
+	add_int(row, status->slots_abandoned);
+	add_int(row, status->requests);
+	add_int(row, status->requests_ok);
+	add_int(row, status->requests_failed);
+	add_int(row, status->requests_unavailable);
+	add_int(row, status->requests_busy);
+	add_int(row, status->requests_no_memory);
+	add_int(row, status->requests_gone);
+	add_int(row, status->requests_abandoned);
+	add_int(row, status->bytes_sent);
+	add_int(row, status->bytes_received);
+	add_int(row, status->helper_starts);
+	add_int(row, status->helper_failures);
+	add_int(row, status->watchdog_kills);
+}
+
+static void
+add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
+{
+	row->values[row->n++] = ObjectIdGetDatum(mirror->key.database);
+	row->values[row->n++] = ObjectIdGetDatum(mirror->index);
+	row->values[row->n++] = ObjectIdGetDatum(mirror->key.tablespace);
+	row->values[row->n++] = ObjectIdGetDatum(mirror->key.file);
+	add_text(row, psprintf("%016llx", (unsigned long long) mirror->key.build_id));
+	add_text(row, mirror_state_name(mirror));
+	add_text(row, mirror->state == GJ_MIRROR_REFUSED ? GjFallbackText(mirror->refusal) : "");
+	row->values[row->n++] = BoolGetDatum(mirror->pinned);
+	if (mirror->owner != 0)
+		add_int(row, mirror->owner);
+	else
+		add_null(row);
+	add_int(row, mirror->pages);
+	add_int(row, mirror->pages_done);
+	add_int(row, mirror->entries);
+	add_int(row, mirror->bytes);
+	add_int(row, mirror->sequence);
+	add_int(row, mirror->vacuum_epoch);
+	add_int(row, mirror->nopen);
+	add_int(row, mirror->syncs);
+	add_int(row, mirror->pages_pushed);
+	add_int(row, use->matches);
+	add_time(row, use->last_used);
+	add_time(row, mirror->loaded_at);
+	add_time(row, mirror->state == GJ_MIRROR_REFUSED ? mirror->retry_at : 0);
+	add_int(row, mirror->tries);
+}
+
+static const char *
+mirror_state_name(const GjMirror *mirror)
+{
+	switch (mirror->state)
+	{
+		case GJ_MIRROR_EMPTY:
+			break;
+		case GJ_MIRROR_WANTED:
+			return "wanted";
+		case GJ_MIRROR_LOADING:
+			return "loading";
+		case GJ_MIRROR_READY:
+			if (mirror->column.epoch != GjServiceEpoch())
+				return "lost";
+			return mirror->owner != 0 ? "synchronizing" : "ready";
+		case GJ_MIRROR_REFUSED:
+			return "refused";
+		case GJ_MIRROR_DROPPED:
+			return "dropped";
+	}
+	return "empty";
+}
+
+static void
+add_text(Row *row, const char *value)
+{
+	if (value[0] == '\0')
+		add_null(row);
+	else
+		row->values[row->n++] = CStringGetTextDatum(value);
+}
+
+static void
+add_int(Row *row, uint64 value)
+{
+	row->values[row->n++] = Int64GetDatum((int64) value);
+}
+
+static void
+add_time(Row *row, TimestampTz value)
+{
+	if (value == 0)
+		add_null(row);
+	else
+		row->values[row->n++] = TimestampTzGetDatum(value);
+}
+
+static void
+add_null(Row *row)
+{
+	row->nulls[row->n++] = true;
+}

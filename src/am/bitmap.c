@@ -1,0 +1,162 @@
+/*-------------------------------------------------------------------------
+ *
+ * amscan.c
+ *	  Bitmap index scans: "key = value" and "key = ANY (array)" for PostgreSQL's
+ *	  own Bitmap Heap Scan, so that our index combines with others.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/table.h"
+#include "nodes/tidbitmap.h"
+#include "storage/bufmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "exec/exec.h"
+#include "match/match.h"
+#include "pages/pages.h"
+
+static GjKeySet *make_key_set(IndexScanDesc scan);
+static void add_scan_key(Relation index, GjKeySet *set, ScanKey key);
+static BlockNumber get_heap_length(Relation index);
+static int64 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck);
+
+/*
+ * Begin a scan
+ */
+IndexScanDesc
+gjbeginscan(Relation index, int nkeys, int norderbys)
+{
+	return RelationGetIndexScan(index, nkeys, norderbys);
+}
+
+/*
+ * Take new scan keys
+ */
+void
+gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	if (keys && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+}
+
+/*
+ * Add the TIDs of all entries with a wanted key to the bitmap
+ */
+int64
+gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
+{
+	GjMatchStats stats = {0};
+	GjKeySet   *set = make_key_set(scan);
+	GjTidSet   *tids = GjTidSetCreate(CurrentMemoryContext, GjWorkMemory());
+	GjIndexInfo info;
+	int64		ntids;
+
+	GjIndexGetInfo(scan->indexRelation, &info);
+	if (GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
+		GjMatch(scan->indexRelation, set, tids, &stats);
+	else
+		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));
+	GjTidSetFinish(tids);
+
+	/* a stale entry's TID may belong to a row that is visible, but has another key */
+	ntids = fill_bitmap(tids, get_heap_length(scan->indexRelation), tbm,
+						info.hashed || stats.stale);
+	GjTidSetFree(tids);
+	GjKeySetFree(set);
+	return ntids;
+}
+
+/*
+ * End a scan
+ */
+void
+gjendscan(IndexScanDesc scan)
+{
+	/* nothing is kept between calls */
+}
+
+/*
+ * Intersect the sets of all scan keys
+ */
+static GjKeySet *
+make_key_set(IndexScanDesc scan)
+{
+	Relation	index = scan->indexRelation;
+	GjKeySet   *result = NULL;
+
+	for (int i = 0; i < scan->numberOfKeys; i++)
+	{
+		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
+
+		add_scan_key(index, set, &scan->keyData[i]);
+		GjKeySetFinish(set);
+		if (result == NULL)
+			result = set;
+		else
+		{
+			GjKeySetIntersect(result, set);
+			GjKeySetFree(set);
+		}
+	}
+	return result;
+}
+
+static void
+add_scan_key(Relation index, GjKeySet *set, ScanKey key)
+{
+	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[0];
+	GjConverter converter = {.how = GJ_CONVERT_PROC};
+
+	fmgr_info(get_opfamily_proc(index->rd_opfamily[0], type, type, GJ_KEY_PROC),
+			  &converter.proc);
+	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
+				   (key->sk_flags & SK_SEARCHARRAY) != 0);
+}
+
+/*
+ * The heap's length, after the match; the executor has locked the table
+ */
+static BlockNumber
+get_heap_length(Relation index)
+{
+	Relation	heap = table_open(index->rd_index->indrelid, NoLock);
+	BlockNumber nblocks = RelationGetNumberOfBlocks(heap);
+
+	table_close(heap, NoLock);
+	return nblocks;
+}
+
+/*
+ * Hand the TIDs over, a heap block at a time
+ *
+ * Blocks past the end of the heap are of rows that VACUUM cut off, or of a damaged
+ * entry.  A bitmap heap scan would pass them over, but prefetch them before.
+ */
+static int64
+fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck)
+{
+	ItemPointerData batch[MaxHeapTuplesPerPage];
+	GjTidBlock	block;
+	int64		ntids = 0;
+
+	while (GjTidSetNextBlock(tids, &block) && block.block < heap_blocks)
+	{
+		if (block.lossy)
+		{
+			tbm_add_page(tbm, block.block);
+			ntids += MaxHeapTuplesPerPage;	/* as core counts a lossy page */
+			continue;
+		}
+		for (int i = 0; i < block.noffsets; i++)
+			ItemPointerSet(&batch[i], block.block, block.offsets[i]);
+		tbm_add_tuples(tbm, batch, block.noffsets, recheck);
+		ntids += block.noffsets;
+	}
+	return ntids;
+}

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * aminsert.c
+ *	  Adding one entry.
+ *
+ * A backend has a preferred lane and takes another one whose tail page is free at
+ * the moment, so that inserters rarely wait.  A row goes to the tail page; a full
+ * tail is flushed to the lane's open data page; a full data page is closed and
+ * another one opened: one that VACUUM found to have free slots, or a new one.
+ *
+ * The new page is found, or added to the file, before any page is locked.  By the
+ * time the lane is locked again things may have changed, so every step is decided
+ * anew under the locks.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/freespace.h"
+#include "storage/lmgr.h"
+#include "utils/rel.h"
+
+#include "pages/pages.h"
+
+static void insert_row(Relation index, const GjIndexInfo *info, const char *row);
+static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);
+static void check_tail(Relation index, const GjIndexInfo *info, Buffer tail);
+static bool make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
+					  Buffer *candidate);
+static Buffer lock_open_page(Relation index, int lane);
+static bool lock_candidate(Relation index, const GjIndexInfo *info, Buffer candidate);
+static Buffer find_candidate(Relation index, const GjIndexInfo *info);
+static Buffer add_block(Relation index);
+
+/*
+ * Insert the entry of one heap tuple
+ */
+bool
+gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
+		 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,
+		 struct IndexInfo *indexInfo)
+{
+	GjIndexInfo info;
+	char		row[GJ_MAX_ROW_WIDTH];
+
+	if (isnull[0])
+		return false;
+
+	GjIndexGetInfo(index, &info);
+	GjRowForm(&info, GjKeyFromDatum(index_getprocinfo(index, 1, GJ_KEY_PROC), values[0]),
+			  heap_tid, values + 1, isnull + 1, row);
+	insert_row(index, &info, row);
+	return false;
+}
+
+static void
+insert_row(Relation index, const GjIndexInfo *info, const char *row)
+{
+	Buffer		candidate = InvalidBuffer;
+	int			lane = MyProcPid % info->nlanes;
+
+	for (;;)
+	{
+		Buffer		tail = lock_tail(index, info, &lane);
+
+		if (make_room(index, info, lane, tail, &candidate))
+		{
+			GjTailAppend(index, info, tail, row);
+			UnlockReleaseBuffer(tail);
+			break;
+		}
+		UnlockReleaseBuffer(tail);
+		candidate = find_candidate(index, info);
+	}
+
+	/* another backend of the lane may have been quicker; VACUUM will find the page */
+	if (BufferIsValid(candidate))
+		ReleaseBuffer(candidate);
+}
+
+/*
+ * Lock the tail page of the lane, or of another one if that is free
+ */
+static Buffer
+lock_tail(Relation index, const GjIndexInfo *info, int *lane)
+{
+	Buffer		tail;
+
+	for (int i = 0; i < info->nlanes; i++)
+	{
+		int			other = (*lane + i) % info->nlanes;
+
+		tail = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + other);
+		if (ConditionalLockBuffer(tail))
+		{
+			*lane = other;
+			check_tail(index, info, tail);
+			return tail;
+		}
+		ReleaseBuffer(tail);
+	}
+
+	tail = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + *lane);
+	LockBuffer(tail, BUFFER_LOCK_EXCLUSIVE);
+	check_tail(index, info, tail);
+	return tail;
+}
+
+/*
+ * A row more than fits would run into the page's special space
+ */
+static void
+check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
+{
+	GjPageCheck(index, tail, GJ_PAGE_TAIL);
+	if (GjPageGetOpaque(BufferGetPage(tail))->used > info->tail_rows)
+		GjReportCorruption(index, BufferGetBlockNumber(tail), "A tail page has too many rows.");
+}
+
+/*
+ * See to it that the locked tail has room for a row
+ *
+ * Returns false if the lane needs another data page and no usable candidate is at
+ * hand; a candidate that was used, or is of no use, is released and cleared.
+ */
+static bool
+make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer *candidate)
+{
+	Buffer		data;
+
+	if (GjPageGetOpaque(BufferGetPage(tail))->used < info->tail_rows)
+		return true;
+
+	data = lock_open_page(index, lane);
+	if (!BufferIsValid(data) || GjPageGetOpaque(BufferGetPage(data))->used >= info->slots)
+	{
+		bool		usable = BufferIsValid(*candidate) &&
+			lock_candidate(index, info, *candidate);
+
+		if (usable)
+			GjLaneSwitch(index, info, lane, data, *candidate);
+		else if (BufferIsValid(*candidate))
+			ReleaseBuffer(*candidate);
+		if (BufferIsValid(data))
+			UnlockReleaseBuffer(data);
+		data = usable ? *candidate : InvalidBuffer;
+		*candidate = InvalidBuffer;
+		if (!usable)
+			return false;
+	}
+
+	GjTailFlush(index, info, tail, data);
+	UnlockReleaseBuffer(data);
+	return true;
+}
+
+/*
+ * Lock the data page that the lane fills; InvalidBuffer if it has none yet
+ */
+static Buffer
+lock_open_page(Relation index, int lane)
+{
+	BlockNumber block = GjLaneGetOpenBlock(index, lane);
+	Buffer		data;
+
+	if (!BlockNumberIsValid(block))
+		return InvalidBuffer;
+	data = ReadBuffer(index, block);
+	LockBuffer(data, BUFFER_LOCK_EXCLUSIVE);
+	GjPageCheck(index, data, GJ_PAGE_DATA);
+	return data;
+}
+
+/*
+ * Lock a page that was found without a lock; false, and unlocked, if it does not do
+ *
+ * The free space map is only a hint: two backends may have found the same page, or
+ * one that a lane has open, perhaps our own.  So this must not wait for the lock.
+ */
+static bool
+lock_candidate(Relation index, const GjIndexInfo *info, Buffer candidate)
+{
+	Page		page = BufferGetPage(candidate);
+
+	if (!ConditionalLockBuffer(candidate))
+		return false;
+	if (GjPageIsUnused(page))
+		return true;
+	GjPageCheck(index, candidate, GJ_PAGE_DATA);
+	if ((GjPageGetOpaque(page)->flags & GJ_PAGE_OPEN) == 0 &&
+		info->slots - GjPageGetOpaque(page)->used >= GjReusableSlots(info))
+		return true;
+	LockBuffer(candidate, BUFFER_LOCK_UNLOCK);
+	return false;
+}
+
+/*
+ * Find a page for a lane to fill, pinned but not locked
+ */
+static Buffer
+find_candidate(Relation index, const GjIndexInfo *info)
+{
+	BlockNumber block = GetPageWithFreeSpace(index, GjSlotsToSpace(info, GjReusableSlots(info)));
+
+	if (!BlockNumberIsValid(block))
+		return add_block(index);
+
+	/* whoever asks next shall be given another one */
+	RecordPageWithFreeSpace(index, block, 0);
+
+	/* after a crash the map may know blocks that the file has lost */
+	if (block < info->first_data || block >= RelationGetNumberOfBlocks(index))
+		return add_block(index);
+	return ReadBuffer(index, block);
+}
+
+/*
+ * Add an all-zero block to the index
+ */
+static Buffer
+add_block(Relation index)
+{
+	Buffer		buffer;
+
+	LockRelationForExtension(index, ExclusiveLock);
+	buffer = ReadBuffer(index, P_NEW);
+	UnlockRelationForExtension(index, ExclusiveLock);
+	return buffer;
+}

@@ -1,0 +1,111 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpujoin.h
+ *	  Names that every part of the PostgreSQL side shares: settings, their
+ *	  limits, and one Init function per subsystem.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_H
+#define GPUJOIN_H
+
+#ifdef __CUDACC__
+#error "src/ is the PostgreSQL side: CUDA code includes cuda/border/gpujoin_device.h only"
+#endif
+
+/* Name of the access method, of the extension and of the settings' prefix */
+#define GJ_NAME					"gpujoin"
+
+/* gpujoin.min_rows: tables with fewer rows are left to PostgreSQL's own plans */
+#define GJ_DEFAULT_MIN_ROWS		10000
+#define GJ_MIN_MIN_ROWS			0
+#define GJ_MAX_MIN_ROWS			INT_MAX
+
+/* gpujoin.assumed_keys: length of an array that only the execution knows */
+#define GJ_DEFAULT_ASSUMED_KEYS	1000
+#define GJ_MAX_ASSUMED_KEYS		INT_MAX
+
+/*
+ * Cost knobs, in the planner's units (seq_page_cost = 1).  The formulas that
+ * use them stand in plancost.c.
+ */
+#define GJ_DEFAULT_SETUP_COST		20.0	/* per search: key set, latches */
+#define GJ_DEFAULT_SEARCH_COST		0.0002 /* per index entry searched on the CPU */
+#define GJ_DEFAULT_TID_COST			0.002	/* per matching TID handed over */
+#define GJ_DEFAULT_DEVICE_SETUP_COST	100.0	/* per request to a device */
+#define GJ_DEFAULT_DEVICE_SEARCH_COST	0.00001 /* per index entry searched by a device */
+#define GJ_MAX_COST					1.0e6
+
+/* Device service: which device, and what is shared with its process */
+typedef enum GjDevice
+{
+	GJ_DEVICE_AUTO,				/* a GPU if there is one */
+	GJ_DEVICE_CUDA,
+	GJ_DEVICE_REFERENCE,		/* plain C, for tests */
+	GJ_DEVICE_NONE
+} GjDevice;
+
+#define GJ_MAX_DEVICE_MEMORY		(16 * 1024 * 1024)	/* MB */
+
+#define GJ_DEFAULT_RESULT_BUFFER	(128 * 1024)	/* kB */
+#define GJ_MIN_RESULT_BUFFER		1024
+#define GJ_MAX_RESULT_BUFFER		(16 * 1024 * 1024)
+
+/* Share of the result buffer that a request gets at least: two page images and more */
+#define GJ_MIN_CHUNK_BYTES			((Size) 128 * 1024)
+
+#define GJ_DEFAULT_MAX_REQUESTS		64
+#define GJ_MAX_MAX_REQUESTS			256
+
+#define GJ_DEFAULT_DEVICE_TIMEOUT	10000	/* ms */
+#define GJ_MIN_DEVICE_TIMEOUT		100
+#define GJ_MAX_DEVICE_TIMEOUT		(24 * 60 * 60 * 1000)
+
+extern int	gj_device;
+extern char *gj_gpu;
+extern int	gj_device_memory;
+extern int	gj_result_buffer;
+extern int	gj_max_requests;
+extern int	gj_device_timeout;
+
+/* Mirrors: how many there can be, and how far behind one may be before it is synchronised */
+#define GJ_DEFAULT_MAX_MIRRORS		256
+#define GJ_MAX_MAX_MIRRORS			65536
+
+/* Searching so many pages on the CPU takes about as long as the rest of a request */
+#define GJ_DEFAULT_SYNC_BLOCKS		128
+#define GJ_MAX_SYNC_BLOCKS			INT_MAX
+
+extern bool gj_auto_load;
+extern int	gj_max_mirrors;
+extern int	gj_sync_blocks;
+
+/* For tests: believe the visibility map even if VACUUM has been there; gives wrong answers */
+extern bool gj_debug_ignore_vacuum_epoch;
+
+/* guc.c */
+extern bool gj_enabled;
+extern bool gj_force;
+extern int	gj_min_rows;
+extern int	gj_assumed_keys;
+extern double gj_setup_cost;
+extern double gj_search_cost;
+extern double gj_tid_cost;
+extern double gj_device_setup_cost;
+extern double gj_device_search_cost;
+
+extern void GjGucInit(void);
+
+/* am.c */
+extern void GjAmInit(void);
+
+/* planhooks.c */
+extern void GjPlanInit(void);
+
+/* execscan.c, execjoin.c, execalternative.c */
+extern void GjExecScanInit(void);
+extern void GjExecJoinInit(void);
+extern void GjExecAlternativeInit(void);
+
+#endif							/* GPUJOIN_H */

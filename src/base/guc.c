@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  Every setting of gpujoin, with its limits from gpujoin.h.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/plancache.h"
+
+#include "cuda/border/gpujoin_device.h"
+#include "gpujoin.h"
+
+bool		gj_enabled = true;
+bool		gj_force = false;
+int			gj_min_rows = GJ_DEFAULT_MIN_ROWS;
+int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
+double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
+double		gj_search_cost = GJ_DEFAULT_SEARCH_COST;
+double		gj_tid_cost = GJ_DEFAULT_TID_COST;
+double		gj_device_setup_cost = GJ_DEFAULT_DEVICE_SETUP_COST;
+double		gj_device_search_cost = GJ_DEFAULT_DEVICE_SEARCH_COST;
+
+/* Device service */
+int			gj_device = GJ_DEVICE_AUTO;
+char	   *gj_gpu = NULL;
+int			gj_device_memory = 0;
+int			gj_result_buffer = GJ_DEFAULT_RESULT_BUFFER;
+int			gj_max_requests = GJ_DEFAULT_MAX_REQUESTS;
+int			gj_device_timeout = GJ_DEFAULT_DEVICE_TIMEOUT;
+
+/* Mirrors */
+bool		gj_auto_load = true;
+int			gj_max_mirrors = GJ_DEFAULT_MAX_MIRRORS;
+int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
+
+/* Tests */
+bool		gj_debug_ignore_vacuum_epoch = false;
+
+static const struct config_enum_entry device_options[] = {
+	{"auto", GJ_DEVICE_AUTO, false},
+	{"cuda", GJ_DEVICE_CUDA, false},
+	{"reference", GJ_DEVICE_REFERENCE, false},
+	{"none", GJ_DEVICE_NONE, false},
+	{NULL, 0, false}
+};
+
+static void define_service(void);
+static void define_mirrors(void);
+static void define_debugging(void);
+static bool check_device_memory(int *newval, void **extra, GucSource source);
+static void reset_plans(bool newval, void *extra);
+static void define_cost(const char *name, const char *description, double *variable,
+						double default_value);
+
+/*
+ * Define the settings and close the name space
+ */
+void
+GjGucInit(void)
+{
+	DefineCustomBoolVariable("gpujoin.enabled",
+							 "Enables the use of gpujoin indexes by the planner.",
+							 "When off, no plan uses a gpujoin index in any way.",
+							 &gj_enabled,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL,
+							 reset_plans,
+							 NULL);
+
+	DefineCustomBoolVariable("gpujoin.force",
+							 "Uses gpujoin plans wherever they are possible, whatever they cost.",
+							 "For tests; ignores gpujoin.min_rows.",
+							 &gj_force,
+							 false,
+							 PGC_USERSET,
+							 GUC_EXPLAIN | GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 reset_plans,
+							 NULL);
+
+	DefineCustomIntVariable("gpujoin.min_rows",
+							"Leaves tables with fewer rows to PostgreSQL's own plans.",
+							NULL,
+							&gj_min_rows,
+							GJ_DEFAULT_MIN_ROWS,
+							GJ_MIN_MIN_ROWS,
+							GJ_MAX_MIN_ROWS,
+							PGC_USERSET,
+							GUC_EXPLAIN,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.assumed_keys",
+							"Sets how many keys the planner expects in an array whose length is "
+							"known only when the query is executed.",
+							NULL,
+							&gj_assumed_keys,
+							GJ_DEFAULT_ASSUMED_KEYS,
+							1,
+							GJ_MAX_ASSUMED_KEYS,
+							PGC_USERSET,
+							GUC_EXPLAIN,
+							NULL,
+							NULL,
+							NULL);
+
+	define_cost("gpujoin.setup_cost",
+				"Sets the planner's estimate of the fixed cost of a search on the CPU.",
+				&gj_setup_cost, GJ_DEFAULT_SETUP_COST);
+	define_cost("gpujoin.search_cost",
+				"Sets the planner's estimate of the cost of searching one index entry on the CPU.",
+				&gj_search_cost, GJ_DEFAULT_SEARCH_COST);
+	define_cost("gpujoin.tid_cost",
+				"Sets the planner's estimate of the cost of handing over one matching TID.",
+				&gj_tid_cost, GJ_DEFAULT_TID_COST);
+	define_cost("gpujoin.device_setup_cost",
+				"Sets the planner's estimate of the fixed cost of a search by a device.",
+				&gj_device_setup_cost, GJ_DEFAULT_DEVICE_SETUP_COST);
+	define_cost("gpujoin.device_search_cost",
+				"Sets the planner's estimate of the cost of searching one index entry by a device.",
+				&gj_device_search_cost, GJ_DEFAULT_DEVICE_SEARCH_COST);
+
+	define_service();
+	define_mirrors();
+	define_debugging();
+
+	MarkGUCPrefixReserved(GJ_NAME);
+}
+
+/*
+ * Settings of the device service.  What shared memory depends on is fixed when the server
+ * starts, if the library is preloaded.  If it is not, there is no service and these settings
+ * do nothing; but they exist, so that a configuration file that has them gives no warning in
+ * each session.  A setting that only the postmaster could change cannot be made that late.
+ */
+static void
+define_service(void)
+{
+	GucContext	fixed = process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP;
+
+	DefineCustomEnumVariable("gpujoin.device",
+							 "Chooses the kind of device that searches gpujoin indexes.",
+							 "auto: a GPU if there is one.  cuda: a GPU.  reference: a process "
+							 "that imitates one, for tests.  none: no device.",
+							 &gj_device,
+							 GJ_DEVICE_AUTO,
+							 device_options,
+							 fixed,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+
+	DefineCustomStringVariable("gpujoin.gpu",
+							   "Chooses the GPU, by number or by UUID.",
+							   "Empty: the first.  A UUID begins with GPU- or MIG-.",
+							   &gj_gpu,
+							   "",
+							   fixed,
+							   0,
+							   NULL,
+							   NULL,
+							   NULL);
+
+	DefineCustomIntVariable("gpujoin.device_memory",
+							"Sets how much memory of the device gpujoin reserves.",
+							"0: three quarters of what is free.  It is taken in pieces of "
+							"16 MB.",
+							&gj_device_memory,
+							0,
+							0,
+							GJ_MAX_DEVICE_MEMORY,
+							fixed,
+							GUC_UNIT_MB,
+							check_device_memory,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.result_buffer",
+							"Sets the size of the memory through which results come.",
+							"Divided by gpujoin.max_requests, this is what one request has.  It is "
+							"locked in memory while there is a GPU.",
+							&gj_result_buffer,
+							GJ_DEFAULT_RESULT_BUFFER,
+							GJ_MIN_RESULT_BUFFER,
+							GJ_MAX_RESULT_BUFFER,
+							fixed,
+							GUC_UNIT_KB,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.max_requests",
+							"Sets how many requests can be at the device at the same time.",
+							"A search that finds no place is done by the CPU.",
+							&gj_max_requests,
+							GJ_DEFAULT_MAX_REQUESTS,
+							1,
+							GJ_MAX_MAX_REQUESTS,
+							fixed,
+							0,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.device_timeout",
+							"Sets after how long without any progress the device counts as hung.",
+							"Its process is then ended and started again.",
+							&gj_device_timeout,
+							GJ_DEFAULT_DEVICE_TIMEOUT,
+							GJ_MIN_DEVICE_TIMEOUT,
+							GJ_MAX_DEVICE_TIMEOUT,
+							PGC_SIGHUP,
+							GUC_UNIT_MS,
+							NULL,
+							NULL,
+							NULL);
+}
+
+static void
+define_mirrors(void)
+{
+	DefineCustomBoolVariable("gpujoin.auto_load",
+							 "Loads an index into device memory when it was built, and when a "
+							 "query could use it there.",
+							 "When off, only gpujoin_load() and the index option preload do.",
+							 &gj_auto_load,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+
+	DefineCustomIntVariable("gpujoin.max_mirrors",
+							"Sets how many indexes can be in device memory at the same time.",
+							NULL,
+							&gj_max_mirrors,
+							GJ_DEFAULT_MAX_MIRRORS,
+							1,
+							GJ_MAX_MAX_MIRRORS,
+							process_shared_preload_libraries_in_progress ?
+							PGC_POSTMASTER : PGC_SIGHUP,
+							0,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.sync_blocks",
+							"Sets how many index pages may be searched on the CPU because the copy "
+							"in device memory lacks them.",
+							"If there are more, they are copied first.",
+							&gj_sync_blocks,
+							GJ_DEFAULT_SYNC_BLOCKS,
+							0,
+							GJ_MAX_SYNC_BLOCKS,
+							PGC_USERSET,
+							0,
+							NULL,
+							NULL,
+							NULL);
+}
+
+/*
+ * Settings that only the project's own tests have a use for
+ */
+static void
+define_debugging(void)
+{
+	DefineCustomBoolVariable("gpujoin.debug_ignore_vacuum_epoch",
+							 "Lets index-only answers ignore that VACUUM has run meanwhile.",
+							 "Gives wrong answers.  With it a test shows that it would notice "
+							 "them.",
+							 &gj_debug_ignore_vacuum_epoch,
+							 false,
+							 PGC_SUSET,
+							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 NULL,
+							 NULL);
+}
+
+/*
+ * Check hook: what is less than one piece would be rounded down to nothing
+ */
+static bool
+check_device_memory(int *newval, void **extra, GucSource source)
+{
+	int			least = GJD_EXTENT_BYTES >> 20;
+
+	if (*newval == 0 || *newval >= least)
+		return true;
+	GUC_check_errdetail("It must be 0, for three quarters of what is free, or at least %d MB.",
+						least);
+	return false;
+}
+
+/*
+ * Assign hook: plans made under the old value must not be used under the new one
+ */
+static void
+reset_plans(bool newval, void *extra)
+{
+	ResetPlanCache();
+}
+
+static void
+define_cost(const char *name, const char *description, double *variable, double default_value)
+{
+	DefineCustomRealVariable(name,
+							 description,
+							 NULL,
+							 variable,
+							 default_value,
+							 0.0,
+							 GJ_MAX_COST,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL,
+							 NULL,
+							 NULL);
+}

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * execcursor.h
+ *	  Where the row lies on which a cursor stands.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECCURSOR_H
+#define GPUJOIN_EXECCURSOR_H
+
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+
+#include "entryfill.h"
+
+extern bool GjIsCursor(const EState *estate);
+extern void GjNoteEntry(ScanState *node, uint64 tid);
+extern void GjNoteNoPlace(ScanState *node);
+
+/*
+ * WHERE CURRENT OF a cursor looks for the row's place in the scan slot, which must not
+ * seem empty, whichever slot has the row.  Its values, if any, are then not looked at.  If
+ * entries are put there later, they find it ready for values.
+ */
+static inline void
+GjNotePlace(ScanState *node, const ItemPointerData *tid)
+{
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	if (TTS_IS_VIRTUAL(slot))
+		GjReadySlot(slot);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_tid = *tid;
+}
+
+#endif							/* GPUJOIN_EXECCURSOR_H */

@@ -1,0 +1,288 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.c
+ *	  Every property that EXPLAIN shows of our nodes.
+ *
+ * Facts of the plan are shown always, counters with ANALYZE, times with TIMING.
+ * Which device answered depends on the machine, not on the query: like PostgreSQL
+ * does for what varies with a build, it is left out with COSTS OFF.
+ *
+ * Counters are those of all processes, if the node is parallel-aware (execparallel.c);
+ * of one that a worker runs as a whole, only PostgreSQL's own get to the leader.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+
+#include "service/service.h"
+#include "exec.h"
+
+/*
+ * A constant array is shown in full up to this many elements; of a longer one
+ * only the first few are.
+ */
+#define MAX_SHOWN_ELEMENTS		32
+#define SHOWN_OF_LONG_ARRAY		8
+
+static char *deparse_condition(Expr *condition, List *context, bool useprefix);
+static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
+static Const *find_long_array(Expr *qual, int *nelems);
+static Const *shorten_array(Const *array);
+static char *mark_omission(char *text, int nelems);
+static void explain_device(ExplainState *es, const GjMatchStats *match);
+static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
+
+/*
+ * Structured formats use the name that readers of plans know from PostgreSQL's own
+ * index scans.
+ */
+void
+GjExplainIndex(ExplainState *es, Oid index_oid)
+{
+	const char *name = get_rel_name(index_oid);
+
+	if (name == NULL)
+		elog(ERROR, "cache lookup failed for index %u", index_oid);
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyText("Index", quote_identifier(name), es);
+	else
+		ExplainPropertyText("Index Name", name, es);
+}
+
+/*
+ * Show the clauses that the index answers: expressions of the finished plan, each
+ * comparison with the key on the left
+ */
+void
+GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
+					  List *key_quals)
+{
+	bool		is_join = ((Scan *) node->ss.ps.plan)->scanrelid == 0;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	Expr	   *condition = make_ands_explicit(key_quals);
+
+	ExplainPropertyText("Key Condition",
+						deparse_condition(condition, context, is_join || es->verbose), es);
+}
+
+/*
+ * Deparse AND and OR by hand, so that each comparison can be shortened on its own
+ */
+static char *
+deparse_condition(Expr *condition, List *context, bool useprefix)
+{
+	BoolExpr   *bool_expr = (BoolExpr *) condition;
+	StringInfoData text;
+	ListCell   *lc;
+
+	if (!IsA(condition, BoolExpr) || bool_expr->boolop == NOT_EXPR)
+		return deparse_key_qual(condition, context, useprefix);
+
+	initStringInfo(&text);
+	appendStringInfoChar(&text, '(');
+	foreach(lc, bool_expr->args)
+	{
+		if (lc != list_head(bool_expr->args))
+			appendStringInfoString(&text, bool_expr->boolop == AND_EXPR ? " AND " : " OR ");
+		appendStringInfoString(&text, deparse_condition(lfirst(lc), context, useprefix));
+	}
+	appendStringInfoChar(&text, ')');
+	return text.data;
+}
+
+/*
+ * Deparse one comparison; where a long array has to be cut, the copy is cut, never the
+ * plan, which may be cached
+ */
+static char *
+deparse_key_qual(Expr *qual, List *context, bool useprefix)
+{
+	int			nelems;
+	Const	   *array = find_long_array(qual, &nelems);
+	ScalarArrayOpExpr *shown;
+
+	if (array == NULL)
+		return deparse_expression((Node *) qual, context, useprefix, false);
+
+	shown = makeNode(ScalarArrayOpExpr);
+	memcpy(shown, qual, sizeof(ScalarArrayOpExpr));
+	shown->args = list_make2(linitial(shown->args), shorten_array(array));
+
+	return mark_omission(deparse_expression((Node *) shown, context, useprefix, false),
+						 nelems);
+}
+
+/*
+ * The constant array of a clause if it is too long to be shown, else NULL
+ */
+static Const *
+find_long_array(Expr *qual, int *nelems)
+{
+	Const	   *value;
+	ArrayType  *array;
+
+	if (!IsA(qual, ScalarArrayOpExpr))
+		return NULL;
+	value = lsecond(((ScalarArrayOpExpr *) qual)->args);
+	if (!IsA(value, Const) || value->constisnull)
+		return NULL;
+
+	array = DatumGetArrayTypeP(value->constvalue);
+	*nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	return *nelems > MAX_SHOWN_ELEMENTS ? value : NULL;
+}
+
+/*
+ * An array of the same type that has the first few elements in one dimension
+ */
+static Const *
+shorten_array(Const *constant)
+{
+	ArrayType  *array = DatumGetArrayTypeP(constant->constvalue);
+	Oid			type = ARR_ELEMTYPE(array);
+	Const	   *result = makeNode(Const);
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *elems;
+	bool	   *nulls;
+	int			nelems;
+	int			dims[1] = {SHOWN_OF_LONG_ARRAY};
+	int			bounds[1] = {1};
+
+	get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
+	deconstruct_array(array, type, typlen, typbyval, typalign, &elems, &nulls, &nelems);
+
+	memcpy(result, constant, sizeof(Const));
+	result->constvalue = PointerGetDatum(construct_md_array(elems, nulls, 1, dims, bounds, type,
+															typlen, typbyval, typalign));
+	return result;
+}
+
+/*
+ * Say at the end of the array's text, which is the last one of a clause, that
+ * there is more: the clause must not read as if it were the query's own.
+ */
+static char *
+mark_omission(char *text, int nelems)
+{
+	char	   *end = NULL;
+
+	for (char *s = strstr(text, "}'"); s != NULL; s = strstr(s + 1, "}'"))
+		end = s;
+	if (end == NULL)
+		return text;
+
+	return psprintf("%.*s,... (%d elements)%s", (int) (end - text), text, nelems, end);
+}
+
+/*
+ * Say that rows may come from the index alone, and with ANALYZE how many TIDs had to be
+ * looked up in the heap all the same; without statistics there was no search here
+ */
+void
+GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats)
+{
+	ExplainPropertyBool("Index Only", true, es);
+	if (es->analyze && stats != NULL)
+		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+}
+
+/*
+ * Show what the matches and fetches of a node did so far.  A node that did not run
+ * has nothing to say in text; other formats have all properties always.
+ */
+void
+GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *fetch)
+{
+	bool		is_text = es->format == EXPLAIN_FORMAT_TEXT;
+
+	/* without a search there is nothing to tell: or it was in a worker, not in parallel */
+	if (!es->analyze || match->searches == 0)
+		return;
+
+	ExplainPropertyUInteger("Keys", NULL, match->keys, es);
+	if (!is_text || match->keys_elsewhere > 0)
+		ExplainPropertyUInteger("Keys of Other Partitions", NULL, match->keys_elsewhere, es);
+	ExplainPropertyUInteger("Entries Searched", NULL, match->entries, es);
+	ExplainPropertyUInteger("Matched TIDs", NULL, match->tids, es);
+	explain_heap_blocks(es, fetch);
+	if (!is_text || fetch->rechecked > 0)
+		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, fetch->rechecked, es);
+
+	if (es->costs)
+		explain_device(es, match);
+	if (es->timing)
+	{
+		ExplainPropertyFloat("Key Set Time", "ms",
+							 INSTR_TIME_GET_MILLISEC(match->set_elapsed), 3, es);
+		ExplainPropertyFloat("Search Time", "ms",
+							 INSTR_TIME_GET_MILLISEC(match->elapsed), 3, es);
+	}
+}
+
+/*
+ * Show who answered the last match, why it was not a device, and a device's part of all
+ * matches.  In text only what there is.
+ */
+static void
+explain_device(ExplainState *es, const GjMatchStats *match)
+{
+	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
+	const char *hint = match->reason ? GjServiceHint(match->reason) : NULL;
+
+	if (all || match->device != NULL)
+		ExplainPropertyText("Device", match->device ? match->device : "", es);
+	if (all || match->reason != NULL)
+		ExplainPropertyText("Device Reason", match->reason ? match->reason : "", es);
+	if (es->verbose && (all || hint != NULL))
+		ExplainPropertyText("Device Hint", hint ? hint : "", es);
+	if (!all && match->device_entries == 0)
+		return;
+
+	ExplainPropertyUInteger("Device Entries", NULL, match->device_entries, es);
+	ExplainPropertyUInteger("Device Pages Pushed", NULL, match->pages_pushed, es);
+	if (all || match->pieces > 0)
+		ExplainPropertyUInteger("Device Pieces", NULL, match->pieces, es);
+	if (es->timing)
+	{
+		ExplainPropertyFloat("Device Request Time", "ms", match->request_ms, 3, es);
+		ExplainPropertyFloat("Device Set Time", "ms", match->set_ms, 3, es);
+		ExplainPropertyFloat("Device Kernel Time", "ms", match->kernel_ms, 3, es);
+		ExplainPropertyFloat("Device Transfer Time", "ms", match->transfer_ms, 3, es);
+	}
+}
+
+/*
+ * As PostgreSQL shows them for a bitmap heap scan
+ */
+static void
+explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch)
+{
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyUInteger("Exact Heap Blocks", NULL, fetch->exact_blocks, es);
+		ExplainPropertyUInteger("Lossy Heap Blocks", NULL, fetch->lossy_blocks, es);
+		return;
+	}
+
+	if (fetch->exact_blocks > 0 || fetch->lossy_blocks > 0)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfoString(es->str, "Heap Blocks:");
+		if (fetch->exact_blocks > 0)
+			appendStringInfo(es->str, " exact=" UINT64_FORMAT, fetch->exact_blocks);
+		if (fetch->lossy_blocks > 0)
+			appendStringInfo(es->str, " lossy=" UINT64_FORMAT, fetch->lossy_blocks);
+		appendStringInfoChar(es->str, '\n');
+	}
+}

@@ -1,0 +1,442 @@
+/*-------------------------------------------------------------------------
+ *
+ * execindexonly.c
+ *	  Rows of one table answered from index entries: a match, chunk by chunk.
+ *
+ * Each chunk of entries is tested when it is wanted: those that are rows, without a look
+ * at the heap, are delivered, the TIDs of all others are kept for the heap.
+ * execentryvisible.c does the test, and has the proof.  execindexonlyshare.c has what there is
+ * to do in a parallel plan.
+ *
+ * Nothing is held between calls: no pin, no lock.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/rel.h"
+
+#include "base/gpujoin.h"
+#include "entryvisible.h"
+#include "exec.h"
+#include "indexonlystate.h"
+
+/* A piece of a match: small enough for the processor's cache */
+#define PIECE_BYTES				((Size) 1024 * 1024)
+
+/* What a TID takes in a set, growing and being put in order */
+#define REST_TID_BYTES			(4 * sizeof(uint64))
+
+/* More than the entries of any page take */
+#define MIN_PIECE_BYTES			((Size) 64 * 1024)
+
+static void make_whole(GjIndexOnly *io);
+static bool has_room(const GjIndexOnly *io);
+static bool load_piece(GjIndexOnly *io);
+static bool find_piece(GjIndexOnly *io);
+static bool find_in_match(GjIndexOnly *io);
+static bool take_range(GjIndexOnly *io);
+static void forget_rest(GjIndexOnly *io);
+static void load_chunk(GjIndexOnly *io);
+
+/*
+ * Prepare answering for a node
+ */
+GjIndexOnly *
+GjIndexOnlyCreate(const ScanState *node, Relation index)
+{
+	EState	   *estate = node->ps.state;
+	GjIndexOnly *io = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjIndexOnly));
+
+	io->heap = node->ss_currentRelation;
+	io->index = index;
+	io->snapshot = estate->es_snapshot;
+	return io;
+}
+
+/*
+ * Entries will be put into slots by this fill: keep it to the set that is delivered.
+ * Called in the memory context of the query.
+ */
+void
+GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill)
+{
+	io->fills = lappend(io->fills, fill);
+}
+
+/*
+ * May a match of now be answered from entries?
+ */
+bool
+GjIndexOnlyIsPossible(const GjIndexOnly *io)
+{
+	return GjEntriesMayBeRows(io->snapshot);
+}
+
+/*
+ * Has the index all rows, so that a match of now may be begun?
+ */
+bool
+GjIndexOnlyIsComplete(const GjIndexOnly *io)
+{
+	return GjIndexIsComplete(io->index, io->snapshot);
+}
+
+/*
+ * Begin a match for keys, which must live until the reset; so must the statistics.  What
+ * it takes lives below parent.  Only these columns of the index will be asked for: bits as
+ * in GjEntryFill.
+ */
+void
+GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
+				 Size limit, GjMatchStats *stats)
+{
+	MemoryContext old;
+
+	GjIndexOnlyPrepare(io, columns, parent, limit, stats);
+	old = MemoryContextSwitchTo(io->context);
+	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
+	MemoryContextSwitchTo(old);
+
+	if (io->match.at_once)
+	{
+		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
+		io->rest_is_plain = io->rest != NULL;
+		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
+	}
+	if (io->match.at_once || io->match.divided)
+		GjIndexOnlyDeliver(io, io->whole);
+	else
+		GjIndexOnlyMakePiece(io);
+}
+
+/*
+ * Make a set for what is to be found
+ */
+void
+GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
+				   GjMatchStats *stats)
+{
+	GjIndexOnlyReset(io);
+	io->parent = parent;
+	io->context = AllocSetContextCreate(parent, "gpujoin index-only", ALLOCSET_DEFAULT_SIZES);
+	io->limit = limit;
+	io->columns = columns;
+	io->match_stats = stats;
+	io->certain = true;
+	make_whole(io);
+}
+
+static void
+make_whole(GjIndexOnly *io)
+{
+	GjIndexInfo info;
+
+	GjIndexGetInfo(io->index, &info);
+	io->whole = GjEntrySetCreate(io->context, io->limit, &info,
+								 (io->columns & GJ_ENTRY_KEY) != 0,
+								 (uint32) (io->columns >> 1));
+}
+
+/*
+ * Make a set for pieces of it, instead
+ */
+void
+GjIndexOnlyMakePiece(GjIndexOnly *io)
+{
+	io->piece = GjEntrySetCreatePiecewise(io->context,
+										  Max(Min(io->limit, PIECE_BYTES), MIN_PIECE_BYTES),
+										  io->whole);
+	GjIndexOnlyDeliver(io, io->piece);
+	GjEntrySetFree(io->whole);
+	io->whole = NULL;
+}
+
+/*
+ * Deliver these entries from the first one on
+ */
+void
+GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries)
+{
+	ListCell   *lc;
+
+	io->entries = entries;
+	io->position = 0;
+	foreach(lc, io->fills)
+		GjEntryFillSource(lfirst(lc), entries);
+}
+
+bool
+GjIndexOnlyIsStarted(const GjIndexOnly *io)
+{
+	return io != NULL && io->context != NULL;
+}
+
+/*
+ * Deliver the same again: what is still there is used again.  A part of a shared match has
+ * not been begun with.
+ */
+void
+GjIndexOnlyRestart(GjIndexOnly *io)
+{
+	if (io->part.found != NULL)
+		return;
+	if (io->npieces > 1)
+	{
+		GjIndexOnlyStart(io, io->match.keys, io->columns, io->parent, io->limit,
+						 io->match_stats);
+		return;
+	}
+	forget_rest(io);
+	io->position = 0;
+	io->chunk.nrows = 0;
+	io->chunk.next = 0;
+}
+
+/*
+ * Make the next rows ready; false if there are no more, or nothing has been started
+ */
+bool
+GjIndexOnlyLoad(GjIndexOnly *io)
+{
+	if (io->context == NULL)
+		return false;
+	io->chunk.nrows = io->chunk.next = 0;
+	while (io->chunk.nrows == 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (io->rest_is_next)
+			return false;
+		if (io->nrest > 0 && !has_room(io))
+			io->rest_is_next = true;
+		else if (io->position < io->entries->nentries)
+			load_chunk(io);
+		else if (!load_piece(io))
+			io->rest_is_next = io->rest_is_last = true;
+	}
+	return true;
+}
+
+/*
+ * Does another chunk fit into the rest?  It must remain exact, as other rows of a block may
+ * have been answered from entries, or be in the rest of another process.
+ */
+static bool
+has_room(const GjIndexOnly *io)
+{
+	return (io->nrest + GJ_CHUNK_ENTRIES) * REST_TID_BYTES <= io->limit;
+}
+
+/*
+ * Step 2, continued
+ */
+static bool
+load_piece(GjIndexOnly *io)
+{
+	if (io->part.found != NULL)
+		io->part.progress(io->part.arg);
+	if (io->part.found != NULL && io->part.found->kind == GJ_SHARED_ENTRIES)
+	{
+		if (!GjEntriesTake(&io->part.found->entries, io->part.area, io->piece))
+			return false;
+	}
+	else if (!find_piece(io))
+		return false;
+	GjIndexOnlyDeliver(io, io->entries);
+	io->npieces++;
+	return true;
+}
+
+/*
+ * Have a piece found: of the match, or of that for the next range of keys
+ */
+static bool
+find_piece(GjIndexOnly *io)
+{
+	while (!find_in_match(io))
+	{
+		if (io->match.ranges == NULL || !take_range(io))
+			return false;
+	}
+	pgstat_count_index_tuples(io->index, io->entries->nentries);
+	return true;
+}
+
+/*
+ * By a device, as long as that goes well, or by the CPU
+ */
+static bool
+find_in_match(GjIndexOnly *io)
+{
+	if (io->match.divided && GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
+		return true;
+	if (io->match.at_once || io->match.done)
+		return false;
+	if (io->piece == NULL)
+		GjIndexOnlyMakePiece(io);
+	return GjEntryMatchNext(&io->match, io->piece, io->match_stats);
+}
+
+/*
+ * If the CPU found a part of the last range, a device may be asked again
+ */
+static bool
+take_range(GjIndexOnly *io)
+{
+	if (!GjRangesTake(&io->match))
+		return false;
+	if (io->piece != NULL && !io->match.refused)
+	{
+		make_whole(io);
+		GjIndexOnlyDeliver(io, io->whole);
+		GjEntrySetFree(io->piece);
+		io->piece = NULL;
+	}
+	return true;
+}
+
+/*
+ * Get the keys of the rows that are ready, all of them
+ */
+void
+GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
+{
+	const GjIndexOnlyChunk *chunk = &io->chunk;
+	const GjEntryColumn *keys = &io->entries->keys;
+
+	if (keys->width == sizeof(int32))
+	{
+		const int32 *values = (const int32 *) keys->values + chunk->first;
+
+		for (int i = 0; i < chunk->nrows; i++)
+			out[i] = values[chunk->rows[i]];
+	}
+	else
+	{
+		const int64 *values = (const int64 *) keys->values + chunk->first;
+
+		for (int i = 0; i < chunk->nrows; i++)
+			out[i] = values[chunk->rows[i]];
+	}
+}
+
+/*
+ * Get the TID of an entry, packed as block << 16 | offset
+ */
+uint64
+GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
+{
+	return io->entries->tids[entry];
+}
+
+/*
+ * Get the TIDs for which the heap must be asked, finished, once GjIndexOnlyNext() has said
+ * false.  When they have been fetched, there may be more entries: GjIndexOnlyContinue().
+ */
+GjTidSet *
+GjIndexOnlyRest(GjIndexOnly *io)
+{
+	if (io->rest == NULL)
+		io->rest = GjTidSetCreate(io->context, io->limit);
+	if (!io->rest_is_plain)
+		GjTidSetFinish(io->rest);
+	io->stats.heap_fetches += GjTidSetCount(io->rest);
+	return io->rest;
+}
+
+/*
+ * Go on with entries, and forget the TIDs; false if there are no more
+ */
+bool
+GjIndexOnlyContinue(GjIndexOnly *io)
+{
+	if (io->rest_is_last)
+		return false;
+	forget_rest(io);
+	return true;
+}
+
+static void
+forget_rest(GjIndexOnly *io)
+{
+	if (io->rest != NULL && !io->rest_is_plain)
+	{
+		GjTidSetFree(io->rest);
+		io->rest = NULL;
+	}
+	io->nrest = 0;
+	io->rest_is_next = io->rest_is_last = false;
+}
+
+/*
+ * Forget the match
+ */
+void
+GjIndexOnlyReset(GjIndexOnly *io)
+{
+	if (io->context != NULL)
+		MemoryContextDelete(io->context);
+	io->context = NULL;
+	io->whole = NULL;
+	io->piece = NULL;
+	io->entries = NULL;
+	io->rest = NULL;
+	io->rest_is_plain = false;
+	forget_rest(io);
+	io->part.found = NULL;
+	io->position = 0;
+	io->npieces = 0;
+	io->chunk.nrows = 0;
+	io->chunk.next = 0;
+}
+
+/*
+ * Counters, summed up over all starts
+ */
+GjIndexOnlyStats *
+GjIndexOnlyGetStats(GjIndexOnly *io)
+{
+	return &io->stats;
+}
+
+/*
+ * Steps 3 and 4: find out which of the next entries are rows
+ */
+static void
+load_chunk(GjIndexOnly *io)
+{
+	GjIndexOnlyChunk *chunk = &io->chunk;
+	const uint64 *tids = io->entries->tids + io->position;
+	uint64		rest[GJ_CHUNK_ENTRIES];
+	int			nrest = 0;
+	int			n = (int) Min(io->entries->nentries - io->position, GJ_CHUNK_ENTRIES);
+
+	chunk->first = io->position;
+	chunk->nrows = 0;
+	chunk->next = 0;
+	io->position += n;
+	GjEntrySetPrefetch(io->entries, chunk->first, n);
+	if (io->certain)
+	{
+		int			nrows = GjEntriesTestMap(io->heap, tids, n, chunk->rows, rest, &nrest);
+
+		if (nrows > 0 && GjEpochHasMoved(io->index, io->snapshot, io->match.vacuum_epoch))
+			io->certain = false;
+		else
+			chunk->nrows = nrows;
+	}
+
+	io->stats.rows += chunk->nrows;
+	if (chunk->nrows == n)
+		return;
+	if (io->rest == NULL)
+		io->rest = GjTidSetCreate(io->context, SIZE_MAX);
+	io->nrest += io->certain ? nrest : n;
+	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
+		  GjTidSetAddPacked(io->rest, tids, n)))
+		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
+			 RelationGetRelationName(io->index));
+}

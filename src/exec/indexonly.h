@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * execindexonly.h
+ *	  Rows of one table answered from index entries, where the heap need not be
+ *	  asked.
+ *
+ * GjIndexOnlyStart() begins a match, and GjIndexOnlyNext() delivers the rows that are
+ * certain, piece by piece as they are found.  When it says false, GjIndexOnlyRest() has
+ * the TIDs of the others: to be fetched, under the snapshot and with a recheck of the
+ * key, like those of any match.  Then GjIndexOnlyContinue() says whether there are more
+ * entries, as there are if the TIDs took too much memory.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXECINDEXONLY_H
+#define GPUJOIN_EXECINDEXONLY_H
+
+#include "nodes/execnodes.h"
+
+#include "match/divide.h"
+#include "entryfill.h"
+
+typedef struct GjIndexOnly GjIndexOnly;
+
+typedef struct GjIndexOnlyStats
+{
+	uint64		rows;			/* answered from entries */
+	uint64		heap_fetches;	/* TIDs left to the heap */
+} GjIndexOnlyStats;
+
+/* Entries between two looks at the epoch: a look takes as long as two of them */
+#define GJ_CHUNK_ENTRIES		1024
+
+/* Rows that are ready: the beginning of a GjIndexOnly */
+typedef struct GjIndexOnlyChunk
+{
+	uint64		first;			/* entry of the piece from which rows[] count */
+	int			nrows;
+	int			next;
+	uint16		rows[GJ_CHUNK_ENTRIES];
+} GjIndexOnlyChunk;
+
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
+extern void GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill);
+extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
+extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);
+extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							 MemoryContext parent, Size limit, GjMatchStats *stats);
+extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io);
+extern bool GjIndexOnlyLoad(GjIndexOnly *io);
+extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
+extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
+extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
+extern bool GjIndexOnlyContinue(GjIndexOnly *io);
+extern bool GjIndexOnlyDivide(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							  MemoryContext parent, Size limit, GjMatchStats *stats,
+							  const GjSharePart *part);
+extern void GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit);
+extern void GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+							MemoryContext parent, Size limit, GjMatchStats *stats,
+							const GjSharePart *part);
+extern void GjIndexOnlyReset(GjIndexOnly *io);
+extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+#define GjIndexOnlyGetChunk(io)	((GjIndexOnlyChunk *) (io))
+
+/*
+ * Get the next entry that is a row; false if there are no more.  It is good until the
+ * next call.  Inline, as counting rows does little else.
+ */
+static inline bool
+GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+{
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
+
+	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoad(io))
+		return false;
+	*entry = chunk->first + chunk->rows[chunk->next++];
+	return true;
+}
+
+#endif							/* GPUJOIN_EXECINDEXONLY_H */

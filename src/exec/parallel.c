@@ -1,0 +1,458 @@
+/*-------------------------------------------------------------------------
+ *
+ * execparallel.c
+ *	  Sharing a match among the processes of a parallel plan.
+ *
+ * The process that comes first searches the index and puts the TIDs, in heap order,
+ * into the plan's shared memory; the others wait for that, and then all take blocks
+ * until there are no more (tidshare.c).  For index-only answers it finds out how the rest
+ * is done, and all do it: each asks a device for the entries of some keys (matchranges.c);
+ * or they take from what a device has found for one of them (entryshare.c); or they
+ * search the index on the CPU (matchshare.c).
+ *
+ * Why each row comes once: the processes have the same snapshot, the TIDs are
+ * those of one search under it, and each block is taken by one process, which takes
+ * all that the block has; matchranges.c and matchshare.c say it of what all do.  Each process
+ * rechecks keys against a set that it has made itself: what makes it is parallel-safe, so
+ * that all sets are equal, as the filters of a parallel sequential scan are.
+ *
+ * A match can be shared if it answers for the whole execution of the node.  The match
+ * of one batch of a join does not: the batches of two processes need not be cut at the
+ * same places.  So, if the process that comes first has more than one batch, it does
+ * all of the work, and the others nothing; and where another came first and shared its
+ * match, a process with several batches takes no part in it.  The process that shared
+ * it never stops taking blocks before there are no more, so that nothing is left over.
+ *
+ * Who waits for whom: those who come later for the one that searches.  It waits for no
+ * process of the plan, since it returns no row before it has shared the result.  If
+ * it fails, it is the leader, whose end is that of its workers, or its error reaches
+ * the leader, which waits interruptibly like everybody here.
+ *
+ * What workers have counted gets to the leader through the same shared memory: with
+ * each step, and when the node is shut down, which precedes the end of a worker's
+ * rows.  The leader adds it up in its own shutdown; where it stops the workers before
+ * they have come to their end, what they have counted since the last step is missing.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+
+#include "base/compat.h"
+#include "match/divide.h"
+#include "parallel.h"
+
+/* Long enough for every name and every reason that there is */
+#define DEVICE_NAME_BYTES		128
+#define REASON_BYTES			256
+
+typedef enum SharePhase
+{
+	PHASE_NEW,					/* nobody was here yet */
+	PHASE_MATCHING,				/* the first one searches */
+	PHASE_SHARED,				/* what it has found is there */
+	PHASE_ONE_FOR_ALL			/* the first one does all of it */
+} SharePhase;
+
+/* What a process has to do about a match */
+typedef enum Role
+{
+	ROLE_ALONE,					/* all of it, for itself */
+	ROLE_FIRST,					/* search, and publish what was found */
+	ROLE_OTHER,					/* take from what was published */
+	ROLE_NONE					/* nothing: another process does all */
+} Role;
+
+typedef struct GjSharedMatch
+{
+	slock_t		mutex;			/* of all up to nprocesses */
+	SharePhase	phase;
+	GjMatchStats match;			/* of the workers, not yet added to the leader's */
+	GjFetchStats fetch;
+	GjIndexOnlyStats index_only;
+	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; */
+	char		reason[REASON_BYTES];	/* empty: none */
+
+	int			nprocesses;		/* planned, with the leader */
+	ConditionVariable matched;
+	GjSharedFind found;			/* valid in PHASE_SHARED */
+} GjSharedMatch;
+
+static Role take_role(GjShare *share, bool can_share);
+static SharePhase begin(GjShare *share, bool can_share);
+static SharePhase wait_for_match(GjSharedMatch *shared);
+static SharePhase get_phase(GjSharedMatch *shared);
+static void publish(GjSharedMatch *shared);
+static GjSharePart get_part(CustomScanState *node);
+static void share_tids(CustomScanState *node, Size limit, GjMatchFunction match);
+static GjTidSet *open_tids(CustomScanState *node, MemoryContext context);
+static void share_is_over(CustomScanState *node);
+static GjShare *get_share(CustomScanState *node);
+static void report_progress(void *share);
+static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
+static void collect_reports(GjShare *share);
+static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
+static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
+
+/*
+ * Find out what to fetch, by a search if nobody has done it yet
+ */
+GjTidSet *
+GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_share,
+			 GjMatchFunction match)
+{
+	GjShare    *share = get_share(node);
+
+	switch (take_role(share, can_share))
+	{
+		case ROLE_ALONE:
+			return match(node, limit);
+		case ROLE_NONE:
+			return GjTidSetCreateView(context, NULL, 0, NULL);
+		case ROLE_FIRST:
+			share_tids(node, limit, match);
+			break;
+		case ROLE_OTHER:
+			break;
+	}
+	return open_tids(node, context);
+}
+
+/*
+ * The same for a match of entries.  NULL: rows come from io, which has been started.
+ */
+GjTidSet *
+GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
+			   MemoryContext context, Size limit, bool can_share, GjMatchFunction match)
+{
+	GjShare    *share = get_share(node);
+	GjSharePart part = get_part(node);
+
+	switch (take_role(share, can_share))
+	{
+		case ROLE_ALONE:
+			if (!GjIndexOnlyIsComplete(io))
+				return match(node, limit);
+			GjIndexOnlyStart(io, keys, columns, context, limit, share->stats);
+			return NULL;
+		case ROLE_NONE:
+			return GjTidSetCreateView(context, NULL, 0, NULL);
+		case ROLE_FIRST:
+			if (!GjIndexOnlyIsComplete(io))
+			{
+				share_tids(node, limit, match);
+				break;
+			}
+			if (GjIndexOnlyDivide(io, keys, columns, context, limit, share->stats, &part))
+			{
+				publish(share->shared);
+				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
+				break;
+			}
+			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, share->stats);
+			GjIndexOnlyShare(io, &part, limit);
+			publish(share->shared);
+			break;
+		case ROLE_OTHER:
+			if (part.found->kind != GJ_SHARED_TIDS)
+				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
+			break;
+	}
+	return part.found->kind == GJ_SHARED_TIDS ? open_tids(node, context) : NULL;
+}
+
+static GjSharePart
+get_part(CustomScanState *node)
+{
+	GjShare    *share = get_share(node);
+	GjSharePart part = {.area = node->ss.ps.state->es_query_dsa,.progress = report_progress,
+	.arg = share};
+
+	if (share->shared != NULL)
+	{
+		part.found = &share->shared->found;
+		part.nprocesses = share->shared->nprocesses;
+	}
+	return part;
+}
+
+/*
+ * Search, with the memory of all processes, as for a hash table that they share
+ */
+static void
+share_tids(CustomScanState *node, Size limit, GjMatchFunction match)
+{
+	GjSharePart part = get_part(node);
+	GjTidSet   *set = match(node, limit * part.nprocesses);
+
+	part.found->kind = GJ_SHARED_TIDS;
+	GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
+	GjTidSetFree(set);
+	publish(get_share(node)->shared);
+}
+
+static GjTidSet *
+open_tids(CustomScanState *node, MemoryContext context)
+{
+	GjSharePart part = get_part(node);
+
+	if (part.found->kind != GJ_SHARED_TIDS)
+		elog(ERROR, "a shared match has entries where TIDs are wanted");
+	return GjTidsOpenShared(context, &part.found->tids, part.area, part.progress, part.arg);
+}
+
+/*
+ * Enter, and wait if what was found is still to come
+ */
+static Role
+take_role(GjShare *share, bool can_share)
+{
+	if (share->shared == NULL || share->alone)
+		return ROLE_ALONE;
+
+	switch (begin(share, can_share))
+	{
+		case PHASE_NEW:
+			return ROLE_FIRST;
+		case PHASE_MATCHING:
+			return can_share && wait_for_match(share->shared) == PHASE_SHARED ?
+				ROLE_OTHER : ROLE_NONE;
+		case PHASE_SHARED:
+			return can_share ? ROLE_OTHER : ROLE_NONE;
+		case PHASE_ONE_FOR_ALL:
+			break;
+	}
+	return share->alone ? ROLE_ALONE : ROLE_NONE;
+}
+
+/*
+ * Enter.  PHASE_NEW: this process is the first, and has to publish what it finds.
+ */
+static SharePhase
+begin(GjShare *share, bool can_share)
+{
+	GjSharedMatch *shared = share->shared;
+	SharePhase	phase;
+
+	SpinLockAcquire(&shared->mutex);
+	phase = shared->phase;
+	if (phase == PHASE_NEW && can_share)
+		shared->phase = PHASE_MATCHING;
+	else if (phase == PHASE_NEW)
+	{
+		phase = shared->phase = PHASE_ONE_FOR_ALL;
+		share->alone = true;
+	}
+	SpinLockRelease(&shared->mutex);
+	return phase;
+}
+
+static SharePhase
+wait_for_match(GjSharedMatch *shared)
+{
+	ConditionVariablePrepareToSleep(&shared->matched);
+	while (get_phase(shared) == PHASE_MATCHING)
+		ConditionVariableSleep(&shared->matched, GjWaitEventSharedMatch());
+	ConditionVariableCancelSleep();
+	return get_phase(shared);
+}
+
+static SharePhase
+get_phase(GjSharedMatch *shared)
+{
+	SharePhase	phase;
+
+	SpinLockAcquire(&shared->mutex);
+	phase = shared->phase;
+	SpinLockRelease(&shared->mutex);
+	return phase;
+}
+
+/*
+ * Say that it is there
+ */
+static void
+publish(GjSharedMatch *shared)
+{
+	SpinLockAcquire(&shared->mutex);
+	shared->phase = PHASE_SHARED;
+	SpinLockRelease(&shared->mutex);
+	ConditionVariableBroadcast(&shared->matched);
+}
+
+/*
+ * How much shared memory a node needs besides what it finds
+ */
+Size
+GjShareEstimate(CustomScanState *node, ParallelContext *pcxt)
+{
+	return sizeof(GjSharedMatch);
+}
+
+/*
+ * The leader makes the shared part.  It may make another one later, if it is told to
+ * shut down and then to start over.
+ */
+void
+GjShareInit(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedMatch *shared = area;
+
+	memset(shared, 0, sizeof(GjSharedMatch));
+	SpinLockInit(&shared->mutex);
+	shared->phase = PHASE_NEW;
+	shared->nprocesses = pcxt->nworkers + 1;
+	ConditionVariableInit(&shared->matched);
+	GjFindShareInit(&shared->found);
+	GjShareAttach(node, pcxt->toc, shared);
+}
+
+/*
+ * A process begins to take part
+ */
+void
+GjShareAttach(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	GjShare    *share = get_share(node);
+
+	share->shared = shared;
+	share->alone = false;
+}
+
+/*
+ * The leader makes ready for another execution.  There are no workers now, and what it
+ * has of the TIDs itself must not be used any more.
+ */
+void
+GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedMatch *shared = area;
+
+	share_is_over(node);
+	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
+	shared->phase = PHASE_NEW;
+	shared->match.reason = NULL;
+}
+
+/*
+ * The node will not be asked for rows any more, and the shared memory may go away.  A
+ * worker hands over what it has counted, the leader takes it.
+ */
+void
+GjShareShutdown(CustomScanState *node)
+{
+	GjShare    *share = get_share(node);
+
+	if (share->shared == NULL)
+		return;
+
+	share_is_over(node);
+	if (IsParallelWorker())
+		report_progress(share);
+	else
+		collect_reports(share);
+	share->shared = NULL;
+}
+
+static void
+share_is_over(CustomScanState *node)
+{
+	GjShare    *share = get_share(node);
+
+	share->alone = false;
+	share->forget(node);
+}
+
+static GjShare *
+get_share(CustomScanState *node)
+{
+	return &((GjSharingState *) node)->share;
+}
+
+/*
+ * Hand over what a worker has counted so far
+ */
+static void
+report_progress(void *arg)
+{
+	GjShare    *share = arg;
+	GjSharedMatch *shared = share->shared;
+
+	if (!IsParallelWorker())
+		return;
+	report_match(shared, share->stats);
+	SpinLockAcquire(&shared->mutex);
+	move_fetch_stats(&shared->fetch, GjFetchGetStats(share->fetch));
+	if (share->index_only != NULL)
+		move_index_only_stats(&shared->index_only, share->index_only);
+	SpinLockRelease(&shared->mutex);
+}
+
+/*
+ * Texts are copied: a pointer means nothing to another process
+ */
+static void
+report_match(GjSharedMatch *shared, GjMatchStats *stats)
+{
+	SpinLockAcquire(&shared->mutex);
+	if (GjMatchStatsTells(&shared->match, stats))
+	{
+		strlcpy(shared->device, stats->device != NULL ? stats->device : "", DEVICE_NAME_BYTES);
+		strlcpy(shared->reason, stats->reason != NULL ? stats->reason : "", REASON_BYTES);
+	}
+	GjMatchStatsAdd(&shared->match, stats);
+	SpinLockRelease(&shared->mutex);
+	memset(stats, 0, sizeof(GjMatchStats));
+}
+
+/*
+ * In the leader, add what the workers have counted to this process's counters
+ */
+static void
+collect_reports(GjShare *share)
+{
+	GjSharedMatch *shared = share->shared;
+	GjFetchStats fetch = {0};
+	GjIndexOnlyStats index_only = {0};
+	GjMatchStats match;
+	char		device[DEVICE_NAME_BYTES];
+	char		reason[REASON_BYTES];
+	MemoryContext context = GetMemoryChunkContext(share->fetch);
+
+	SpinLockAcquire(&shared->mutex);
+	move_fetch_stats(&fetch, &shared->fetch);
+	move_index_only_stats(&index_only, &shared->index_only);
+	match = shared->match;
+	memset(&shared->match, 0, sizeof(GjMatchStats));
+	memcpy(device, shared->device, DEVICE_NAME_BYTES);
+	memcpy(reason, shared->reason, REASON_BYTES);
+	SpinLockRelease(&shared->mutex);
+
+	move_fetch_stats(GjFetchGetStats(share->fetch), &fetch);
+	if (share->index_only != NULL)
+		move_index_only_stats(share->index_only, &index_only);
+	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
+	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
+	GjMatchStatsAdd(share->stats, &match);
+}
+
+static void
+move_fetch_stats(GjFetchStats *to, GjFetchStats *from)
+{
+	to->exact_blocks += from->exact_blocks;
+	to->lossy_blocks += from->lossy_blocks;
+	to->tuples += from->tuples;
+	to->rechecked += from->rechecked;
+	memset(from, 0, sizeof(GjFetchStats));
+}
+
+static void
+move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from)
+{
+	to->rows += from->rows;
+	to->heap_fetches += from->heap_fetches;
+	memset(from, 0, sizeof(GjIndexOnlyStats));
+}

@@ -1,0 +1,296 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoindirect.c
+ *	  GpuJoin's short way: from index entries straight into result rows.
+ *
+ * Where the join computes and filters nothing beyond its key, and a table's rows come from
+ * entries, a result row is made of an entry and a small row, without the joined slot and a
+ * projection.  The small rows are looked up for a chunk of entries at once.
+ *
+ * Often they need not be looked up at all.  The match delivers entries whose keys are in
+ * the set, and no others; the set has the keys of the batch.  So an entry that is a row has
+ * a partner.  If no two small rows have the same key, it is one; and if no column of it is
+ * wanted, nor a mark on it, it does not matter which.
+ *
+ * What is left to the heap goes the long way (execjoinrows.c): there the key of the tuple
+ * decides.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "utils/rel.h"
+
+#include "state.h"
+
+/* A column of the result that a small row fills */
+typedef struct SmallOutput
+{
+	AttrNumber	attno;			/* in the result */
+	int			column;			/* of the small row */
+} SmallOutput;
+
+struct GjJoinDirect
+{
+	uint64		entry;			/* the row whose partners are state->pair */
+	int			natts;			/* of a small row */
+	int			noutputs;
+	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
+};
+
+static bool is_plain(const GjJoinState *state, TargetEntry *target);
+static List *split_target(GjJoinState *state, GjJoinDirect *direct);
+static void init_tuples(GjJoinScanState *scan, List *big);
+static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
+static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
+static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
+static bool load_tuples(GjJoinScanState *scan);
+static inline void count_row(GjJoinScanState *scan);
+static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
+
+/*
+ * Prepare the short way for those tables for which it is possible
+ *
+ * Semijoins and antijoins that return small rows stop as soon as they can, and count.
+ */
+void
+GjJoinDirectInit(GjJoinState *state)
+{
+	List	   *target = state->css.ss.ps.plan->targetlist;
+	List	   *big;
+	ListCell   *lc;
+
+	if (state->joinquals != NULL || state->otherquals != NULL ||
+		state->kind == GJ_JOIN_RIGHT_SEMI || state->kind == GJ_JOIN_RIGHT_ANTI)
+		return;
+	foreach(lc, target)
+	{
+		if (!is_plain(state, lfirst_node(TargetEntry, lc)))
+			return;
+	}
+
+	state->direct = palloc0(offsetof(GjJoinDirect, outputs) +
+							list_length(target) * sizeof(SmallOutput));
+	state->direct->natts = state->joined->tts_tupleDescriptor->natts - state->nbig;
+	big = split_target(state, state->direct);
+	for (int i = 0; i < state->nscans; i++)
+	{
+		GjJoinScanState *scan = state->scans[i];
+
+		init_tuples(scan, big);
+		if (scan->joined_fill == NULL)
+			continue;
+		scan->direct_fill = GjEntryFillTarget(scan->joined_fill, big, INDEX_VAR);
+		if (scan->direct_fill != NULL)
+			GjIndexOnlyFeed(scan->index_only, scan->direct_fill);
+	}
+}
+
+/*
+ * Prepare the same for the table's tuples: no filter, and columns that lie in the same place
+ * in most tuples
+ */
+static void
+init_tuples(GjJoinScanState *scan, List *big)
+{
+	ScanState  *ss = &scan->css.ss;
+	GjTupleFill *joined;
+
+	if (ss->ps.qual != NULL)
+		return;
+	joined = GjTupleFillRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
+							((Scan *) ss->ps.plan)->scanrelid);
+	scan->tuple_fill = GjTupleFillTarget(joined, big, INDEX_VAR);
+}
+
+/*
+ * Is it a column of the joined row?
+ */
+static bool
+is_plain(const GjJoinState *state, TargetEntry *target)
+{
+	Var		   *var = (Var *) target->expr;
+
+	return IsA(var, Var) && var->varno == INDEX_VAR && var->varattno > 0;
+}
+
+/*
+ * Note the result's columns that are the small side's; returns the others
+ */
+static List *
+split_target(GjJoinState *state, GjJoinDirect *direct)
+{
+	List	   *big = NIL;
+	ListCell   *lc;
+
+	foreach(lc, state->css.ss.ps.plan->targetlist)
+	{
+		TargetEntry *target = lfirst_node(TargetEntry, lc);
+		int			column = ((Var *) target->expr)->varattno - 1;
+
+		if (column < state->nbig)
+			big = lappend(big, target);
+		else
+			direct->outputs[direct->noutputs++] =
+				(SmallOutput) {target->resno, column - state->nbig};
+	}
+	return big;
+}
+
+/*
+ * Must partners be looked up in the current batch, once this scan's entries go the short
+ * way?
+ */
+bool
+GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan)
+{
+	return scan->direct_fill == NULL || GjJoinWantsPartners(state);
+}
+
+/*
+ * The same for what goes the short way
+ */
+bool
+GjJoinWantsPartners(const GjJoinState *state)
+{
+	return state->direct->noutputs > 0 || GjJoinMarksSmall(state->kind) ||
+		!GjSmallKeysAreUnique(state->small);
+}
+
+/*
+ * Return the next result row that is made of an entry; NULL if there are no more entries
+ */
+TupleTableSlot *
+GjJoinNextDirect(GjJoinState *state)
+{
+	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+	GjJoinScanState *scan = state->direct_scan;
+	GjJoinDirect *direct = state->direct;
+
+	if (state->pair == NULL && !next_entry(state, scan))
+		return NULL;
+
+	GjEntryFillSlot(scan->direct_fill, direct->entry, slot);
+	if (scan->lookup)
+		add_partner(state, state->pair, slot);
+	return slot;
+}
+
+/*
+ * Go to the next entry and its partners
+ */
+static bool
+next_entry(GjJoinState *state, GjJoinScanState *scan)
+{
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+
+	if (chunk->next >= chunk->nrows && !load_entries(state, scan))
+		return false;
+	if (scan->lookup)
+		state->pair = scan->partners[chunk->next];
+	state->direct->entry = chunk->first + chunk->rows[chunk->next++];
+	return true;
+}
+
+/*
+ * Make the next entries ready; to EXPLAIN, they are rows that the scan returns
+ */
+static bool
+load_entries(GjJoinState *state, GjJoinScanState *scan)
+{
+	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	bool		loaded;
+
+	if (instrument != NULL)
+		InstrStartNode(instrument);
+	loaded = GjJoinEntriesLoad(scan, state->small);
+	if (instrument != NULL)
+		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->index_only)->nrows : 0);
+	return loaded;
+}
+
+/*
+ * Return the next result row that is made of a fetched tuple; NULL if the next tuple, should
+ * there be one, has to go the long way
+ */
+TupleTableSlot *
+GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
+{
+	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+	GjFetchBlock *block = scan->block;
+	GjSmallRow *row = state->pair;
+
+	if (row == NULL)
+	{
+		if (block->next >= block->ntuples && !load_tuples(scan))
+			return NULL;
+		if (!GjTupleFillFits(scan->tuple_fill, block->tuples[block->next].t_data))
+			return NULL;
+		if (scan->joined)
+			row = block->partners[block->next];
+		block->next++;
+		count_row(scan);
+	}
+
+	GjTupleFillSlot(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	if (row != NULL)
+		add_partner(state, row, slot);
+	return slot;
+}
+
+/*
+ * Put a small row beside the tuple; the next one of the same key comes next
+ */
+static inline void
+add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
+{
+	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
+	if (GjJoinMarksSmall(state->kind))
+		row->matched = true;
+	fill_small(state->direct, row, slot);
+}
+
+/*
+ * Fetch the next block; to EXPLAIN, the scan takes that time
+ */
+static bool
+load_tuples(GjJoinScanState *scan)
+{
+	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	bool		loaded;
+
+	if (instrument == NULL)
+		return GjFetchLoad(scan->fetch);
+	InstrStartNode(instrument);
+	loaded = GjFetchLoad(scan->fetch);
+	InstrStopNode(instrument, 0.0);
+	return loaded;
+}
+
+/*
+ * To EXPLAIN, the scan has returned a row
+ */
+static inline void
+count_row(GjJoinScanState *scan)
+{
+	if (unlikely(scan->css.ss.ps.instrument != NULL))
+		scan->css.ss.ps.instrument->tuplecount += 1.0;
+}
+
+static void
+fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot)
+{
+	const Datum *values = GjSmallRowValues(row);
+	const bool *nulls = GjSmallRowNulls(row, direct->natts);
+
+	for (int i = 0; i < direct->noutputs; i++)
+	{
+		int			at = direct->outputs[i].attno - 1;
+		int			column = direct->outputs[i].column;
+
+		slot->tts_values[at] = values[column];
+		slot->tts_isnull[at] = nulls[column];
+	}
+}

@@ -1,0 +1,353 @@
+/*-------------------------------------------------------------------------
+ *
+ * execjoin.c
+ *	  GpuJoin, a node of the executor: beginning, rescan, end.
+ *
+ * How it makes its rows, and why they are the right ones, is in execjoinrows.c.
+ *
+ * Nothing that the small side gave is evaluated again in a rescan, unless a
+ * parameter on which it depends has changed.  If all was one batch and the big side
+ * is one table, the TIDs are kept for rescans too: the snapshot is the same, and what
+ * the index has gained or lost since then is invisible to it, or is sorted out in the
+ * fetch.  Of several tables each is searched anew, since the TIDs of all of them could
+ * take many times the memory that one may have.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "storage/spin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "state.h"
+
+/* What workers report of their small sides: the largest figures */
+typedef struct GjSharedSmall
+{
+	slock_t		mutex;
+	GjSmallStats small;
+} GjSharedSmall;
+
+static Node *create_join_state(CustomScan *scan);
+static void begin_join(CustomScanState *node, EState *estate, int eflags);
+static void begin_small(GjJoinState *state, EState *estate, int eflags);
+static int	find_value_column(GjJoinState *state, Expr *value);
+static void begin_scans(GjJoinState *state, EState *estate, int eflags);
+static void begin_route(GjJoinState *state, EState *estate);
+static void begin_joined(GjJoinState *state);
+static void rescan_join(CustomScanState *node);
+static void rescan_scans(GjJoinState *state);
+static bool small_is_stale(GjJoinState *state, PlanState *small_plan);
+static void end_join(CustomScanState *node);
+static Size estimate_dsm(CustomScanState *node, ParallelContext *pcxt);
+static void initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *shared);
+static void initialize_worker(CustomScanState *node, shm_toc *toc, void *shared);
+static void shutdown_join(CustomScanState *node);
+static void raise_stats(GjSmallStats *stats, const GjSmallStats *other);
+static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
+
+const CustomScanMethods GjJoinPlanMethods = {
+	.CustomName = "GpuJoin",
+	.CreateCustomScanState = create_join_state,
+};
+
+static const CustomExecMethods join_exec_methods = {
+	.CustomName = "GpuJoin",
+	.BeginCustomScan = begin_join,
+	.ExecCustomScan = GjExecJoin,
+	.EndCustomScan = end_join,
+	.ReScanCustomScan = rescan_join,
+	.EstimateDSMCustomScan = estimate_dsm,
+	.InitializeDSMCustomScan = initialize_dsm,
+	.InitializeWorkerCustomScan = initialize_worker,
+	.ShutdownCustomScan = shutdown_join,
+	.ExplainCustomScan = explain_join,
+};
+
+/*
+ * Parallel workers read plans by the name of their methods: every process registers
+ */
+void
+GjExecJoinInit(void)
+{
+	RegisterCustomScanMethods(&GjJoinPlanMethods);
+	RegisterCustomScanMethods(&GjJoinScanPlanMethods);
+}
+
+static Node *
+create_join_state(CustomScan *scan)
+{
+	GjJoinState *state = (GjJoinState *) newNode(sizeof(GjJoinState), T_CustomScanState);
+
+	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
+	Assert(list_length(scan->custom_exprs) == GJ_JOIN_EXPRS_COUNT);
+
+	state->css.methods = &join_exec_methods;
+	state->kind = intVal(list_nth(scan->custom_private, GJ_JOIN_KIND));
+	state->nbig = intVal(list_nth(scan->custom_private, GJ_JOIN_BIG_COLUMNS));
+	return (Node *) state;
+}
+
+/*
+ * Neither searches nor reads anything: EXPLAIN comes here too
+ */
+static void
+begin_join(CustomScanState *node, EState *estate, int eflags)
+{
+	GjJoinState *state = (GjJoinState *) node;
+
+	state->joined = node->ss.ss_ScanTupleSlot;
+	state->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join keys",
+										   ALLOCSET_DEFAULT_SIZES);
+	begin_small(state, estate, eflags);
+	begin_scans(state, estate, eflags);
+	begin_joined(state);
+	state->phase = GJ_PHASE_COLLECT;
+}
+
+static void
+begin_small(GjJoinState *state, EState *estate, int eflags)
+{
+	CustomScan *scan = (CustomScan *) state->css.ss.ps.plan;
+	List	   *procs = list_nth(scan->custom_private, GJ_JOIN_VALUE_PROC);
+	bool		has_quals = list_nth(scan->custom_exprs, GJ_JOIN_QUALS) != NULL;
+	Expr	   *value = list_nth(scan->custom_exprs, GJ_JOIN_VALUE_EXPR);
+	GjSmallPolicy policy = {
+		.keep_null_keys = GjJoinKeepsUnmatched(state->kind),
+		.one_per_key = state->kind == GJ_JOIN_SEMI && !has_quals,
+		.whole_keys = state->kind == GJ_JOIN_SEMI,
+	};
+	PlanState  *small_plan;
+
+	/* It is read forwards, once: rescans get what was collected */
+	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
+	small_plan = ExecInitNode(linitial(scan->custom_plans), estate, eflags);
+	state->css.custom_ps = list_make1(small_plan);
+	Assert(ExecGetResultType(small_plan)->natts + state->nbig ==
+		   state->joined->tts_tupleDescriptor->natts);
+
+	fmgr_info_cxt(linitial_oid(procs), &state->value_proc, estate->es_query_cxt);
+	state->value_column = find_value_column(state, value);
+	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
+	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
+								 policy, GjWorkMemory());
+	state->report.small = GjSmallGetStats(state->small);
+}
+
+/*
+ * If the small side's value is one of its columns, say which
+ */
+static int
+find_value_column(GjJoinState *state, Expr *value)
+{
+	Var		   *var;
+
+	while (IsA(value, RelabelType))
+		value = ((RelabelType *) value)->arg;
+
+	var = (Var *) value;
+	if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= state->nbig)
+		return -1;
+	return var->varattno - state->nbig - 1;
+}
+
+/*
+ * The plans behind the first one are the scans of the big side
+ */
+static void
+begin_scans(GjJoinState *state, EState *estate, int eflags)
+{
+	List	   *plans = ((CustomScan *) state->css.ss.ps.plan)->custom_plans;
+
+	state->nscans = list_length(plans) - 1;
+	state->scans = palloc_array(GjJoinScanState *, state->nscans);
+	for (int i = 0; i < state->nscans; i++)
+	{
+		PlanState  *scan = ExecInitNode(list_nth(plans, i + 1), estate, eflags);
+
+		state->scans[i] = (GjJoinScanState *) castNode(CustomScanState, scan);
+		Assert(((CustomScan *) scan->plan)->methods == &GjJoinScanPlanMethods);
+		GjJoinScanAttach(state->scans[i], state->joined);
+		state->css.custom_ps = lappend(state->css.custom_ps, scan);
+	}
+	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
+		begin_route(state, estate);
+}
+
+/*
+ * The joined row's first column is a Var of the big side, which is how its range table
+ * index is known: core adjusts no number in the private part of a plan.
+ */
+static void
+begin_route(GjJoinState *state, EState *estate)
+{
+	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
+	List	   *partitions = list_nth(plan->custom_private, GJ_JOIN_PARTITIONS);
+	TargetEntry *column = linitial_node(TargetEntry, plan->custom_scan_tlist);
+
+	if (partitions != NIL)
+		state->route = GjKeyRouteCreate(estate, castNode(Var, column->expr)->varno, partitions);
+}
+
+/*
+ * Core leaves out the projection if the target is the joined row itself; here it is
+ * always done (execjoinrows.c says why).
+ */
+static void
+begin_joined(GjJoinState *state)
+{
+	ScanState  *ss = &state->css.ss;
+	List	   *exprs = ((CustomScan *) ss->ps.plan)->custom_exprs;
+
+	if (ss->ps.ps_ProjInfo == NULL)
+		ExecAssignProjectionInfo(&ss->ps, state->joined->tts_tupleDescriptor);
+
+	ss->ps.ps_ExprContext->ecxt_scantuple = state->joined;
+	state->joinquals = ExecInitQual(list_nth(exprs, GJ_JOIN_QUALS), &ss->ps);
+	state->otherquals = ExecInitQual(list_nth(exprs, GJ_JOIN_OTHER_QUALS), &ss->ps);
+	GjJoinDirectInit(state);
+}
+
+/*
+ * Start over.  The small plan is told what has changed; if that does not concern
+ * it, what it gave is used again.
+ */
+static void
+rescan_join(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+	PlanState  *small_plan = linitial(node->custom_ps);
+
+	ExecClearTuple(state->joined);
+	if (node->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(small_plan, node->ss.ps.chgParam);
+	rescan_scans(state);
+
+	if (state->phase == GJ_PHASE_COLLECT)
+		return;
+	if (!small_is_stale(state, small_plan))
+	{
+		GjSmallRewind(state->small);
+		state->phase = GJ_PHASE_BATCH;
+		return;
+	}
+
+	/* With changed parameters the plan rescans itself when it is run */
+	if (small_plan->chgParam == NULL)
+		ExecReScan(small_plan);
+	GjSmallReset(state->small);
+	GjJoinForgetBatch(state);
+	state->phase = GJ_PHASE_COLLECT;
+}
+
+/*
+ * The scans' filters may have parameters.  Of several, one that was left in the middle
+ * forgets what it found: it uses keys that another may have replaced.
+ */
+static void
+rescan_scans(GjJoinState *state)
+{
+	for (int i = 0; i < state->nscans; i++)
+	{
+		PlanState  *scan = &state->scans[i]->css.ss.ps;
+
+		if (state->css.ss.ps.chgParam != NULL)
+			UpdateChangedParamSet(scan, state->css.ss.ps.chgParam);
+		ExecReScan(scan);
+		if (state->nscans > 1)
+			GjJoinScanDropTids(state->scans[i]);
+	}
+}
+
+/*
+ * Must the small side be collected again?  An expression that makes its keys may
+ * have a parameter that the plan below does not know.  Within EvalPlanQual rows and
+ * params are replaced without a word in chgParam.
+ */
+static bool
+small_is_stale(GjJoinState *state, PlanState *small_plan)
+{
+	return small_plan->chgParam != NULL || state->css.ss.ps.state->es_epq_active != NULL ||
+		(state->css.ss.ps.chgParam != NULL && state->value_column < 0);
+}
+
+static void
+end_join(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+
+	ListCell   *lc;
+
+	ExecClearTuple(state->joined);
+	GjSmallFree(state->small);
+	if (state->route != NULL)
+		GjKeyRouteFree(state->route);
+	MemoryContextDelete(state->context);
+	foreach(lc, node->custom_ps)
+		ExecEndNode(lfirst(lc));
+}
+
+/*
+ * In parallel, each process has a small side of its own, and only the scans share
+ * something.  For EXPLAIN, workers report how large theirs was.
+ */
+static Size
+estimate_dsm(CustomScanState *node, ParallelContext *pcxt)
+{
+	return sizeof(GjSharedSmall);
+}
+
+static void
+initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedSmall *shared = area;
+
+	memset(shared, 0, sizeof(GjSharedSmall));
+	SpinLockInit(&shared->mutex);
+	initialize_worker(node, pcxt->toc, shared);
+}
+
+static void
+initialize_worker(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	((GjJoinState *) node)->shared = shared;
+}
+
+static void
+shutdown_join(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+	GjSharedSmall *shared = state->shared;
+
+	if (shared == NULL)
+		return;
+
+	SpinLockAcquire(&shared->mutex);
+	if (IsParallelWorker())
+		raise_stats(&shared->small, state->report.small);
+	else
+		raise_stats(&state->report.workers, &shared->small);
+	SpinLockRelease(&shared->mutex);
+	state->shared = NULL;
+}
+
+static void
+raise_stats(GjSmallStats *stats, const GjSmallStats *other)
+{
+	stats->rows = Max(stats->rows, other->rows);
+	stats->batches = Max(stats->batches, other->batches);
+	stats->peak_memory = Max(stats->peak_memory, other->peak_memory);
+}
+
+static void
+explain_join(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	GjExplainJoin(node, ancestors, es, &((GjJoinState *) node)->report);
+}

@@ -1,0 +1,416 @@
+/*-------------------------------------------------------------------------
+ *
+ * matchentries.c
+ *	  A match that delivers what the entries hold: from a device at once or key by key,
+ *	  from the CPU page by page.
+ *
+ * A device is asked for all keys first.  If what it finds is more than the memory limit
+ * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
+ * asked for when the part before has been delivered (matchpieces.c chooses them).  Between
+ * two requests nothing is held, of the device neither.
+ *
+ * Each part is a match of its own, made by the rules of mirror.c: tail pages, journal,
+ * mirror, what that lacks.  Nothing is taken over from the part before but the vacuum
+ * epoch.  So whatever happens between two of them, a part has all entries with its keys that
+ * the snapshot may see: that proof asks only that the snapshot was there before.  It does
+ * not matter whether the mirror was changed, dropped or loaded anew.  If a device has no
+ * answer, or one key alone has too many entries, the CPU searches for the keys that are
+ * left, which again is a match of its own.
+ *
+ * Claim: no row comes twice.  Its entry has one key, and so is in one part.  What must be
+ * feared is another entry with the row's TID in another part, left over from a row that was
+ * there earlier: fetched from the heap, it would give the row again, since that has a key of
+ * the set, too.  So let R1 be a row, R2 one that has taken its TID since then, and let two
+ * parts have an entry of each.  At the beginning the epoch was E.  The entry of R1 was found
+ * either in a page that was read after that, or in a mirror whose epoch is E, too; with any
+ * other mirror the CPU goes on.  In the first case it was removed after the beginning; in the
+ * second after a moment at which the epoch was E (mirror.c), and the bulk deletion that did
+ * it made more of it.  Either way that raised the epoch after the beginning, and R2 was
+ * inserted still later, and the snapshot, taken before, does not see it; nor R1, which was
+ * dead to everybody.  So neither is a row of the answer.
+ *
+ * Whether one process asks for all parts, or several for some each (matchranges.c), makes no
+ * difference to this, as long as they have the same snapshot and the same epoch E.
+ *
+ * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,
+ * and the heap decides on all of them.)
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "optimizer/optimizer.h"
+#include "storage/bufmgr.h"
+
+#include "base/gpujoin.h"
+#include "mirror/mirror.h"
+#include "match.h"
+
+typedef enum Answer
+{
+	ANSWER_NONE,				/* the device cannot, or may not */
+	ANSWER_TOO_LARGE,			/* for the memory limit */
+	ANSWER_THERE
+} Answer;
+
+/* What a device says beside its answer */
+typedef struct Report
+{
+	uint64		nfound;			/* entries */
+	uint64		nsearched;		/* entries that it looked at */
+} Report;
+
+static const char *const too_many = "there are more entries than fit in memory";
+
+static void ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
+static Answer ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
+static Answer ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
+						 GjEntrySet *whole, GjMatchStats *stats, Report *report);
+static void search_for_rest(GjEntryMatch *match, GjMatchStats *stats);
+static void end_search(GjEntryMatch *match);
+static void begin_search(GjEntryMatch *match, const GjKeySet *keys);
+static void next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+static void mark_tails(GjEntryMatch *match, const GjEntrySet *piece);
+static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+
+/*
+ * Begin a match that delivers what the entries hold.  Allocates in the current memory
+ * context, also later; the key set must live as long as the match.
+ *
+ * The vacuum epoch is read before anything else: each entry is found later.  What a
+ * device finds was taken from the pages earlier, and counts as found when its copy's
+ * epoch was read; if that is another one, only TIDs are in whole then.
+ *
+ * A device's answer comes all at once, into the set whole, if its memory limit allows that
+ * (at_once); else by GjEntryMatchAsk(), if it is worth it (divided).  The CPU's comes piece
+ * by piece: the tail pages are searched now, the data pages, up to the length that the index
+ * has now, as pieces are asked for.  The order is the one that search.c asks for; how much
+ * time lies between does not matter.
+ */
+void
+GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
+				  GjEntrySet *whole, GjMatchStats *stats)
+{
+	GjIndexState state;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjMatchStatsBegin(stats);
+	memset(match, 0, sizeof(*match));
+	match->index = index;
+	match->keys = keys;
+	match->context = CurrentMemoryContext;
+	GjIndexGetInfo(index, &match->info);
+	GjIndexGetState(index, &state);
+	match->vacuum_epoch = state.vacuum_epoch;
+
+	if (keys->nkeys == 0 && !keys->complement)
+	{
+		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
+		match->done = true;
+	}
+	else
+	{
+		GjSearchTails(index, &match->info, keys, &match->tails, stats);
+		if (keys->complement)
+			stats->reason = "the keys are those of no list";
+		else
+			ask_for_all(match, whole, stats);
+		begin_search(match, keys);
+	}
+	GjMatchStatsEnd(stats, keys, start);
+}
+
+/*
+ * Have a device answer for all keys, or find out whether it should in pieces
+ */
+static void
+ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+{
+	const GjKeySet *keys = match->keys;
+	Report		report;
+
+	switch (ask_device(match, keys, &match->tails, whole, stats, &report))
+	{
+		case ANSWER_THERE:
+			match->at_once = true;
+			break;
+		case ANSWER_TOO_LARGE:
+			GjPiecesBegin(&match->pieces, 0, keys->nkeys, GjEntrySetCapacity(whole),
+						  GjMaxRequests(match->index, report.nsearched),
+						  (double) report.nfound);
+			GjPiecesDivide(&match->pieces, report.nfound);
+			match->divided = GjPiecesGoOn(&match->pieces);
+			break;
+		case ANSWER_NONE:
+			break;
+	}
+}
+
+/*
+ * Have the next pieces be of the keys from first to before end, whatever the match was at.
+ * They should have so many of an index's so many entries.
+ */
+void
+GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
+				   uint64 nentries)
+{
+	GjPieces   *pieces = &match->pieces;
+
+	match->divided = true;
+	match->done = false;
+	GjPiecesBegin(pieces, first, end, pieces->capacity, GjMaxRequests(match->index, nentries),
+				  expected);
+	if (expected > pieces->capacity && end - first > 1)
+		GjPiecesDivide(pieces, (uint64) expected);
+}
+
+/*
+ * Get the next piece of a divided answer into the set, finished, from a device; false if
+ * there is none, and then GjEntryMatchNext() has the rest, if any.  A piece may be empty.
+ */
+bool
+GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+{
+	MemoryContext old = MemoryContextSwitchTo(match->context);
+	Answer		answer = ANSWER_NONE;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	while (!match->refused && GjPiecesGoOn(&match->pieces))
+	{
+		answer = ask_for_piece(match, whole, stats);
+		match->refused = answer == ANSWER_NONE;
+		if (answer == ANSWER_THERE)
+			break;
+	}
+	if (answer != ANSWER_THERE)
+		search_for_rest(match, stats);
+	else if (match->reason != NULL)
+	{
+		stats->device = GjKernelName();
+		stats->reason = match->reason;
+	}
+	MemoryContextSwitchTo(old);
+	GjMatchStatsElapse(stats, start);
+	return answer == ANSWER_THERE;
+}
+
+static Answer
+ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+{
+	GjPieces   *pieces = &match->pieces;
+	GjKeySet   *keys = GjKeySetSlice(match->context, match->keys, pieces->next, pieces->step);
+	GjTailHits	tails = {0};
+	Report		report;
+	Answer		answer;
+
+	GjEntrySetClear(whole);
+	GjSearchTails(match->index, &match->info, keys, &tails, stats);
+	answer = ask_device(match, keys, &tails, whole, stats, &report);
+	if (answer == ANSWER_THERE)
+	{
+		GjPiecesTook(pieces, report.nfound);
+		stats->pieces++;
+	}
+	else if (answer == ANSWER_TOO_LARGE)
+		GjPiecesDivide(pieces, report.nfound);
+	if (tails.rows != NULL)
+		pfree(tails.rows);
+	GjKeySetFree(keys);
+	return answer;
+}
+
+/*
+ * Have a device answer for some keys, whose hits on tail pages are known
+ */
+static Answer
+ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
+		   GjEntrySet *whole, GjMatchStats *stats, Report *report)
+{
+	GjMatchTarget target = {NULL, whole};
+	GjMatchStats before = *stats;
+	Answer		answer = ANSWER_NONE;
+
+	if (!GjMirrorMatch(match->index, &match->info, keys, target, &match->vacuum_epoch, stats))
+		before.reason = stats->reason;
+	else if (match->divided && stats->outdated)
+		before.reason = "VACUUM has been there between two pieces of the answer";
+	else
+	{
+		for (int i = 0; i < tails->nrows; i++)
+			GjEntrySetAddRow(whole, &match->info, tails->rows + i * match->info.row_width);
+		GjEntrySetFinish(whole, !stats->outdated);
+		report->nsearched = stats->entries - before.entries;
+		if (!whole->gave_up)
+		{
+			report->nfound = GjEntrySetCount(whole);
+			stats->tids = before.tids + report->nfound;
+			return ANSWER_THERE;
+		}
+		report->nfound = stats->tids - before.tids;
+		before.reason = too_many;
+		answer = ANSWER_TOO_LARGE;
+	}
+
+	/* what a device delivered before it failed is not believed */
+	GjEntrySetClear(whole);
+	*stats = before;
+	return answer;
+}
+
+/*
+ * What a request to a device costs that has so many entries, in the planner's units
+ */
+double
+GjRequestCost(double nentries)
+{
+	return gj_device_setup_cost + nentries * gj_device_search_cost;
+}
+
+/*
+ * With how many requests is a device still quicker than the CPU?  As the planner sees it
+ * (plancost.c).
+ */
+double
+GjMaxRequests(Relation index, uint64 nentries)
+{
+	double		request = GjRequestCost(nentries);
+	double		search = gj_setup_cost + nentries * gj_search_cost +
+		RelationGetNumberOfBlocks(index) * seq_page_cost;
+
+	return gj_force || request <= 0 ? INFINITY : search / request;
+}
+
+/*
+ * The CPU finds what a device has left, if anything.  It begins with the tail pages, as ever.
+ */
+static void
+search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
+{
+	uint64		next = match->pieces.next;
+	uint64		left = match->pieces.end - next;
+	const GjKeySet *keys = match->keys;
+
+	match->divided = false;
+	if (left == 0)
+	{
+		match->done = true;
+		return;
+	}
+	stats->device = GjKernelName();
+	if (stats->reason == NULL)	/* too many to divide, or for more requests to be worth it */
+		stats->reason = match->reason != NULL ? match->reason : too_many;
+	match->reason = stats->reason;
+	end_search(match);
+	if (left < keys->nkeys)
+		keys = GjKeySetSlice(match->context, keys, next, left);
+	GjSearchTails(match->index, &match->info, keys, &match->tails, stats);
+	begin_search(match, keys);
+}
+
+/*
+ * Forget the CPU's search before, if there was one
+ */
+static void
+end_search(GjEntryMatch *match)
+{
+	if (match->wanted == NULL)
+		return;
+	if (match->wanted != match->keys)
+		GjKeySetFree(unconstify(GjKeySet *, match->wanted));
+	if (match->tails.rows != NULL)
+		pfree(match->tails.rows);
+	pfree(match->tail_met);
+	match->wanted = NULL;
+	match->tails = (GjTailHits) {0};
+}
+
+/*
+ * Prepare the CPU's search of the data pages; the tail pages have been searched
+ */
+static void
+begin_search(GjEntryMatch *match, const GjKeySet *keys)
+{
+	match->wanted = keys;
+	match->next = match->info.first_data;
+	match->end = RelationGetNumberOfBlocks(match->index);
+	match->tail_met = palloc0(match->tails.nrows + 1);
+}
+
+/*
+ * Get the next piece from the CPU, in heap order; false if there are no more, and the last
+ * one stays, unless the match is shared.  A piece may be empty.
+ *
+ * No TID is in two pieces, unless its row has died and another one has taken its place
+ * meanwhile; then the vacuum epoch has moved.
+ */
+bool
+GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	instr_time	start;
+
+	if (match->done)
+		return false;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjEntrySetClear(piece);
+	if (match->shared != NULL)
+		match->done = !GjSearchNext(match, piece, stats);
+	else
+		next_piece(match, piece, stats);
+	GjMatchStatsElapse(stats, start);
+	return match->shared == NULL || !match->done;
+}
+
+static void
+next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	GjMatchTarget target = {NULL, piece};
+
+	if (match->next < match->end)
+	{
+		match->next = GjSearchBlocks(match->index, &match->info, match->wanted, match->next,
+									 match->end, match->end - match->info.first_data, target,
+									 stats);
+		GjEntrySetFinish(piece, true);
+		mark_tails(match, piece);
+	}
+	if (match->next == match->end && GjEntrySetHasRoom(piece, match->tails.nrows))
+		add_tails(match, piece, stats);
+}
+
+/*
+ * Note which of the tail pages' entries have moved to a data page before that was
+ * searched: they must not come again
+ */
+static void
+mark_tails(GjEntryMatch *match, const GjEntrySet *piece)
+{
+	for (int i = 0; i < match->tails.nrows; i++)
+	{
+		if (!match->tail_met[i])
+			match->tail_met[i] = GjEntrySetHasTid(piece, GjTailHitTid(&match->tails,
+																	  &match->info, i));
+	}
+}
+
+/*
+ * Add the others; that is all
+ */
+static void
+add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+{
+	for (int i = 0; i < match->tails.nrows; i++)
+	{
+		if (match->tail_met[i])
+			continue;
+		GjEntrySetAddRow(piece, &match->info, match->tails.rows + i * match->info.row_width);
+		stats->tids++;
+	}
+	GjEntrySetFinish(piece, true);
+	match->done = true;
+}

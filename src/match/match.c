@@ -1,0 +1,143 @@
+/*-------------------------------------------------------------------------
+ *
+ * match.c
+ *	  Deciding who answers a match, and counting what it took.
+ *
+ * Scans ask here and nowhere else.  The tail pages are searched on the CPU whoever
+ * answers: they are few, and what is on them stands nowhere else.  Then the device is
+ * asked; whenever it has no answer, for whatever reason, the CPU searches the data
+ * pages.  Both owe the same: match.h says what.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/bufmgr.h"
+
+#include "mirror/mirror.h"
+#include "match.h"
+
+static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+
+/*
+ * Add to tids all entries of the index that have a key that the set wants.
+ *
+ * The set is finished; the caller's snapshot was taken before, and it holds a lock
+ * on the index.  Adds to stats what was done.
+ */
+void
+GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+{
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjMatchStatsBegin(stats);
+	match(index, keys, tids, stats);
+	GjMatchStatsEnd(stats, keys, start);
+}
+
+static void
+match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+{
+	GjMatchTarget target = {tids, NULL};
+	GjIndexInfo info;
+	GjTailHits	hits = {0};
+	uint64		found = stats->tids;
+
+	if (keys->nkeys == 0 && !keys->complement)
+	{
+		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
+		return;
+	}
+
+	GjIndexGetInfo(index, &info);
+	GjSearchTails(index, &info, keys, &hits, stats);
+	if (keys->complement)
+	{
+		/* a device takes lists only */
+		stats->reason = "the keys are those of no list";
+		GjSearchData(index, &info, keys, target, stats);
+	}
+	else if (!GjMirrorMatch(index, &info, keys, target, NULL, stats))
+	{
+		stats->tids = found;	/* what a device delivered before it failed comes again */
+		GjSearchData(index, &info, keys, target, stats);
+	}
+	GjTailHitsAdd(&hits, &info, target, stats);
+}
+
+/*
+ * Nothing is known yet of who answers
+ */
+void
+GjMatchStatsBegin(GjMatchStats *stats)
+{
+	stats->device = GjKernelName();
+	stats->reason = NULL;
+	stats->outdated = false;
+}
+
+/*
+ * A match has been made, or begun
+ */
+void
+GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
+{
+	GjMatchStatsElapse(stats, start);
+	stats->searches++;
+	stats->keys += keys->nkeys;
+	stats->keys_elsewhere += keys->elsewhere;
+}
+
+/*
+ * It took the time since then
+ */
+void
+GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
+}
+
+/*
+ * Does it say more of who answered than what is known?  The last match does, but where some
+ * process had to do without a device, that does.
+ */
+bool
+GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
+{
+	return stats->reason != NULL || (stats->searches > 0 && sum->reason == NULL);
+}
+
+/*
+ * Add what another match, or several, did
+ */
+void
+GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
+{
+	if (GjMatchStatsTells(sum, stats))
+	{
+		sum->device = stats->device;
+		sum->reason = stats->reason;
+	}
+	sum->searches += stats->searches;
+	sum->keys += stats->keys;
+	sum->keys_elsewhere += stats->keys_elsewhere;
+	sum->entries += stats->entries;
+	sum->device_entries += stats->device_entries;
+	sum->stale |= stats->stale;
+	sum->pages += stats->pages;
+	sum->pages_skipped += stats->pages_skipped;
+	sum->pages_pushed += stats->pages_pushed;
+	sum->tids += stats->tids;
+	sum->pieces += stats->pieces;
+	INSTR_TIME_ADD(sum->set_elapsed, stats->set_elapsed);
+	INSTR_TIME_ADD(sum->elapsed, stats->elapsed);
+	sum->request_ms += stats->request_ms;
+	sum->set_ms += stats->set_ms;
+	sum->kernel_ms += stats->kernel_ms;
+	sum->transfer_ms += stats->transfer_ms;
+}

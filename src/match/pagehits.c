@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * entrypage.c
+ *	  Taking entries from the index's pages into an entry set.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "sets/entryset.h"
+
+/* No data page has more: a key and a TID take ten bytes at least */
+#define MAX_SLOTS				(BLCKSZ / 10)
+
+static int	list_slots(const uint32 *hits, int words, const ItemPointerData *tids,
+					   uint16 *slots);
+static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
+					  int nslots);
+static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
+static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int words, const uint16 *slots, int nslots);
+
+/*
+ * Add the entries of a locked data page whose bit is set in hits[].  False, and the set
+ * is of no use any more, if a TID cannot be a heap tuple's.
+ */
+bool
+GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uint32 *hits,
+				  uint32 nhits)
+{
+	uint16		slots[MAX_SLOTS];
+	uint64		at = set->nentries;
+	int			n;
+
+	if (set->plain != NULL)
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits, info->words);
+	if (!GjEntrySetReserve(set, nhits))
+		return true;
+
+	n = list_slots(hits, info->words, GjDataTids(page, info), slots);
+	if (!take_tids(set, GjDataTids(page, info), slots, n))
+		return false;
+	if (set->keys.width != 0)
+		take_values(set->keys.values + at * info->key_width, GjDataKeys(page, info),
+					info->key_width, slots, n);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_values(column->values + at * column->width,
+					GjDataValues(page, &info->included[i]), column->width, slots, n);
+		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
+				   n);
+	}
+	return true;
+}
+
+/*
+ * Add the entry of a tail row, whose TID must be possible
+ */
+void
+GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
+{
+	ItemPointerData tid;
+	uint64		at = set->nentries;
+	uint16		slot = 0;
+
+	(void) GjRowGetKey(info, row, &tid);
+	if (set->plain != NULL)
+		GjTidSetAddOne(set->plain, &tid);
+	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
+		return;
+
+	(void) take_tids(set, &tid, &slot, 1);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+		uint8		null;
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
+			   column->width);
+		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
+		if (null || column->has_nulls)
+			GjEntrySetNulls(set, column, at)[at] = null;
+	}
+}
+
+/*
+ * List the slots of the bits that are set, and have their TIDs on the way from memory
+ */
+static int
+list_slots(const uint32 *hits, int words, const ItemPointerData *tids, uint16 *slots)
+{
+	int			n = 0;
+
+	/* Two words at a time: the end of a run of bits is a branch hard to predict */
+	for (int word = 0; word < words; word += 2)
+	{
+		uint64		left = hits[word];
+
+		if (word + 1 < words)
+			left |= (uint64) hits[word + 1] << GJ_SLOTS_PER_WORD;
+		for (; left != 0; left &= left - 1)
+		{
+			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos64(left);
+
+			GjPrefetch(&tids[slot]);
+			slots[n++] = slot;
+		}
+	}
+	return n;
+}
+
+/*
+ * Append TIDs, and with that the entries; false if one cannot be a heap tuple's
+ */
+static bool
+take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
+{
+	uint64	   *out = set->tids + set->nentries;
+	uint64		last = set->nentries > 0 ? out[-1] : 0;
+	bool		ascending = set->nascending == set->nentries;
+	bool		possible = true;
+
+	for (int i = 0; i < nslots; i++)
+	{
+		const ItemPointerData *tid = &tids[slots[i]];
+		uint64		packed = ((uint64) tid->ip_blkid.bi_hi << 32) |
+			((uint64) tid->ip_blkid.bi_lo << 16) | tid->ip_posid;
+
+		possible &= GjTidIsPossible(tid);
+		ascending &= packed > last;
+		last = packed;
+		out[i] = packed;
+	}
+	set->nentries += nslots;
+	if (ascending)
+		set->nascending = set->nentries;
+	return possible;
+}
+
+#define TAKE_VALUES(type) \
+	for (int i = 0; i < nslots; i++) \
+		((type *) to)[i] = ((const type *) from)[slots[i]]
+
+static void
+take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
+{
+	for (int i = 0; i < nslots; i++)
+		GjPrefetch(from + slots[i] * width);
+	switch (width)
+	{
+		case 1:
+			TAKE_VALUES(uint8);
+			break;
+		case 2:
+			TAKE_VALUES(uint16);
+			break;
+		case 4:
+			TAKE_VALUES(uint32);
+			break;
+		default:
+			TAKE_VALUES(uint64);
+			break;
+	}
+}
+
+/*
+ * Append which of the slots' values are NULL.  Where the page has none, it is not even said
+ * so, unless there were some before.
+ */
+static void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
+		   const uint16 *slots, int nslots)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int i = 0; i < words; i++)
+		any |= from[i];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	if (any == 0)
+		memset(to, 0, nslots);
+	else
+	{
+		for (int i = 0; i < nslots; i++)
+			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}

@@ -1,0 +1,143 @@
+/*-------------------------------------------------------------------------
+ *
+ * execconvert.c
+ *	  Values of a condition to keys: the keys that the condition's operator calls
+ *	  equal to the value, no more and no fewer.
+ *
+ * A comparison within the operator family takes the family's support function.  For
+ * others, PostgreSQL casts the key: "k IN (1.0, 2.5)" is k::numeric = ANY (numeric[]).
+ *
+ *	  numeric	The cast is exact, so a value is equal to at most one integer; none
+ *				if it is not integral, NaN, infinite or beyond bigint.
+ *	  float8	The cast rounds to the nearest float8 from 2^53 on.  Below, one
+ *				integer becomes a float8.  From there to 2^63, those within half of
+ *				the distance to the neighbouring float8 may: 512 at most on either
+ *				side.  Each is cast and compared, so that rounding is the cast's own.
+ *				An index with 4-byte keys drops what it cannot hold.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+
+#include "exec/exec.h"
+#include "pages/pages.h"
+
+/* Up to this, in either direction, float8 has each integer */
+#define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
+#define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
+
+static bool numeric_key(Datum value, int64 *key);
+static bool numeric_is_within_int8(Datum value);
+static void add_float8_keys(GjKeySet *set, float8 value);
+
+/*
+ * Add the keys that equal a value, which is not NULL
+ *
+ * What is allocated on the way is left to the caller's memory context.
+ */
+void
+GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
+{
+	int64		key;
+
+	switch (converter->how)
+	{
+		case GJ_CONVERT_PROC:
+			GjKeySetAdd(set, GjKeyFromDatum(&converter->proc, value));
+			break;
+		case GJ_CONVERT_NUMERIC:
+			if (numeric_key(value, &key))
+				GjKeySetAdd(set, key);
+			break;
+		case GJ_CONVERT_FLOAT8:
+			add_float8_keys(set, DatumGetFloat8(value));
+			break;
+	}
+}
+
+/*
+ * The integer that equals a numeric, if there is one
+ */
+static bool
+numeric_key(Datum value, int64 *key)
+{
+	Numeric		numeric = DatumGetNumeric(value);
+	Numeric		rounded;
+	bool		equal;
+
+	if (numeric_is_nan(numeric) || numeric_is_inf(numeric) ||
+		!numeric_is_within_int8(NumericGetDatum(numeric)))
+		return false;
+
+	*key = DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(numeric)));
+	rounded = int64_to_numeric(*key);
+	equal = DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(numeric),
+											 NumericGetDatum(rounded)));
+
+	/* of an array, there may be millions */
+	pfree(rounded);
+	if ((Pointer) numeric != DatumGetPointer(value))
+		pfree(numeric);
+	return equal;
+}
+
+/*
+ * Can it be cast to int8 without an error?
+ */
+static bool
+numeric_is_within_int8(Datum value)
+{
+	static Numeric low = NULL;
+	static Numeric high = NULL;
+
+	if (high == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		low = int64_to_numeric(PG_INT64_MIN);
+		high = int64_to_numeric(PG_INT64_MAX);
+		MemoryContextSwitchTo(old);
+	}
+	return DatumGetBool(DirectFunctionCall2(numeric_ge, value, NumericGetDatum(low))) &&
+		DatumGetBool(DirectFunctionCall2(numeric_le, value, NumericGetDatum(high)));
+}
+
+/*
+ * All integers whose cast to float8 gives this value
+ */
+static void
+add_float8_keys(GjKeySet *set, float8 value)
+{
+	int64		first;
+	int64		last;
+
+	if (isnan(value) || value < -FLOAT8_INT8_END || value > FLOAT8_INT8_END ||
+		value != rint(value))
+		return;
+	if (fabs(value) < FLOAT8_EXACT)
+	{
+		GjKeySetAdd(set, (int64) value);
+		return;
+	}
+
+	/* the neighbours on either side are integers, or beyond those that there are */
+	first = value <= -FLOAT8_INT8_END ? PG_INT64_MIN : (int64) nextafter(value, -HUGE_VAL);
+	last = nextafter(value, HUGE_VAL) >= FLOAT8_INT8_END ?
+		PG_INT64_MAX : (int64) nextafter(value, HUGE_VAL);
+
+	for (int64 key = first;; key++)
+	{
+		if ((float8) key == value)
+			GjKeySetAdd(set, key);
+		if (key == last)
+			break;
+	}
+}

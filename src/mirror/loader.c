@@ -1,0 +1,221 @@
+/*-------------------------------------------------------------------------
+ *
+ * loader.c
+ *	  A loader: a background worker that makes the mirrors that are wanted in one
+ *	  database, and ends.
+ *
+ * It may be told to look for indexes with the reloption preload first.  It gives way to DROP,
+ * TRUNCATE, DROP DATABASE and the like (mirrorpush.c), and never waits for a lock.  What it
+ * cannot do now is tried again later, as mirrorwish.c says.  Only when it has come to its end
+ * does it report so; the launcher takes anything else for a failure.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "storage/lmgr.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/gpujoin.h"
+#include "launcher.h"
+#include "table.h"
+
+static bool want_marked_indexes(void);
+static bool want_index(Oid index_oid);
+static Relation open_if_free(Oid index_oid, bool *is_locked);
+static void load_wanted(int slot, const GjMirror *wanted);
+static void log_refusal(Relation index, int tries, GjFallback why);
+
+void
+GjLoaderMain(Datum arg)
+{
+	Oid			database = DatumGetObjectId(arg);
+	GjLoaderTask task;
+	GjMirror	wanted;
+	bool		looked = false;
+	int			slot;
+
+	memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof(task));
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+
+	if (task.marked)
+	{
+		StartTransactionCommand();
+		looked = want_marked_indexes();
+		CommitTransactionCommand();
+	}
+	while (GjMirrorClaimWanted(database, &slot, &wanted))
+	{
+		CHECK_FOR_INTERRUPTS();
+		StartTransactionCommand();
+		load_wanted(slot, &wanted);
+		CommitTransactionCommand();
+	}
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	gj_mirrors->task_done = task.number;
+	if (looked)
+		gj_mirrors->task_looked = task.number;
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
+ * Ask for all indexes of this database that have the reloption preload
+ *
+ * Returns false if an index could not be looked at.
+ */
+static bool
+want_marked_indexes(void)
+{
+	Oid			am = get_am_oid(GJ_NAME, true);
+	List	   *indexes = NIL;
+	bool		complete = true;
+	ListCell   *lc;
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(am))
+		return true;
+	(void) GetTransactionSnapshot();
+	rel = table_open(RelationRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relam == am && form->relkind == RELKIND_INDEX &&
+			form->relpersistence != RELPERSISTENCE_TEMP)
+			indexes = lappend_oid(indexes, form->oid);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	foreach(lc, indexes)
+		complete &= want_index(lfirst_oid(lc));
+	return complete;
+}
+
+/*
+ * Ask for an index if it is marked; its mirror, if there is one, is pinned accordingly
+ *
+ * Returns false if it must be looked at again: it is locked, or not yet valid.
+ */
+static bool
+want_index(Oid index_oid)
+{
+	bool		is_locked;
+	Relation	index = open_if_free(index_oid, &is_locked);
+	bool		done = true;
+	GjIndexState state;
+	GjMirrorKey key;
+
+	if (index == NULL)
+		return !is_locked;
+	if (GjRelationIsIndex(index) && index->rd_index->indisvalid)
+	{
+		GjIndexGetState(index, &state);
+		GjMirrorKeyOf(index, state.build_id, &key);
+		if (!GjIndexIsPreloaded(index))
+			GjMirrorSetPinned(&key, false);
+		else
+		{
+			while (GjMirrorWant(&key, index_oid, true, false) == GJ_FALLBACK_TABLE_FULL)
+			{
+				done = GjMirrorEvict(GJ_LOAD_BY_LOADER);
+				if (!done)
+					break;
+			}
+		}
+	}
+	relation_close(index, AccessShareLock);
+	return done;
+}
+
+/*
+ * Open an index unless somebody has it locked; NULL then, and if it is gone
+ *
+ * One loader serves the whole server and holds an entry of the table while it works: it
+ * must not wait for a lock whose owner may wait for that entry.
+ */
+static Relation
+open_if_free(Oid index_oid, bool *is_locked)
+{
+	Relation	index;
+
+	*is_locked = !ConditionalLockRelationOid(index_oid, AccessShareLock);
+	if (*is_locked)
+		return NULL;
+	index = try_relation_open(index_oid, NoLock);
+	if (index == NULL)
+		UnlockRelationOid(index_oid, AccessShareLock);
+	return index;
+}
+
+/*
+ * Load an index, if it still is what was wanted; its entry is ours
+ */
+static void
+load_wanted(int slot, const GjMirror *wanted)
+{
+	bool		is_locked;
+	Relation	index = open_if_free(wanted->index, &is_locked);
+	bool		is_right = false;
+
+	if (index != NULL && GjRelationIsIndex(index) && !RelationUsesLocalBuffers(index))
+	{
+		GjIndexState state;
+		GjMirrorKey key;
+
+		GjIndexGetState(index, &state);
+		GjMirrorKeyOf(index, state.build_id, &key);
+		is_right = memcmp(&key, &wanted->key, sizeof(key)) == 0;
+	}
+
+	/* CREATE INDEX CONCURRENTLY makes an index valid some time after it was built */
+	if (is_locked || (is_right && !index->rd_index->indisvalid))
+		GjMirrorRefuse(slot, GJ_FALLBACK_LOADING, 0);
+	else if (is_right)
+	{
+		GjFallback	result = GjMirrorLoadClaimed(index, slot, wanted->modest ?
+												 GJ_LOAD_AT_BUILD : GJ_LOAD_BY_LOADER);
+
+		if (result != GJ_FALLBACK_NONE)
+			log_refusal(index, wanted->tries, result);
+	}
+	else
+		GjMirrorForget(slot);
+	if (index != NULL)
+		relation_close(index, AccessShareLock);
+}
+
+/*
+ * Say once that an index which shall be loaded always cannot be, for a reason that will stay
+ */
+static void
+log_refusal(Relation index, int tries, GjFallback why)
+{
+	if (!GjIndexIsPreloaded(index) || tries > 0 ||
+		(why != GJ_FALLBACK_NO_MEMORY && why != GJ_FALLBACK_TOO_BIG))
+		return;
+	ereport(LOG,
+			(errmsg("could not load index \"%s\", which has the option \"preload\": %s",
+					RelationGetRelationName(index), GjFallbackText(why)),
+			 errhint("Raise gpujoin.device_memory, or unload other indexes.")));
+}

@@ -1,0 +1,137 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrorshmem.c
+ *	  The table of mirrors: its shared memory, and what becomes of a process's entries
+ *	  when it ends.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "base/gpujoin.h"
+#include "table.h"
+
+#define MIRROR_TRANCHE			"gpujoin_mirrors"
+
+GjMirrorTable *gj_mirrors = NULL;
+
+static shmem_request_hook_type previous_request_hook = NULL;
+static shmem_startup_hook_type previous_startup_hook = NULL;
+
+static Size table_size(void);
+static void request_shmem(void);
+static void startup_shmem(void);
+static void abandon_at_exit(int code, Datum arg);
+
+/*
+ * Have the table made, if the library is being preloaded
+ */
+void
+GjMirrorInit(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
+}
+
+static Size
+table_size(void)
+{
+	return add_size(offsetof(GjMirrorTable, entries),
+					mul_size(gj_max_mirrors, sizeof(GjMirrorEntry)));
+}
+
+static void
+request_shmem(void)
+{
+	if (previous_request_hook)
+		previous_request_hook();
+	RequestAddinShmemSpace(table_size());
+	RequestNamedLWLockTranche(MIRROR_TRANCHE, 1);
+}
+
+static void
+startup_shmem(void)
+{
+	bool		found;
+
+	if (previous_startup_hook)
+		previous_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	gj_mirrors = ShmemInitStruct("gpujoin mirrors", table_size(), &found);
+	if (!found)
+	{
+		memset(gj_mirrors, 0, table_size());
+		gj_mirrors->lock = &GetNamedLWLockTranche(MIRROR_TRANCHE)->lock;
+		gj_mirrors->size = gj_max_mirrors;
+		for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
+			pg_atomic_init_u64(&gj_mirrors->fallbacks[i], 0);
+		pg_atomic_init_u64(&gj_mirrors->stats_since, (uint64) GetCurrentTimestamp());
+		for (int i = 0; i < gj_max_mirrors; i++)
+		{
+			pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);
+			pg_atomic_init_u64(&gj_mirrors->entries[i].last_used, 0);
+		}
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Is there a table?
+ */
+bool
+GjMirrorTableExists(void)
+{
+	return gj_mirrors != NULL;
+}
+
+/*
+ * Entries to be looked at by GjMirrorGet()
+ */
+int
+GjMirrorTableSize(void)
+{
+	return gj_mirrors == NULL ? 0 : gj_mirrors->size;
+}
+
+/*
+ * Give up all that this process owns.  May be called at any time.
+ */
+void
+GjMirrorAbandon(void)
+{
+	if (gj_mirrors == NULL)
+		return;
+	for (int slot = 0; slot < gj_mirrors->high; slot++)
+		GjMirrorAbandonEntry(slot);
+}
+
+/*
+ * See to it that this process gives up what it owns when it ends
+ */
+void
+GjMirrorExitHook(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		before_shmem_exit(abandon_at_exit, (Datum) 0);
+	registered = true;
+}
+
+static void
+abandon_at_exit(int code, Datum arg)
+{
+	GjMirrorAbandon();
+}

@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrorstats.c
+ *	  Who answered, and if not a device, why: the reasons and their counters.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "table.h"
+
+/* In the order of GjFallback: a name for views, a text for EXPLAIN */
+static const struct
+{
+	const char *name;
+	const char *text;
+}			fallbacks[GJ_FALLBACK_COUNT] =
+{
+	{"none", "the device answered"},
+	{"no_keys", "there is no key to search for"},
+	{"not_preloaded", "gpujoin is not in shared_preload_libraries"},
+	{"service", "the device service is not available, see pg_stat_gpujoin"},
+	{"temporary", "the index is temporary"},
+	{"small", "the index is too small to be worth it"},
+	{"no_mirror", "the index is not loaded, and gpujoin.auto_load is off"},
+	{"loading", "the index is being loaded"},
+	{"behind", "the mirror is too far behind the index"},
+	{"no_memory", "there is not enough device memory"},
+	{"too_big", "gpujoin.device_memory is too small for the index"},
+	{"table_full", "there are gpujoin.max_mirrors mirrors already"},
+	{"busy", "all request slots are in use"},
+	{"gone", "the mirror was dropped in the meantime"},
+	{"failed", "the device did not answer"}
+};
+
+/*
+ * Count who answered a match
+ */
+void
+GjFallbackCount(GjFallback why)
+{
+	if (gj_mirrors != NULL)
+		pg_atomic_fetch_add_u64(&gj_mirrors->fallbacks[why], 1);
+}
+
+/*
+ * How often was that the reason?
+ */
+uint64
+GjFallbackGet(GjFallback why)
+{
+	return gj_mirrors == NULL ? 0 : pg_atomic_read_u64(&gj_mirrors->fallbacks[why]);
+}
+
+/*
+ * A word for a reason
+ */
+const char *
+GjFallbackName(GjFallback why)
+{
+	return fallbacks[why].name;
+}
+
+/*
+ * A reason in words
+ */
+const char *
+GjFallbackText(GjFallback why)
+{
+	return fallbacks[why].text;
+}
+
+/*
+ * Count from zero again
+ */
+void
+GjMirrorStatsReset(void)
+{
+	if (gj_mirrors == NULL)
+		return;
+	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
+		pg_atomic_write_u64(&gj_mirrors->fallbacks[i], 0);
+	for (int slot = 0; slot < gj_mirrors->size; slot++)
+		pg_atomic_write_u64(&gj_mirrors->entries[slot].matches, 0);
+	pg_atomic_write_u64(&gj_mirrors->stats_since, (uint64) GetCurrentTimestamp());
+}
+
+/*
+ * Since when is counted
+ */
+TimestampTz
+GjMirrorStatsSince(void)
+{
+	return gj_mirrors == NULL ? 0 : (TimestampTz) pg_atomic_read_u64(&gj_mirrors->stats_since);
+}

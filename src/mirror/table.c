@@ -1,0 +1,415 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrortable.c
+ *	  The table of mirrors in shared memory: finding, claiming, finishing.
+ *
+ * An entry's life:
+ *
+ *	  EMPTY -> WANTED -> LOADING -> READY -> DROPPED -> EMPTY
+ *
+ * One lock guards the table; it is held for moments.  Work that takes longer (a load,
+ * a synchronisation, freeing a column) is done by the entry's owner, a backend whose
+ * pid stands in it.  Nobody waits for an owner: who finds one matches against what is
+ * there, or searches on the CPU.  An owner that fails, is cancelled or ends gives up
+ * its entries (GjMirrorAbandon): a half-loaded mirror is dropped, one that was being
+ * synchronised is as good as before, since its sequence had not advanced.  What the loader
+ * was asked for, and what is pinned, is remembered then, and tried again: mirrorwish.c.
+ *
+ * A column in device memory is referred to by exactly one entry, from its creation to
+ * its end, and an entry that has one does not become EMPTY before the service has
+ * confirmed that it is gone.  So no column is forgotten.
+ *
+ * Entries whose column is of another epoch than the service's have lost it: the device
+ * memory is gone as a whole, and nothing is left to free.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "base/gpujoin.h"
+#include "table.h"
+
+static bool is_free(const GjMirror *mirror);
+static bool is_replaceable(const GjMirror *mirror);
+
+/* Reading ------------------------------------------------------------------------ */
+
+/*
+ * Copy an entry; false if it is empty
+ */
+bool
+GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use)
+{
+	GjMirrorEntry *entry = &gj_mirrors->entries[slot];
+
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	*mirror = entry->mirror;
+	LWLockRelease(gj_mirrors->lock);
+	if (use != NULL)
+	{
+		use->matches = pg_atomic_read_u64(&entry->matches);
+		use->last_used = (TimestampTz) pg_atomic_read_u64(&entry->last_used);
+	}
+	return mirror->state != GJ_MIRROR_EMPTY;
+}
+
+/*
+ * Find and copy an entry by key, whatever its state but DROPPED; -1 if there is none
+ *
+ * READY means that the column exists now, as far as is known.
+ */
+int
+GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
+{
+	GjMirror   *entry;
+	int			slot;
+
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	entry = GjMirrorFindEntry(key, &slot);
+	if (entry != NULL && GjMirrorIsStale(entry))
+		entry = NULL;
+	if (entry != NULL)
+		*mirror = *entry;
+	LWLockRelease(gj_mirrors->lock);
+	return entry == NULL ? -1 : slot;
+}
+
+/*
+ * Does a device hold the index, as far as can be told without reading it?  The build
+ * of the index is not compared.
+ */
+bool
+GjMirrorIsResident(Relation index)
+{
+	GjMirrorKey key;
+	bool		found = false;
+
+	if (gj_mirrors == NULL || RelationUsesLocalBuffers(index))
+		return false;
+
+	GjMirrorKeyOf(index, 0, &key);
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	for (int i = 0; i < gj_mirrors->high && !found; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		found = mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror) &&
+			memcmp(&mirror->key, &key, offsetof(GjMirrorKey, build_id)) == 0;
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return found;
+}
+
+/*
+ * Count a match
+ */
+void
+GjMirrorUsed(int slot)
+{
+	GjMirrorEntry *entry = &gj_mirrors->entries[slot];
+
+	pg_atomic_fetch_add_u64(&entry->matches, 1);
+	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentTimestamp());
+}
+
+/* Claiming ------------------------------------------------------------------------- */
+
+/*
+ * Become the one that loads a mirror
+ *
+ * GJ_FALLBACK_NONE: *slot is the caller's to load, or, if it is -1, the mirror is ready.
+ * Otherwise the reason why not.
+ */
+GjFallback
+GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot)
+{
+	GjFallback	result = GJ_FALLBACK_NONE;
+	GjMirror   *mirror;
+
+	GjMirrorExitHook();
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	mirror = GjMirrorFindEntry(key, slot);
+	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror))
+		*slot = -1;
+	else if (mirror != NULL && mirror->owner != 0)
+		result = GJ_FALLBACK_LOADING;
+	else
+	{
+		if (mirror == NULL)
+			mirror = GjMirrorFindFreeEntry(slot);
+		if (mirror == NULL)
+			result = GJ_FALLBACK_TABLE_FULL;
+		else
+			GjMirrorStartLoad(mirror, key, index, pinned);
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return result;
+}
+
+/*
+ * Become the one that loads a mirror that somebody wanted in this database
+ */
+bool
+GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
+{
+	bool		found = false;
+	bool		modest;
+
+	GjMirrorExitHook();
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gj_mirrors->high && !found; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		if (mirror->state != GJ_MIRROR_WANTED || mirror->owner != 0 ||
+			mirror->key.database != database)
+			continue;
+		modest = mirror->modest;
+		GjMirrorStartLoad(mirror, &mirror->key, mirror->index, mirror->pinned);
+		mirror->modest = modest;
+		*slot = i;
+		*copy = *mirror;
+		found = true;
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return found;
+}
+
+/*
+ * Become the one that synchronises a mirror; *mirror is what was found, and becomes
+ * what it is now.  False if somebody else does it already, or it has changed.
+ */
+bool
+GjMirrorClaimSync(int slot, GjMirror *mirror)
+{
+	GjMirror   *entry = &gj_mirrors->entries[slot].mirror;
+	bool		mine;
+
+	GjMirrorExitHook();
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	mine = entry->state == GJ_MIRROR_READY && entry->owner == 0 && !GjMirrorIsStale(entry) &&
+		memcmp(&entry->key, &mirror->key, sizeof(GjMirrorKey)) == 0;
+	if (mine)
+	{
+		entry->owner = MyProcPid;
+		entry->doomed = false;
+		entry->pages_done = 0;
+		*mirror = *entry;
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return mine;
+}
+
+/* For the owner ---------------------------------------------------------------------- */
+
+/*
+ * Note the column that the owner has made
+ */
+void
+GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	Assert(mirror->owner == MyProcPid);
+	mirror->column = *column;
+	mirror->pages = pages;
+	mirror->bytes = bytes;
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
+ * Report progress; for show only, so no lock
+ */
+void
+GjMirrorSetProgress(int slot, BlockNumber pages_done)
+{
+	((volatile GjMirror *) &gj_mirrors->entries[slot].mirror)->pages_done = pages_done;
+}
+
+/*
+ * The copies have all changes up to state, which was read before any page was
+ */
+void
+GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
+			   uint64 pushed, uint64 entries)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	bool		to_free;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	Assert(mirror->owner == MyProcPid);
+	mirror->owner = 0;
+	mirror->tries = 0;
+	mirror->sequence = state->sequence;
+	mirror->vacuum_epoch = state->vacuum_epoch;
+	mirror->nopen = state->nopen;
+	memcpy(mirror->open_blocks, state->open_blocks, state->nopen * sizeof(BlockNumber));
+	mirror->pages = pages;
+	mirror->bytes = bytes;
+	mirror->pages_pushed += pushed;
+	mirror->entries = entries;
+	if (mirror->state == GJ_MIRROR_LOADING)
+	{
+		mirror->state = GJ_MIRROR_READY;
+		mirror->loaded_at = GetCurrentTimestamp();
+		pg_atomic_write_u64(&gj_mirrors->entries[slot].matches, 0);
+		pg_atomic_write_u64(&gj_mirrors->entries[slot].last_used,
+							(uint64) mirror->loaded_at);
+	}
+	else
+		mirror->syncs++;
+	to_free = mirror->doomed;
+	if (to_free)
+		GjMirrorDropEntry(mirror);
+	LWLockRelease(gj_mirrors->lock);
+
+	if (to_free)
+		GjLauncherWake();
+}
+
+/* For everybody --------------------------------------------------------------------- */
+
+/*
+ * Drop the mirror of an index, or with any_build those of other builds in its file too
+ *
+ * Returns whether there was one.  Its memory is freed by GjMirrorCollect().
+ */
+bool
+GjMirrorDrop(const GjMirrorKey *key, bool any_build)
+{
+	bool		found = false;
+
+	if (gj_mirrors == NULL)
+		return false;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gj_mirrors->high; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		if (mirror->state == GJ_MIRROR_EMPTY || mirror->state == GJ_MIRROR_DROPPED ||
+			memcmp(&mirror->key, key, offsetof(GjMirrorKey, build_id)) != 0 ||
+			(!any_build && mirror->key.build_id != key->build_id))
+			continue;
+		found |= mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_LOADING;
+		GjMirrorDropEntry(mirror);
+	}
+	LWLockRelease(gj_mirrors->lock);
+	return found;
+}
+
+/* Helpers --------------------------------------------------------------------------- */
+
+/*
+ * Let nobody find the entry any more, or have its owner do that.  Needs the lock.
+ */
+void
+GjMirrorDropEntry(GjMirror *mirror)
+{
+	if (mirror->owner != 0)
+		mirror->doomed = true;
+	else if (GjMirrorHasColumn(mirror))
+		mirror->state = GJ_MIRROR_DROPPED;
+	else
+		memset(mirror, 0, sizeof(GjMirror));
+}
+
+/*
+ * Find an entry by key; dropped ones are not found.  Needs the lock.
+ */
+GjMirror *
+GjMirrorFindEntry(const GjMirrorKey *key, int *slot)
+{
+	for (int i = 0; i < gj_mirrors->high; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		if (mirror->key.build_id == key->build_id &&
+			mirror->state != GJ_MIRROR_EMPTY && mirror->state != GJ_MIRROR_DROPPED &&
+			memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0)
+		{
+			*slot = i;
+			return mirror;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Find an entry that may be used for another mirror, or NULL.  Needs the lock.
+ *
+ * One that says why a load failed is given up for it, unless somebody counts on that load.
+ */
+GjMirror *
+GjMirrorFindFreeEntry(int *slot)
+{
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (int i = 0; i < gj_mirrors->size; i++)
+		{
+			GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+			if (pass == 0 ? is_free(mirror) : is_replaceable(mirror))
+			{
+				gj_mirrors->high = Max(gj_mirrors->high, i + 1);
+				*slot = i;
+				return mirror;
+			}
+		}
+	}
+	return NULL;
+}
+
+static bool
+is_free(const GjMirror *mirror)
+{
+	return mirror->state == GJ_MIRROR_EMPTY ||
+		(mirror->state == GJ_MIRROR_DROPPED && mirror->owner == 0 && GjMirrorIsStale(mirror));
+}
+
+static bool
+is_replaceable(const GjMirror *mirror)
+{
+	if (mirror->owner != 0 || mirror->pinned)
+		return false;
+	return (mirror->state == GJ_MIRROR_REFUSED && !mirror->wanted) ||
+		(mirror->state == GJ_MIRROR_WANTED && mirror->modest) || GjMirrorIsStale(mirror);
+}
+
+/*
+ * Make the entry one that this process loads.  What is known of loads of the same thing that
+ * failed is kept.  Needs the lock.
+ */
+void
+GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
+{
+	GjMirrorKey kept = *key;	/* which may be the entry's own */
+	bool		same = memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
+	bool		wanted = same && mirror->wanted;
+	int			tries = same ? mirror->tries : 0;
+
+	memset(mirror, 0, sizeof(GjMirror));
+	mirror->key = kept;
+	mirror->index = index;
+	mirror->pinned = pinned;
+	mirror->wanted = wanted;
+	mirror->tries = tries;
+	mirror->state = GJ_MIRROR_LOADING;
+	mirror->owner = MyProcPid;
+}
+
+/*
+ * Has the entry lost the column that it had?  Needs the lock.
+ */
+bool
+GjMirrorIsStale(const GjMirror *mirror)
+{
+	return (mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_DROPPED) &&
+		!GjMirrorHasColumn(mirror);
+}

@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * amopen.c
+ *	  Opening an index that a function was given to check, to load or to look into.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/index.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "pages.h"
+
+/*
+ * Open an index of ours that the user may manage, with the locks that a query takes
+ *
+ * The table's stays until the transaction's end; to be closed with NoLock or the index's lock.
+ */
+Relation
+GjOpenManagedIndex(Oid index_oid)
+{
+	Oid			heap_oid = IndexGetRelation(index_oid, true);
+	Relation	heap = NULL;
+	Relation	index;
+
+	/* table before index, as everybody does */
+	if (OidIsValid(heap_oid))
+		heap = table_open(heap_oid, AccessShareLock);
+	index = relation_open(index_oid, AccessShareLock);
+
+	if (!GjRelationIsIndex(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), GJ_NAME),
+				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
+				 errhint("Name the indexes of the partitions, one at a time.") : 0));
+	if (heap == NULL || IndexGetRelation(index_oid, true) != heap_oid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open the table of index \"%s\"",
+						RelationGetRelationName(index))));
+	if (!GjIsTableOwner(heap_oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
+	if (RELATION_IS_OTHER_TEMP(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary index \"%s\" of another session",
+						RelationGetRelationName(index))));
+	if (!index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
+				 errhint("Drop it, or REINDEX it.")));
+	table_close(heap, NoLock);
+	return index;
+}

@@ -1,0 +1,282 @@
+/*-------------------------------------------------------------------------
+ *
+ * amlayout.c
+ *	  Where columns stand: in a data page as arrays, in a tail page as rows.
+ *
+ * Both layouts follow from the widths of the columns alone.  The metapage describes
+ * the arrays nevertheless, so that other programs, and later versions, need not know
+ * the rules; whoever reads the metapage compares.
+ *
+ * A data page has, in this order, the keys, the TIDs, the values of each INCLUDE
+ * column, the bitmap of used slots, and for each INCLUDE column its bitmap of NULLs.
+ * The number of slots is a multiple of 32.  So each array is a multiple of 32 bytes
+ * long, starts at a multiple of 8, and is aligned; a bitmap is a multiple of 4.
+ *
+ * A row, as it stands on a tail page and as it is handed around, is key, TID and
+ * values without padding, then a bit for each value that is NULL.  The bytes of a
+ * NULL are zero everywhere, so that equal entries are equal bytes.
+ *
+ * INCLUDE columns are never compared, only handed back.  So every type of fixed
+ * width that is passed by value will do, and its Datum is stored as it is.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+#include "base/gpujoin.h"
+#include "pages.h"
+
+/* What a page has for arrays */
+#define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
+#define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
+
+static bool can_be_included(Form_pg_attribute attribute);
+static int	null_bytes(int ncolumns);
+static void store_value(char *where, int width, uint64 value);
+
+/*
+ * Check that the INCLUDE columns of an index can be stored; an error says which not
+ */
+void
+GjCheckIncluded(Relation index)
+{
+	TupleDesc	desc = RelationGetDescr(index);
+	GjLayout	layout;
+
+	for (int i = 1; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+
+		if (!can_be_included(attribute))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
+							GJ_NAME, NameStr(attribute->attname),
+							format_type_be(attribute->atttypid)),
+					 errdetail("Only types of fixed width that are passed by value can be "
+							   "included: integers, floating-point numbers, boolean, \"char\", "
+							   "date, timestamp, oid and the like."),
+					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
+	}
+	if (!GjLayoutMake(desc, &layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has too many included columns",
+						RelationGetRelationName(index)),
+				 errdetail("An index can include %d columns, and 32 of its entries must fit "
+						   "on a page.", GJ_MAX_INCLUDED),
+				 errhint("Leave some columns out of INCLUDE; they are then read from the "
+						 "table.")));
+}
+
+/*
+ * Lay out the pages of an index; false if that is not possible
+ */
+bool
+GjLayoutMake(TupleDesc desc, GjLayout *layout)
+{
+	int			nincluded = desc->natts - 1;
+	int			entry_width = sizeof(ItemPointerData);
+	int			words;
+	int			offset = PAGE_START;
+
+	if (nincluded > GJ_MAX_INCLUDED)
+		return false;
+	for (int i = 0; i < desc->natts; i++)
+		entry_width += TupleDescAttr(desc, i)->attlen;
+
+	/* a word of the used bitmap, and of each bitmap of NULLs, for 32 entries */
+	words = PAGE_ROOM / (entry_width * GJ_SLOTS_PER_WORD +
+						 (1 + nincluded) * (int) sizeof(uint32));
+	if (words == 0)
+		return false;
+
+	memset(layout, 0, sizeof(*layout));
+	layout->slots = words * GJ_SLOTS_PER_WORD;
+	layout->ncolumns = GJ_FIRST_INCLUDED + nincluded;
+	layout->row_width = entry_width + null_bytes(nincluded);
+
+	for (int i = 0; i < layout->ncolumns; i++)
+	{
+		GjColumnDesc *column = &layout->columns[i];
+
+		if (i == GJ_TID_COLUMN)
+			column->width = sizeof(ItemPointerData);
+		else
+			column->width = TupleDescAttr(desc, i == GJ_KEY_COLUMN ? 0 : i - 1)->attlen;
+		column->offset = offset;
+		offset += layout->slots * column->width;
+	}
+	layout->used_offset = offset;
+	offset += words * sizeof(uint32);
+	for (int i = GJ_FIRST_INCLUDED; i < layout->ncolumns; i++)
+	{
+		layout->columns[i].nulls_offset = offset;
+		offset += words * sizeof(uint32);
+	}
+	layout->end = offset;
+	return true;
+}
+
+/*
+ * Fill in what a checked metapage says about arrays and rows
+ */
+void
+GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info)
+{
+	int			row_offset;
+
+	info->slots = meta->slots;
+	info->words = meta->slots / GJ_SLOTS_PER_WORD;
+	info->key_width = meta->columns[GJ_KEY_COLUMN].width;
+	info->keys_offset = meta->columns[GJ_KEY_COLUMN].offset;
+	info->tids_offset = meta->columns[GJ_TID_COLUMN].offset;
+	info->used_offset = meta->used_offset;
+	info->nincluded = meta->ncolumns - GJ_FIRST_INCLUDED;
+
+	row_offset = info->key_width + sizeof(ItemPointerData);
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjColumnDesc *desc = &meta->columns[GJ_FIRST_INCLUDED + i];
+		GjIncludedColumn *column = &info->included[i];
+
+		column->width = desc->width;
+		column->offset = desc->offset;
+		column->nulls_offset = desc->nulls_offset;
+		column->row_offset = row_offset;
+		row_offset += desc->width;
+	}
+	info->row_nulls_offset = row_offset;
+	info->row_width = row_offset + null_bytes(info->nincluded);
+	info->arrays_end = info->used_offset +
+		(1 + info->nincluded) * info->words * sizeof(uint32);
+}
+
+/*
+ * The width of a tail row, for who has no more than the index at hand
+ */
+int
+GjRowWidth(TupleDesc desc)
+{
+	int			width = sizeof(ItemPointerData) + null_bytes(desc->natts - 1);
+
+	for (int i = 0; i < desc->natts; i++)
+		width += TupleDescAttr(desc, i)->attlen;
+	return width;
+}
+
+/*
+ * Make a row; values[] and isnull[] are those of the INCLUDE columns
+ */
+void
+GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
+		  const Datum *values, const bool *isnull, char *row)
+{
+	store_value(row, info->key_width, (uint64) key);
+	memcpy(row + info->key_width, tid, sizeof(ItemPointerData));
+	if (info->nincluded == 0)
+		return;
+
+	memset(row + info->row_nulls_offset, 0, null_bytes(info->nincluded));
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		store_value(row + column->row_offset, column->width, isnull[i] ? 0 : (uint64) values[i]);
+		if (isnull[i])
+			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
+	}
+}
+
+/*
+ * Get key and TID of a row
+ */
+int64
+GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid)
+{
+	memcpy(tid, row + info->key_width, sizeof(ItemPointerData));
+	if (info->key_width == sizeof(int32))
+	{
+		int32		key;
+
+		memcpy(&key, row, sizeof(key));
+		return key;
+	}
+	else
+	{
+		int64		key;
+
+		memcpy(&key, row, sizeof(key));
+		return key;
+	}
+}
+
+/*
+ * Make the row that stands in a slot of a data page
+ */
+void
+GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row)
+{
+	memcpy(row, GjDataKeys(page, info) + (Size) slot * info->key_width, info->key_width);
+	memcpy(row + info->key_width, &GjDataTids(page, info)[slot], sizeof(ItemPointerData));
+	memset(row + info->row_nulls_offset, 0, null_bytes(info->nincluded));
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		memcpy(row + column->row_offset,
+			   GjDataValues(page, column) + (Size) slot * column->width, column->width);
+		if (GjDataNulls(page, column)[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
+			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
+	}
+}
+
+static bool
+can_be_included(Form_pg_attribute attribute)
+{
+	return attribute->attbyval &&
+		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
+		 attribute->attlen == 8);
+}
+
+static int
+null_bytes(int ncolumns)
+{
+	return (ncolumns + 7) / 8;
+}
+
+/*
+ * Store the lower bytes of a value, which need not be aligned where they go
+ */
+static void
+store_value(char *where, int width, uint64 value)
+{
+	union
+	{
+		uint8		one;
+		uint16		two;
+		uint32		four;
+		uint64		eight;
+	}			bytes;
+
+	switch (width)
+	{
+		case 1:
+			bytes.one = (uint8) value;
+			break;
+		case 2:
+			bytes.two = (uint16) value;
+			break;
+		case 4:
+			bytes.four = (uint32) value;
+			break;
+		default:
+			bytes.eight = value;
+			break;
+	}
+	memcpy(where, &bytes, width);
+}

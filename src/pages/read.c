@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * amread.c
+ *	  Reading and checking the pages of a gpujoin index.
+ *
+ * Nothing read from disk is trusted: offsets and counts that later code uses as
+ * array bounds are checked here, once a page, so that a damaged page becomes an
+ * error that names it, not a crash.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "pages.h"
+
+static void fill_info(GjMetaPage meta, GjIndexInfo *info);
+static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
+static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
+static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
+
+/*
+ * Get what stands still in the metapage
+ */
+void
+GjIndexGetInfo(Relation index, GjIndexInfo *info)
+{
+	if (index->rd_amcache == NULL)
+	{
+		Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+
+		LockBuffer(metabuf, BUFFER_LOCK_SHARE);
+		GjMetaCheck(index, metabuf);
+		fill_info(GjPageGetMeta(BufferGetPage(metabuf)), info);
+		UnlockReleaseBuffer(metabuf);
+
+		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(GjIndexInfo));
+		memcpy(index->rd_amcache, info, sizeof(GjIndexInfo));
+	}
+	else
+		memcpy(info, index->rd_amcache, sizeof(GjIndexInfo));
+}
+
+/*
+ * Read what changes, at one moment
+ */
+void
+GjIndexGetState(Relation index, GjIndexState *state)
+{
+	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+
+	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
+	GjMetaCheck(index, metabuf);
+	fill_state(index, GjPageGetMeta(BufferGetPage(metabuf)), state);
+	UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * Read the state, then the journal
+ *
+ * One page after the other: on a standby, replay locks both in an order of its own,
+ * so nobody may wait for one while holding the other.  The order makes up for it.
+ * Each change up to the state's sequence was entered before the journal is read;
+ * what has left the ring by then is at or below the floor, which is read last.
+ */
+void
+GjIndexGetJournal(Relation index, GjIndexJournal *journal)
+{
+	GjIndexState last;
+	Buffer		buffer;
+
+	GjIndexGetState(index, &journal->state);
+
+	buffer = ReadBuffer(index, GJ_JOURNAL_BLOCK);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	GjPageCheck(index, buffer, GJ_PAGE_JOURNAL);
+	copy_journal(index, BufferGetPage(buffer), journal);
+	UnlockReleaseBuffer(buffer);
+
+	GjIndexGetState(index, &last);
+	journal->floor = last.journal_floor;
+}
+
+/*
+ * Get the data page that a lane has open, or InvalidBlockNumber
+ *
+ * Good for as long as the caller holds the lane's tail exclusively.
+ */
+BlockNumber
+GjLaneGetOpenBlock(Relation index, int lane)
+{
+	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+	BlockNumber block;
+
+	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
+	GjPageCheck(index, metabuf, GJ_PAGE_META);
+	block = get_open_block(index, GjPageGetMeta(BufferGetPage(metabuf)), lane);
+	UnlockReleaseBuffer(metabuf);
+	return block;
+}
+
+/*
+ * Check a locked metapage, contents included
+ */
+void
+GjMetaCheck(Relation index, Buffer metabuf)
+{
+	GjMetaPage	meta;
+	GjLayout	layout;
+
+	GjPageCheck(index, metabuf, GJ_PAGE_META);
+	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	if (meta->magic != GJ_MAGIC)
+		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
+	if (meta->version != GJ_FORMAT_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has format version %u, which this library does not know",
+						RelationGetRelationName(index), meta->version),
+				 errdetail("The library reads and writes format version %d.",
+						   GJ_FORMAT_VERSION),
+				 errhint("Update the library, or REINDEX the index.")));
+
+	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
+		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
+		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
+		meta->journal_blocks != 1 || meta->journal_start != GJ_JOURNAL_BLOCK ||
+		meta->journal_next >= GJ_JOURNAL_ENTRIES || meta->journal_used > GJ_JOURNAL_ENTRIES ||
+		meta->slots != layout.slots || meta->used_offset != layout.used_offset ||
+		meta->ncolumns != layout.ncolumns ||
+		memcmp(meta->columns, layout.columns, layout.ncolumns * sizeof(GjColumnDesc)) != 0 ||
+		meta->tail_rows == 0 ||
+		MAXALIGN(SizeOfPageHeaderData) + meta->tail_rows * layout.row_width >
+		BLCKSZ - sizeof(GjPageOpaqueData))
+		GjReportCorruption(index, GJ_META_BLOCK,
+						   "The metapage's description of the pages is damaged.");
+}
+
+/*
+ * Check a locked page of an expected kind
+ *
+ * The count of a tail page is checked against what the page can hold, so that it may
+ * bound a loop; that of a data page roughly, since nothing but sums is made of it.
+ */
+void
+GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
+{
+	Page		page = BufferGetPage(buffer);
+	GjPageOpaque opaque;
+	int			room = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData);
+	int			row_width;
+
+	if (PageIsNew(page))
+		GjReportCorruption(index, BufferGetBlockNumber(buffer), "The page is all zeroes.");
+	if (PageGetSpecialSize(page) != sizeof(GjPageOpaqueData) ||
+		PageGetPageSize(page) != BLCKSZ)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   "The page has a special space of the wrong size.");
+
+	opaque = GjPageGetOpaque(page);
+	if (opaque->page_id != GJ_PAGE_ID)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   "The page is not one of a gpujoin index.");
+	if (opaque->kind != kind)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						  psprintf("The page is of kind %d where kind %d is expected.",
+								   opaque->kind, kind));
+	if (kind == GJ_PAGE_TAIL)
+		row_width = GjRowWidth(RelationGetDescr(index));
+	else
+		row_width = GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData);
+	if (opaque->used * row_width > room)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   "The page claims more entries than fit.");
+}
+
+/*
+ * Is this an all-zero page?  A crash between extending the index and opening the
+ * new page leaves one; it holds nothing.
+ */
+bool
+GjPageIsUnused(Page page)
+{
+	return PageIsNew(page);
+}
+
+/*
+ * Get a row of a tail page
+ */
+int64
+GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
+{
+	return GjRowGetKey(info, GjTailRow(page, info, row), tid);
+}
+
+/*
+ * Get the key in a slot of a data page
+ */
+int64
+GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
+{
+	if (info->key_width == sizeof(int32))
+		return ((const int32 *) GjDataKeys(page, info))[slot];
+	else
+		return ((const int64 *) GjDataKeys(page, info))[slot];
+}
+
+static void
+fill_info(GjMetaPage meta, GjIndexInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->build_id = meta->build_id;
+	info->first_data = meta->first_data;
+	GjLayoutDescribe(meta, info);
+	info->tail_rows = meta->tail_rows;
+	info->nlanes = meta->nlanes;
+	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
+}
+
+static void
+fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
+{
+	state->build_id = meta->build_id;
+	state->sequence = meta->sequence;
+	state->vacuum_epoch = meta->vacuum_epoch;
+	state->journal_floor = meta->journal_floor;
+	state->nopen = 0;
+	for (int lane = 0; lane < meta->nlanes; lane++)
+	{
+		BlockNumber block = get_open_block(index, meta, lane);
+
+		if (BlockNumberIsValid(block))
+			state->open_blocks[state->nopen++] = block;
+	}
+}
+
+/*
+ * The number is checked: who goes for a page that is not a data page might wait for
+ * ever, for a tail that it has locked itself.
+ */
+static BlockNumber
+get_open_block(Relation index, GjMetaPage meta, int lane)
+{
+	BlockNumber block = meta->lanes[lane].open_block;
+
+	if (BlockNumberIsValid(block) &&
+		(block < meta->first_data || block >= RelationGetNumberOfBlocks(index)))
+		GjReportCorruption(index, GJ_META_BLOCK,
+						   "A lane has a block open that is not a data page.");
+	return block;
+}
+
+/*
+ * Copy the entries in use; the number of a change is never 0
+ */
+static void
+copy_journal(Relation index, Page page, GjIndexJournal *journal)
+{
+	const GjJournalEntry *ring = GjPageGetJournal(page);
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+
+	journal->nentries = 0;
+	for (int i = 0; i < GJ_JOURNAL_ENTRIES; i++)
+	{
+		if (ring[i].sequence == 0)
+			continue;
+		if (ring[i].start > ring[i].end || ring[i].end > nblocks)
+			GjReportCorruption(index, GJ_JOURNAL_BLOCK,
+							   "A journal entry names blocks that do not exist.");
+		journal->entries[journal->nentries++] = ring[i];
+	}
+}
+
+/*
+ * Raise the error for a damaged block
+ */
+void
+GjReportCorruption(Relation index, BlockNumber block, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" is corrupted at block %u",
+					RelationGetRelationName(index), block),
+			 errdetail_internal("%s", detail),
+			 errhint("Please REINDEX it.")));
+}

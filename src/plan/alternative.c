@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * planalternative.c
+ *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or
+ *	  bitmap scan for one condition, of which the execution takes one.
+ *
+ * The length of an array is not known when a generic plan is made, nor that of one
+ * which a subquery collects.  PostgreSQL assumes 10 elements; a btree is the right
+ * choice then.  If there are 10,000, it takes ten times as long as we do.  No
+ * assumption is right for both.  So where PostgreSQL's path rests on that guess, both
+ * plans are kept, together with the number of keys from which on ours is the cheaper
+ * one, for a search on the CPU and for one on a device.  The executor counts the keys
+ * and looks whether there is a device (execalternative.c).
+ *
+ * The path costs what PostgreSQL's does, less a trifle: for as many keys as it was
+ * costed for, it is that one.
+ *
+ * Both costs are compared by the formulas, with PostgreSQL's in proportion to the
+ * keys, as its cost of an index scan for an array about is.
+ *
+ * A path whose order the query may want is kept beside the alternative, which has none.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "node/alternative.h"
+
+/* PostgreSQL's assumption (estimate_array_length) */
+#define GUESSED_KEYS			10.0
+
+/* Tells the path from the one that it contains */
+#define TRIFLE					0.9999
+
+static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
+static bool rests_on_guess(IndexPath *path, List *conditions);
+static bool condition_is_unknown(GjKeyNode *node);
+static int	count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock,
+						   bool device);
+static bool is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock,
+					   bool device, double nkeys);
+static Plan *plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+							  List *tlist, List *clauses, List *custom_plans);
+
+const CustomPathMethods GjAlternativePathMethods = {
+	.CustomName = "GpuAlternative",
+	.PlanCustomPath = plan_alternative,
+};
+
+/*
+ * Offer an alternative of our path, which is the caller's to give away, and the cheapest
+ * other one, if that rests on a guess
+ */
+void
+GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
+					 CustomPath *ours)
+{
+	RelOptInfo *rel = input->rel;
+	Path	   *stock = find_guessed_path(rel, conditions);
+	CustomPath *path;
+	int			cpu_keys;
+	int			device_keys;
+
+	if (gj_force || stock == NULL)
+		return;
+
+	cpu_keys = count_min_keys(root, input, stock, false);
+	device_keys = count_min_keys(root, input, stock, true);
+	if (cpu_keys == PG_INT32_MAX && device_keys == PG_INT32_MAX)
+		return;
+
+	GjCostSearch(root, input, &ours->path.startup_cost, &ours->path.total_cost);
+	ours->path.total_cost += ours->path.startup_cost;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.parallel_safe = ours->path.parallel_safe && stock->parallel_safe;
+	path->path.rows = rel->rows;
+	path->path.startup_cost = stock->startup_cost * TRIFLE;
+	path->path.total_cost = stock->total_cost * TRIFLE;
+	GjPathInheritDisabled(&path->path, stock);
+	path->methods = &GjAlternativePathMethods;
+	path->custom_paths = list_make2(ours, stock);
+	path->custom_private = list_make3(input->index, makeInteger(cpu_keys),
+									  makeInteger(device_keys));
+	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
+
+	/* add_path() would free what it finds to be no better than this; not index paths */
+	if (!IsA(stock, IndexPath))
+		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
+	add_path(rel, &path->path);
+}
+
+/*
+ * The cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
+ * scan for an array of unknown length
+ */
+static Path *
+find_guessed_path(RelOptInfo *rel, List *conditions)
+{
+	Path	   *cheapest = NULL;
+	IndexPath  *index_path = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
+	if (cheapest == NULL)
+		return NULL;
+
+	if (cheapest->pathtype == T_IndexScan || cheapest->pathtype == T_IndexOnlyScan)
+		index_path = (IndexPath *) cheapest;
+	else if (IsA(cheapest, BitmapHeapPath) &&
+			 IsA(((BitmapHeapPath *) cheapest)->bitmapqual, IndexPath))
+		index_path = (IndexPath *) ((BitmapHeapPath *) cheapest)->bitmapqual;
+
+	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
+		!rests_on_guess(index_path, conditions))
+		return NULL;
+	return cheapest;
+}
+
+static bool
+rests_on_guess(IndexPath *path, List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+		ListCell   *lc2;
+
+		foreach(lc2, conditions)
+		{
+			GjKeyCondition *condition = lfirst(lc2);
+
+			if (condition->rinfo == rinfo && condition_is_unknown(condition->node))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+condition_is_unknown(GjKeyNode *node)
+{
+	return node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_ARRAY &&
+		GjSourceIsUnknown(&node->source);
+}
+
+/*
+ * From how many keys on is our path the cheaper one?  PG_INT32_MAX: never, as far as can
+ * be told.
+ */
+static int
+count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device)
+{
+	int			high = 1;
+	int			low;
+
+	while (!is_cheaper(root, input, stock, device, high))
+	{
+		if (high >= GJ_MAX_ALTERNATIVE_KEYS)
+			return PG_INT32_MAX;
+		high *= 2;
+	}
+	low = high / 2;
+
+	while (high - low > 1)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (is_cheaper(root, input, stock, device, middle))
+			high = middle;
+		else
+			low = middle;
+	}
+	return high;
+}
+
+static bool
+is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
+		   double nkeys)
+{
+	GjCostInput scaled = *input;
+	Cost		startup;
+	Cost		run;
+
+	scaled.nkeys = nkeys;
+	scaled.nmatches = input->nmatches * nkeys / Max(input->nkeys, 1.0);
+	GjCostSearchBy(root, &scaled, device, &startup, &run);
+	return startup + run < stock->total_cost * nkeys / GUESSED_KEYS;
+}
+
+/*
+ * PlanCustomPath: the children test all clauses
+ */
+static Plan *
+plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+				 List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	IndexOptInfo *index = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX);
+	CustomPath *ours = linitial(path->custom_paths);
+	double		share;
+	List	   *values;
+	List	   *key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS),
+										 &values);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = path->flags;
+	scan->methods = &GjAlternativePlanMethods;
+	scan->custom_plans = custom_plans;
+	scan->custom_exprs = list_make1(values);
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
+									  list_nth(path->custom_private,
+											   GJ_ALTERNATIVE_PATH_CPU_KEYS),
+									  list_nth(path->custom_private,
+											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS),
+									  GjFindPartitions(root, rel, index, &share));
+	Assert(list_length(scan->custom_private) == GJ_ALTERNATIVE_PRIVATE_COUNT);
+
+	return &scan->scan.plan;
+}

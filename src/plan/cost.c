@@ -1,0 +1,281 @@
+/*-------------------------------------------------------------------------
+ *
+ * plancost.c
+ *	  What a search and the heap fetch behind it cost, in the planner's units
+ *	  (one page read in sequence = seq_page_cost).
+ *
+ *	  K  keys of the set, E  index entries, M  matching TIDs, N  rows of the table,
+ *	  P  index pages, T  heap pages, F  heap pages fetched,
+ *	  C  correlation of the key with the rows' place, from ANALYZE
+ *
+ *	  set	 =	4 K cpu_operator_cost				collect, sort, drop duplicates
+ *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
+ *			  + (on the CPU)
+ *				gpujoin.setup_cost
+ *			  + P seq_page_cost						read the whole index
+ *			  + E gpujoin.search_cost				look up each entry in the set
+ *			  + (or on a device)
+ *				gpujoin.device_setup_cost			a request's latency
+ *			  + E gpujoin.device_search_cost
+ *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
+ *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *
+ *	  pages	 =	scattered + C^2 (clustered - scattered)
+ *	  scattered	= F page_cost
+ *	  clustered	= random_page_cost + (T M / N - 1) seq_page_cost
+ *	  F			= 2 T M / (2 T + M), at most T (Mackert and Lohman)
+ *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
+ *
+ * Of a table that is partitioned by the key, each of n partitions is charged for K / n keys;
+ * what is collected once for all is thus charged once.  M is what PostgreSQL expects in that
+ * partition: its own scans are charged for as many rows.
+ *
+ * No tuple comes before the match is done.  But index-only answers of the CPU come in
+ * pieces of some 50,000 entries: what the search for the others costs comes later, so
+ * that a LIMIT may spare it.
+ *
+ * A device counts if the index's mirror is there when the plan is made, and the set
+ * is a list (planmirror.c).  Who answers is decided when the scan starts; a plan whose
+ * mirror has gone is right, only dearer.
+ *
+ * Where the index has all columns that are needed, F is only the share of pages that
+ * are not all-visible, as for PostgreSQL's index-only scans, and only their rows' keys
+ * are rechecked.
+ *
+ * The heap part is what PostgreSQL charges its own scans, the place of the rows
+ * included, so that both are compared fairly; 2 cpu_operator_cost is the recheck of
+ * the key, as much as PostgreSQL charges to look up a value in a hashed constant
+ * array.  Pages count whether they are cached or not, as for its own scans.
+ *
+ * That is also how the settings are calibrated.  Two measures are there to be had:
+ * a sequential scan in memory takes 2.6 us a unit of cost, a btree search (5.3 us a
+ * key, estimated at 8 units) takes 0.66.  Which index answers few keys is the closer
+ * race, and there a wrong choice costs more, so the costs are in units of the latter:
+ *
+ *						measured								units
+ *	  CPU search		25 ms for 20 M entries, 25,000 pages	38,000	29,000 charged
+ *	  device, latency	66 us with the set and the plan node	100
+ *	  device, search	5.5 ps an entry							8e-6	1e-5 charged
+ *	  a TID				1.3 to 5 ns								0.002 to 0.0075
+ *
+ * Sets of many keys race against scans, and so the cost of a key of the set, 15 to 25 ns
+ * by a radix sort and what is built for the look-ups, is in units of a scan.
+ *
+ * An index-only answer of a device comes in as many requests as it needs pieces to fit in
+ * memory, and one more, which shows that it does not fit.
+ *
+ * In a parallel plan one process does the match, but for one of entries, which all do
+ * together, on the CPU or, if the keys are divided (matchranges.c), with some requests of each
+ * to the device; what is done for each tuple is divided, reading pages is not, as for
+ * PostgreSQL's own parallel scans.
+ *
+ * A bitmap index scan hands the matches over through a hash table, which was
+ * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
+ * ours needs 5.  Without that difference, parallel bitmap heap scans look cheaper
+ * than GpuScan where they take twice its time.
+ *
+ * What follows for 20 M rows on a column that has a btree: with a mirror, sets from
+ * some 70 keys on leave the btree, without one from 7,000 on.  Without a btree,
+ * reading the index, a fifth of the table's pages and without its tuples, beats the
+ * sequential scan until about three quarters of the rows match.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "executor/nodeHash.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "utils/spccache.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "exec/entryvisible.h"
+#include "match/divide.h"
+#include "plan.h"
+
+/* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
+#define LEADER_LOSS				0.3
+
+/* What a key of the set costs, in operators; sorting is by radix */
+#define SET_OPERATIONS			4.0
+
+/* Entries of an index-only answer that come first */
+#define FIRST_ENTRIES			50000.0
+
+static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
+					   double divisor);
+static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device);
+static Cost cost_set(double nkeys);
+static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
+
+/*
+ * The cost of one match
+ */
+Cost
+GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
+{
+	return cost_match(index, nkeys, nmatches, GjIndexIsResident(index->indexoid), 1.0);
+}
+
+/*
+ * The same, by a device or on the CPU; the latter divided among so many processes
+ */
+static Cost
+cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
+		   double divisor)
+{
+	Cost		cost = cost_set(nkeys);
+	double		seq_page;
+
+	if (device)
+		return cost + nmatches * gj_tid_cost / divisor + GjRequestCost(index->tuples);
+
+	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
+	return cost + gj_setup_cost + index->pages * seq_page +
+		(nmatches * gj_tid_cost + index->tuples * gj_search_cost) / divisor;
+}
+
+/*
+ * The cost of a match for an index-only answer
+ */
+static Cost
+cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device)
+{
+	IndexOptInfo *index = input->index;
+	double		divisor = GjParallelDivisor(input->workers);
+	double		bytes = nmatches * sizeof(uint64) * (index->ncolumns + 1);
+	double		pieces = ceil(bytes / get_hash_memory_limit());
+	double		nranges = 0.0;
+
+	if (!device)
+		return cost_match(index, nkeys, nmatches, false, divisor);
+
+	if (input->workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
+		nranges = GjCountRanges(nkeys, nmatches, index->tuples, input->workers + 1);
+	if (nranges > 0.0)
+		return cost_match(index, nkeys, nmatches, true, divisor) +
+			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
+	return cost_match(index, nkeys, nmatches, true, 1.0) +
+		(pieces > 1.0 ? pieces : 0.0) * GjRequestCost(index->tuples);
+}
+
+static Cost
+cost_set(double nkeys)
+{
+	return Max(nkeys, 1.0) * SET_OPERATIONS * cpu_operator_cost;
+}
+
+/*
+ * The cost of a bitmap index scan, for the access method
+ */
+Cost
+GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches)
+{
+	return GjCostMatch(index, nkeys, nmatches) + nmatches * cpu_tuple_cost;
+}
+
+/*
+ * The cost of a match and of fetching what it found
+ */
+void
+GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
+{
+	GjCostSearchBy(root, input,
+				   !input->complement && GjIndexIsResident(input->index->indexoid), startup, run);
+}
+
+/*
+ * The same, with the match by a device or on the CPU
+ */
+void
+GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *startup,
+			   Cost *run)
+{
+	double		nmatches = clamp_row_est(input->nmatches);
+	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
+	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
+	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
+		input->quals.per_tuple;
+	Cost		match = input->index_only ? cost_entries(input, nkeys, nmatches, device) :
+		cost_match(input->index, nkeys, nmatches, device, 1.0);
+	Cost		later = 0.0;
+
+	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
+		later = (match - cost_set(nkeys)) * (1.0 - FIRST_ENTRIES / nmatches);
+
+	*startup = match - later + input->quals.startup;
+	*run = later + heap_share * cost_heap_pages(root, input, nmatches) +
+		nmatches * per_tuple / GjParallelDivisor(input->workers);
+}
+
+/*
+ * Among how many the work of a process is divided, if a node has so many workers: the
+ * leader helps as far as reading the workers' rows leaves it time.
+ */
+double
+GjParallelDivisor(int workers)
+{
+	double		leader = Max(1.0 - LEADER_LOSS * workers, 0.0);
+
+	if (workers == 0)
+		return 1.0;
+	return workers + (parallel_leader_participation ? leader : 0.0);
+}
+
+/*
+ * How many workers can help: with the heap's pages, and with the index's, if the index
+ * alone may answer
+ */
+int
+GjCountWorkers(const GjCostInput *input)
+{
+	RelOptInfo *rel = input->rel;
+	double		heap_pages = GjHeapPages(rel, input->nmatches);
+	int			workers;
+
+	if (input->index_only)
+		heap_pages *= 1.0 - rel->allvisfrac;
+	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
+	if (input->index_only)
+		workers = Max(workers, compute_parallel_worker(rel, -1, input->index->pages,
+													   max_parallel_workers_per_gather));
+	return workers;
+}
+
+/*
+ * On how many of the heap's pages matches are that have no order
+ */
+double
+GjHeapPages(const RelOptInfo *rel, double nmatches)
+{
+	double		total = Max(rel->pages, 1.0);
+	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
+
+	return fetched >= total ? total : ceil(fetched);
+}
+
+static Cost
+cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
+{
+	RelOptInfo *rel = input->rel;
+	double		total = Max(rel->pages, 1.0);
+	double		correlation = GjKeyCorrelation(root, input->index);
+	double		random_page;
+	double		seq_page;
+	double		fetched;
+	Cost		scattered;
+	Cost		clustered;
+
+	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
+
+	fetched = GjHeapPages(rel, nmatches);
+	scattered = fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
+	clustered = random_page +
+		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
+	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
+}

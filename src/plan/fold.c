@@ -1,0 +1,497 @@
+/*-------------------------------------------------------------------------
+ *
+ * planfold.c
+ *	  Fold a clause into a condition on the key: sources of keys, combined by AND
+ *	  and OR.
+ *
+ * In WHERE, a clause lets a row pass if it is true; whether it is false or NULL
+ * otherwise makes no difference.  So what is folded is the set of keys for which a
+ * clause is true, and
+ *
+ *	  x OR y				is the union, x AND y the intersection
+ *	  x IS TRUE,
+ *	  COALESCE(x, false)	is x
+ *	  key <> value,
+ *	  key <> ALL (array)	is a complement
+ *
+ * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
+ * before, and what it has left as a NOT is not folded.
+ *
+ * A row-independent condition beside "key IS NULL" (as in what the Entity Framework
+ * writes, key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT NULL))
+ * is a source, too: our indexes do not have such rows, so the scan reads the whole
+ * table if the condition turns out to be true.  That is right, and rare.  A plain
+ * "key IS NULL" asks for them always: nothing is offered then.
+ *
+ * Such a condition is looked at before the scan, though PostgreSQL looks at it only
+ * when it meets a NULL key.  So it must be one that cannot fail.  array_position() can,
+ * with a multidimensional array: the scan looks into the array by itself, takes such a
+ * one for one that may have a NULL, and the whole clause is tested on each row besides.
+ *
+ * Of an AND, operands that say nothing about the key may be left out: the set is too
+ * large then, and the clause is tested on each row besides.  Of an OR, none may.
+ *
+ * The key may be cast, if the cast is one to one: int4 to int8, or to numeric as in
+ * key IN (1.0, 2.5).  execconvert.c finds the keys that become a given value.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "pages/pages.h"
+#include "plan.h"
+
+/* What a clause is folded for */
+typedef struct Fold
+{
+	PlannerInfo *root;
+	RelOptInfo *rel;
+	IndexOptInfo *index;
+	bool		exact;
+
+	/* the operator that was looked up last: long OR chains have but one */
+	Oid			equality;
+	Oid			cast;			/* of the key */
+	bool		is_answered;
+	GjSource	answer;
+} Fold;
+
+static GjKeyNode *fold(Fold *cx, Node *expr);
+static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
+static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
+static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
+static GjKeyNode *fold_null_key(Fold *cx, BoolExpr *expr);
+static Expr *array_searched_for_null(Fold *cx, Node *condition);
+static bool cannot_fail(Node *condition);
+static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
+static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
+static bool is_empty_array(Node *array);
+static bool match_key(Fold *cx, Node *expr, Oid *cast);
+static bool cast_is_exact(Oid cast);
+static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
+static bool find_operator(Fold *cx, Oid equality, GjSource *source);
+static bool key_is_integer(const IndexOptInfo *index);
+static bool value_is_usable(PlannerInfo *root, Node *value);
+
+/*
+ * Fold a restriction of a table for an index; NULL if it says nothing about the key
+ *
+ * Our node tests the clause before all others, so it must be one that security
+ * barriers let go first.
+ */
+GjKeyCondition *
+GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
+{
+	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true};
+	GjKeyCondition *condition;
+	GjKeyNode  *node;
+
+	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, rel))
+		return NULL;
+
+	node = fold(&cx, (Node *) rinfo->clause);
+	if (node == NULL)
+		return NULL;
+
+	condition = palloc0(sizeof(GjKeyCondition));
+	condition->rinfo = rinfo;
+	condition->node = node;
+	condition->exact = cx.exact;
+	return condition;
+}
+
+static GjKeyNode *
+fold(Fold *cx, Node *expr)
+{
+	check_stack_depth();
+
+	switch (nodeTag(expr))
+	{
+		case T_OpExpr:
+			return fold_comparison(cx, (OpExpr *) expr);
+		case T_ScalarArrayOpExpr:
+			return fold_array(cx, (ScalarArrayOpExpr *) expr);
+		case T_BoolExpr:
+			if (is_orclause(expr))
+				return fold_or(cx, (BoolExpr *) expr);
+			if (is_andclause(expr))
+				return fold_and(cx, (BoolExpr *) expr);
+			return NULL;
+		case T_BooleanTest:
+			if (((BooleanTest *) expr)->booltesttype == IS_TRUE)
+				return fold(cx, (Node *) ((BooleanTest *) expr)->arg);
+			return NULL;
+		case T_CoalesceExpr:
+			return fold_coalesce(cx, (CoalesceExpr *) expr);
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * Each operand must yield a set, and one of them keys: the whole table is not what an
+ * index is for.
+ */
+static GjKeyNode *
+fold_or(Fold *cx, BoolExpr *expr)
+{
+	List	   *operands = NIL;
+	bool		has_keys = false;
+	ListCell   *lc;
+
+	foreach(lc, expr->args)
+	{
+		GjKeyNode  *operand = fold(cx, lfirst(lc));
+
+		if (operand == NULL)
+			return NULL;
+		has_keys |= operand->step != GJ_STEP_SOURCE ||
+			(operand->source.kind != GJ_SOURCE_NULL &&
+			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
+		operands = lappend(operands, operand);
+	}
+	return has_keys ? GjMakeOr(operands) : NULL;
+}
+
+static GjKeyNode *
+fold_and(Fold *cx, BoolExpr *expr)
+{
+	GjKeyNode  *null_key = fold_null_key(cx, expr);
+	List	   *operands = NIL;
+	ListCell   *lc;
+
+	if (null_key != NULL)
+		return null_key;
+
+	foreach(lc, expr->args)
+	{
+		GjKeyNode  *operand = fold(cx, lfirst(lc));
+
+		if (operand != NULL)
+			operands = lappend(operands, operand);
+		else
+			cx->exact = false;
+	}
+	return operands == NIL ? NULL : GjMakeAnd(operands);
+}
+
+/*
+ * key IS NULL, together with conditions that are the same for each row
+ */
+static GjKeyNode *
+fold_null_key(Fold *cx, BoolExpr *expr)
+{
+	GjSource	source = {.kind = GJ_SOURCE_NULL};
+	List	   *conditions = NIL;
+	bool		found = false;
+	ListCell   *lc;
+
+	foreach(lc, expr->args)
+	{
+		NullTest   *test = lfirst(lc);
+
+		if (IsA(test, NullTest) && test->nulltesttype == IS_NULL && !test->argisrow &&
+			match_index_to_operand((Node *) test->arg, 0, cx->index))
+			found = true;
+		else
+			conditions = lappend(conditions, test);
+	}
+	if (!found || conditions == NIL)
+		return NULL;
+
+	source.value = list_length(conditions) == 1 ?
+		array_searched_for_null(cx, linitial(conditions)) : NULL;
+	if (source.value != NULL)
+	{
+		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
+		cx->exact = false;
+		return GjMakeSource(&source);
+	}
+
+	foreach(lc, conditions)
+	{
+		if (!cannot_fail(lfirst(lc)))
+			return NULL;
+	}
+	source.value = make_ands_explicit(conditions);
+	return GjMakeSource(&source);
+}
+
+/*
+ * If this is array_position(array, NULL) IS NOT NULL, the array
+ */
+static Expr *
+array_searched_for_null(Fold *cx, Node *condition)
+{
+	NullTest   *test = (NullTest *) condition;
+	FuncExpr   *call;
+	Const	   *wanted;
+
+	if (!IsA(test, NullTest) || test->nulltesttype != IS_NOT_NULL || test->argisrow ||
+		!IsA(test->arg, FuncExpr))
+		return NULL;
+
+	call = (FuncExpr *) test->arg;
+	if (call->funcid != F_ARRAY_POSITION_ANYCOMPATIBLEARRAY_ANYCOMPATIBLE)
+		return NULL;
+	wanted = lsecond(call->args);
+	if (!IsA(wanted, Const) || !wanted->constisnull ||
+		!value_is_usable(cx->root, linitial(call->args)))
+		return NULL;
+	return linitial(call->args);
+}
+
+/*
+ * Is this a condition on parameters and constants that can be evaluated at any time?
+ */
+static bool
+cannot_fail(Node *condition)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(condition))
+	{
+		case T_Const:
+		case T_Param:
+			return true;
+		case T_RelabelType:
+			return cannot_fail((Node *) ((RelabelType *) condition)->arg);
+		case T_NullTest:
+			return cannot_fail((Node *) ((NullTest *) condition)->arg);
+		case T_BooleanTest:
+			return cannot_fail((Node *) ((BooleanTest *) condition)->arg);
+		case T_BoolExpr:
+			foreach(lc, ((BoolExpr *) condition)->args)
+			{
+				if (!cannot_fail(lfirst(lc)))
+					return false;
+			}
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * COALESCE(x, false): false and NULL are the same here
+ */
+static GjKeyNode *
+fold_coalesce(Fold *cx, CoalesceExpr *expr)
+{
+	ListCell   *lc;
+
+	for_each_from(lc, expr->args, 1)
+	{
+		Const	   *value = lfirst(lc);
+
+		if (!IsA(value, Const) || (!value->constisnull && DatumGetBool(value->constvalue)))
+			return NULL;
+	}
+	return fold(cx, linitial(expr->args));
+}
+
+/*
+ * key = value, key <> value, or one of these turned round
+ */
+static GjKeyNode *
+fold_comparison(Fold *cx, OpExpr *op)
+{
+	GjSource	source = {0};
+	Node	   *left = linitial(op->args);
+	Node	   *right;
+
+	if (list_length(op->args) != 2)
+		return NULL;
+	right = lsecond(op->args);
+
+	if (match_key(cx, left, &source.cast))
+	{
+		source.value = (Expr *) right;
+		source.opno = op->opno;
+	}
+	else if (match_key(cx, right, &source.cast))
+	{
+		source.value = (Expr *) left;
+		source.opno = get_commutator(op->opno);
+	}
+	if (!OidIsValid(source.opno))
+		return NULL;
+
+	if (look_up_operator(cx, source.opno, &source))
+		source.kind = GJ_SOURCE_VALUE;
+	else if (look_up_operator(cx, get_negator(source.opno), &source))
+		source.kind = GJ_SOURCE_NOT_VALUE;
+	else
+		return NULL;
+
+	return value_is_usable(cx->root, (Node *) source.value) ?
+		GjMakeSource(&source) : NULL;
+}
+
+/*
+ * key = ANY (array), key <> ALL (array); = ALL and <> ANY ask for something else, and
+ * <> ALL ('{}') for all rows
+ */
+static GjKeyNode *
+fold_array(Fold *cx, ScalarArrayOpExpr *op)
+{
+	GjSource	source = {0};
+
+	source.kind = op->useOr ? GJ_SOURCE_ARRAY : GJ_SOURCE_NOT_ARRAY;
+	source.value = lsecond(op->args);
+	source.opno = op->opno;
+
+	if (!match_key(cx, linitial(op->args), &source.cast) ||
+		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), &source) ||
+		!value_is_usable(cx->root, (Node *) source.value) ||
+		(!op->useOr && is_empty_array((Node *) source.value)))
+		return NULL;
+	return GjMakeSource(&source);
+}
+
+static bool
+is_empty_array(Node *array)
+{
+	Const	   *constant = (Const *) array;
+
+	return IsA(array, Const) && !constant->constisnull &&
+		ARR_NDIM(DatumGetArrayTypeP(constant->constvalue)) == 0;
+}
+
+/*
+ * Is this the index's key, or an exact cast of it?
+ */
+static bool
+match_key(Fold *cx, Node *expr, Oid *cast)
+{
+	FuncExpr   *func = (FuncExpr *) expr;
+
+	*cast = InvalidOid;
+	if (match_index_to_operand(expr, 0, cx->index))
+		return true;
+
+	if (!IsA(expr, FuncExpr) || list_length(func->args) != 1 || !cast_is_exact(func->funcid) ||
+		!match_index_to_operand(linitial(func->args), 0, cx->index))
+		return false;
+	*cast = func->funcid;
+	return true;
+}
+
+/*
+ * Casts of integers whose comparison by = says the same as that of the integers, or
+ * of which execconvert.c knows which integers become equal
+ */
+static bool
+cast_is_exact(Oid cast)
+{
+	switch (cast)
+	{
+		case F_INT4_INT2:
+		case F_INT8_INT2:
+		case F_INT8_INT4:
+		case F_NUMERIC_INT2:
+		case F_NUMERIC_INT4:
+		case F_NUMERIC_INT8:
+		case F_FLOAT8_INT2:
+		case F_FLOAT8_INT4:
+		case F_FLOAT8_INT8:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Is this operator an equality that the index can answer, the key being on the left?
+ * If so, fill in how its right side becomes a key.
+ */
+static bool
+look_up_operator(Fold *cx, Oid equality, GjSource *source)
+{
+	if (!OidIsValid(equality))
+		return false;
+
+	if (equality != cx->equality || source->cast != cx->cast)
+	{
+		cx->equality = equality;
+		cx->cast = source->cast;
+		cx->answer = *source;
+		cx->is_answered = find_operator(cx, equality, &cx->answer);
+	}
+	source->conversion = cx->answer.conversion;
+	source->value_type = cx->answer.value_type;
+	source->key_proc = cx->answer.key_proc;
+	return cx->is_answered;
+}
+
+static bool
+find_operator(Fold *cx, Oid equality, GjSource *source)
+{
+	Oid			family = cx->index->opfamily[0];
+	Oid			left_type;
+	int			strategy;
+
+	if (get_op_opfamily_strategy(equality, family) == GJ_EQUAL_STRATEGY)
+	{
+		get_op_opfamily_properties(equality, family, false, &strategy, &left_type,
+								   &source->value_type);
+		source->conversion = GJ_CONVERT_PROC;
+		source->key_proc = get_opfamily_proc(family, source->value_type, source->value_type,
+											 GJ_KEY_PROC);
+		return OidIsValid(source->key_proc);
+	}
+
+	if (!OidIsValid(source->cast) || !key_is_integer(cx->index))
+		return false;
+	switch (get_opcode(equality))
+	{
+		case F_NUMERIC_EQ:
+			source->conversion = GJ_CONVERT_NUMERIC;
+			source->value_type = NUMERICOID;
+			return true;
+		case F_FLOAT8EQ:
+			source->conversion = GJ_CONVERT_FLOAT8;
+			source->value_type = FLOAT8OID;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Are the index's keys the indexed integers themselves?
+ */
+static bool
+key_is_integer(const IndexOptInfo *index)
+{
+	Oid			type = index->opcintype[0];
+
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/*
+ * Is this the same value for each row, so that it can be evaluated before any of them
+ * is read?  Subplans are not: they would have to be initialised where no row stands
+ * behind them.  Uncorrelated ones are parameters by now.
+ */
+static bool
+value_is_usable(PlannerInfo *root, Node *value)
+{
+	if (IsA(value, Const) || IsA(value, Param))
+		return true;
+	return !contain_subplans(value) && !contain_volatile_functions(value) &&
+		bms_is_empty(pull_varnos(root, value));
+}

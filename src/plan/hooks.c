@@ -1,0 +1,199 @@
+/*-------------------------------------------------------------------------
+ *
+ * planhooks.c
+ *	  The doors into the planner, and the two switches that stand beside them.
+ *
+ * gpujoin.enabled = off takes our indexes out of the planner's list of a table's
+ * indexes, so that no path of any kind, a bitmap path included, can use one.  A
+ * prohibitive cost would not do: a path made expensive still wins where all
+ * others are disabled.
+ *
+ * gpujoin.force (for tests) leaves our paths alone in the lists where there are
+ * some, and costs them so low that whatever is planned above prefers them.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/plancat.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "choice.h"
+#include "plan.h"
+
+/* Keeps the order among our own paths, and puts all of them before any other */
+#define FORCED_COST_SCALE		1.0e-6
+
+static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
+static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
+static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
+
+static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						   RelOptInfo *innerrel, JoinType jointype,
+						   JoinPathExtraData *extra);
+static void force_paths(RelOptInfo *rel);
+static void set_costs(CustomPath *path, Cost startup, Cost run);
+static List *list_our_paths(List *paths);
+
+/*
+ * Install the hooks, in front of those that are there
+ */
+void
+GjPlanInit(void)
+{
+	prev_get_relation_info_hook = get_relation_info_hook;
+	get_relation_info_hook = hide_indexes;
+	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = add_scan_paths;
+	prev_set_join_pathlist_hook = set_join_pathlist_hook;
+	set_join_pathlist_hook = add_join_paths;
+}
+
+/*
+ * Look at the indexes of a table
+ *
+ * Hide ours while gpujoin is off, and where snapshots may expire: searches do
+ * not test the pages they read for that.
+ */
+static void
+hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (prev_get_relation_info_hook)
+		prev_get_relation_info_hook(root, relid, inhparent, rel);
+
+	if (gj_enabled && !GjOldSnapshotsExpire())
+	{
+		GjNoteMirrors(rel);
+		GjHideFromChains(root, rel);
+		return;
+	}
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		if (!GjIndexIsOurs(index))
+			continue;
+		GjChoiceHidden(relid, index);
+		rel->indexlist = foreach_delete_current(rel->indexlist, lc);
+	}
+}
+
+static void
+add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (prev_set_rel_pathlist_hook)
+		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+
+	if (!gj_enabled)
+		return;
+
+	GjAddScanPaths(root, rel, rti, rte);
+	if (rte->rtekind == RTE_SUBQUERY)
+		GjAddSubqueryPaths(root, rel);
+	force_paths(rel);
+}
+
+static void
+add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	if (prev_set_join_pathlist_hook)
+		prev_set_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
+
+	if (!gj_enabled)
+		return;
+
+	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
+	force_paths(joinrel);
+}
+
+/*
+ * Give a path of ours its costs and add it to the relation
+ */
+void
+GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+{
+	set_costs(path, startup, run);
+	GjChoiceOffered(root, rel, path);
+	if (gj_force)
+	{
+		rel->pathlist = list_our_paths(rel->pathlist);
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	}
+	add_path(rel, &path->path);
+}
+
+/*
+ * Do the same with a partial path
+ */
+void
+GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+{
+	set_costs(path, startup, run);
+	if (gj_force)
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	add_partial_path(rel, &path->path);
+}
+
+static void
+set_costs(CustomPath *path, Cost startup, Cost run)
+{
+	double		scale = gj_force ? FORCED_COST_SCALE : 1.0;
+
+	path->path.startup_cost = startup * scale;
+	path->path.total_cost = (startup + run) * scale;
+}
+
+/*
+ * Under gpujoin.force, drop other paths of a relation that has a path of ours
+ *
+ * Ours have no parameters, so that set_cheapest() finds what it needs.  Core asks
+ * the join hook once for each pair of inputs and goes on adding paths in between:
+ * each call cleans up behind the last.
+ */
+static void
+force_paths(RelOptInfo *rel)
+{
+	List	   *ours;
+
+	if (!gj_force)
+		return;
+
+	ours = list_our_paths(rel->pathlist);
+	if (ours != NIL)
+	{
+		rel->pathlist = ours;
+		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
+	}
+}
+
+static List *
+list_our_paths(List *paths)
+{
+	List	   *ours = NIL;
+	ListCell   *lc;
+
+	foreach(lc, paths)
+	{
+		if (GjPathIsOurs(lfirst(lc)))
+			ours = lappend(ours, lfirst(lc));
+	}
+	return ours;
+}
+
+bool
+GjPathIsOurs(const Path *path)
+{
+	return IsA(path, CustomPath) &&
+		(((const CustomPath *) path)->methods == &GjScanPathMethods ||
+		 ((const CustomPath *) path)->methods == &GjJoinPathMethods);
+}

@@ -1,0 +1,304 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirrorcheck.c
+ *	  gpujoin_mirror_check(): does a match on the mirror find every entry of the index?
+ *
+ * For tests.  The distinct keys of the index are dealt out to a few sets; each set is
+ * matched as a query would match it, with the mirror, what it lacks and the tail pages.
+ * Every entry must be found by the set that has its key.
+ *
+ * It may run beside insertions and VACUUM.  The entries are read before the matches and
+ * after them.  What is there both times must have been there in between, unless a bulk
+ * deletion ended meanwhile and the TID was used again: the vacuum epoch tells, and then
+ * all is done again.  What was found but is there neither time is stale; on an index at
+ * rest, with a mirror that was just synchronised, there is nothing like that.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "base/gpujoin.h"
+#include "mirror/mirror.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_mirror_check);
+
+/* Sets that the keys are dealt out to: a TID under a wrong key falls into another one */
+#define NSETS					4
+
+/* Times to begin again because of a VACUUM */
+#define MAX_ROUNDS				20
+
+#define CHECK_COLUMNS			4
+
+typedef struct Entry
+{
+	int64		key;
+	uint64		tid;			/* block << 16 | offset */
+} Entry;
+
+typedef struct Entries
+{
+	Entry	   *entries;
+	uint64		n;
+	uint64		capacity;
+} Entries;
+
+static bool check_once(Relation index, int64 *checked, int64 *missing, int64 *stale,
+					   const char **reason);
+static void read_entries(Relation index, const GjIndexInfo *info, Entries *out);
+static void add_entry(Entries *out, int64 key, const ItemPointerData *tid);
+static const char *match_set(Relation index, const Entries *entries, int which, Entries *found);
+static int	set_of(int64 key);
+static int	compare_entries(const void *a, const void *b);
+static uint64 count_absent(const Entries *what, const Entries *in, const Entries *also_in);
+static bool contains(const Entries *in, const Entry *entry);
+
+Datum
+gpujoin_mirror_check(PG_FUNCTION_ARGS)
+{
+	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin mirror check",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	int64		checked = 0;
+	int64		missing = 0;
+	int64		stale = 0;
+	const char *reason = NULL;
+	TupleDesc	desc;
+	Datum		values[CHECK_COLUMNS];
+	bool		nulls[CHECK_COLUMNS] = {0};
+	bool		done = false;
+
+	for (int round = 0; round < MAX_ROUNDS && !done; round++)
+	{
+		done = check_once(index, &checked, &missing, &stale, &reason);
+		if (!done)
+			MemoryContextReset(context);
+	}
+	MemoryContextSwitchTo(old);
+	relation_close(index, NoLock);
+	if (!done)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("index \"%s\" is vacuumed all the time",
+						RelationGetRelationName(index))));
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(checked);
+	values[1] = Int64GetDatum(missing);
+	values[2] = Int64GetDatum(stale);
+	if (reason == NULL)
+		nulls[3] = true;
+	else
+		values[3] = PointerGetDatum(cstring_to_text(reason));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/*
+ * Returns false if a bulk deletion ended meanwhile.  *reason says why the device did not
+ * answer, if it did not.
+ */
+static bool
+check_once(Relation index, int64 *checked, int64 *missing, int64 *stale, const char **reason)
+{
+	GjIndexInfo info;
+	GjIndexState before;
+	GjIndexState after;
+	Entries		first = {0};
+	Entries		last = {0};
+	Entries		both = {0};
+	Entries		found = {0};
+
+	*reason = NULL;
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &before);
+	read_entries(index, &info, &first);
+	for (int which = 0; which < NSETS && *reason == NULL; which++)
+		*reason = match_set(index, &first, which, &found);
+	read_entries(index, &info, &last);
+	GjIndexGetState(index, &after);
+	if (before.vacuum_epoch != after.vacuum_epoch)
+		return false;
+
+	for (uint64 i = 0; i < first.n; i++)
+	{
+		/* the key is represented by the set that it is in */
+		first.entries[i].key = set_of(first.entries[i].key);
+	}
+	for (uint64 i = 0; i < last.n; i++)
+		last.entries[i].key = set_of(last.entries[i].key);
+	qsort(first.entries, first.n, sizeof(Entry), compare_entries);
+	qsort(last.entries, last.n, sizeof(Entry), compare_entries);
+	qsort(found.entries, found.n, sizeof(Entry), compare_entries);
+
+	for (uint64 i = 0; i < first.n; i++)
+	{
+		if (contains(&last, &first.entries[i]))
+		{
+			ItemPointerData tid;
+
+			ItemPointerSet(&tid, first.entries[i].tid >> 16, first.entries[i].tid & 0xFFFF);
+			add_entry(&both, first.entries[i].key, &tid);
+		}
+	}
+	*checked = both.n;
+	*missing = *reason == NULL ? count_absent(&both, &found, NULL) : 0;
+	*stale = count_absent(&found, &first, &last);
+	return true;
+}
+
+/*
+ * Read all entries, tails first
+ */
+static void
+read_entries(Relation index, const GjIndexInfo *info, Entries *out)
+{
+	BlockNumber nblocks = info->first_data;
+
+	for (BlockNumber block = GJ_FIRST_TAIL_BLOCK; block < nblocks; block++)
+	{
+		bool		is_tail = block < info->first_data;
+		Buffer		buffer = ReadBuffer(index, block);
+		Page		page = BufferGetPage(buffer);
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (is_tail)
+		{
+			GjPageCheck(index, buffer, GJ_PAGE_TAIL);
+			for (int row = 0; row < GjPageGetOpaque(page)->used; row++)
+			{
+				ItemPointerData tid;
+				int64		key = GjTailGetRow(page, info, row, &tid);
+
+				add_entry(out, key, &tid);
+			}
+		}
+		else if (!GjPageIsUnused(page))
+		{
+			const uint32 *used = GjDataUsed(page, info);
+
+			GjPageCheck(index, buffer, GJ_PAGE_DATA);
+			for (int slot = 0; slot < info->slots; slot++)
+			{
+				if (used[slot / GJ_SLOTS_PER_WORD] & ((uint32) 1 << (slot % GJ_SLOTS_PER_WORD)))
+					add_entry(out, GjDataGetKey(page, info, slot),
+							  &GjDataTids(page, info)[slot]);
+			}
+		}
+		UnlockReleaseBuffer(buffer);
+
+		/* the length is read behind the tails: see search.c */
+		if (block + 1 == info->first_data)
+			nblocks = RelationGetNumberOfBlocks(index);
+	}
+}
+
+static void
+add_entry(Entries *out, int64 key, const ItemPointerData *tid)
+{
+	if (out->n == out->capacity)
+	{
+		out->capacity = Max(out->capacity * 2, 1024);
+		if (out->entries == NULL)
+			out->entries = MemoryContextAllocHuge(CurrentMemoryContext,
+												  out->capacity * sizeof(Entry));
+		else
+			out->entries = repalloc_huge(out->entries, out->capacity * sizeof(Entry));
+	}
+	out->entries[out->n].key = key;
+	out->entries[out->n].tid =
+		(uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16 |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+	out->n++;
+}
+
+/*
+ * Match one of the sets; returns why the device did not answer, or NULL
+ */
+static const char *
+match_set(Relation index, const Entries *entries, int which, Entries *found)
+{
+	GjKeySet   *keys = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
+	GjTidSet   *tids = GjTidSetCreate(CurrentMemoryContext, MaxAllocHugeSize / 4);
+	GjMatchStats stats = {0};
+	GjTidBlock	block;
+
+	for (uint64 i = 0; i < entries->n; i++)
+	{
+		if (set_of(entries->entries[i].key) == which)
+			GjKeySetAdd(keys, entries->entries[i].key);
+	}
+	GjKeySetFinish(keys);
+	GjMatch(index, keys, tids, &stats);
+	GjTidSetFinish(tids);
+	while (GjTidSetNextBlock(tids, &block))
+	{
+		for (int i = 0; i < block.noffsets; i++)
+		{
+			ItemPointerData tid;
+
+			ItemPointerSet(&tid, block.block, block.offsets[i]);
+			add_entry(found, which, &tid);
+		}
+	}
+	if (keys->nkeys == 0)
+		stats.reason = NULL;
+	GjTidSetFree(tids);
+	GjKeySetFree(keys);
+	return stats.reason == NULL ? NULL : pstrdup(stats.reason);
+}
+
+static int
+set_of(int64 key)
+{
+	return (int) (((uint64) key * UINT64CONST(0x9E3779B97F4A7C15)) >> 33) % NSETS;
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	const Entry *left = a;
+	const Entry *right = b;
+
+	if (left->tid != right->tid)
+		return left->tid < right->tid ? -1 : 1;
+	if (left->key != right->key)
+		return left->key < right->key ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Count the entries that are in neither of two sorted lists
+ */
+static uint64
+count_absent(const Entries *what, const Entries *in, const Entries *also_in)
+{
+	uint64		absent = 0;
+
+	for (uint64 i = 0; i < what->n; i++)
+	{
+		if (!contains(in, &what->entries[i]) &&
+			(also_in == NULL || !contains(also_in, &what->entries[i])))
+			absent++;
+	}
+	return absent;
+}
+
+static bool
+contains(const Entries *in, const Entry *entry)
+{
+	return in->n > 0 &&
+		bsearch(entry, in->entries, in->n, sizeof(Entry), compare_entries) != NULL;
+}

@@ -1,0 +1,279 @@
+/*-------------------------------------------------------------------------
+ *
+ * serviceclient.c
+ *	  The device service as the rest of gpujoin sees it: columns and matches.
+ *
+ * Each function is one request (serviceexchange.c): what it asks, how the next part
+ * of its data is written, and how a part of the answer is taken.  Nothing that comes
+ * from the arena is believed: lengths are checked before use, TIDs one by one when
+ * they have arrived in private memory.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "portability/instr_time.h"
+
+#include "shared.h"
+
+static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x,
+							 gjp_request *request, GjServiceMatchInfo *info);
+static void feed_keys(GjExchange *x, char *half, gjp_part *part);
+static bool take_tids(GjExchange *x, const char *half, uint32 items);
+static bool take_entries(GjExchange *x, const char *half, uint32 items);
+static void feed_pages(GjExchange *x, char *half, gjp_part *part);
+static bool take_name(GjExchange *x, const char *half, uint32 items);
+
+/*
+ * Is there a device to ask?
+ */
+bool
+GjServiceReady(const char **why_not)
+{
+	uint32		word;
+
+	if (gj_service == NULL)
+	{
+		if (why_not)
+			*why_not = GjReasonGet(GJ_REASON_NOT_PRELOADED)->text;
+		return false;
+	}
+	word = pg_atomic_read_u32(&gj_service->state);
+	if ((word & 0xFF) == GJ_STATE_READY)
+		return true;
+	if (why_not)
+		*why_not = GjReasonGet(word >> 8)->text;
+	return false;
+}
+
+/*
+ * Get the number of the time in which columns keep.
+ */
+uint32
+GjServiceEpoch(void)
+{
+	return gj_service ? pg_atomic_read_u32(&gj_service->epoch) : 0;
+}
+
+/*
+ * Make a column, with memory for at least reserve_pages.
+ */
+GjServiceResult
+GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages, GjServiceColumn *column)
+{
+	gjp_request request = {.op = GJP_CREATE, .shape = *shape, .reserve_pages = reserve_pages};
+	GjExchange	x = {.take = take_name, .fed = true};
+	GjServiceResult result = GjExchangeRun(&x, &request);
+
+	if (result == GJ_SERVICE_OK)
+	{
+		column->epoch = x.epoch;
+		column->id = x.result.column_id;
+		column->generation = x.result.column_generation;
+	}
+	return result;
+}
+
+/*
+ * Free a column; GJ_SERVICE_GONE if it is not there.
+ */
+GjServiceResult
+GjServiceColumnDrop(const GjServiceColumn *column)
+{
+	gjp_request request = {.op = GJP_DROP, .epoch = column->epoch, .column_id = column->id,
+	.column_generation = column->generation};
+	GjExchange	x = {.fed = true};
+
+	return GjExchangeRun(&x, &request);
+}
+
+/*
+ * Send pages to a column.  When GJ_SERVICE_OK is returned, each later match sees them.
+ */
+GjServiceResult
+GjServicePush(const GjServiceColumn *column, const gjd_shape *shape, GjPushFill fill, void *arg)
+{
+	gjp_request request = {.op = GJP_PUSH, .epoch = column->epoch, .column_id = column->id,
+	.column_generation = column->generation, .shape = *shape};
+	GjExchange	x = {.feed = feed_pages, .fill = fill, .fill_arg = arg,
+	.image_bytes = gjd_shape_image_bytes(shape)};
+
+	if (gjp_max_pages(gjp_half_bytes(gj_arena.chunk_bytes), x.image_bytes) == 0)
+		return GjServiceFail(GJ_SERVICE_FAILED, "gpujoin.result_buffer is too small for a page");
+	return GjExchangeRun(&x, &request);
+}
+
+/*
+ * Search a column for TIDs.
+ */
+GjServiceResult
+GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *tids,
+			   GjServiceMatchInfo *info)
+{
+	gjp_request request = {.shape = {.key_bytes = keys->key_width}, .count_only = (tids == NULL)};
+	GjExchange	x = {.take = take_tids, .tids = tids,
+	.item_bytes = (tids == NULL) ? 0 : sizeof(gjd_tid)};
+
+	return match(column, keys, &x, &request, info);
+}
+
+/*
+ * Search a column for entries.
+ */
+GjServiceResult
+GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
+					  const GjKeySet *keys, GjEntrySet *entries, GjServiceMatchInfo *info)
+{
+	gjp_request request = {.shape = *shape, .entries = 1};
+	GjExchange	x = {.take = take_entries, .entries = entries, .shape = shape};
+	gjd_entry_layout one;
+
+	x.want.keys = entries->keys.width != 0;
+	for (int i = 0; i < entries->nincluded; i++)
+	{
+		if (entries->included[i].width != 0)
+			x.want.columns |= (uint32) 1 << i;
+	}
+	request.want = x.want;
+	gjd_entry_layout_of(shape, x.want, 1, &one);
+	x.item_bytes = one.item_bytes;
+	return match(column, keys, &x, &request, info);
+}
+
+/* Run a match, and note what it took */
+static GjServiceResult
+match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x, gjp_request *request,
+	  GjServiceMatchInfo *info)
+{
+	instr_time	start;
+	instr_time	end;
+	GjServiceResult result;
+
+	if (info)
+		memset(info, 0, sizeof(*info));
+	if (keys->nkeys > GJP_MAX_KEYS)
+		return GjServiceFail(GJ_SERVICE_NO_MEMORY, "too many keys for the device");
+
+	request->op = GJP_MATCH;
+	request->epoch = column->epoch;
+	request->column_id = column->id;
+	request->column_generation = column->generation;
+	request->keys = keys->nkeys;
+	x->feed = feed_keys;
+	x->keys = keys;
+
+	INSTR_TIME_SET_CURRENT(start);
+	result = GjExchangeRun(x, request);
+	INSTR_TIME_SET_CURRENT(end);
+	if (info)
+	{
+		INSTR_TIME_SUBTRACT(end, start);
+		if (result == GJ_SERVICE_OK)
+			memcpy(info->device, gj_service->report.device, sizeof(info->device));
+		info->matches = x->result.count;
+		info->tids = x->nreceived;
+		info->bytes_sent = x->nsent * sizeof(int64);
+		info->bytes_received = x->nreceived * x->item_bytes;
+		info->ascending = x->result.ascending != 0;
+		info->total_us = INSTR_TIME_GET_DOUBLE(end) * 1e6;
+		info->set_us = x->result.set_ns / 1e3;
+		info->kernel_us = x->result.kernel_ns / 1e3;
+		info->transfer_us = x->result.transfer_ns / 1e3;
+	}
+	return result;
+}
+
+/*
+ * Arm a fault in the reference device.
+ */
+GjServiceResult
+GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times, uint32 millis)
+{
+	gjp_request request = {.op = GJP_FAULT, .point = point, .kind = kind, .skip = skip,
+	.times = times, .millis = millis};
+	GjExchange	x = {.fed = true};
+
+	return GjExchangeRun(&x, &request);
+}
+
+/* Match: send the next keys */
+static void
+feed_keys(GjExchange *x, char *half, gjp_part *part)
+{
+	uint64		left = x->keys->nkeys - x->nsent;
+	uint64		n = Min(left, x->half_bytes / sizeof(int64));
+
+	if (n > 0)
+		memcpy(half, x->keys->keys + x->nsent, n * sizeof(int64));
+	x->nsent += n;
+	part->items = (uint32) n;
+	part->last = (n == left);
+}
+
+/* Match: take TIDs */
+static bool
+take_tids(GjExchange *x, const char *half, uint32 items)
+{
+	/* parts without anything in them could go on for ever */
+	if (items == 0 || items > x->half_bytes / sizeof(gjd_tid) || x->tids == NULL)
+		return false;
+	/* How many there will be is hearsay, of which only a good guess is made. */
+	if (x->nreceived == 0)
+		GjTidSetExpect(x->tids, *(const volatile uint64 *) &x->message->expected);
+	x->nreceived += items;
+	return GjTidSetAddPacked(x->tids, (const uint64 *) half, items);
+}
+
+/* Match: take entries, which lie by the room of the part they come in */
+static bool
+take_entries(GjExchange *x, const char *half, uint32 items)
+{
+	uint32		room = *(const volatile uint32 *) &x->message->room[x->consumed % GJP_HALVES];
+	gjd_entry_layout layout;
+	GjEntryArrays arrays;
+
+	gjd_entry_layout_of(x->shape, x->want, room, &layout);
+	if (items == 0 || items > room || layout.bytes > x->half_bytes)
+		return false;
+	if (x->nreceived == 0)
+		GjEntrySetExpect(x->entries, *(const volatile uint64 *) &x->message->expected);
+	x->nreceived += items;
+	arrays.tids = (const uint64 *) half;
+	arrays.keys = half + layout.keys_at;
+	for (int i = 0; i < x->entries->nincluded; i++)
+	{
+		arrays.values[i] = half + layout.column_at[i];
+		arrays.nulls[i] = (const uint8 *) half + layout.nulls_at[i];
+	}
+	return GjEntrySetAddArrays(x->entries, &arrays, items);
+}
+
+/* Push: let the caller write pages */
+static void
+feed_pages(GjExchange *x, char *half, gjp_part *part)
+{
+	uint64		max_pages = gjp_max_pages(x->half_bytes, x->image_bytes);
+	int			n;
+
+	n = x->fill(x->fill_arg, (gjd_page_head *) half, half + gjp_images_at(max_pages),
+				(int) max_pages);
+	if (n < 0 || n > max_pages)
+		elog(ERROR, "invalid number of pages: %d", n);
+	x->nsent += n;
+	part->items = n;
+	part->last = (n == 0);
+}
+
+/*
+ * Create: the column has been named, and saying that we know makes it ours.  From here to the
+ * return to the caller no interrupt may come in, or nobody would know of it.
+ */
+static bool
+take_name(GjExchange *x, const char *half, uint32 items)
+{
+	memcpy(&x->result, &x->message->result, sizeof(x->result));
+	gjp_copied();
+	x->done = true;
+	return items == 0;
+}

@@ -1,0 +1,298 @@
+/*-------------------------------------------------------------------------
+ *
+ * servicereason.c
+ *	  Why there is no device: texts, advice, and whether trying again is any use.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "shared.h"
+
+static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
+	[GJ_REASON_NONE] = {"", NULL, GJ_PASSES},
+	[GJ_REASON_NOT_PRELOADED] = {
+		"gpujoin is not in shared_preload_libraries",
+		"Add it there, and restart the server.", GJ_LASTS
+	},
+	[GJ_REASON_DEVICE_NONE] = {
+		"gpujoin.device is none", NULL, GJ_LASTS
+	},
+	[GJ_REASON_NO_SUPERVISOR] = {
+		"the supervisor of the device process is not running",
+		"Check that max_worker_processes leaves room for it.", GJ_PASSES
+	},
+	[GJ_REASON_STARTING] = {
+		"the device process is starting", NULL, GJ_PASSES
+	},
+	[GJ_REASON_NO_ARENA] = {
+		"no memory could be shared with the device process",
+		"Lower gpujoin.result_buffer, or raise the limits for memory and open files of the "
+		"server's user; then restart the server.", GJ_LASTS
+	},
+	[GJ_REASON_NO_PROGRAM] = {
+		"the device process could not be started",
+		"The program gpujoin_helper belongs beside gpujoin.so, executable for the server's user.",
+		GJ_LASTS
+	},
+	[GJ_REASON_NO_LIBRARY] = {
+		"the device library could not be loaded",
+		"Install the library that gpujoin.device asks for beside gpujoin.so, then reload the "
+		"configuration.", GJ_LASTS
+	},
+	[GJ_REASON_VERSION] = {
+		"the device process and gpujoin.so are of different versions",
+		"Install all files of gpujoin anew and restart the server.", GJ_LASTS
+	},
+	[GJ_REASON_NO_DRIVER] = {
+		"no usable GPU driver",
+		"Install the GPU's driver, or set gpujoin.device to none.  It is looked for again when "
+		"the configuration is reloaded.", GJ_LASTS_UNLESS_SEEN
+	},
+	[GJ_REASON_NO_DEVICE] = {
+		"no such GPU",
+		"Compare gpujoin.gpu with the GPUs that nvidia-smi -L lists for the server's user.  It is "
+		"looked for again when the configuration is reloaded.", GJ_LASTS_UNLESS_SEEN
+	},
+	[GJ_REASON_NO_PERMISSION] = {
+		"no permission to use the GPU",
+		"Give the server's user read and write access to /dev/nvidiactl, /dev/nvidia-uvm and the "
+		"GPU's /dev/nvidia*, then reload the configuration.",
+		GJ_LASTS_UNLESS_SEEN
+	},
+	[GJ_REASON_IN_USE] = {
+		"the GPU is reserved by another process",
+		"In its compute mode \"exclusive process\" only one process can have it: end the other, "
+		"change the mode (nvidia-smi -c DEFAULT), or choose another GPU with gpujoin.gpu.",
+		GJ_PASSES
+	},
+	[GJ_REASON_NO_MEMORY] = {
+		"the GPU has not enough free memory",
+		"Lower gpujoin.device_memory, or free memory of the GPU: nvidia-smi lists who has it.",
+		GJ_PASSES
+	},
+	[GJ_REASON_NO_HOST_MEMORY] = {
+		"the device process ran out of memory",
+		"Lower gpujoin.result_buffer, or raise the limits for memory and locked memory (ulimit -l) "
+		"of the server's user.", GJ_PASSES
+	},
+	[GJ_REASON_UNSUPPORTED] = {
+		"the GPU or the system cannot do what gpujoin needs",
+		"Choose another GPU with gpujoin.gpu (compute capability 8.0 is the least), update its "
+		"driver, or set gpujoin.device to none.", GJ_LASTS
+	},
+	[GJ_REASON_INVALID] = {
+		"the device library refused its settings",
+		"Check gpujoin.gpu and gpujoin.device_memory.", GJ_LASTS
+	},
+	[GJ_REASON_LOST] = {
+		"the GPU was lost", "The system's log may have a message of the driver.", GJ_PASSES
+	},
+	[GJ_REASON_HUNG] = {
+		"the GPU made no progress",
+		"If the GPU was only slow, raise gpujoin.device_timeout.", GJ_PASSES
+	},
+	[GJ_REASON_FROZEN] = {
+		"the device process did not respond",
+		"If it was only slow, raise gpujoin.device_timeout.", GJ_PASSES
+	},
+	[GJ_REASON_CRASHED] = {
+		"the device process crashed",
+		"It is started again by itself.  If it was not killed by somebody, the system's log may "
+		"have a message of the driver.", GJ_PASSES
+	},
+	[GJ_REASON_EXITED] = {
+		"the device process exited",
+		"It is started again by itself.  What it printed before is in this log.", GJ_PASSES
+	},
+	[GJ_REASON_INTERNAL] = {
+		"the device library failed",
+		"It is started again by itself.  If that does not help, set gpujoin.device to none.",
+		GJ_PASSES
+	}
+};
+
+static void clean_text(char *text, Size size);
+static const char *describe_end(int wait_status, const char *detail);
+
+static const char *const calls[GJP_CALL_COUNT] = {
+	[GJP_CALL_NONE] = NULL,
+	[GJP_CALL_LOAD] = "dlopen",
+	[GJP_CALL_OPEN] = "device_open",
+	[GJP_CALL_REGISTER] = "host_register",
+	[GJP_CALL_INFO] = "device_info",
+	[GJP_CALL_CREATE] = "column_create",
+	[GJP_CALL_DESTROY] = "column_destroy",
+	[GJP_CALL_WRITE] = "column_write_pages",
+	[GJP_CALL_KEYSET] = "keyset_create",
+	[GJP_CALL_BEGIN] = "match_begin",
+	[GJP_CALL_POLL] = "match_poll",
+	[GJP_CALL_NEXT] = "match_next",
+	[GJP_CALL_END] = "match_end",
+	[GJP_CALL_FAULT] = "inject_fault"
+};
+
+/*
+ * Get what there is to say about a reason.
+ */
+const GjReasonInfo *
+GjReasonGet(GjServiceReason reason)
+{
+	Assert(reason < GJ_REASON_COUNT);
+	return &reasons[reason];
+}
+
+/*
+ * Find what may help against a reason, by its text; NULL if there is nothing to say.
+ */
+const char *
+GjServiceHint(const char *text)
+{
+	for (int i = 0; i < GJ_REASON_COUNT; i++)
+	{
+		if (strcmp(reasons[i].text, text) == 0)
+			return reasons[i].hint;
+	}
+	return NULL;
+}
+
+/*
+ * Find out from its wait status why the helper ended.
+ */
+GjServiceReason
+GjReasonOfExit(int wait_status)
+{
+	if (WIFSIGNALED(wait_status))
+		return GJ_REASON_CRASHED;
+	switch (WEXITSTATUS(wait_status))
+	{
+		case GJD_INVALID:
+			return GJ_REASON_INVALID;
+		case GJD_NO_MEMORY:
+			return GJ_REASON_NO_MEMORY;
+		case GJD_NO_HOST_MEMORY:
+			return GJ_REASON_NO_HOST_MEMORY;
+		case GJD_NO_DRIVER:
+			return GJ_REASON_NO_DRIVER;
+		case GJD_NO_DEVICE:
+			return GJ_REASON_NO_DEVICE;
+		case GJD_NO_PERMISSION:
+			return GJ_REASON_NO_PERMISSION;
+		case GJD_DEVICE_IN_USE:
+			return GJ_REASON_IN_USE;
+		case GJD_UNSUPPORTED:
+			return GJ_REASON_UNSUPPORTED;
+		case GJD_DEVICE_LOST:
+			return GJ_REASON_LOST;
+		case GJD_INTERNAL:
+			return GJ_REASON_INTERNAL;
+		case GJP_EXIT_USAGE:
+			return GJ_REASON_VERSION;
+		case GJP_EXIT_LIBRARY:
+			return GJ_REASON_NO_LIBRARY;
+		case GJP_EXIT_HUNG:
+			return GJ_REASON_HUNG;
+		case GJP_EXIT_EXEC:
+			return GJ_REASON_NO_PROGRAM;
+	}
+	return GJ_REASON_EXITED;
+}
+
+/*
+ * Copy the helper's report, making its texts such as can be shown: they may lack an end, and hold
+ * anything.
+ */
+void
+GjReportCopy(gjp_report *report)
+{
+	memcpy(report, &GjControl()->report, sizeof(*report));
+	gjp_copied();
+	clean_text(report->device, sizeof(report->device));
+	clean_text(report->uuid, sizeof(report->uuid));
+	clean_text(report->failure, sizeof(report->failure));
+	clean_text(report->register_failure, sizeof(report->register_failure));
+}
+
+static void
+clean_text(char *text, Size size)
+{
+	text[size - 1] = '\0';
+	for (; *text != '\0'; text++)
+	{
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
+/*
+ * Say in the log that and why the helper has ended; more softly if that was said already.
+ */
+void
+GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, bool repeated)
+{
+	const GjReasonInfo *info = GjReasonGet(reason);
+
+	ereport(repeated ? DEBUG1 : LOG,
+			(errmsg("gpujoin works without a device: %s", info->text),
+			 errdetail_internal("%s", describe_end(wait_status, detail)),
+			 info->hint ? errhint("%s", info->hint) : 0));
+}
+
+/*
+ * Describe how the helper ended; the text is good until the next call.  detail is what the helper
+ * has left in its report, checked, or empty.
+ */
+static const char *
+describe_end(int wait_status, const char *detail)
+{
+	static char text[400];
+	int			code = GjControl()->report.failure_code;
+	uint32		call = GjControl()->call;
+	const char *call_name = (call < GJP_CALL_COUNT) ? calls[call] : NULL;
+	const char *within = call_name ? " in a call of " : "";
+
+	if (call_name == NULL)
+		call_name = "";
+	if (detail[0] != '\0' && code != 0)
+		snprintf(text, sizeof(text), "The device library said: %s (error %d).", detail, code);
+	else if (detail[0] != '\0')
+		snprintf(text, sizeof(text), "The device library said: %s.", detail);
+	else if (WIFSIGNALED(wait_status))
+		snprintf(text, sizeof(text), "The process was ended by signal %d%s%s.",
+				 WTERMSIG(wait_status), within, call_name);
+	else
+		snprintf(text, sizeof(text), "The process exited with code %d%s%s.",
+				 WEXITSTATUS(wait_status), within, call_name);
+	return text;
+}
+
+/*
+ * Say why results go through a staging buffer.  The report's texts are checked.
+ */
+void
+GjReasonReportStaging(const gjp_report *report)
+{
+	char		limit[64] = "no limit";
+
+	if (report->locked_limit != PG_UINT64_MAX)
+		snprintf(limit, sizeof(limit), UINT64_FORMAT " kB", report->locked_limit / 1024);
+	ereport(LOG,
+			(errmsg("gpujoin could not register the result buffer with the device, results are "
+					"copied through a staging buffer, which is slower"),
+			 errdetail("The device library said: %s (error %d).  To be locked are %zu kB, the "
+					   "limit for locked memory is %s.",
+					   report->register_failure, report->register_code,
+					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
+			 report->register_status == GJD_NO_HOST_MEMORY ?
+			 errhint("Raise the limit for locked memory of the server's user (ulimit -l, "
+					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
+					 "restart the server.") :
+			 report->register_status == GJD_NO_PERMISSION ?
+			 errhint("A container or a security module may forbid locking memory: allow the server "
+					 "CAP_IPC_LOCK, or raise the limit for locked memory.") :
+			 errhint("Where the system cannot do it, nothing is wrong but the speed.")));
+}

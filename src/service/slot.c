@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * serviceslot.c
+ *	  Request slots: who has which, and when one may be used again.
+ *
+ * A slot comes with a chunk of the arena that the device writes to.  So a slot whose
+ * client has left must stay out of use until nothing writes there any more: that
+ * is when the helper has ended the request, or when the helper itself is dead and
+ * waited for.  The life of a slot:
+ *
+ *	  free -> used			GjSlotAcquire(): a new generation
+ *	  used -> free			GjSlotRelease(): nothing was posted
+ *							GjSlotAbandon(): the request is final, or the helper given up
+ *	  used -> abandoned		GjSlotAbandon(): otherwise (cancelled, the backend ends)
+ *	  abandoned -> free		the request is final (seen by the supervisor, whom the helper
+ *							rings, or by a backend in need of a slot), or the helper given up
+ *
+ * A helper is given up in one step (GjSlotsStop): serving ends, the epoch moves on,
+ * abandoned slots become free.  It may still live for a moment then.  Nobody gets a
+ * slot before the next helper serves, though, and that one is not started before
+ * the old one was waited for.
+ *
+ * The lock is held for a few instructions, never while waiting.  Slots need not be
+ * fair: there are as many as backends are likely to search at the same time.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+
+#include "base/compat.h"
+#include "shared.h"
+
+/* How long a client waits for a slot, and how often it looks */
+#define GJ_SLOT_WAIT_MS			10
+#define GJ_SLOT_WAITS			2
+
+static bool is_final(int slot, uint32 generation);
+static int	pop_slot(uint32 *generation, uint32 *epoch);
+static void free_slot(int slot);
+static void free_abandoned(void);
+
+/*
+ * Make all slots free, while shared memory is made.
+ */
+void
+GjSlotsInit(void)
+{
+	gj_service->first_free = -1;
+	memset(gj_service->slots, 0, sizeof(GjServiceSlot) * gj_service->nslots);
+	for (int i = gj_service->nslots - 1; i >= 0; i--)
+		free_slot(i);
+}
+
+/*
+ * Get a slot for a new request; -1 with the reason if there is none.
+ */
+int
+GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
+{
+	int			slot = -1;
+
+	for (int i = 0; i <= GJ_SLOT_WAITS; i++)
+	{
+		bool		serving;
+
+		if (i > 0)
+		{
+			ConditionVariablePrepareToSleep(&gj_service->slot_freed);
+			ConditionVariableTimedSleep(&gj_service->slot_freed, GJ_SLOT_WAIT_MS,
+										GjWaitEventSlot());
+			ConditionVariableCancelSleep();
+		}
+		LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+		serving = gj_service->serving;
+		if (serving)
+			slot = pop_slot(generation, epoch);
+		LWLockRelease(gj_service->lock);
+		if (slot >= 0)
+			return slot;
+		if (!serving)
+		{
+			*why_not = GJ_SERVICE_UNAVAILABLE;
+			return -1;
+		}
+	}
+	*why_not = GJ_SERVICE_BUSY;
+	return -1;
+}
+
+/*
+ * Give a slot back whose request was never posted.
+ */
+void
+GjSlotRelease(int slot)
+{
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	Assert(gj_service->slots[slot].state == GJ_SLOT_USED);
+	free_slot(slot);
+	LWLockRelease(gj_service->lock);
+	ConditionVariableSignal(&gj_service->slot_freed);
+}
+
+/*
+ * Leave a slot.  It is free at once if its request is final or the helper was given up;
+ * otherwise the helper is told that nobody waits any more.  Raises nothing.
+ */
+void
+GjSlotAbandon(int slot, uint32 epoch)
+{
+	gjp_message *message = GjMessage(slot);
+	GjServiceSlot *entry = &gj_service->slots[slot];
+	bool		left = false;
+
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&gj_service->epoch) == epoch &&
+		!is_final(slot, entry->generation))
+	{
+		/*
+		 * The helper rings the supervisor when it is done, as if somebody slept here.  It may
+		 * have said its last word before it could see this: look again.
+		 */
+		__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
+		left = !is_final(slot, entry->generation);
+	}
+	if (left)
+		entry->state = GJ_SLOT_ABANDONED;
+	else
+		free_slot(slot);
+	LWLockRelease(gj_service->lock);
+
+	if (left)
+		GjDoorbellRing(-1);
+	else
+		ConditionVariableSignal(&gj_service->slot_freed);
+}
+
+/*
+ * Has the helper said its last word about a request?
+ */
+static bool
+is_final(int slot, uint32 generation)
+{
+	uint32		state = gjp_read_word(&GjMessage(slot)->state, generation);
+
+	return state == GJP_DONE || state == GJP_FAILED;
+}
+
+/*
+ * Begin to give out slots, for a helper that is ready.
+ */
+void
+GjSlotsServe(void)
+{
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->serving = true;
+	LWLockRelease(gj_service->lock);
+}
+
+/*
+ * Give the helper up: no slots any more, a new epoch, and everybody who waits is woken to find
+ * that out.
+ */
+void
+GjSlotsStop(void)
+{
+	uint32		epoch;
+
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->serving = false;
+	epoch = pg_atomic_read_u32(&gj_service->epoch) + 1;
+	pg_atomic_write_u32(&gj_service->epoch, epoch == 0 ? 1 : epoch);
+	for (int i = 0; i < gj_service->nslots; i++)
+	{
+		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED)
+			free_slot(i);
+		else if (gj_service->slots[i].state == GJ_SLOT_USED)
+			SetLatch(gj_service->slots[i].latch);
+	}
+	LWLockRelease(gj_service->lock);
+	ConditionVariableBroadcast(&gj_service->slot_freed);
+}
+
+/*
+ * Wake the clients for which the helper has rung, and free the slots that have none.
+ */
+void
+GjSlotsWake(void)
+{
+	gjp_control *control = GjControl();
+	bool		freed = false;
+
+	for (int word = 0; word * 64 < gj_service->nslots; word++)
+	{
+		uint64		bits = __atomic_exchange_n(&control->wake[word], 0, __ATOMIC_ACQ_REL);
+
+		if (bits == 0)
+			continue;
+		LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+		for (; bits != 0; bits &= bits - 1)
+		{
+			int			slot = word * 64 + pg_rightmost_one_pos64(bits);
+			GjServiceSlot *entry;
+
+			if (slot >= gj_service->nslots)
+				break;
+			entry = &gj_service->slots[slot];
+			if (entry->state == GJ_SLOT_USED)
+				SetLatch(entry->latch);
+			else if (entry->state == GJ_SLOT_ABANDONED && is_final(slot, entry->generation))
+			{
+				free_slot(slot);
+				freed = true;
+			}
+		}
+		LWLockRelease(gj_service->lock);
+	}
+	if (freed)
+		ConditionVariableBroadcast(&gj_service->slot_freed);
+}
+
+/*
+ * Make the helper look: at the slot, if it is a new request (-1: at what it knows already).
+ */
+void
+GjDoorbellRing(int slot)
+{
+	gjp_control *control = GjControl();
+
+	if (slot >= 0)
+		__atomic_or_fetch(&control->posted[slot / 64], UINT64CONST(1) << (slot % 64),
+						  __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&control->sleeping, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Take a free slot for this backend.  The lock is held. */
+static int
+pop_slot(uint32 *generation, uint32 *epoch)
+{
+	GjServiceSlot *entry;
+	int			slot;
+
+	if (gj_service->first_free < 0)
+		free_abandoned();
+	slot = gj_service->first_free;
+	if (slot < 0)
+		return -1;
+	entry = &gj_service->slots[slot];
+	gj_service->first_free = entry->next_free;
+	entry->state = GJ_SLOT_USED;
+	entry->latch = MyLatch;
+	if (++entry->generation == 0)
+		entry->generation = 1;
+	*generation = entry->generation;
+	*epoch = pg_atomic_read_u32(&gj_service->epoch);
+	return slot;
+}
+
+/* Put a slot on the list of free ones.  The lock is held. */
+static void
+free_slot(int slot)
+{
+	GjServiceSlot *entry = &gj_service->slots[slot];
+
+	entry->state = GJ_SLOT_FREE;
+	entry->latch = NULL;
+	entry->next_free = gj_service->first_free;
+	gj_service->first_free = slot;
+}
+
+/* Free all abandoned slots that the helper is done with.  The lock is held. */
+static void
+free_abandoned(void)
+{
+	for (int i = 0; i < gj_service->nslots; i++)
+	{
+		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED &&
+			is_final(i, gj_service->slots[i].generation))
+			free_slot(i);
+	}
+}

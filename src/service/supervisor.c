@@ -1,0 +1,493 @@
+/*-------------------------------------------------------------------------
+ *
+ * supervisor.c
+ *	  The background worker that keeps the helper running: starts it, watches it,
+ *	  wakes those for whom it rings, ends it, starts it again.
+ *
+ * The worker has shared memory, but no database, no transaction and no lock beyond
+ * a moment.  Whatever happens to the helper is an event for it, not an error: it
+ * ends only with the server, or when told to.
+ *
+ *	  starting		the helper opens the device
+ *	  ready			it serves
+ *	  restarting	it ended; the next is started after a delay of 1, 2, 4 .. 60 s,
+ *					which begins anew after a minute of good service
+ *	  failed		it ended for a reason that lasts (no driver, say): nothing more is
+ *					tried until the configuration is reloaded.  Where there was a device
+ *					before it may come back (its driver is being replaced, say), so that it
+ *					is looked for once a minute
+ *	  stuck			it was killed but does not die, as may happen in a driver's call;
+ *					the next cannot be started before, not even by the next supervisor
+ *
+ * Watchdog.  The helper's heartbeat moves with each round of its loop and around
+ * each of its calls into the library, also when it is idle.  If it stands still for
+ * gpujoin.device_timeout (more while the device is opened), the helper is killed.
+ * Only the heartbeat is believed, not what the helper says about itself; that is
+ * for the log.  The time is added up from the worker's own rounds, and a long round
+ * counts as a short one: else a supervisor that was stopped itself, or a machine
+ * that slept, would find a helper dead that had no chance to move.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "shared.h"
+
+#define GJ_SUPERVISOR_NAME		"gpujoin supervisor"
+
+#define GJ_TICK_MS				1000
+#define GJ_MIN_DELAY_MS			1000
+#define GJ_MAX_DELAY_MS			60000
+#define GJ_GOOD_SERVICE_MS		60000
+
+/* Opening a device may take long where there are many */
+#define GJ_OPEN_TIMEOUT_MS		60000
+
+/* How long a killed helper may take to go */
+#define GJ_DEATH_MS				10000
+
+typedef struct Supervisor
+{
+	GjHelper	helper;
+	WaitEventSet *events;
+	GjServiceState state;
+	int64		since;			/* ms, of the state */
+	int64		ready_at;		/* when this helper became ready; 0: it has not */
+	int64		retry_at;
+	int64		delay;
+	bool		killed;			/* by us: wait for it to go */
+	GjServiceReason kill_reason;
+	GjServiceReason last_reason;	/* why the last helper ended, not to say it twice */
+	uint64		heartbeat;
+	int64		still;			/* ms for which it has not moved */
+	int64		last_tick;
+} Supervisor;
+
+static Supervisor sv = {.helper = {.log_fd = -1, .event_fd = -1}};
+
+static void child_ended(SIGNAL_ARGS);
+static int64 now_ms(void);
+static void enter(GjServiceState state, GjServiceReason reason, const char *detail);
+static void start_helper(void);
+static const char *choose_library(void);
+static void helper_is_ready(void);
+static void helper_ended(int wait_status);
+static void plan_restart(GjServiceReason reason, const char *detail);
+static void watch(void);
+static void kill_helper(GjServiceReason reason);
+static bool orphan_lives(void);
+static void note_helper(int pid);
+static void enter_stuck(int pid, GjServiceReason reason);
+static void reload(void);
+static void wait_for_events(void);
+static int64 next_tick(void);
+static void rebuild_events(void);
+static void leave(int code, Datum arg);
+
+/*
+ * Register the worker, while the library is preloaded.
+ */
+void
+GjSupervisorRegister(void)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+	worker.bgw_restart_time = GJ_SUPERVISOR_RESTART;
+	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "GjSupervisorMain", BGW_MAXLEN);
+	strlcpy(worker.bgw_name, GJ_SUPERVISOR_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, GJ_SUPERVISOR_NAME, BGW_MAXLEN);
+	RegisterBackgroundWorker(&worker);
+}
+
+/*
+ * The worker.
+ */
+void
+GjSupervisorMain(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGCHLD, child_ended);
+	BackgroundWorkerUnblockSignals();
+
+	if (gj_arena.base == NULL)
+		proc_exit(0);			/* said at server start; there is nothing to supervise */
+	before_shmem_exit(leave, (Datum) 0);
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->supervisor_pid = MyProcPid;
+	LWLockRelease(gj_service->lock);
+
+	sv.last_tick = now_ms();
+	if (orphan_lives())
+		enter_stuck(gj_service->helper_pid, GJ_REASON_FROZEN);
+	else
+		start_helper();
+	while (!ShutdownRequestPending)
+	{
+		int			wait_status;
+
+		CHECK_FOR_INTERRUPTS();
+		/* first, for a reload starts another helper only if it knows that this one has ended */
+		if (GjHelperReap(&sv.helper, &wait_status))
+			helper_ended(wait_status);
+		if (ConfigReloadPending)
+			reload();
+		if (sv.state == GJ_STATE_RESTARTING && sv.helper.pid == 0 && now_ms() >= sv.retry_at)
+			start_helper();
+		if (sv.state == GJ_STATE_STUCK && sv.helper.pid == 0 && !orphan_lives())
+			start_helper();
+		if (sv.helper.pid != 0)
+			watch();
+		wait_for_events();
+	}
+
+	/* 1, so that a worker whom somebody terminated comes back */
+	proc_exit(1);
+}
+
+/* SIGCHLD */
+static void
+child_ended(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+static int64
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64) t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void
+enter(GjServiceState state, GjServiceReason reason, const char *detail)
+{
+	sv.state = state;
+	sv.since = now_ms();
+	GjServiceSetState(state, reason, detail);
+}
+
+/* Start a helper.  There is none. */
+static void
+start_helper(void)
+{
+	gjp_control *control = GjControl();
+	uint32		epoch = GjServiceEpoch();
+	char		problem[256];
+	const char *library = choose_library();
+
+	/* No helper lives, so the control block is this process' own. */
+	memset(&control->report, 0, sizeof(control->report));
+	memset(control->wake, 0, sizeof(control->wake));
+	memset(control->posted, 0, sizeof(control->posted));
+	control->phase = GJP_OPENING;
+	control->call = GJP_CALL_NONE;
+	control->sleeping = 0;
+	control->stop = 0;
+	control->epoch = epoch;
+	control->timeout_ms = gj_device_timeout;
+	sv.killed = false;
+	sv.ready_at = 0;
+	sv.still = 0;
+
+	if (!GjHelperStart(&sv.helper, library, epoch, problem, sizeof(problem)))
+	{
+		plan_restart(GJ_REASON_NO_HOST_MEMORY, problem);
+		ereport(LOG,
+				(errmsg("gpujoin device process could not be started"),
+				 errdetail_internal("%s", problem)));
+		return;
+	}
+	GjServiceCount(GJ_COUNT_STARTS, 1);
+	note_helper(sv.helper.pid);
+	rebuild_events();
+	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
+}
+
+static const char *
+choose_library(void)
+{
+	return (gj_device == GJ_DEVICE_REFERENCE) ? "gpujoin_reference.so" : "gpujoin_cuda.so";
+}
+
+/* The helper has opened its device */
+static void
+helper_is_ready(void)
+{
+	gjp_report	report;
+
+	GjReportCopy(&report);
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->report = report;
+	gj_service->had_device = true;
+	LWLockRelease(gj_service->lock);
+
+	ereport(LOG,
+			(errmsg("gpujoin uses device \"%s\"", report.device),
+			 errdetail("UUID %s, " UINT64_FORMAT " MB reserved, results are copied %s.",
+					   report.uuid, report.memory_budget / (1024 * 1024),
+					   report.direct_copies ? "directly" : "through a staging buffer")));
+	if (!report.direct_copies)
+		GjReasonReportStaging(&report);
+	sv.last_reason = GJ_REASON_NONE;
+	sv.ready_at = now_ms();
+	/* first the slots: who reads that there is a device is to get one */
+	GjSlotsServe();
+	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
+}
+
+/*
+ * The helper has ended, and was waited for.  Clients are woken last: who looks when its request
+ * has failed finds a state, counters and a log that say so.
+ */
+static void
+helper_ended(int wait_status)
+{
+	bool		given_up = sv.killed;
+	GjServiceReason reason = given_up ? sv.kill_reason : GjReasonOfExit(wait_status);
+	gjp_report	report;
+	char		detail[256] = "";
+
+	GjReportCopy(&report);
+	GjHelperForwardLog(&sv.helper);
+	GjHelperClose(&sv.helper);
+	rebuild_events();
+	note_helper(0);
+	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
+		strlcpy(detail, report.failure, sizeof(detail));
+	GjServiceCount(GJ_COUNT_FAILURES, 1);
+
+	/* If it ends for the same reason as the last one before it was ready, nothing is new. */
+	GjReasonReportEnd(reason, wait_status, detail,
+					  sv.ready_at == 0 && reason == sv.last_reason);
+	sv.last_reason = reason;
+	sv.killed = false;
+	plan_restart(reason, detail);
+	if (!given_up)
+		GjSlotsStop();
+}
+
+/* What comes after a helper's end */
+static void
+plan_restart(GjServiceReason reason, const char *detail)
+{
+	int64		now = now_ms();
+	GjReasonLasts lasts = GjReasonGet(reason)->lasts;
+
+	if (lasts == GJ_LASTS || (lasts == GJ_LASTS_UNLESS_SEEN && !gj_service->had_device))
+	{
+		enter(GJ_STATE_FAILED, reason, detail);
+		return;
+	}
+	if (lasts == GJ_LASTS_UNLESS_SEEN)
+		sv.delay = GJ_MAX_DELAY_MS;
+	else if (sv.delay == 0 || (sv.ready_at != 0 && now - sv.ready_at >= GJ_GOOD_SERVICE_MS))
+		sv.delay = GJ_MIN_DELAY_MS;
+	else
+		sv.delay = Min(sv.delay * 2, GJ_MAX_DELAY_MS);
+	sv.retry_at = now + sv.delay;
+	enter(GJ_STATE_RESTARTING, reason, detail);
+}
+
+/* Look after a helper that lives */
+static void
+watch(void)
+{
+	gjp_control *control = GjControl();
+	uint64		heartbeat = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE);
+	int64		now = now_ms();
+	int64		limit = gj_device_timeout;
+
+	sv.still += Min(now - sv.last_tick, 2 * next_tick());
+	sv.last_tick = now;
+	if (sv.killed)
+	{
+		if (sv.state != GJ_STATE_STUCK && now - sv.since >= GJ_DEATH_MS)
+			enter_stuck(sv.helper.pid, sv.kill_reason);
+		return;
+	}
+
+	if (heartbeat != sv.heartbeat)
+	{
+		sv.heartbeat = heartbeat;
+		sv.still = 0;
+	}
+	if (sv.state == GJ_STATE_STARTING)
+	{
+		limit = Max(limit, GJ_OPEN_TIMEOUT_MS);
+		if (__atomic_load_n(&control->phase, __ATOMIC_ACQUIRE) == GJP_READY)
+			helper_is_ready();
+	}
+	if (sv.still > limit)
+	{
+		GjServiceCount(GJ_COUNT_KILLS, 1);
+		kill_helper(GJ_REASON_FROZEN);
+	}
+}
+
+/* A helper that was killed does not die */
+static void
+enter_stuck(int pid, GjServiceReason reason)
+{
+	ereport(LOG,
+			(errmsg("gpujoin device process %d was killed but does not end", pid),
+			 errdetail("Probably a call of the GPU's driver does not return."),
+			 errhint("Until it has gone, searches are done by the CPU.")));
+	enter(GJ_STATE_STUCK, reason, "the process does not end");
+}
+
+/* Give the helper up.  It is ours, and not yet waited for: the pid is nobody else's. */
+static void
+kill_helper(GjServiceReason reason)
+{
+	kill(sv.helper.pid, SIGKILL);
+	sv.killed = true;
+	sv.kill_reason = reason;
+	enter(GJ_STATE_RESTARTING, reason, "");
+	GjSlotsStop();
+}
+
+/*
+ * Is there a helper of a supervisor before this one, which could not be killed?  It may still write
+ * to the arena.  It is nobody's child any more, so that its end must be looked for.
+ */
+static bool
+orphan_lives(void)
+{
+	int			pid = gj_service->helper_pid;
+
+	if (sv.helper.pid != 0 || pid == 0)
+		return false;
+	if (gj_service->helper_start != 0 && GjProcessStart(pid) == gj_service->helper_start)
+	{
+		kill(pid, SIGKILL);
+		return true;
+	}
+	note_helper(0);
+	return false;
+}
+
+/* Keep in shared memory which helper there is, 0 for none */
+static void
+note_helper(int pid)
+{
+	uint64		start = (pid != 0) ? GjProcessStart(pid) : 0;
+
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->helper_pid = pid;
+	gj_service->helper_start = start;
+	LWLockRelease(gj_service->lock);
+}
+
+/* The configuration may have changed, or the user may have repaired what was missing */
+static void
+reload(void)
+{
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	__atomic_store_n(&GjControl()->timeout_ms, (uint32) gj_device_timeout, __ATOMIC_RELAXED);
+	if (sv.helper.pid == 0 && !orphan_lives())
+	{
+		sv.delay = 0;
+		sv.last_reason = GJ_REASON_NONE;
+		start_helper();
+	}
+}
+
+/* Sleep until something happens, serve the bell and the log */
+static void
+wait_for_events(void)
+{
+	WaitEvent	happened[4];
+	int			n;
+
+	if (sv.events == NULL)
+		rebuild_events();
+	n = WaitEventSetWait(sv.events, sv.helper.pid == 0 && sv.state == GJ_STATE_FAILED ?
+						 -1L : (long) next_tick(), happened, lengthof(happened),
+						 GjWaitEventSupervisor());
+	for (int i = 0; i < n; i++)
+	{
+		uint64		rings;
+
+		if (happened[i].events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		else if (happened[i].fd == sv.helper.event_fd)
+		{
+			if (read(sv.helper.event_fd, &rings, sizeof(rings)) > 0)
+				GjSlotsWake();
+		}
+		else if (happened[i].fd == sv.helper.log_fd)
+		{
+			GjHelperForwardLog(&sv.helper);
+			if (sv.helper.log_fd < 0)
+				rebuild_events();
+		}
+	}
+}
+
+/* Milliseconds until the next look at the helper, or its restart */
+static int64
+next_tick(void)
+{
+	int64		tick = Min(GJ_TICK_MS, gj_device_timeout / 4);
+
+	if (sv.helper.pid == 0 && sv.state == GJ_STATE_RESTARTING)
+		return Max(Min(tick, sv.retry_at - now_ms()), 1);
+	return tick;
+}
+
+static void
+rebuild_events(void)
+{
+	if (sv.events != NULL)
+		FreeWaitEventSet(sv.events);
+	sv.events = GjCreateWaitEventSet(4);
+	AddWaitEventToSet(sv.events, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(sv.events, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	if (sv.helper.event_fd >= 0)
+		AddWaitEventToSet(sv.events, WL_SOCKET_READABLE, sv.helper.event_fd, NULL, NULL);
+	if (sv.helper.log_fd >= 0)
+		AddWaitEventToSet(sv.events, WL_SOCKET_READABLE, sv.helper.log_fd, NULL, NULL);
+}
+
+/*
+ * before_shmem_exit callback: clients must not wait for a helper that nobody watches.  If it does
+ * not die, the next supervisor is told.
+ */
+static void
+leave(int code, Datum arg)
+{
+	GjServiceSetState(GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
+	GjSlotsStop();
+	if (orphan_lives() || !GjHelperEnd(&sv.helper))
+		GjServiceSetState(GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
+	else
+		note_helper(0);
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	gj_service->supervisor_pid = 0;
+	LWLockRelease(gj_service->lock);
+}

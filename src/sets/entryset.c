@@ -1,0 +1,455 @@
+/*-------------------------------------------------------------------------
+ *
+ * entryset.c
+ *	  Collecting matching entries as columns.
+ *
+ * Columns, since that is how pages and devices have them and how they are used: the
+ * visibility map is asked with TIDs alone, and an output column is filled from one
+ * array.  entryorder.c puts them in heap order.  All lie in one region: region.c says why.
+ * But what says which values of a column are NULL is made when the first NULL comes.
+ *
+ * The memory limit covers the arrays and what putting them in order takes.  A set that
+ * would exceed it gives up: whoever asked divides the question (matchpieces.c).  If
+ * nothing but TIDs is wanted, they are in a TID set, which does the same; if what comes is
+ * outdated, in one that may become lossy.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "base/prefetch.h"
+#include "entryset.h"
+
+#define MIN_CAPACITY			((uint64) 1024)
+
+/* Beside the entries that are expected, room for so many more: what else is found */
+#define SPARE_ENTRIES(n)		((n) / 64 + MIN_CAPACITY)
+
+/* An array of a set's region */
+typedef struct Array
+{
+	char	  **values;
+	Size		width;			/* of an element */
+} Array;
+
+/* TIDs, keys, INCLUDE columns */
+#define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
+
+static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
+static Size memory_needed(const GjEntrySet *set, uint64 n);
+static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
+static void resize_arrays(GjEntrySet *set, uint64 capacity);
+static int	list_arrays(GjEntrySet *set, Array *arrays);
+static void resize_nulls(GjEntrySet *set, uint64 capacity);
+static void give_up(GjEntrySet *set);
+static void free_arrays(GjEntrySet *set);
+static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
+static bool any_set(const uint8 *bytes, uint64 n);
+
+/*
+ * Create an empty set in a memory context of its own below parent, for entries of an
+ * index.  Bit i of included: that INCLUDE column is wanted.
+ */
+GjEntrySet *
+GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *info, bool keys,
+				 uint32 included)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin entry set",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjEntrySet *set = MemoryContextAllocZero(context, sizeof(GjEntrySet));
+
+	set->context = context;
+	set->memory_limit = memory_limit;
+	set->entry_bytes = sizeof(uint64);
+	set->nincluded = info->nincluded;
+	if (keys)
+		want_column(set, &set->keys, info->key_width, false);
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		if (included & ((uint32) 1 << i))
+			want_column(set, &set->included[i], info->included[i].width, true);
+	}
+	if (!GjEntrySetHasColumns(set))
+		set->plain = GjTidSetCreateExact(context, memory_limit);
+	return set;
+}
+
+/*
+ * Create a set for pieces of a result, with the same columns as another one
+ */
+GjEntrySet *
+GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntrySet *whole)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin entry pieces",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjEntrySet *set = MemoryContextAllocZero(context, sizeof(GjEntrySet));
+
+	set->context = context;
+	set->memory_limit = memory_limit;
+	set->entry_bytes = whole->entry_bytes;
+	set->keys.width = whole->keys.width;
+	set->nincluded = whole->nincluded;
+	for (int i = 0; i < whole->nincluded; i++)
+		set->included[i].width = whole->included[i].width;
+	set->piecewise = true;
+	return set;
+}
+
+/*
+ * Is there room in a piece for n more entries, or none in it yet?
+ */
+bool
+GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
+{
+	return !set->piecewise || set->nentries == 0 ||
+		memory_needed(set, set->nentries + n) <= set->memory_limit;
+}
+
+/*
+ * The arrays, and putting them in order should what is added be out of order
+ */
+static Size
+memory_needed(const GjEntrySet *set, uint64 n)
+{
+	uint64		rest = n - set->nascending;
+	Size		extra = set->nascending == set->nentries ? 0 :
+		rest * GJ_ENTRY_SORT_BYTES + n * GJ_ENTRY_MERGE_BYTES;
+
+	return n * set->entry_bytes + extra;
+}
+
+static void
+want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
+{
+	column->width = width;
+	set->entry_bytes += width + (nullable ? 1 : 0);
+}
+
+/*
+ * Is anything wanted beside TIDs?
+ */
+bool
+GjEntrySetHasColumns(const GjEntrySet *set)
+{
+	return set->entry_bytes > sizeof(uint64);
+}
+
+/*
+ * Of what is going to be added, and may be outdated, keep the TIDs alone, however many
+ */
+void
+GjEntrySetKeepTids(GjEntrySet *set)
+{
+	Assert(set->nentries == 0);
+	if (set->plain != NULL)
+		GjTidSetFree(set->plain);
+	else
+		free_arrays(set);
+	set->plain = GjTidSetCreate(set->context, set->memory_limit);
+}
+
+/*
+ * How many entries fit in memory, if they come in order
+ */
+uint64
+GjEntrySetCapacity(const GjEntrySet *set)
+{
+	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
+}
+
+/*
+ * Prepare for so many entries, or for none if they will not fit in memory
+ */
+void
+GjEntrySetExpect(GjEntrySet *set, uint64 n)
+{
+	if (n > GjEntrySetCapacity(set))
+		give_up(set);
+	else if (n > set->capacity)
+	{
+		resize_arrays(set, Min(n + SPARE_ENTRIES(n), GjEntrySetCapacity(set)));
+		GjRegionTouch(&set->region);
+	}
+}
+
+/*
+ * Add n entries from arrays, to which others may be writing: they are looked at when they
+ * are here.  False, and the set is of no use any more, if a TID cannot be a heap tuple's.
+ */
+bool
+GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
+{
+	uint64		at = set->nentries;
+	bool		ascending;
+
+	if (n == 0)
+		return true;
+	if (!GjEntrySetReserve(set, n))
+		return true;
+
+	memcpy(set->tids + at, arrays->tids, n * sizeof(uint64));
+	if (!GjCheckPackedTids(set->tids + at, n, at > 0 ? set->tids[at - 1] : 0, &ascending))
+		return false;
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * set->keys.width, arrays->keys, n * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, arrays->values[i], n * column->width);
+		add_nulls(set, column, arrays->nulls[i], n);
+	}
+	set->nentries += n;
+	if (ascending && set->nascending == at)
+		set->nascending = set->nentries;
+	return true;
+}
+
+/*
+ * Say which of n entries behind the set's are NULL.  Most often none is.
+ */
+static void
+add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
+{
+	if (column->has_nulls || any_set(nulls, n))
+		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, nulls, n);
+}
+
+/*
+ * Is any byte not zero?  They are if the first one is, and each equals its neighbour.
+ */
+static bool
+any_set(const uint8 *bytes, uint64 n)
+{
+	return bytes[0] != 0 || memcmp(bytes, bytes + 1, n - 1) != 0;
+}
+
+/*
+ * Forget what was added, but keep the arrays
+ */
+void
+GjEntrySetClear(GjEntrySet *set)
+{
+	for (int i = 0; i < set->nincluded; i++)
+		set->included[i].has_nulls = false;
+	set->nentries = 0;
+	set->nascending = 0;
+	set->gave_up = false;
+	if (set->plain == NULL)
+		return;
+
+	GjTidSetFree(set->plain);
+	set->plain = NULL;
+	if (!GjEntrySetHasColumns(set))
+	{
+		set->tids = NULL;		/* they were the TID set's */
+		set->plain = GjTidSetCreateExact(set->context, set->memory_limit);
+	}
+}
+
+void
+GjEntrySetFree(GjEntrySet *set)
+{
+	MemoryContextDelete(set->context);
+}
+
+/*
+ * Put the entries in heap order, each TID once.  No entry may be added later.
+ *
+ * Which of two entries with one TID stays does not matter.  If both are certain, they
+ * are one entry, found on its tail and again where it has moved to: a TID belongs to
+ * another row only after a bulk deletion, and then none of the set's entries is used
+ * (execentryvisible.c).
+ */
+void
+GjEntrySetFinish(GjEntrySet *set, bool certain)
+{
+	if (set->plain == NULL)
+	{
+		Assert(certain);
+		if (!GjEntrySetSort(set))
+			give_up(set);
+		return;
+	}
+
+	GjTidSetFinish(set->plain);
+	set->gave_up = GjTidSetGaveUp(set->plain);
+	if (certain)
+		set->tids = unconstify(uint64 *, GjTidSetArray(set->plain, &set->nentries));
+}
+
+/*
+ * Count the distinct TIDs of a finished set; a lossy block counts as one.
+ */
+uint64
+GjEntrySetCount(const GjEntrySet *set)
+{
+	return set->tids != NULL || set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
+}
+
+/*
+ * The TID set that a finished set without tids[] has instead; NULL if that is empty, too
+ */
+GjTidSet *
+GjEntrySetPlain(GjEntrySet *set)
+{
+	return set->tids == NULL ? set->plain : NULL;
+}
+
+/*
+ * Have what some entries hold on its way from memory, all of it at once: a reader goes from row
+ * to row, and would wait for each array in turn.
+ */
+void
+GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n)
+{
+	prefetch_column(&set->keys, first, n);
+	for (int i = 0; i < set->nincluded; i++)
+		prefetch_column(&set->included[i], first, n);
+}
+
+static pg_attribute_always_inline void
+prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
+{
+	GjPrefetchRange(column->values + first * column->width, n * column->width);
+}
+
+/* Memory ------------------------------------------------------------------------ */
+
+/* Make room for n more entries in the arrays; false: they have given up */
+bool
+GjEntrySetReserve(GjEntrySet *set, uint64 n)
+{
+	uint64		needed = set->nentries + n;
+
+	if (set->gave_up)
+		return false;
+	if (needed <= set->capacity && set->nascending == set->nentries)
+		return true;
+	if (!set->piecewise &&
+		(memory_needed(set, needed) > set->memory_limit || needed > PG_UINT32_MAX))
+	{
+		give_up(set);
+		return false;
+	}
+	if (needed > set->capacity)
+		resize_arrays(set, Max(Max(needed, MIN_CAPACITY),
+							   Min(set->capacity * 2, set->memory_limit / set->entry_bytes)));
+	return true;
+}
+
+/*
+ * Give the arrays room for so many entries, more than they have
+ *
+ * Those of a region that has grown move to their new places from the last one on: each is
+ * going to begin where it did or further up, so that none is overwritten.
+ */
+static void
+resize_arrays(GjEntrySet *set, uint64 capacity)
+{
+	Array		arrays[MAX_ARRAYS];
+	Size		from[MAX_ARRAYS];
+	Size		to[MAX_ARRAYS];
+	int			n = list_arrays(set, arrays);
+	Size		size = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		from[i] = *arrays[i].values - set->region.start;
+		to[i] = size;
+		size += MAXALIGN(capacity * arrays[i].width);
+	}
+	if (set->region.start == NULL)
+		GjRegionAllocate(&set->region, set->context, size);
+	else
+		GjRegionResize(&set->region, size);
+
+	for (int i = n - 1; i >= 0; i--)
+	{
+		*arrays[i].values = set->region.start + to[i];
+		memmove(*arrays[i].values, set->region.start + from[i], set->nentries * arrays[i].width);
+	}
+	resize_nulls(set, capacity);
+	set->capacity = capacity;
+}
+
+/*
+ * List the arrays of the region, in the order in which they are there
+ */
+static int
+list_arrays(GjEntrySet *set, Array *arrays)
+{
+	int			n = 0;
+
+	arrays[n++] = (Array) {(char **) &set->tids, sizeof(uint64)};
+	if (set->keys.width != 0)
+		arrays[n++] = (Array) {&set->keys.values, set->keys.width};
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].width != 0)
+			arrays[n++] = (Array) {&set->included[i].values, set->included[i].width};
+	}
+	return n;
+}
+
+static void
+resize_nulls(GjEntrySet *set, uint64 capacity)
+{
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].nulls != NULL)
+			set->included[i].nulls = repalloc_huge(set->included[i].nulls, capacity);
+	}
+}
+
+/*
+ * Make sure that a column can have NULLs, of whose first n entries none is one if it could
+ * not; returns column->nulls
+ */
+uint8 *
+GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n)
+{
+	if (!column->has_nulls)
+	{
+		if (column->nulls == NULL)
+			column->nulls = MemoryContextAllocHuge(set->context, set->capacity);
+		memset(column->nulls, 0, n);
+		column->has_nulls = true;
+	}
+	return column->nulls;
+}
+
+static void
+give_up(GjEntrySet *set)
+{
+	if (set->piecewise)
+		elog(ERROR, "a piece of a match has too many entries");
+	set->gave_up = true;
+	free_arrays(set);
+}
+
+static void
+free_arrays(GjEntrySet *set)
+{
+	Array		arrays[MAX_ARRAYS];
+	int			n = list_arrays(set, arrays);
+
+	for (int i = 0; i < n; i++)
+		*arrays[i].values = NULL;
+	GjRegionFree(&set->region);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].nulls != NULL)
+			pfree(set->included[i].nulls);
+		set->included[i].nulls = NULL;
+		set->included[i].has_nulls = false;
+	}
+	set->nentries = 0;
+	set->nascending = 0;
+	set->capacity = 0;
+}

@@ -1,0 +1,104 @@
+/*-------------------------------------------------------------------------
+ *
+ * entryset.h
+ *	  The matching entries with what is in them: TIDs, and where wanted keys and
+ *	  INCLUDE columns, each as an array.
+ *
+ * Life: create; a match adds entries in any order; finish; then tids[] has nentries TIDs,
+ * ascending, each once, with the wanted arrays beside it; or it gave up, and there is
+ * nothing, because the entries did not fit in memory; or, if what was found may be outdated,
+ * there is only a plain TID set (GjEntrySetPlain).  It can be cleared and used again.
+ *
+ * Or it is for pieces of what the CPU finds: cleared, filled while there is room, and
+ * finished for each.  It neither gives up nor has a plain TID set.
+ *
+ * Arrays are allocated in the set's own memory context: one region has them all, but those that
+ * say what is NULL, which are made when the first NULL comes.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_ENTRYSET_H
+#define GPUJOIN_ENTRYSET_H
+
+#include "base/region.h"
+#include "pages/pages.h"
+#include "tidset.h"
+
+/* One array; element i belongs to TID i */
+typedef struct GjEntryColumn
+{
+	uint16		width;			/* bytes a value; 0: the column is not wanted */
+	char	   *values;
+	bool		has_nulls;		/* may any entry's be NULL? */
+	uint8	   *nulls;			/* a byte an entry: is it?  Only if has_nulls */
+} GjEntryColumn;
+
+/* Entries as a device delivers them; arrays of columns that are not wanted are not looked at */
+typedef struct GjEntryArrays
+{
+	const uint64 *tids;
+	const char *keys;
+	const char *values[GJ_MAX_INCLUDED];
+	const uint8 *nulls[GJ_MAX_INCLUDED];
+} GjEntryArrays;
+
+/* Putting in order takes so many bytes for each entry that is out of order ... */
+#define GJ_ENTRY_SORT_BYTES		(2 * sizeof(uint64))
+
+/* ... and so many for each, in or out of order */
+#define GJ_ENTRY_MERGE_BYTES	(sizeof(uint32) + sizeof(uint64))
+
+typedef struct GjEntrySet
+{
+	/* What was asked for: set by GjEntrySetCreate() */
+	GjEntryColumn keys;			/* as wide as in the index: 4 or 8 */
+	int			nincluded;
+	GjEntryColumn included[GJ_MAX_INCLUDED];	/* as in GjIndexInfo.included */
+
+	/* The entries */
+	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
+	uint64		nentries;
+	bool		gave_up;		/* they are more than fit in memory: none is here */
+
+	/* Private to entryset.c */
+	MemoryContext context;
+	Size		memory_limit;
+	Size		entry_bytes;	/* of an entry, in all arrays */
+	GjRegion	region;			/* where they are */
+	uint64		capacity;
+	uint64		nascending;		/* the first so many ascend strictly */
+	bool		piecewise;
+	GjTidSet   *plain;
+} GjEntrySet;
+
+extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
+									const GjIndexInfo *info, bool keys, uint32 included);
+extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
+											 const GjEntrySet *whole);
+extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
+extern bool GjEntrySetHasColumns(const GjEntrySet *set);
+extern void GjEntrySetKeepTids(GjEntrySet *set);
+extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
+extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
+extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
+extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
+extern void GjEntrySetClear(GjEntrySet *set);
+extern void GjEntrySetFree(GjEntrySet *set);
+extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
+extern uint64 GjEntrySetCount(const GjEntrySet *set);
+extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
+extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
+extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
+
+/* entrypage.c */
+extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							  const uint32 *hits, uint32 nhits);
+extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+
+/* entryorder.c */
+extern bool GjEntrySetSort(GjEntrySet *set);
+extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
+extern bool GjEntrySetRemove(GjEntrySet *set, uint64 tid);	/* from a sorted set */
+
+#endif							/* GPUJOIN_ENTRYSET_H */

@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * searchkernel.c
+ *	  Which keys of a page are members of a key set?  The CPU's inner loop.
+ *
+ * There are three questions (compare with a short list, test a bit of an exact
+ * bitmap, test a bit of a hash filter), two key widths, and for each a loop for
+ * AVX-512, for AVX2 and for any machine.  The vector loops turn sixteen (eight)
+ * keys into bit numbers, gather the words that hold the bits, and test all at
+ * once.  They have no branch: a page costs the same whatever it holds.  Which set
+ * of loops runs is decided once a process, from what the CPU can do.  The vector
+ * loops stand in searchkernelx86.h.
+ *
+ * A filter only says "perhaps".  Its survivors are few and are looked up in the
+ * table one by one, in a second loop over the page, so that mispredicted branches
+ * there do not stall the first.
+ *
+ * Index keys of unused slots are arbitrary bytes.  They are probed like others,
+ * which is safe for any value, and then masked out.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "kernels.h"
+#include "keyset.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GJ_X86_KERNELS
+#endif
+
+/* Table cells from which on a lookup is worth a prefetch: 512 kB, as half an L2 */
+#define GJ_PREFETCH_CELLS		((uint64) 1 << 16)
+
+/* Sets the bits of members, or with a filter of possible members, that are in used[] */
+typedef void (*GjKernel) (const GjKeySet *set, const void *keys, const uint32 *used,
+						  int n_words, uint32 *hits);
+
+typedef struct GjKernelTable
+{
+	const char *name;			/* for GjKernelSelect() */
+	const char *title;			/* for users */
+	bool		(*available) (void);
+	GjKernel	list[2];		/* 4-byte keys, 8-byte keys */
+	GjKernel	bitmap[2];
+	GjKernel	filter[2];
+} GjKernelTable;
+
+static uint32 match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
+						   int n_words, uint32 *hits);
+static const GjKernelTable *get_kernels(void);
+static uint32 verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
+
+/* Any machine ----------------------------------------------------------------- */
+
+static pg_attribute_always_inline int64
+load_key(const void *keys, int width, int slot)
+{
+	if (width == sizeof(int32))
+		return ((const int32 *) keys)[slot];
+	return ((const int64 *) keys)[slot];
+}
+
+static pg_attribute_always_inline void
+match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+			   int n_words, uint32 *hits)
+{
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i++)
+		{
+			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+			uint32		equal = 0;
+
+			for (uint64 k = 0; k < set->nkeys; k++)
+				equal |= (key == set->keys[k]);
+			found |= equal << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+static pg_attribute_always_inline void
+match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				 int n_words, uint32 *hits)
+{
+	const uint32 *bitmap = set->bitmap;
+	uint64		min_key = (uint64) set->min_key;
+	uint64		limit = set->bitmap_limit;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i++)
+		{
+			uint64		bit = (uint64) load_key(keys, width, word * GJ_WORD_KEYS + i) - min_key;
+
+			bit = Min(bit, limit);
+			found |= ((bitmap[bit / 32] >> (bit % 32)) & 1) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+static pg_attribute_always_inline void
+match_filter_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				 int n_words, uint32 *hits)
+{
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i++)
+		{
+			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+
+			found |= (uint32) GjFilterContains(set, key) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_DEFINE_KERNELS(match_list, _any,)
+GJ_DEFINE_KERNELS(match_bitmap, _any,)
+GJ_DEFINE_KERNELS(match_filter, _any,)
+
+static bool
+any_available(void)
+{
+	return true;
+}
+
+#ifdef GJ_X86_KERNELS
+#include "kernelsx86.h"
+#endif
+
+/* Choice ----------------------------------------------------------------------------- */
+
+#define GJ_KERNELS(suffix) \
+	{match_list4##suffix, match_list8##suffix}, \
+	{match_bitmap4##suffix, match_bitmap8##suffix}, \
+	{match_filter4##suffix, match_filter8##suffix}
+
+/* Best first; the last is always available */
+static const GjKernelTable kernel_tables[] = {
+#ifdef GJ_X86_KERNELS
+	{"avx512", "CPU (AVX-512)", avx512_available, GJ_KERNELS(_avx512)},
+	{"avx2", "CPU (AVX2)", avx2_available, GJ_KERNELS(_avx2)},
+#endif
+	{"portable", "CPU", any_available, GJ_KERNELS(_any)}
+};
+
+static const GjKernelTable *selected_kernels = NULL;
+
+/*
+ * Find the keys that a finished set wants among a page's keys.
+ */
+uint32
+GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+			  uint32 *hits)
+{
+	uint32		nhits = match_listed(set, keys, used, n_words, hits);
+
+	if (!set->complement)
+		return nhits;
+
+	for (int word = 0; word < n_words; word++)
+		hits[word] = used[word] & ~hits[word];
+	return (uint32) pg_popcount((const char *) hits, n_words * sizeof(uint32));
+}
+
+/* Find those that it lists */
+static uint32
+match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+			 uint32 *hits)
+{
+	const GjKernelTable *kernels = get_kernels();
+	int			width = (set->key_width == sizeof(int32)) ? 0 : 1;
+
+	switch (set->probe)
+	{
+		case GJ_PROBE_EMPTY:
+			memset(hits, 0, n_words * sizeof(uint32));
+			return 0;
+		case GJ_PROBE_LIST:
+			kernels->list[width] (set, keys, used, n_words, hits);
+			break;
+		case GJ_PROBE_BITMAP:
+			kernels->bitmap[width] (set, keys, used, n_words, hits);
+			break;
+		case GJ_PROBE_HASH:
+			kernels->filter[width] (set, keys, used, n_words, hits);
+			return verify_hits(set, keys, n_words, hits);
+	}
+	return (uint32) pg_popcount((const char *) hits, n_words * sizeof(uint32));
+}
+
+/*
+ * Name the kernels in use, for users.
+ */
+const char *
+GjKernelName(void)
+{
+	return get_kernels()->title;
+}
+
+/*
+ * Choose kernels by name, or with NULL the best ones.
+ */
+bool
+GjKernelSelect(const char *name)
+{
+	for (int i = 0; i < lengthof(kernel_tables); i++)
+	{
+		const GjKernelTable *kernels = &kernel_tables[i];
+
+		if ((name == NULL || strcmp(name, kernels->name) == 0) && kernels->available())
+		{
+			selected_kernels = kernels;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The kernels in use, chosen at the first call */
+static const GjKernelTable *
+get_kernels(void)
+{
+	if (selected_kernels == NULL)
+		GjKernelSelect(NULL);
+	return selected_kernels;
+}
+
+/*
+ * Ask for the cells that will be looked up, so that their cache misses overlap.
+ * Inline, since gcc drops calls of a function that only prefetches: it takes it for
+ * one without effect.
+ */
+static pg_attribute_always_inline void
+prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 *hits)
+{
+	for (int word = 0; word < n_words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+		{
+			int			slot = word * GJ_WORD_KEYS + pg_rightmost_one_pos32(left);
+			int64		key = load_key(keys, set->key_width, slot);
+
+			GjPrefetch(&set->table[GjTableStart(set, key)]);
+		}
+	}
+}
+
+/* Leave only those hits of the filter that are in the table, and count them */
+static uint32
+verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
+{
+	int			width = set->key_width;
+	uint32		n = 0;
+
+	if (set->table != NULL && set->table_cells > GJ_PREFETCH_CELLS)
+		prefetch_cells(set, keys, n_words, hits);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+		{
+			int			bit = pg_rightmost_one_pos32(left);
+
+			if (GjTableContains(set, load_key(keys, width, word * GJ_WORD_KEYS + bit)))
+				n++;
+			else
+				hits[word] &= ~((uint32) 1 << bit);
+		}
+	}
+	return n;
+}

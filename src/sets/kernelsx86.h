@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * searchkernelx86.h
+ *	  The loops of searchkernel.c for AVX2 and AVX-512.  Included there only.
+ *
+ * Each function is compiled for its instruction set alone, the rest of the
+ * library for the plain architecture: nothing here may run, nor be inlined
+ * elsewhere, before available() has said yes.
+ *
+ * Bit numbers are 32 bits wide and word numbers at most 2^23, so that gathers,
+ * which take their indexes as signed, are right.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SEARCHKERNELX86_H
+#define GPUJOIN_SEARCHKERNELX86_H
+
+#include <immintrin.h>
+
+#include "port/pg_bitutils.h"
+
+#include "kernels.h"
+
+/* AVX2: eight keys at once ------------------------------------------------------- */
+
+#define GJ_AVX2 __attribute__((target("avx2")))
+#define GJ_AVX2_INLINE GJ_AVX2 static pg_attribute_always_inline
+
+GJ_AVX2_INLINE __m256i
+load_avx2(const void *keys, Size offset)
+{
+	return _mm256_loadu_si256((const __m256i *) ((const char *) keys + offset));
+}
+
+/* The lower (upper) halves of eight 64-bit lanes, in their order */
+#define GJ_HALVES_AVX2(a, b, select) \
+	_mm256_permute4x64_epi64(_mm256_castps_si256( \
+		_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), select)), 0xD8)
+#define GJ_LOWER_AVX2			0x88
+#define GJ_UPPER_AVX2			0xDD
+
+/* Gather the words of eight bit numbers; the bits tested, as the lower bits of the result */
+GJ_AVX2_INLINE uint32
+test_bits_avx2(const uint32 *bits, __m256i index)
+{
+	__m256i		words = _mm256_i32gather_epi32((const int *) bits,
+											   _mm256_srli_epi32(index, 5), 4);
+	__m256i		to_sign = _mm256_andnot_si256(index, _mm256_set1_epi32(31));
+
+	return _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_sllv_epi32(words, to_sign)));
+}
+
+/* Difference to min_key, or limit if it is larger, of four 8-byte keys */
+GJ_AVX2_INLINE __m256i
+clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
+{
+	__m256i		sign = _mm256_set1_epi64x(PG_INT64_MIN);
+	__m256i		index = _mm256_sub_epi64(keys, min_key);
+	__m256i		above = _mm256_cmpgt_epi64(_mm256_xor_si256(index, sign),
+										   _mm256_xor_si256(limit, sign));
+
+	return _mm256_blendv_epi8(index, limit, above);
+}
+
+GJ_AVX2_INLINE void
+match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				int n_words, uint32 *hits)
+{
+	int			lanes = 32 / width;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		{
+			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
+			__m256i		equal = _mm256_setzero_si256();
+
+			for (uint64 k = 0; k < set->nkeys; k++)
+			{
+				__m256i		one = (width == sizeof(int32)) ?
+					_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->keys[k])) :
+					_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->keys[k]));
+
+				equal = _mm256_or_si256(equal, one);
+			}
+			found |= (uint32) ((width == sizeof(int32)) ?
+							   _mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
+							   _mm256_movemask_pd(_mm256_castsi256_pd(equal))) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX2_INLINE void
+match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits)
+{
+	__m256i		min_key4 = _mm256_set1_epi32((int32) set->min_key);
+	__m256i		min_key8 = _mm256_set1_epi64x(set->min_key);
+	__m256i		limit4 = _mm256_set1_epi32((int32) set->bitmap_limit);
+	__m256i		limit8 = _mm256_set1_epi64x(set->bitmap_limit);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m256i		index;
+
+			if (width == sizeof(int32))
+				index = _mm256_min_epu32(_mm256_sub_epi32(load_avx2(keys, offset), min_key4),
+										 limit4);
+			else
+			{
+				__m256i		a = clamp_avx2(load_avx2(keys, offset), min_key8, limit8);
+				__m256i		b = clamp_avx2(load_avx2(keys, offset + 32), min_key8, limit8);
+
+				index = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
+			}
+			found |= test_bits_avx2(set->bitmap, index) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX2_INLINE void
+match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits)
+{
+	__m256i		low_factor = _mm256_set1_epi32((int32) GJ_FILTER_LOW);
+	__m256i		high_factor = _mm256_set1_epi32((int32) GJ_FILTER_HIGH);
+	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m256i		hash;
+
+			if (width == sizeof(int32))
+				hash = _mm256_mullo_epi32(load_avx2(keys, offset), low_factor);
+			else
+			{
+				__m256i		a = load_avx2(keys, offset);
+				__m256i		b = load_avx2(keys, offset + 32);
+				__m256i		low = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
+				__m256i		high = GJ_HALVES_AVX2(a, b, GJ_UPPER_AVX2);
+
+				hash = _mm256_add_epi32(_mm256_mullo_epi32(low, low_factor),
+										_mm256_mullo_epi32(high, high_factor));
+			}
+			found |= test_bits_avx2(set->filter, _mm256_srl_epi32(hash, shift)) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_DEFINE_KERNELS(match_list, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(match_bitmap, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(match_filter, _avx2, GJ_AVX2)
+
+static bool
+avx2_available(void)
+{
+	return __builtin_cpu_supports("avx2");
+}
+
+/* AVX-512: sixteen keys at once -------------------------------------------------- */
+
+#define GJ_AVX512 __attribute__((target("avx512f")))
+#define GJ_AVX512_INLINE GJ_AVX512 static pg_attribute_always_inline
+
+GJ_AVX512_INLINE __m512i
+load_avx512(const void *keys, Size offset)
+{
+	return _mm512_loadu_si512((const char *) keys + offset);
+}
+
+/* The lower halves of sixteen 64-bit lanes, in their order */
+GJ_AVX512_INLINE __m512i
+lower_halves_avx512(__m512i a, __m512i b)
+{
+	return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(a)),
+							  _mm512_cvtepi64_epi32(b), 1);
+}
+
+/* Gather the words of sixteen bit numbers; the bits tested, as the lower bits of the result */
+GJ_AVX512_INLINE uint32
+test_bits_avx512(const uint32 *bits, __m512i index)
+{
+	__m512i		words = _mm512_i32gather_epi32(_mm512_srli_epi32(index, 5), bits, 4);
+	__m512i		bit = _mm512_rolv_epi32(_mm512_set1_epi32(1), index);
+
+	return _mm512_test_epi32_mask(words, bit);
+}
+
+GJ_AVX512_INLINE void
+match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits)
+{
+	int			lanes = 64 / width;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		{
+			__m512i		some = load_avx512(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
+			uint32		equal = 0;
+
+			for (uint64 k = 0; k < set->nkeys; k++)
+				equal |= (width == sizeof(int32)) ?
+					_mm512_cmpeq_epi32_mask(some, _mm512_set1_epi32((int32) set->keys[k])) :
+					_mm512_cmpeq_epi64_mask(some, _mm512_set1_epi64(set->keys[k]));
+			found |= equal << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX512_INLINE void
+match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					int n_words, uint32 *hits)
+{
+	__m512i		min_key4 = _mm512_set1_epi32((int32) set->min_key);
+	__m512i		min_key8 = _mm512_set1_epi64(set->min_key);
+	__m512i		limit4 = _mm512_set1_epi32((int32) set->bitmap_limit);
+	__m512i		limit8 = _mm512_set1_epi64(set->bitmap_limit);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		index;
+
+			if (width == sizeof(int32))
+				index = _mm512_min_epu32(_mm512_sub_epi32(load_avx512(keys, offset), min_key4),
+										 limit4);
+			else
+			{
+				__m512i		a = _mm512_sub_epi64(load_avx512(keys, offset), min_key8);
+				__m512i		b = _mm512_sub_epi64(load_avx512(keys, offset + 64), min_key8);
+
+				index = lower_halves_avx512(_mm512_min_epu64(a, limit8),
+											_mm512_min_epu64(b, limit8));
+			}
+			found |= test_bits_avx512(set->bitmap, index) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX512_INLINE void
+match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					int n_words, uint32 *hits)
+{
+	__m512i		low_factor = _mm512_set1_epi32((int32) GJ_FILTER_LOW);
+	__m512i		high_factor = _mm512_set1_epi32((int32) GJ_FILTER_HIGH);
+	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		hash;
+
+			if (width == sizeof(int32))
+				hash = _mm512_mullo_epi32(load_avx512(keys, offset), low_factor);
+			else
+			{
+				__m512i		a = load_avx512(keys, offset);
+				__m512i		b = load_avx512(keys, offset + 64);
+				__m512i		low = lower_halves_avx512(a, b);
+				__m512i		high = lower_halves_avx512(_mm512_srli_epi64(a, 32),
+													   _mm512_srli_epi64(b, 32));
+
+				hash = _mm512_add_epi32(_mm512_mullo_epi32(low, low_factor),
+										_mm512_mullo_epi32(high, high_factor));
+			}
+			found |= test_bits_avx512(set->filter, _mm512_srl_epi32(hash, shift)) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_DEFINE_KERNELS(match_list, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(match_bitmap, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(match_filter, _avx512, GJ_AVX512)
+
+static bool
+avx512_available(void)
+{
+	return __builtin_cpu_supports("avx512f");
+}
+
+#endif							/* GPUJOIN_SEARCHKERNELX86_H */
