@@ -1,5 +1,5 @@
 /*
- * helper_column.c
+ * column.c
  *	  Requests that make, fill and drop columns.
  *
  * Clients name a column by its place in the table and a generation that is never used twice, so

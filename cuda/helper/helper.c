@@ -7,7 +7,7 @@
  * that never returns) costs the queries that wait their device's answer and nothing more. The
  * supervisor sees it end and starts another.
  *
- * One thread runs everything. A request is a little state machine (helper_request.c and others);
+ * One thread runs everything. A request is a little state machine (request.c and others);
  * the loop takes new ones in, steps each that is under way in turn, and rings those who sleep.
  * No step waits: the library's calls are asynchronous, and what another process owes us is looked
  * at again in the next round. So nobody, a frozen backend for instance, holds up the others.

@@ -2,8 +2,8 @@
  * helper.h
  *	  Inside of the helper program: its state, and what its files use of each other.
  */
-#ifndef GPUJOIN_HELPER_H
-#define GPUJOIN_HELPER_H
+#ifndef GPUJOIN_CUDA_HELPER_H
+#define GPUJOIN_CUDA_HELPER_H
 
 #include "border/gpujoin_protocol.h"
 
@@ -130,7 +130,7 @@ void report_memory(void);
 void die(int status, int device_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-/* helper_request.c */
+/* request.c */
 bool request_begin(uint32_t slot);
 outcome request_step(request *q);
 void request_end(request *q, gjp_state state);
@@ -146,24 +146,24 @@ void give_keys(request *q);
 void end_later(gjd_match *match);
 bool end_matches(void);
 
-/* helper_wait.c */
+/* wait.c */
 void wait_on(wait *w);
 void wait_over(wait *w, bool moved);
 void wait_check(wait *w);
 
-/* helper_open.c */
+/* open.c */
 void map_arena(void);
 void load_library(const char *path);
 void open_device(const char *name, uint64_t budget);
 void register_chunks(void);
 
-/* helper_column.c */
+/* column.c */
 outcome create_begin(request *q);
 outcome drop_begin(request *q);
 outcome push_begin(request *q);
 column *column_find(const request *q);
 
-/* helper_match.c */
+/* match.c */
 outcome match_begin(request *q);
 
-#endif /* GPUJOIN_HELPER_H */
+#endif /* GPUJOIN_CUDA_HELPER_H */

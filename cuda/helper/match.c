@@ -1,5 +1,5 @@
 /*
- * helper_match.c
+ * match.c
  *	  Requests that search a column: keys in, TIDs or entries out.
  *
  * A list of keys that comes as one part is read where it lies, since the library copies it before

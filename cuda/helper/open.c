@@ -1,5 +1,5 @@
 /*
- * helper_open.c
+ * open.c
  *	  The helper's start: the arena, the library, the device.
  *
  * Whatever fails here ends the process with a reason for the supervisor, apart from the chunks'

@@ -1,5 +1,5 @@
 /*
- * helper_request.c
+ * request.c
  *	  Requests of the helper: taking them in, stepping them, publishing how they end.
  *
  * What a message says is copied once and checked before use; sizes that come with parts likewise.

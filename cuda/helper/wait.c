@@ -1,5 +1,5 @@
 /*
- * helper_wait.c
+ * wait.c
  *	  The watchdog for the device: has a piece of work been waiting for too long?
  *
  * Each piece (a request, a match being ended) is watched by itself. Were it one timer for all, a

@@ -3,12 +3,12 @@
  *	  A column as kernels see it.
  *
  * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
- * of its pages, then the bitmaps of NULLs and the values of carried columns (layout.h). Its rows
- * are a whole number of tiles, and what was never written is zero, so a kernel may read any tile of
- * an extent in full.
+ * of its pages, then the bitmaps of NULLs and the values of carried columns (border/layout.h). Its
+ * rows are a whole number of tiles, and what was never written is zero, so a kernel may read any
+ * tile of an extent in full.
  */
-#ifndef GPUJOIN_COLUMN_CUH
-#define GPUJOIN_COLUMN_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_COLUMN_CUH
+#define GPUJOIN_CUDA_KERNELS_COLUMN_CUH
 
 #include "objects.cuh"
 

@@ -8,8 +8,8 @@
  * its neighbours, in as many steps as a butterfly has, each lane gets 32 rows that lie together:
  * one word of the bitmap over positions.
  */
-#ifndef GPUJOIN_COMPACT_CUH
-#define GPUJOIN_COMPACT_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_COMPACT_CUH
+#define GPUJOIN_CUDA_KERNELS_COMPACT_CUH
 
 #include "column.cuh"
 #include "keyset.cuh"

@@ -1,9 +1,9 @@
 /*
- * match.cuh
- *	  What match.cu asks the launching files to put on the execute stream.
+ * kernels.cuh
+ *	  What library/match.cu asks the launching files to put on the execute stream.
  */
-#ifndef GPUJOIN_MATCH_CUH
-#define GPUJOIN_MATCH_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_CUH
+#define GPUJOIN_CUDA_KERNELS_CUH
 
 #include "match.cuh"
 
@@ -55,7 +55,7 @@ void launch_entry_sort(char *from, const gjd_entry_layout &from_layout, char *to
 					   const gjd_entry_layout &to_layout, uint64_t count, char *space,
 					   uint64_t bytes, uint64_t *distinct, cudaStream_t stream);
 
-/* delivery.cu */
+/* library/delivery.cu */
 bool is_list(const gjd_match *match); /* of items that are gathered */
 bool has_tids(const gjd_match *match);
 gather_job job_of(const gjd_match *match);

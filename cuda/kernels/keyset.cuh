@@ -11,8 +11,8 @@
  * No key value is reserved anywhere: the unused places of a bucket repeat a key of the set, so that
  * finding it there is right, and a bucket counts as full if its last place differs from its first.
  */
-#ifndef GPUJOIN_KEYSET_CUH
-#define GPUJOIN_KEYSET_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_KEYSET_CUH
+#define GPUJOIN_CUDA_KERNELS_KEYSET_CUH
 
 #include "objects.cuh"
 #include "policy.cuh"

@@ -3,8 +3,8 @@
  *	  Launching the scan with one filter and one policy: as many blocks as the device holds at once,
  *	  each of which works through many tiles.
  */
-#ifndef GPUJOIN_LAUNCH_CUH
-#define GPUJOIN_LAUNCH_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
+#define GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
 
 #include "kernels.cuh"
 

@@ -1,5 +1,5 @@
 /*
- * match_kernels.cuh
+ * match.cuh
  *	  The scan: reads the keys of a column once, and leaves a bitmap over positions and the count
  *	  of each tile, or only the count of all.
  *
@@ -7,8 +7,8 @@
  * itself, and the counts of the tiles, summed up afterwards, say where in a list a tile's results
  * begin. There are no partial tiles (see column.cuh): rows behind the last page are invalid.
  */
-#ifndef GPUJOIN_MATCH_KERNELS_CUH
-#define GPUJOIN_MATCH_KERNELS_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_MATCH_CUH
+#define GPUJOIN_CUDA_KERNELS_MATCH_CUH
 
 #include "compact.cuh"
 

@@ -1,5 +1,5 @@
 /*
- * internal.cuh
+ * objects.cuh
  *	  Inside of the CUDA library: the wall that turns exceptions into status values, owners of CUDA
  *	  objects, and the objects behind the border's handles.
  *
@@ -7,8 +7,8 @@
  * guarded(), which catches all. Objects are plain: what they hold is given back by their files'
  * release functions, because it can only be given back when the device is done with it.
  */
-#ifndef GPUJOIN_INTERNAL_CUH
-#define GPUJOIN_INTERNAL_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_OBJECTS_CUH
+#define GPUJOIN_CUDA_KERNELS_OBJECTS_CUH
 
 #ifdef POSTGRES_H
 #error "device code does not include postgres.h"
@@ -260,7 +260,7 @@ struct gjd_match
 namespace gjd
 {
 
-/* device.cu */
+/* library/device.cu */
 cudaEvent_t take_event(gjd_device *device);
 void give_event(gjd_device *device, cudaEvent_t event);
 char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; throws */
@@ -270,7 +270,7 @@ void give_locked(gjd_device *device, char *memory, uint64_t bytes);
 bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
 void use(gjd_device *device); /* throws if lost; makes the device current */
 
-/* column.cu */
+/* library/column.cu */
 gjd_column *create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages);
 void reserve_column(gjd_column *column, uint64_t pages);
 gjd_status write_pages(gjd_column *column, const gjd_page_head *heads, const char *images,
@@ -279,7 +279,7 @@ gjd_status poll_writes(gjd_column *column, uint64_t ticket);
 gjd_status destroy_column(gjd_column *column);
 void release_column(gjd_column *column); /* frees it if it is destroyed and unused */
 
-/* keyset.cu */
+/* library/keyset.cu */
 gjd_keyset *create_keyset(gjd_device *device, const gjd_keyset_params *params);
 void destroy_keyset(gjd_keyset *keyset);
 void release_keyset(gjd_keyset *keyset);
@@ -288,12 +288,12 @@ void reap_keysets(gjd_device *device, bool all);
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
 void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
 
-/* match.cu */
+/* library/match.cu */
 gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
 gjd_status poll_match(gjd_match *match);
 gjd_status end_match(gjd_match *match);
 
-/* delivery.cu */
+/* library/delivery.cu */
 gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
 
 /* Runs an entry: no exception leaves it, and a lost device stays lost. */

@@ -2,8 +2,8 @@
  * policy.cuh
  *	  The numbers, and nothing else. What was measured to choose them stands in cuda/README.
  */
-#ifndef GPUJOIN_POLICY_CUH
-#define GPUJOIN_POLICY_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_POLICY_CUH
+#define GPUJOIN_CUDA_KERNELS_POLICY_CUH
 
 #include <cstdint>
 

@@ -5,8 +5,8 @@
  *
  * The bookkeeping is one bit a granule, on the host; nothing is written into the memory itself.
  */
-#ifndef GPUJOIN_POOL_CUH
-#define GPUJOIN_POOL_CUH
+#ifndef GPUJOIN_CUDA_KERNELS_POOL_CUH
+#define GPUJOIN_CUDA_KERNELS_POOL_CUH
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 /*
- * reference_column.c
+ * column.c
  *	  Columns of the reference library: pages are kept as their images, each change of a page is
  *	  done when the call returns.
  */

@@ -1,5 +1,5 @@
 /*
- * reference_entries.c
+ * entries.c
  *	  Entries in the reference library: gathered from the pages when the match begins, one by one,
  *	  into arrays that lie as those of a part.
  */

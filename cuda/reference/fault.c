@@ -1,5 +1,5 @@
 /*
- * reference_fault.c
+ * fault.c
  *	  Failures of the reference library's start, for tests: inject_fault() needs an open device.
  *
  * The environment variable GPUJOIN_REFERENCE_FAULTS names a file, which is read whenever it

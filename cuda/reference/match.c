@@ -1,5 +1,5 @@
 /*
- * reference_match.c
+ * match.c
  *	  Key sets and matches of the reference library. The whole result is computed in match_begin().
  */
 #include "reference.h"

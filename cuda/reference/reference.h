@@ -2,8 +2,8 @@
  * reference.h
  *	  Inside of the reference library: its objects, and what its files use of each other.
  */
-#ifndef GPUJOIN_REFERENCE_H
-#define GPUJOIN_REFERENCE_H
+#ifndef GPUJOIN_CUDA_REFERENCE_H
+#define GPUJOIN_CUDA_REFERENCE_H
 
 #include "border/layout.h"
 
@@ -81,10 +81,10 @@ gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay
 					  gjd_error *error);
 gjd_status charge(gjd_device *device, uint64_t bytes, gjd_error *error);
 
-/* reference_fault.c */
+/* fault.c */
 gjd_status planned_failure(const char *point, gjd_error *error);
 
-/* reference_column.c */
+/* column.c */
 gjd_status column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,
 						 gjd_error *error);
 gjd_status column_reserve(gjd_column *column, uint64_t pages, gjd_error *error);
@@ -99,7 +99,7 @@ gjd_status column_destroy(gjd_column *column, gjd_error *error);
 const char *page_at(const gjd_column *column, uint64_t page);
 void release_column(gjd_column *column);
 
-/* reference_match.c */
+/* match.c */
 gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
 						 gjd_error *error);
 gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
@@ -111,7 +111,7 @@ gjd_status match_next(gjd_match *match, void *buffer, uint64_t capacity, gjd_chu
 					  gjd_error *error);
 gjd_status match_end(gjd_match *match, gjd_error *error);
 
-/* reference_entries.c */
+/* entries.c */
 bool make_entries(gjd_match *match); /* false: out of memory */
 void copy_entries(const gjd_match *match, char *part, uint64_t room, uint64_t n);
 

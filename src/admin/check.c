@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amcheck.c
+ * check.c
  *	  gpujoin_check(): does an index keep its promises?  gpujoin_index_info():
  *	  what is in it?
  *
@@ -8,7 +8,7 @@
  * query does, and looks at one page at a time under a share lock.  What two pages
  * say of each other is compared only where the order of reading makes that safe.
  *
- * The check against the heap, which heapallindexed asks for, is in amcheckheap.c.
+ * The check against the heap, which heapallindexed asks for, is in checkheap.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

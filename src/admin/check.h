@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * amcheck.h
- *	  What the two halves of gpujoin_check() share: pages (amcheck.c), and pages
- *	  against the heap (amcheckheap.c).
+ * check.h
+ *	  What the two halves of gpujoin_check() share: pages (check.c), and pages
+ *	  against the heap (checkheap.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_AMCHECK_H
-#define GPUJOIN_AMCHECK_H
+#ifndef GPUJOIN_ADMIN_CHECK_H
+#define GPUJOIN_ADMIN_CHECK_H
 
 #include "lib/bloomfilter.h"
 
@@ -34,4 +34,4 @@ typedef struct GjCheckState
 extern void GjCheckPages(GjCheckState *state);
 extern void GjCheckAgainstHeap(GjCheckState *state);
 
-#endif							/* GPUJOIN_AMCHECK_H */
+#endif							/* GPUJOIN_ADMIN_CHECK_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * amcheckheap.c
+ * checkheap.c
  *	  gpujoin_check() with heapallindexed: does every tuple have its entry?
  *
  * The check takes a snapshot first, then a fingerprint of every entry (tails before
- * data pages, for the reason given in search.c), then reads the heap under the
+ * data pages, for the reason given in match/search.c), then reads the heap under the
  * snapshot: each tuple that the snapshot sees was indexed before the fingerprints were
  * taken, so it must be among them, with the same values in its INCLUDE columns.  A
  * Bloom filter keeps the fingerprints: it may overlook a missing entry with a small

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorcommand.c
+ * command.c
  *	  gpujoin_load() and gpujoin_unload().
  *
  * Who owns a table may have its indexes mirrored.  Device memory is shared by all: where it is

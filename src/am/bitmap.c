@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amscan.c
+ * bitmap.c
  *	  Bitmap index scans: "key = value" and "key = ANY (array)" for PostgreSQL's
  *	  own Bitmap Heap Scan, so that our index combines with others.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ambuild.c
+ * build.c
  *	  CREATE INDEX and REINDEX.
  *
  * The heap is read in physical order, so entries stand in heap order and a

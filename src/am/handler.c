@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * am.c
+ * handler.c
  *	  The access method's handler, its options and its cost estimate.
  *
  * Copyright (c) 2026, the gpujoin developers

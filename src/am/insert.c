@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * aminsert.c
+ * insert.c
  *	  Adding one entry.
  *
  * A backend has a preferred lane and takes another one whose tail page is free at

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amvacuum.c
+ * vacuum.c
  *	  Deleting the entries of dead tuples.
  *
  * Every entry that was in the index when the deletion began must be shown to the

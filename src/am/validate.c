@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amvalidate.c
+ * validate.c
  *	  Checking an operator class.
  *
  * An operator class is right if every operator is an equality that returns boolean,

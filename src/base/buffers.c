@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * blockguess.c
+ * buffers.c
  *	  In which buffer is a block of a heap or an index?
  *
  * ReadBuffer() finds it in a hash table that all processes share: a lock, and a chain

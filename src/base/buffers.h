@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * blockguess.h
+ * buffers.h
  *	  In which buffer is a block of a heap or an index?
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_BLOCKGUESS_H
-#define GPUJOIN_BLOCKGUESS_H
+#ifndef GPUJOIN_BASE_BUFFERS_H
+#define GPUJOIN_BASE_BUFFERS_H
 
 #include "storage/block.h"
 #include "storage/buf.h"
@@ -31,4 +31,4 @@ extern Buffer GjGuessRead(GjGuess *guess, BlockNumber block);
 /* Ask for the header of the buffer where the block probably is; which, or InvalidBuffer */
 extern Buffer GjGuessPrefetch(const GjGuess *guess, BlockNumber block);
 
-#endif							/* GPUJOIN_BLOCKGUESS_H */
+#endif							/* GPUJOIN_BASE_BUFFERS_H */

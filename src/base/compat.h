@@ -7,8 +7,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_COMPAT_H
-#define GPUJOIN_COMPAT_H
+#ifndef GPUJOIN_BASE_COMPAT_H
+#define GPUJOIN_BASE_COMPAT_H
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -274,4 +274,4 @@ GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
 #define GjCreateWaitEventSet(nevents)	CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
-#endif							/* GPUJOIN_COMPAT_H */
+#endif							/* GPUJOIN_BASE_COMPAT_H */

@@ -28,7 +28,7 @@
 
 /*
  * Cost knobs, in the planner's units (seq_page_cost = 1).  The formulas that
- * use them stand in plancost.c.
+ * use them stand in plan/cost.c.
  */
 #define GJ_DEFAULT_SETUP_COST		20.0	/* per search: key set, latches */
 #define GJ_DEFAULT_SEARCH_COST		0.0002 /* per index entry searched on the CPU */
@@ -97,13 +97,13 @@ extern double gj_device_search_cost;
 
 extern void GjGucInit(void);
 
-/* am.c */
+/* am/handler.c */
 extern void GjAmInit(void);
 
-/* planhooks.c */
+/* plan/hooks.c */
 extern void GjPlanInit(void);
 
-/* execscan.c, execjoin.c, execalternative.c */
+/* exec/scan.c, join/join.c, exec/alternative.c */
 extern void GjExecScanInit(void);
 extern void GjExecJoinInit(void);
 extern void GjExecAlternativeInit(void);

@@ -9,8 +9,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_PREFETCH_H
-#define GPUJOIN_PREFETCH_H
+#ifndef GPUJOIN_BASE_PREFETCH_H
+#define GPUJOIN_BASE_PREFETCH_H
 
 #ifdef __GNUC__
 #define GjPrefetch(address)				__builtin_prefetch(address)
@@ -32,4 +32,4 @@ GjPrefetchRange(const void *start, Size size)
 		GjPrefetch((const char *) start + at);
 }
 
-#endif							/* GPUJOIN_PREFETCH_H */
+#endif							/* GPUJOIN_BASE_PREFETCH_H */

@@ -13,8 +13,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_RADIX_H
-#define GPUJOIN_RADIX_H
+#ifndef GPUJOIN_BASE_RADIX_H
+#define GPUJOIN_BASE_RADIX_H
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
@@ -101,4 +101,4 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 	return radix_sort_above(values, scratch, n, 0);
 }
 
-#endif							/* GPUJOIN_RADIX_H */
+#endif							/* GPUJOIN_BASE_RADIX_H */

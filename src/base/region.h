@@ -6,8 +6,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_REGION_H
-#define GPUJOIN_REGION_H
+#ifndef GPUJOIN_BASE_REGION_H
+#define GPUJOIN_BASE_REGION_H
 
 #include "nodes/memnodes.h"
 
@@ -25,4 +25,4 @@ extern void GjRegionTouch(const GjRegion *region);
 extern void GjRegionFree(GjRegion *region);
 extern void GjAskForHugePages(void *memory, Size size);
 
-#endif							/* GPUJOIN_REGION_H */
+#endif							/* GPUJOIN_BASE_REGION_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execblocks.c
+ * blocks.c
  *	  The heap blocks of a TID set, in order, each pinned when its turn comes and on
  *	  its way into the processor's cache before.
  *
@@ -9,7 +9,7 @@
  * each time to ask for what the next touch reads:
  *
  *	taken off the set	ask for the buffer's header and for the line pointers, where the
- *						buffer can be guessed (blockguess.c); nothing is pinned, nothing
+ *						buffer can be guessed (base/buffers.c); nothing is pinned, nothing
  *						read: only addresses are computed
  *	pinned				where the guess failed, ask for the line pointers now
  *	soon delivered		ask for the tuples to which the line pointers lead

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * execblocks.h
+ * blocks.h
  *	  The heap blocks of a TID set, in order, each pinned when its turn comes and on
  *	  its way into the processor's cache before.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECBLOCKS_H
-#define GPUJOIN_EXECBLOCKS_H
+#ifndef GPUJOIN_EXEC_BLOCKS_H
+#define GPUJOIN_EXEC_BLOCKS_H
 
 #include "nodes/memnodes.h"
 #include "storage/buf.h"
@@ -32,4 +32,4 @@ extern const GjTidBlock *GjBlocksNext(GjBlocks *blocks, Buffer *buffer);
 /* Let go of the set and of the pins */
 extern void GjBlocksReset(GjBlocks *blocks);
 
-#endif							/* GPUJOIN_EXECBLOCKS_H */
+#endif							/* GPUJOIN_EXEC_BLOCKS_H */

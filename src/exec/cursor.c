@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execcursor.c
+ * cursor.c
  *	  Where the row lies on which a cursor stands.
  *
  * UPDATE and DELETE ... WHERE CURRENT OF a cursor take the TID of the scan's last row and go

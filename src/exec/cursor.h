@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execcursor.h
+ * cursor.h
  *	  Where the row lies on which a cursor stands.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECCURSOR_H
-#define GPUJOIN_EXECCURSOR_H
+#ifndef GPUJOIN_EXEC_CURSOR_H
+#define GPUJOIN_EXEC_CURSOR_H
 
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
@@ -34,4 +34,4 @@ GjNotePlace(ScanState *node, const ItemPointerData *tid)
 	slot->tts_tid = *tid;
 }
 
-#endif							/* GPUJOIN_EXECCURSOR_H */
+#endif							/* GPUJOIN_EXEC_CURSOR_H */

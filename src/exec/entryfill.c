@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execentryfill.c
+ * entryfill.c
  *	  Which of an index's columns go into which attributes of a slot.
  *
  * A slot has the shape of the table, where filters or expressions want to see the row, or

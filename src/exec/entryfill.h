@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execentryfill.h
+ * entryfill.h
  *	  Virtual slots filled from index entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECENTRYFILL_H
-#define GPUJOIN_EXECENTRYFILL_H
+#ifndef GPUJOIN_EXEC_ENTRYFILL_H
+#define GPUJOIN_EXEC_ENTRYFILL_H
 
 #include "access/tupmacs.h"
 #include "executor/tuptable.h"
@@ -38,7 +38,7 @@ typedef struct GjEntryFill
 
 #define GJ_ENTRY_KEY			UINT64CONST(1)	/* the key's bit */
 
-/* execentryfill.c: each allocates in the current memory context */
+/* entryfill.c: each allocates in the current memory context */
 extern GjEntryFill *GjEntryFillRow(Relation index, const Scan *plan, List *attnos);
 extern GjEntryFill *GjEntryFillTarget(const GjEntryFill *row, List *tlist, Index varno);
 extern void GjEntryFillSource(GjEntryFill *fill, const GjEntrySet *set);
@@ -86,4 +86,4 @@ GjEntryFillSlot(const GjEntryFill *fill, uint64 entry, TupleTableSlot *slot)
 	}
 }
 
-#endif							/* GPUJOIN_EXECENTRYFILL_H */
+#endif							/* GPUJOIN_EXEC_ENTRYFILL_H */

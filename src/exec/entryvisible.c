@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execentryvisible.c
+ * entryvisible.c
  *	  Which entries are rows, without a look at the heap: the visibility map and the
  *	  vacuum epoch.
  *
@@ -49,7 +49,7 @@
  *	  as sets of TIDs; where there are several of them, two with T in two sets are of rows
  *	  that our snapshot does not see, or they, too, would be one entry.  None of the sets is
  *	  lossy: it would have rows that passed.
- *	  Where entries of some keys are found later than those of others, matchentries.c shows
+ *	  Where entries of some keys are found later than those of others, match/entries.c shows
  *	  the same of two entries with T that have different keys.
  * e. No row is missing: entries that do not pass go to the heap, all of them.
  *
@@ -60,14 +60,14 @@
  * sees the epoch raised.
  *
  * With a mirror: what a device finds was read from the index's pages when the mirror was
- * loaded or synchronised last, and 1 was then.  Its promise (mirror.c) has a sequence
+ * loaded or synchronised last, and 1 was then.  Its promise (match/device.c) has a sequence
  * number S and an epoch, read at one moment before the pages.  An entry in a copy that
  * the index does not have any more was deleted by a change with a number above S, that
  * is, after that moment; so the bulk deletion that did it raised the epoch later.  Hence
  * the same argument, if the mirror's epoch is E; if it is not, the device's answer is
  * used as TIDs for the heap (GjMatchStats.outdated).
  *
- * In a parallel plan (matchshare.c) the process that comes first does 1 and gives E to the
+ * In a parallel plan (match/divide.c) the process that comes first does 1 and gives E to the
  * others before they begin.  2 is done by it, or by all together, or by each process for some
  * of the keys; 3 and 4 by each process for the chunks that it takes, so that for each chunk
  * they come in this order.
@@ -87,7 +87,7 @@
  *	  No transaction is named where all tuples are frozen: what is frozen is visible to every
  *	  snapshot, in the heap just so.  No other record sets bits: an image of a page of the map
  *	  has, beside its own record's, only those that earlier records have set.  (Images of heap
- *	  pages have the page's flag before its record comes; so execvisible.c leaves it alone.)
+ *	  pages have the page's flag before its record comes; so visible.c leaves it alone.)
  *	  So b. holds.  Likewise the records that prune and freeze wait for the snapshots that
  *	  see what they remove, long before the entries go: hence d. and e.
  * g. A bit that the primary cleared with a change of the page is cleared by that change's

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execentryvisible.h
+ * entryvisible.h
  *	  The test that makes rows of index entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECENTRYVISIBLE_H
-#define GPUJOIN_EXECENTRYVISIBLE_H
+#ifndef GPUJOIN_EXEC_ENTRYVISIBLE_H
+#define GPUJOIN_EXEC_ENTRYVISIBLE_H
 
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
@@ -21,4 +21,4 @@ extern int	GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *ro
 							 uint64 *rest, int *nrest);
 extern bool GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch);
 
-#endif							/* GPUJOIN_EXECENTRYVISIBLE_H */
+#endif							/* GPUJOIN_EXEC_ENTRYVISIBLE_H */

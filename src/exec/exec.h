@@ -20,7 +20,7 @@
 #include "small.h"
 #include "tuplefill.h"
 
-/* execconvert.c: values to keys */
+/* match/values.c: values to keys */
 typedef struct GjConverter
 {
 	GjConversion how;
@@ -29,7 +29,7 @@ typedef struct GjConverter
 
 extern void GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value);
 
-/* execsource.c: the keys that a scan's conditions ask for */
+/* source.c: the keys that a scan's conditions ask for */
 typedef struct GjKeyProgram GjKeyProgram;
 
 extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
@@ -37,7 +37,7 @@ extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);	/* executor p
 extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 								 MemoryContext context, int key_width);
 
-/* execkey.c: the key of a heap tuple, and the index that is searched */
+/* keys.c: the key of a heap tuple, and the index that is searched */
 typedef struct GjKeyReader
 {
 	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
@@ -47,7 +47,7 @@ typedef struct GjKeyReader
 } GjKeyReader;
 
 /*
- * exectids.c: TIDs to tuples, a heap block at a time, following HOT chains under
+ * fetch.c: TIDs to tuples, a heap block at a time, following HOT chains under
  * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
  * key: the caller rechecks it, unless GjFetchFilter() or GjFetchJoin() says that it is
  * done here.
@@ -108,7 +108,7 @@ extern bool GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot s
 extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
-/* execcomplete.c */
+/* match/complete.c */
 extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
 /* explain.c: every property that either node shows */

@@ -7,7 +7,7 @@
  * Which device answered depends on the machine, not on the query: like PostgreSQL
  * does for what varies with a build, it is left out with COSTS OFF.
  *
- * Counters are those of all processes, if the node is parallel-aware (execparallel.c);
+ * Counters are those of all processes, if the node is parallel-aware (parallel.c);
  * of one that a worker runs as a whole, only PostgreSQL's own get to the leader.
  *
  * Copyright (c) 2026, the gpujoin developers

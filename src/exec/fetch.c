@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * exectids.c
+ * fetch.c
  *	  From TIDs to tuples: a heap block at a time, in heap order.
  *
  * A match hands out TIDs long before they are used, without a pin on the index
@@ -17,14 +17,14 @@
  *	  would not have been a HOT update.  A TID that meanwhile names a member in the
  *	  middle of a chain gives nothing, so no row comes twice;
  *	- a TID past the end of the heap is of rows that VACUUM cut off.  The length is
- *	  taken after the match (execblocks.c), and rows come before their entries: no
+ *	  taken after the match (blocks.c), and rows come before their entries: no
  *	  block that a fresh entry names can lie behind it.
  *
  * Nothing is concluded from the visibility map.
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
- * testing their visibility needs the lock (execvisible.c).  Predicate locks on tuples
- * are taken with that test, those on the index before the match (execkey.c).
+ * testing their visibility needs the lock (visible.c).  Predicate locks on tuples
+ * are taken with that test, those on the index before the match (keys.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * execindexonly.c
+ * indexonly.c
  *	  Rows of one table answered from index entries: a match, chunk by chunk.
  *
  * Each chunk of entries is tested when it is wanted: those that are rows, without a look
  * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * execentryvisible.c does the test, and has the proof.  execindexonlyshare.c has what there is
+ * entryvisible.c does the test, and has the proof.  indexonlyshare.c has what there is
  * to do in a parallel plan.
  *
  * Nothing is held between calls: no pin, no lock.

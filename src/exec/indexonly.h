@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execindexonly.h
+ * indexonly.h
  *	  Rows of one table answered from index entries, where the heap need not be
  *	  asked.
  *
@@ -13,8 +13,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECINDEXONLY_H
-#define GPUJOIN_EXECINDEXONLY_H
+#ifndef GPUJOIN_EXEC_INDEXONLY_H
+#define GPUJOIN_EXEC_INDEXONLY_H
 
 #include "nodes/execnodes.h"
 
@@ -81,4 +81,4 @@ GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 	return true;
 }
 
-#endif							/* GPUJOIN_EXECINDEXONLY_H */
+#endif							/* GPUJOIN_EXEC_INDEXONLY_H */

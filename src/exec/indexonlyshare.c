@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * execindexonlyshare.c
+ * indexonlyshare.c
  *	  Index-only answers in parallel plans: the process that comes first decides how the
  *	  entries are divided, and begins; the others join it.
  *
- * By ranges of keys (matchranges.c), if nearly all of the heap is all-visible and a device
- * can answer; else by heap blocks, what a device has found (entryshare.c); or by pages of
- * the index, what the CPU is to find (matchshare.c).
+ * By ranges of keys (match/ranges.c), if nearly all of the heap is all-visible and a device
+ * can answer; else by heap blocks, what a device has found (sets/entryshare.c); or by pages of
+ * the index, what the CPU is to find (match/divide.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

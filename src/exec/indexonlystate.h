@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execindexonlystate.h
- *	  The state of an index-only answer; for execindexonly.c and execindexonlyshare.c only.
+ * indexonlystate.h
+ *	  The state of an index-only answer; for indexonly.c and indexonlyshare.c only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECINDEXONLYSTATE_H
-#define GPUJOIN_EXECINDEXONLYSTATE_H
+#ifndef GPUJOIN_EXEC_INDEXONLYSTATE_H
+#define GPUJOIN_EXEC_INDEXONLYSTATE_H
 
 #include "exec.h"
 
@@ -42,7 +42,7 @@ struct GjIndexOnly
 	GjIndexOnlyStats stats;
 };
 
-/* execindexonly.c: make a set for what is to be found; make one for pieces of it instead */
+/* indexonly.c: make a set for what is to be found; make one for pieces of it instead */
 extern void GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
 							   GjMatchStats *stats);
 extern void GjIndexOnlyMakePiece(GjIndexOnly *io);
@@ -50,4 +50,4 @@ extern void GjIndexOnlyMakePiece(GjIndexOnly *io);
 /* deliver these entries from the first one on */
 extern void GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries);
 
-#endif							/* GPUJOIN_EXECINDEXONLYSTATE_H */
+#endif							/* GPUJOIN_EXEC_INDEXONLYSTATE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execkey.c
+ * keys.c
  *	  Keys at run time: of a fetched tuple, of a value or array that a query
  *	  brings; and the match that both nodes ask for.
  *
@@ -187,7 +187,7 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
  * Search the index for a set of keys, on behalf of a scan under this snapshot
  *
  * TIDs are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (exectids.c).  A serializable transaction locks the whole index,
+ * makes that safe (fetch.c).  A serializable transaction locks the whole index,
  * as it would with any access method that does not lock in finer grains: then an
  * insertion of a wanted key that the match did not see is a conflict.
  *
@@ -255,7 +255,7 @@ prepare_match(Relation index, Snapshot snapshot)
  * Take the whole heap for a match: rows with a NULL key are wanted, which are in no
  * index of ours
  *
- * Plans are not made for that (planfold.c), but it may turn out when a scan starts.  A
+ * Plans are not made for that (plan/fold.c), but it may turn out when a scan starts.  A
  * serializable transaction locks the heap as a sequential scan does.
  */
 void

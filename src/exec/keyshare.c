@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execkeyshare.c
+ * keyshare.c
  *	  The scans of one query that ask for the same keys, as those of a partitioned table's
  *	  partitions do, share the set: it is collected once, and divided once among partitions.
  *
@@ -20,7 +20,7 @@
  * of it, in memory of its own, still counts as a user: others are likely to come.
  *
  * The part of a table among the partitions is found from the top down.  At each level
- * whose partitions the key tells (execpartition.c), keys are divided among all of them at
+ * whose partitions the key tells (partition.c), keys are divided among all of them at
  * once; what is below is made from one partition's share.  That of a complement is the same:
  * of the keys that are not wanted, those that no row of the table has do not matter.  Below
  * a partition that is younger than the snapshot it begins anew with all keys, since no bound

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execkeyshare.h
+ * keyshare.h
  *	  Sets of keys that the scans of one query share.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECKEYSHARE_H
-#define GPUJOIN_EXECKEYSHARE_H
+#ifndef GPUJOIN_EXEC_KEYSHARE_H
+#define GPUJOIN_EXEC_KEYSHARE_H
 
 #include "exec.h"
 
@@ -23,7 +23,7 @@ typedef struct GjKeyUser
 /* What a scan asks for.  Lists are of its plan, and live as long as the query. */
 typedef struct GjKeyRequest
 {
-	List	   *key_plan;		/* keyplan.h */
+	List	   *key_plan;		/* node/keyplan.h */
 	List	   *values;			/* of its sources */
 	GjKeyProgram *program;		/* made of the first two */
 	ExprContext *econtext;
@@ -37,4 +37,4 @@ extern bool GjKeysAreElsewhere(const GjKeyUser *user, List *partitions);
 extern void GjKeysRelease(GjKeyUser *user);
 extern void GjKeysEnd(GjKeyUser *user);
 
-#endif							/* GPUJOIN_EXECKEYSHARE_H */
+#endif							/* GPUJOIN_EXEC_KEYSHARE_H */

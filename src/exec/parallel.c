@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * execparallel.c
+ * parallel.c
  *	  Sharing a match among the processes of a parallel plan.
  *
  * The process that comes first searches the index and puts the TIDs, in heap order,
  * into the plan's shared memory; the others wait for that, and then all take blocks
- * until there are no more (tidshare.c).  For index-only answers it finds out how the rest
- * is done, and all do it: each asks a device for the entries of some keys (matchranges.c);
- * or they take from what a device has found for one of them (entryshare.c); or they
- * search the index on the CPU (matchshare.c).
+ * until there are no more (sets/tidshare.c).  For index-only answers it finds out how the rest
+ * is done, and all do it: each asks a device for the entries of some keys (match/ranges.c);
+ * or they take from what a device has found for one of them (sets/entryshare.c); or they
+ * search the index on the CPU (match/divide.c).
  *
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
- * all that the block has; matchranges.c and matchshare.c say it of what all do.  Each process
+ * all that the block has; match/ranges.c and match/divide.c say it of what all do.  Each process
  * rechecks keys against a set that it has made itself: what makes it is parallel-safe, so
  * that all sets are equal, as the filters of a parallel sequential scan are.
  *

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execparallel.h
+ * parallel.h
  *	  One match for all processes of a parallel plan: found once, fetched by all.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECPARALLEL_H
-#define GPUJOIN_EXECPARALLEL_H
+#ifndef GPUJOIN_EXEC_PARALLEL_H
+#define GPUJOIN_EXEC_PARALLEL_H
 
 #include "access/parallel.h"
 #include "nodes/execnodes.h"
@@ -65,4 +65,4 @@ extern void GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *sha
 extern void GjShareAttach(CustomScanState *node, shm_toc *toc, void *shared);
 extern void GjShareShutdown(CustomScanState *node);
 
-#endif							/* GPUJOIN_EXECPARALLEL_H */
+#endif							/* GPUJOIN_EXEC_PARALLEL_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execpartition.c
+ * partition.c
  *	  Which partition a key belongs to, so that each table is searched for its own
  *	  part of the keys, and those that get none not at all.
  *

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * execpartition.h
+ * partition.h
  *	  The partitions of a table that is partitioned by the key, and which keys can be
  *	  in which of them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECPARTITION_H
-#define GPUJOIN_EXECPARTITION_H
+#ifndef GPUJOIN_EXEC_PARTITION_H
+#define GPUJOIN_EXEC_PARTITION_H
 
 #include "nodes/execnodes.h"
 #include "utils/snapshot.h"
@@ -29,4 +29,4 @@ extern GjKeySplit *GjPartitionsSplit(GjPartitions *partitions, MemoryContext con
 									 const int64 *keys, uint64 nkeys);
 extern void GjPartitionsClose(GjPartitions *partitions);
 
-#endif							/* GPUJOIN_EXECPARTITION_H */
+#endif							/* GPUJOIN_EXEC_PARTITION_H */

@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
- * execscan.c
+ * scan.c
  *	  GpuScan: the rows of one table whose key is in a set that is known when the
  *	  scan starts.
  *
  * The life of a scan: evaluate the values into a key set, once; match it against
  * the index; fetch block by block; test the key of each fetched tuple against the
  * set (not by the array clause, which would walk the array for each row); leave the
- * other clauses and the projection to ExecScan().  execscanmatch.c has the first two.
+ * other clauses and the projection to ExecScan().  scanmatch.c has the first two.
  *
  * Nothing is searched before the first tuple is wanted: EXPLAIN, a branch that is
  * never executed and the initialisation for EvalPlanQual cost nothing, and params
  * have their values by then.
  *
  * Where the index has every column that the plan needs, the match delivers entries, and
- * those of all-visible pages are rows without a fetch (execindexonly.c).  They come
+ * those of all-visible pages are rows without a fetch (indexonly.c).  They come
  * first, in a virtual slot of the table's shape; then what is left is fetched.
  *
  * A rescan that changes none of the params in the key clauses delivers the same

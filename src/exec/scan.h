@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execscan.h
+ * scan.h
  *	  A GpuScan, while it is executed.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECSCAN_H
-#define GPUJOIN_EXECSCAN_H
+#ifndef GPUJOIN_EXEC_SCAN_H
+#define GPUJOIN_EXEC_SCAN_H
 
 #include "plan/plan.h"
 #include "exec.h"
@@ -16,7 +16,7 @@
 
 typedef struct GjScanState
 {
-	CustomScanState css;		/* first, and the share second: execparallel.h */
+	CustomScanState css;		/* first, and the share second: parallel.h */
 	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyProgram *program;		/* the conditions on the key */
@@ -39,7 +39,7 @@ typedef struct GjScanState
 	GjMatchStats stats;
 } GjScanState;
 
-/* execscanmatch.c: what a scan asks its index */
+/* scanmatch.c: what a scan asks its index */
 extern void GjScanMakeKeys(GjScanState *scan);
 extern GjTidSet *GjScanMatch(GjScanState *scan);
 
@@ -59,4 +59,4 @@ GjScanGetExpr(const CustomScan *plan, GjScanExprs item)
 	return list_nth(plan->custom_exprs, item);
 }
 
-#endif							/* GPUJOIN_EXECSCAN_H */
+#endif							/* GPUJOIN_EXEC_SCAN_H */

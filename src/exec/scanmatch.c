@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
- * execscanmatch.c
+ * scanmatch.c
  *	  What a GpuScan asks its index: for which keys, and with how much memory.
  *
  * The values of the key conditions are evaluated once, into a set.  Scans of other
  * partitions that ask for the same keys share it, and each takes the part that its
- * table can have (execkeyshare.c).  Within EvalPlanQual, where params get other values
+ * table can have (keyshare.c).  Within EvalPlanQual, where params get other values
  * without a word, a scan makes a set of its own.
  *
  * Where entries will do, they are asked for, else TIDs.  In a parallel plan it may be
- * another process that searches (execparallel.c).
+ * another process that searches (parallel.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

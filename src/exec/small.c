@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * smallside.c
+ * small.c
  *	  Collect the small side of a join once, hand it out in batches.
  *
  * While the rows fit in the memory limit they are one batch: a hash table from key

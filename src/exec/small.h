@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * smallside.h
+ * small.h
  *	  The small side of a GpuJoin: its rows, collected once, handed out again in
  *	  batches that fit in memory, each a hash table by key.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SMALLSIDE_H
-#define GPUJOIN_SMALLSIDE_H
+#ifndef GPUJOIN_EXEC_SMALL_H
+#define GPUJOIN_EXEC_SMALL_H
 
 #include "access/tupdesc.h"
 #include "nodes/memnodes.h"
@@ -44,7 +44,7 @@ typedef struct GjSmallStats
 
 typedef struct GjSmallSide GjSmallSide;
 
-/* smallside.c */
+/* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns,
 								  GjSmallPolicy policy, Size memory_limit);
 extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
@@ -66,4 +66,4 @@ extern void GjSmallRowCopy(const GjSmallSide *side, const GjSmallRow *row,
 extern void GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys);
 extern const GjSmallStats *GjSmallGetStats(const GjSmallSide *side);
 
-#endif							/* GPUJOIN_SMALLSIDE_H */
+#endif							/* GPUJOIN_EXEC_SMALL_H */

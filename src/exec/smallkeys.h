@@ -3,13 +3,13 @@
  * smallkeys.h
  *	  The hash table of a small side: from a key to the first row that has it.
  *
- * Included by smallside.c alone.
+ * Included by small.c alone.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SMALLKEYS_H
-#define GPUJOIN_SMALLKEYS_H
+#ifndef GPUJOIN_EXEC_SMALLKEYS_H
+#define GPUJOIN_EXEC_SMALLKEYS_H
 
 #include "base/prefetch.h"
 #include "small.h"
@@ -59,4 +59,4 @@ GjSmallKeysPrefetch(const keytable_hash *table, uint32 hash)
 	GjPrefetch(&table->data[hash & table->sizemask]);
 }
 
-#endif							/* GPUJOIN_SMALLKEYS_H */
+#endif							/* GPUJOIN_EXEC_SMALLKEYS_H */

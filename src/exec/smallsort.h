@@ -6,8 +6,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SMALLSORT_H
-#define GPUJOIN_SMALLSORT_H
+#ifndef GPUJOIN_EXEC_SMALLSORT_H
+#define GPUJOIN_EXEC_SMALLSORT_H
 
 #include "access/tupdesc.h"
 #include "nodes/memnodes.h"
@@ -32,4 +32,4 @@ extern bool GjSortNext(GjSmallSort *sort, GjSortedRow *row);
 extern void GjSortRewind(GjSmallSort *sort);
 extern void GjSortEnd(GjSmallSort *sort);
 
-#endif							/* GPUJOIN_SMALLSORT_H */
+#endif							/* GPUJOIN_EXEC_SMALLSORT_H */

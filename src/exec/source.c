@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * execsource.c
- *	  The keys that a scan's conditions ask for: a key plan (keyplan.h) at run time.
+ * source.c
+ *	  The keys that a scan's conditions ask for: a key plan (node/keyplan.h) at run time.
  *
  * Each source is evaluated once a (re)scan, and its value is forgotten when its keys
  * have been taken.  What a source yields are the keys for which PostgreSQL's own

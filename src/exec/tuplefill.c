@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * exectuple.c
+ * tuplefill.c
  *	  Values straight from heap tuples, past slots.
  *
  * To put a tuple into a slot, take it apart, and project what is wanted into another slot

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * exectuple.h
+ * tuplefill.h
  *	  Values straight from heap tuples, past slots.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECTUPLE_H
-#define GPUJOIN_EXECTUPLE_H
+#ifndef GPUJOIN_EXEC_TUPLEFILL_H
+#define GPUJOIN_EXEC_TUPLEFILL_H
 
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
@@ -44,7 +44,7 @@ typedef struct GjTupleFill
 	GjTupleOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjTupleFill;
 
-/* exectuple.c: fills are allocated in the current memory context */
+/* tuplefill.c: fills are allocated in the current memory context */
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern GjTupleFill *GjTupleFillRow(TupleDesc desc, List *tlist, Index varno);
 extern GjTupleFill *GjTupleFillScan(const ScanState *scan);
@@ -107,4 +107,4 @@ GjTupleFillSlot(const GjTupleFill *fill, HeapTupleHeader tuple, TupleTableSlot *
 	}
 }
 
-#endif							/* GPUJOIN_EXECTUPLE_H */
+#endif							/* GPUJOIN_EXEC_TUPLEFILL_H */

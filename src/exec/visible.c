@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execvisible.c
+ * visible.c
  *	  The candidates of one heap block that a snapshot sees.
  *
  * On a page that is marked all-visible, every tuple is visible to every snapshot,

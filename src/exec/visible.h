@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execvisible.h
+ * visible.h
  *	  The candidates of one pinned heap block: those that the snapshot sees.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECVISIBLE_H
-#define GPUJOIN_EXECVISIBLE_H
+#ifndef GPUJOIN_EXEC_VISIBLE_H
+#define GPUJOIN_EXEC_VISIBLE_H
 
 #include "access/htup.h"
 #include "storage/buf.h"
@@ -28,4 +28,4 @@ extern int	GjCollectVisible(Relation heap, Buffer buffer, Snapshot snapshot,
 extern void GjPrefetchLinePointers(Buffer buffer, const GjTidBlock *tids);
 extern void GjPrefetchTuples(Buffer buffer, const GjTidBlock *tids);
 
-#endif							/* GPUJOIN_EXECVISIBLE_H */
+#endif							/* GPUJOIN_EXEC_VISIBLE_H */

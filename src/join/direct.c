@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execjoindirect.c
+ * direct.c
  *	  GpuJoin's short way: from index entries straight into result rows.
  *
  * Where the join computes and filters nothing beyond its key, and a table's rows come from
@@ -12,7 +12,7 @@
  * a partner.  If no two small rows have the same key, it is one; and if no column of it is
  * wanted, nor a mark on it, it does not matter which.
  *
- * What is left to the heap goes the long way (execjoinrows.c): there the key of the tuple
+ * What is left to the heap goes the long way (rows.c): there the key of the tuple
  * decides.
  *
  * Copyright (c) 2026, the gpujoin developers

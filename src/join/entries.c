@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinentries.c
+ * entries.c
  *	  Rows of a GpuJoinScan that come from index entries.
  *
- * A chunk of them is made ready at a time (execindexonly.c), and their keys are looked up
+ * A chunk of them is made ready at a time (exec/indexonly.c), and their keys are looked up
  * all at once.  Then each is put into the joined slot by itself; or, if the join can do
- * without that, straight into the result (execjoindirect.c).
+ * without that, straight into the result (direct.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * explainjoin.c
- *	  The properties that EXPLAIN shows of a GpuJoin besides those of explain.c.
+ * explain.c
+ *	  The properties that EXPLAIN shows of a GpuJoin besides those of exec/explain.c.
  *
  * Join types are named as PostgreSQL names those of a hash join, whose hashed side
  * is the right one.  Each table of the big side is a node of its own, which shows its

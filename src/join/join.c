@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * execjoin.c
+ * join.c
  *	  GpuJoin, a node of the executor: beginning, rescan, end.
  *
- * How it makes its rows, and why they are the right ones, is in execjoinrows.c.
+ * How it makes its rows, and why they are the right ones, is in rows.c.
  *
  * Nothing that the small side gave is evaluated again in a rescan, unless a
  * parameter on which it depends has changed.  If all was one batch and the big side
@@ -198,7 +198,7 @@ begin_route(GjJoinState *state, EState *estate)
 
 /*
  * Core leaves out the projection if the target is the joined row itself; here it is
- * always done (execjoinrows.c says why).
+ * always done (rows.c says why).
  */
 static void
 begin_joined(GjJoinState *state)

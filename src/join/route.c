@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinroute.c
+ * route.c
  *	  Each table of a join's big side is searched for its own part of the keys, where
- *	  the big side is partitioned by the key: execpartition.c says which.
+ *	  the big side is partitioned by the key: exec/partition.c says which.
  *
  * Only the keys of the partitions of the first level are looked at.
  *

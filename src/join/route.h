@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinroute.h
+ * route.h
  *	  Which tables of a join's big side a key can be in, where that is partitioned by
  *	  the key.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECJOINROUTE_H
-#define GPUJOIN_EXECJOINROUTE_H
+#ifndef GPUJOIN_JOIN_ROUTE_H
+#define GPUJOIN_JOIN_ROUTE_H
 
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
@@ -22,4 +22,4 @@ extern void GjKeyRouteStart(GjKeyRoute *route, const GjKeySet *keys);
 extern GjKeySet *GjKeyRouteTake(GjKeyRoute *route, const GjKeySet *keys, int scan);
 extern void GjKeyRouteFree(GjKeyRoute *route);
 
-#endif							/* GPUJOIN_EXECJOINROUTE_H */
+#endif							/* GPUJOIN_JOIN_ROUTE_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinrows.c
+ * rows.c
  *	  GpuJoin at work: join a small side with a big side through gpujoin indexes.
  *
- * The small side's plan is run once and its rows collected (smallside.c).  For each
+ * The small side's plan is run once and its rows collected (exec/small.c).  For each
  * batch of them, and for one table of the big side after another, the batch's
  * distinct keys are searched for in the table's index, and the rows that the match
  * names are fetched in heap order.  A big row's key is looked up in the batch's hash
- * table.  Then come the big table's own filters, once a row (execjoinscan.c), then for
+ * table.  Then come the big table's own filters, once a row (scan.c), then for
  * each small row of that key the other join quals.  One virtual slot holds the
  * joined row: the big table's columns are put into it once a big row, the small
  * columns once a pair, and nothing is allocated for a row.

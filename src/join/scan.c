@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinscan.c
+ * scan.c
  *	  GpuJoinScan: one table of a GpuJoin's big side.
  *
  * The join says for which keys to search the index, and then asks for one row after
@@ -15,7 +15,7 @@
  *
  * Where the index has every column that is needed, rows of all-visible pages come from
  * entries, and are looked up by the entry's key; the others follow from the heap, by the
- * key of the tuple (execindexonly.c).
+ * key of the tuple (exec/indexonly.c).
  *
  * Core's executor never asks this node for a row.
  *

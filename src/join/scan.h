@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execjoinscan.h
+ * scan.h
  *	  One table of a GpuJoin's big side, while it is scanned.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECJOINSCAN_H
-#define GPUJOIN_EXECJOINSCAN_H
+#ifndef GPUJOIN_JOIN_SCAN_H
+#define GPUJOIN_JOIN_SCAN_H
 
 #include "exec/exec.h"
 #include "exec/parallel.h"
@@ -20,7 +20,7 @@
  */
 typedef struct GjJoinScanState
 {
-	CustomScanState css;		/* first, and the share second: execparallel.h */
+	CustomScanState css;		/* first, and the share second: exec/parallel.h */
 	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
@@ -58,7 +58,7 @@ extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 
-/* execjoinentries.c */
+/* entries.c */
 extern void GjJoinEntriesInit(GjJoinScanState *scan);
 extern void GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup,
 							   GjMatchFunction search);
@@ -66,4 +66,4 @@ extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small);
 
-#endif							/* GPUJOIN_EXECJOINSCAN_H */
+#endif							/* GPUJOIN_JOIN_SCAN_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * execjoin.h
+ * state.h
  *	  State of a running GpuJoin.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXECJOIN_H
-#define GPUJOIN_EXECJOIN_H
+#ifndef GPUJOIN_JOIN_STATE_H
+#define GPUJOIN_JOIN_STATE_H
 
 #include "node/joinplan.h"
 #include "route.h"
@@ -63,15 +63,15 @@ typedef struct GjJoinState
 	struct GjSharedSmall *shared;	/* in parallel: what workers report */
 } GjJoinState;
 
-/* execjoinrows.c */
+/* rows.c */
 extern TupleTableSlot *GjExecJoin(CustomScanState *node);
 extern void GjJoinForgetBatch(GjJoinState *state);
 
-/* execjoindirect.c */
+/* direct.c */
 extern void GjJoinDirectInit(GjJoinState *state);
 extern bool GjJoinWantsPartners(const GjJoinState *state);
 extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
 extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
 extern TupleTableSlot *GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan);
 
-#endif							/* GPUJOIN_EXECJOIN_H */
+#endif							/* GPUJOIN_JOIN_STATE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execcomplete.c
+ * complete.c
  *	  Has an index all rows that a snapshot sees?
  *
  * On a primary it has, once the planner has listed it: whoever builds an index, or stops

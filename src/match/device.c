@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirror.c
+ * device.c
  *	  Matching against a mirror: what it proves, what it lacks, and who answers.
  *
  * A mirror is a copy of an index's data pages in device memory.  A stale entry in it
@@ -47,7 +47,7 @@
  * Entries deleted from the index are still in the copy until the page is pushed again;
  * what an entry found too many costs is said in match.h.
  *
- * Where entries are to be rows without a look at the heap (execentryvisible.c), more is
+ * Where entries are to be rows without a look at the heap (exec/entryvisible.c), more is
  * asked: that none is of a TID that has become another row's.  For that the vacuum epoch
  * E goes with S and the open pages, read at the same moment.
  *
@@ -61,7 +61,7 @@
  * that it leads to is the one the entry was made for.
  *
  * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
- * while the device is at work (gpujoin_device.h, ORDER).  Two entries with one TID are
+ * while the device is at work (cuda/border/gpujoin_device.h, ORDER).  Two entries with one TID are
  * one entry then, met twice, and it does not matter which of them stays.
  *
  * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer

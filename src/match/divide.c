@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * matchshare.c
+ * divide.c
  *	  Dividing a match of entries among processes, by pages of the index.
  *
- * A device is asked for all keys by one process, and what it finds is divided (entryshare.c),
- * or by each process for keys of its own (matchranges.c).  The CPU's answer is divided
+ * A device is asked for all keys by one process, and what it finds is divided (sets/entryshare.c),
+ * or by each process for keys of its own (ranges.c).  The CPU's answer is divided
  * before it is found: the process that comes first reads the vacuum epoch, searches the tail
  * pages and looks how long the index is, and then all processes take data pages, a few at a
  * time, until there are none left.  As search.c wants it, each data page is read after all

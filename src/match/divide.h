@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * matchshare.h
+ * divide.h
  *	  A match in memory that several processes share: what one of them has found, or
  *	  the search that all of them do together.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_MATCHSHARE_H
-#define GPUJOIN_MATCHSHARE_H
+#ifndef GPUJOIN_MATCH_DIVIDE_H
+#define GPUJOIN_MATCH_DIVIDE_H
 
 #include "sets/entryshare.h"
 #include "sets/tidshare.h"
@@ -70,7 +70,7 @@ typedef struct GjSharePart
 	void	   *arg;
 } GjSharePart;
 
-/* matchshare.c */
+/* divide.c */
 extern void GjFindShareInit(GjSharedFind *found);
 extern void GjFindUnshare(GjSharedFind *found, dsa_area *area);
 
@@ -79,7 +79,7 @@ extern void GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *
 extern void GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
 						 Relation index, const GjKeySet *keys);
 
-/* matchranges.c */
+/* ranges.c */
 extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
 						  uint64 capacity, int nprocesses, GjMatchStats *stats);
 extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,
@@ -87,4 +87,4 @@ extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation i
 extern bool GjRangesTake(GjEntryMatch *match);
 extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
 
-#endif							/* GPUJOIN_MATCHSHARE_H */
+#endif							/* GPUJOIN_MATCH_DIVIDE_H */

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
- * matchentries.c
+ * entries.c
  *	  A match that delivers what the entries hold: from a device at once or key by key,
  *	  from the CPU page by page.
  *
  * A device is asked for all keys first.  If what it finds is more than the memory limit
  * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
- * asked for when the part before has been delivered (matchpieces.c chooses them).  Between
+ * asked for when the part before has been delivered (pieces.c chooses them).  Between
  * two requests nothing is held, of the device neither.
  *
- * Each part is a match of its own, made by the rules of mirror.c: tail pages, journal,
+ * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
  * mirror, what that lacks.  Nothing is taken over from the part before but the vacuum
  * epoch.  So whatever happens between two of them, a part has all entries with its keys that
  * the snapshot may see: that proof asks only that the snapshot was there before.  It does
@@ -24,12 +24,12 @@
  * parts have an entry of each.  At the beginning the epoch was E.  The entry of R1 was found
  * either in a page that was read after that, or in a mirror whose epoch is E, too; with any
  * other mirror the CPU goes on.  In the first case it was removed after the beginning; in the
- * second after a moment at which the epoch was E (mirror.c), and the bulk deletion that did
+ * second after a moment at which the epoch was E (device.c), and the bulk deletion that did
  * it made more of it.  Either way that raised the epoch after the beginning, and R2 was
  * inserted still later, and the snapshot, taken before, does not see it; nor R1, which was
  * dead to everybody.  So neither is a row of the answer.
  *
- * Whether one process asks for all parts, or several for some each (matchranges.c), makes no
+ * Whether one process asks for all parts, or several for some each (ranges.c), makes no
  * difference to this, as long as they have the same snapshot and the same epoch E.
  *
  * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,
@@ -273,7 +273,7 @@ GjRequestCost(double nentries)
 
 /*
  * With how many requests is a device still quicker than the CPU?  As the planner sees it
- * (plancost.c).
+ * (plan/cost.c).
  */
 double
 GjMaxRequests(Relation index, uint64 nentries)

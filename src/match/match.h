@@ -10,7 +10,7 @@
  * (dead rows, entries of a TID that was used again) is the caller's to drop: it
  * fetches under its snapshot and rechecks the key.  A match of entries delivers
  * the keys and INCLUDE columns that these TIDs have in the index as well, for who
- * can do without the fetch (execindexonly.c); each of these keys is in the set.
+ * can do without the fetch (exec/indexonly.c); each of these keys is in the set.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -66,7 +66,7 @@ typedef struct GjTailHits
 	int			nrows;
 } GjTailHits;
 
-/* Some keys of a list, divided among requests to a device (matchpieces.c) */
+/* Some keys of a list, divided among requests to a device (pieces.c) */
 typedef struct GjPieces
 {
 	uint64		end;			/* behind the last of these keys */
@@ -104,11 +104,11 @@ typedef struct GjEntryMatch
 	BlockNumber end;
 	bool		done;			/* there are no more pieces */
 
-	/* Of a match that several processes make together (matchshare.h) */
+	/* Of a match that several processes make together (divide.h) */
 	struct GjSharedSearch *shared;	/* where further data pages come from */
 	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
 								 * from data pages, too */
-	struct GjSharedRanges *ranges;	/* where further keys come from (matchranges.c) */
+	struct GjSharedRanges *ranges;	/* where further keys come from (ranges.c) */
 } GjEntryMatch;
 
 /* match.c */
@@ -119,7 +119,7 @@ extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
 extern bool GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
-/* matchentries.c, matchshare.c */
+/* entries.c, divide.c */
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
@@ -130,7 +130,7 @@ extern double GjRequestCost(double nentries);
 extern double GjMaxRequests(Relation index, uint64 nentries);
 extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 
-/* matchpieces.c */
+/* pieces.c */
 extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
 						  double max_requests, double expected);
 extern bool GjPiecesGoOn(const GjPieces *pieces);

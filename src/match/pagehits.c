@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * entrypage.c
+ * pagehits.c
  *	  Taking entries from the index's pages into an entry set.
  *
  * Copyright (c) 2026, the gpujoin developers

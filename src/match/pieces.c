@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * matchpieces.c
+ * pieces.c
  *	  Dividing the keys of a match among requests to a device, so that each answer fits
  *	  in memory.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * matchranges.c
+ * ranges.c
  *	  Dividing a match of entries among processes, by ranges of the keys, of which each
  *	  process asks a device for its own.
  *
@@ -13,7 +13,7 @@
  *	  - Nor if the entries are so few that the requests would take longer than what is done
  *		with the entries, or the keys so few that processes would be left without any.
  *	  - Nor if so many requests would be needed, each process having the memory of one, that
- *		to search together on the CPU (matchshare.c) is quicker.
+ *		to search together on the CPU (divide.c) is quicker.
  *	  - Else it cuts the keys, and from then on is one of many: each takes a range, asks for
  *		its entries, in pieces if need be, delivers them, and takes another.
  *
@@ -28,8 +28,8 @@
  * same, and all intervals together are all keys; each is taken by one process, by raising a
  * counter in shared memory.  What that process then does, asking a device for the interval's
  * keys, for some after others, or searching for them on the CPU, are matches as a divided one
- * of a single process has them, made by the rules of mirror.c: tail pages, journal, mirror,
- * what it lacks.  So the proof at the head of matchentries.c holds, with the parts of all
+ * of a single process has them, made by the rules of device.c: tail pages, journal, mirror,
+ * what it lacks.  So the proof at the head of entries.c holds, with the parts of all
  * processes for its parts.  All that it asks for is there:
  *
  *	  - The snapshot is the same in all processes, and was taken before any of the matches.
@@ -67,7 +67,7 @@
 
 /*
  * Entries that are worth a unit of the costs of a request: such a unit is 0.66 us
- * (plancost.c), and an entry takes 25 to 100 ns on its way through a plan
+ * (plan/cost.c), and an entry takes 25 to 100 ns on its way through a plan
  */
 #define ENTRIES_PER_UNIT		10.0
 

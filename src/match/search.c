@@ -27,7 +27,7 @@
  * A data page is matched in place under its share lock, for half a microsecond:
  * copying it first would take longer.  The next page is pinned meanwhile, not
  * locked, and its keys are fetched into the cache: a quarter of the time.  Where the
- * index lies in consecutive buffers, the buffer table is not asked (blockguess.c).  From
+ * index lies in consecutive buffers, the buffer table is not asked (base/buffers.c).  From
  * disk, reading is sequential, which the operating system's read-ahead serves;
  * asking the buffer manager to prefetch would cost an index in memory a lookup per
  * page for nothing.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * execconvert.c
+ * values.c
  *	  Values of a condition to keys: the keys that the condition's operator calls
  *	  equal to the value, no more and no fewer.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorcommit.c
+ * commit.c
  *	  What a transaction has done to indexes, and what that means for mirrors when it
  *	  commits.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * launcherdb.c
+ * databases.c
  *	  The launcher's memory: databases where loaders have something to do, or have failed.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorkey.c
+ * key.c
  *	  What a mirror is a copy of, and whether that still exists.
  *
- * A mirror is proved fresh by a sequence number of the index (mirror.c).  That needs both to have
- * the same history: numbers of an index with another past say nothing.  So the key has all that
- * tells histories apart:
+ * A mirror is proved fresh by a sequence number of the index (match/device.c).  That needs both to
+ * have the same history: numbers of an index with another past say nothing.  So the key has all
+ * that tells histories apart:
  *
  *	  build id		each build of an index begins a new one
  *	  file			a copy of a database has files with the same names and build ids; they go

@@ -10,7 +10,7 @@
  *		start of the server, and in one where an index was altered;
  *	  - starts a loader (loader.c) for whatever is wanted in a database, one at a time;
  *	  - has loaded again what was lost with the device's memory, and what could not be loaded
- *		(mirrorwish.c);
+ *		(wish.c);
  *	  - looks every few seconds, and when the configuration is reloaded, for mirrors of
  *		indexes that are no more, and frees them.
  *

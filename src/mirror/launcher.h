@@ -6,8 +6,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_LAUNCHER_H
-#define GPUJOIN_LAUNCHER_H
+#ifndef GPUJOIN_MIRROR_LAUNCHER_H
+#define GPUJOIN_MIRROR_LAUNCHER_H
 
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
@@ -34,7 +34,7 @@ typedef struct GjDatabases
 	List	   *list;			/* of GjDatabase */
 } GjDatabases;
 
-/* launcherdb.c */
+/* databases.c */
 extern List *GjDatabaseList(GjDatabases *databases, bool only_open);
 extern bool GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open);
 extern GjDatabase *GjDatabaseFind(GjDatabases *databases, Oid oid);
@@ -43,4 +43,4 @@ extern GjDatabase *GjDatabaseChoose(GjDatabases *databases, TimestampTz now);
 extern void GjDatabasePostpone(GjDatabase *database);
 extern void GjDatabaseForget(GjDatabases *databases, GjDatabase *database);
 
-#endif							/* GPUJOIN_LAUNCHER_H */
+#endif							/* GPUJOIN_MIRROR_LAUNCHER_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorload.c
+ * load.c
  *	  Making a mirror, and bringing one up to date.
  *
  * Both read the metapage first, and then the pages; the sequence number and the open
- * pages read first are what the mirror has when all pages have been taken (mirror.c says
+ * pages read first are what the mirror has when all pages have been taken (match/device.c says
  * why).  Pages may change while they are read, by insertions, switches and VACUUM: a copy
  * then has changes above that number, and the next synchronisation takes the page again.
  *

@@ -5,8 +5,8 @@
  *	  database, and ends.
  *
  * It may be told to look for indexes with the reloption preload first.  It gives way to DROP,
- * TRUNCATE, DROP DATABASE and the like (mirrorpush.c), and never waits for a lock.  What it
- * cannot do now is tried again later, as mirrorwish.c says.  Only when it has come to its end
+ * TRUNCATE, DROP DATABASE and the like (push.c), and never waits for a lock.  What it
+ * cannot do now is tried again later, as wish.c says.  Only when it has come to its end
  * does it report so; the launcher takes anything else for a failure.
  *
  * Copyright (c) 2026, the gpujoin developers

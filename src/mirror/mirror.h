@@ -16,7 +16,7 @@
 #include "pages/pages.h"
 #include "service/service.h"
 
-/* Why a match was not answered by a device.  Names and texts: mirrortable.c */
+/* Why a match was not answered by a device.  Names and texts: table.c */
 typedef enum GjFallback
 {
 	GJ_FALLBACK_NONE,			/* it was */
@@ -45,7 +45,7 @@ typedef enum GjFallback
 #define GJ_MIN_DEVICE_BLOCKS	64
 
 /*
- * What is mirrored: mirrorkey.c says why it takes all of this.  No padding: keys are compared as
+ * What is mirrored: key.c says why it takes all of this.  No padding: keys are compared as
  * bytes.
  */
 typedef struct GjMirrorKey
@@ -86,7 +86,7 @@ typedef struct GjMirror
 
 	/*
 	 * The proof: each page's copy has all changes up to sequence.  See the head of
-	 * mirror.c.
+	 * match/device.c.
 	 */
 	uint64		sequence;
 	uint64		vacuum_epoch;
@@ -135,17 +135,17 @@ typedef enum GjLoadMode
 	GJ_LOAD_BY_SUPERUSER		/* a command that evicts any mirror that is not pinned */
 } GjLoadMode;
 
-/* mirrorkey.c: what is mirrored, and whether it still exists */
+/* key.c: what is mirrored, and whether it still exists */
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 extern bool GjMirrorIsGone(const GjMirrorKey *key);
 
-/* mirrorshmem.c: the table of mirrors, in shared memory */
+/* shmem.c: the table of mirrors, in shared memory */
 extern void GjMirrorInit(void);
 extern bool GjMirrorTableExists(void);
 extern int	GjMirrorTableSize(void);
 extern void GjMirrorAbandon(void);
 
-/* mirrortable.c: its entries */
+/* table.c: its entries */
 extern bool GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
 extern void GjMirrorUsed(int slot);
@@ -160,7 +160,7 @@ extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber page
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
 
-/* mirrorwish.c: what shall be loaded */
+/* wish.c: what shall be loaded */
 extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
 extern void GjMirrorForget(int slot);
 extern void GjMirrorAbandonEntry(int slot);
@@ -170,7 +170,7 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 extern void GjMirrorRetry(bool new_device);
 
 /*
- * mirrorclean.c: freeing device memory
+ * evict.c: freeing device memory
  *
  * Room for one column.  Set bytes and mode, the rest to zero; then, as long as the service says
  * that there is no memory and GjMirrorMakeRoom() that trying again has a point, try again.
@@ -190,15 +190,15 @@ extern bool GjMirrorEvict(GjLoadMode mode);
 extern void GjMirrorCollect(void);
 extern void GjMirrorSweep(void);
 
-/* mirrorcommit.c: what is wanted when a transaction commits */
+/* commit.c: what is wanted when a transaction commits */
 extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
 
-/* mirrortable.c: a hint, for plans */
+/* table.c: a hint, for plans */
 extern bool GjMirrorIsResident(Relation index);
 
-/* mirror.c: matching */
+/* match/device.c: matching */
 typedef struct GjMirrorFound
 {
 	uint64		matches;		/* entries that have one of the keys, as far as the mirror knows */
@@ -212,15 +212,15 @@ extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySe
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
-/* mirrorload.c: loading and synchronising */
-extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* mirrorpush.c */
+/* load.c: loading and synchronising */
+extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* push.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int slot,
 						 uint64 *pages_pushed);
 
-/* mirrorstats.c: counters of answers and fallbacks */
+/* stats.c: counters of answers and fallbacks */
 extern void GjFallbackCount(GjFallback why);
 extern uint64 GjFallbackGet(GjFallback why);
 extern const char *GjFallbackName(GjFallback why);

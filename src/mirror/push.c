@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorpush.c
+ * push.c
  *	  Reading index pages and writing them where the device reads them.
  *
  * A page is converted under its share lock, in about a microsecond, straight into memory
@@ -150,7 +150,7 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 }
 
 /*
- * Write a data page as the device wants it: gpujoin_shapes.h
+ * Write a data page as the device wants it: cuda/border/gpujoin_shapes.h
  */
 static void
 make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)

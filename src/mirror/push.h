@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorpush.h
- *	  Pushing pages of an index to the device: for mirrorload.c and mirrorpush.c only.
+ * push.h
+ *	  Pushing pages of an index to the device: for load.c and push.c only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_MIRRORPUSH_H
-#define GPUJOIN_MIRRORPUSH_H
+#ifndef GPUJOIN_MIRROR_PUSH_H
+#define GPUJOIN_MIRROR_PUSH_H
 
 #include "storage/bufmgr.h"
 
@@ -36,4 +36,4 @@ typedef struct GjMirrorPush
 
 extern GjServiceResult GjMirrorPushPages(GjMirrorPush *state, const GjServiceColumn *column);
 
-#endif							/* GPUJOIN_MIRRORPUSH_H */
+#endif							/* GPUJOIN_MIRROR_PUSH_H */

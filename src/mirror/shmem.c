@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorshmem.c
+ * shmem.c
  *	  The table of mirrors: its shared memory, and what becomes of a process's entries
  *	  when it ends.
  *

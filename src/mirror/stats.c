@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorstats.c
+ * stats.c
  *	  Who answered, and if not a device, why: the reasons and their counters.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrortable.c
+ * table.c
  *	  The table of mirrors in shared memory: finding, claiming, finishing.
  *
  * An entry's life:
@@ -13,7 +13,7 @@
  * there, or searches on the CPU.  An owner that fails, is cancelled or ends gives up
  * its entries (GjMirrorAbandon): a half-loaded mirror is dropped, one that was being
  * synchronised is as good as before, since its sequence had not advanced.  What the loader
- * was asked for, and what is pinned, is remembered then, and tried again: mirrorwish.c.
+ * was asked for, and what is pinned, is remembered then, and tried again: wish.c.
  *
  * A column in device memory is referred to by exactly one entry, from its creation to
  * its end, and an entry that has one does not become EMPTY before the service has

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * mirrortable.h
- *	  The table of mirrors as it lies in shared memory: for mirror*.c,
- *	  launcher*.c and loader.c only.
+ * table.h
+ *	  The table of mirrors as it lies in shared memory: for this folder only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_MIRRORTABLE_H
-#define GPUJOIN_MIRRORTABLE_H
+#ifndef GPUJOIN_MIRROR_TABLE_H
+#define GPUJOIN_MIRROR_TABLE_H
 
 #include "port/atomics.h"
 #include "storage/latch.h"
@@ -56,7 +55,7 @@ typedef struct GjMirrorTable
 
 extern GjMirrorTable *gj_mirrors;	/* NULL unless preloaded */
 
-/* mirrortable.c; these need the lock */
+/* table.c; these need the lock */
 extern void GjMirrorDropEntry(GjMirror *mirror);
 extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *slot);
 extern GjMirror *GjMirrorFindFreeEntry(int *slot);
@@ -64,7 +63,7 @@ extern void GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid inde
 							  bool pinned);
 extern bool GjMirrorIsStale(const GjMirror *mirror);
 
-/* mirrorshmem.c */
+/* shmem.c */
 extern void GjMirrorExitHook(void);
 
 /* Does the entry's column exist, as far as we know? */
@@ -74,4 +73,4 @@ GjMirrorHasColumn(const GjMirror *mirror)
 	return mirror->column.epoch != 0 && mirror->column.epoch == GjServiceEpoch();
 }
 
-#endif							/* GPUJOIN_MIRRORTABLE_H */
+#endif							/* GPUJOIN_MIRROR_TABLE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorwish.c
+ * wish.c
  *	  Which mirrors shall be loaded: asking for them, giving up for a while, trying again.
  *
  * An entry of the table that waits for a loader is WANTED.  A load that fails leaves it

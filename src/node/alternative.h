@@ -6,8 +6,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_ALTERNATIVE_H
-#define GPUJOIN_ALTERNATIVE_H
+#ifndef GPUJOIN_NODE_ALTERNATIVE_H
+#define GPUJOIN_NODE_ALTERNATIVE_H
 
 #include "plan/plan.h"
 
@@ -37,12 +37,12 @@ typedef enum GjAlternativePrivate
 	GJ_ALTERNATIVE_PRIVATE_COUNT
 } GjAlternativePrivate;
 
-/* planalternative.c */
+/* plan/alternative.c */
 extern const CustomPathMethods GjAlternativePathMethods;
 extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
 								 CustomPath *ours);
 
-/* execalternative.c */
+/* exec/alternative.c */
 extern const CustomScanMethods GjAlternativePlanMethods;
 
-#endif							/* GPUJOIN_ALTERNATIVE_H */
+#endif							/* GPUJOIN_NODE_ALTERNATIVE_H */

@@ -7,8 +7,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_JOINPLAN_H
-#define GPUJOIN_JOINPLAN_H
+#ifndef GPUJOIN_NODE_JOINPLAN_H
+#define GPUJOIN_NODE_JOINPLAN_H
 
 #include "nodes/pathnodes.h"
 
@@ -125,7 +125,7 @@ typedef struct GjJoinReport
 	uint64		removed_above;	/* result rows that the other quals removed */
 } GjJoinReport;
 
-/* planjointables.c */
+/* plan/jointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
 extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
 extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
@@ -136,15 +136,15 @@ extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoi
 extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
 							const GjJoinScan *scan, List *columns);
 
-/* planjoinclauses.c */
+/* plan/joinclauses.c */
 extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);
 extern List *GjBareClauses(List *rinfos);
 
-/* execjoinscan.c */
+/* join/scan.c */
 extern const CustomScanMethods GjJoinScanPlanMethods;
 
-/* explainjoin.c */
+/* join/explain.c */
 extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 						  const GjJoinReport *report);
 
-#endif							/* GPUJOIN_JOINPLAN_H */
+#endif							/* GPUJOIN_NODE_JOINPLAN_H */

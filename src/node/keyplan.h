@@ -10,13 +10,13 @@
  * as good as false, so AND is the intersection and OR the union.
  *
  * A set is a list of keys or the complement of one, and says apart whether rows
- * with a NULL key are wanted (keyset.h).
+ * with a NULL key are wanted (sets/keyset.h).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_KEYPLAN_H
-#define GPUJOIN_KEYPLAN_H
+#ifndef GPUJOIN_NODE_KEYPLAN_H
+#define GPUJOIN_NODE_KEYPLAN_H
 
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
@@ -30,7 +30,7 @@ typedef enum GjSourceKind
 	GJ_SOURCE_NOT_ARRAY,		/* key <> ALL (array) */
 	GJ_SOURCE_NULL,				/* key IS NULL AND value; the value is a boolean */
 	GJ_SOURCE_NULL_IN_ARRAY		/* key IS NULL AND the array has a NULL, or may have: see
-								 * planfold.c */
+								 * plan/fold.c */
 } GjSourceKind;
 
 /* How a value of the source becomes a key */
@@ -64,7 +64,7 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_COUNT
 } GjKeyPlanPart;
 
-/* execsource.c: the clauses again, for EXPLAIN */
+/* exec/source.c: the clauses again, for EXPLAIN */
 extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key);
 
-#endif							/* GPUJOIN_KEYPLAN_H */
+#endif							/* GPUJOIN_NODE_KEYPLAN_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amopen.c
+ * index.c
  *	  Opening an index that a function was given to check, to load or to look into.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amkey.c
+ * key.c
  *	  Keys: from a value of an indexed type to the integer that is stored.
  *
  * Everything compares keys as int64.  Each operator class says by its support

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amlayout.c
+ * layout.c
  *	  Where columns stand: in a data page as arrays, in a tail page as rows.
  *
  * Both layouts follow from the widths of the columns alone.  The metapage describes

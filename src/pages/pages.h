@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * am.h
+ * pages.h
  *	  The gpujoin index access method: on-disk format and prototypes.
  *
  * An index is a small column store.  Its blocks are, in this order:
@@ -22,8 +22,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_AM_H
-#define GPUJOIN_AM_H
+#ifndef GPUJOIN_PAGES_H
+#define GPUJOIN_PAGES_H
 
 #include "access/amapi.h"
 #include "access/itup.h"
@@ -196,7 +196,7 @@ typedef struct GjJournalEntry
 
 /* In memory ------------------------------------------------------------------ */
 
-/* What follows from the types of an index's columns: see amlayout.c */
+/* What follows from the types of an index's columns: see layout.c */
 typedef struct GjLayout
 {
 	uint16		slots;
@@ -287,10 +287,10 @@ typedef struct GjOptions
 	bool		preload;		/* mirror it after each start of the server */
 } GjOptions;
 
-/* amopen.c */
+/* index.c */
 extern Relation GjOpenManagedIndex(Oid index_oid);
 
-/* amlayout.c: where columns stand in pages and rows */
+/* layout.c: where columns stand in pages and rows */
 extern void GjCheckIncluded(Relation index);
 extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
 extern void GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info);
@@ -300,7 +300,7 @@ extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData 
 extern int64 GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
-/* amread.c: reading and checking pages */
+/* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
 extern void GjIndexGetState(Relation index, GjIndexState *state);
 extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
@@ -313,7 +313,7 @@ extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
-/* ampage.c: all page writes, all WAL */
+/* write.c: all page writes, all WAL */
 extern void GjDataInit(Page page, const GjIndexInfo *info);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
@@ -330,11 +330,11 @@ extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 						 const uint32 *dead);
 extern void GjEpochRaise(Relation index);
 
-/* amkey.c: from a value to the integer by which keys are compared */
+/* key.c: from a value to the integer by which keys are compared */
 extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
 extern bool GjKeyProcKeepsValue(PGFunction function);
 
-/* am.c */
+/* am/handler.c */
 extern bool GjRelationIsIndex(Relation rel);
 extern int	GjIndexKeyWidth(Relation index);
 extern bool GjIndexIsPreloaded(Relation index);
@@ -361,4 +361,4 @@ extern void gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count
 						   double *correlation, double *pages);
 extern bytea *gjoptions(Datum reloptions, bool validate);
 
-#endif							/* GPUJOIN_AM_H */
+#endif							/* GPUJOIN_PAGES_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * amread.c
+ * read.c
  *	  Reading and checking the pages of a gpujoin index.
  *
  * Nothing read from disk is trusted: offsets and counts that later code uses as

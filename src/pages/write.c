@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ampage.c
+ * write.c
  *	  Every write to a page of a gpujoin index, and all of its WAL.
  *
  * Each function here is one change that is whole by itself: a crash between two

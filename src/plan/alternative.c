@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planalternative.c
+ * alternative.c
  *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or
  *	  bitmap scan for one condition, of which the execution takes one.
  *
@@ -10,7 +10,7 @@
  * assumption is right for both.  So where PostgreSQL's path rests on that guess, both
  * plans are kept, together with the number of keys from which on ours is the cheaper
  * one, for a search on the CPU and for one on a device.  The executor counts the keys
- * and looks whether there is a device (execalternative.c).
+ * and looks whether there is a device (exec/alternative.c).
  *
  * The path costs what PostgreSQL's does, less a trifle: for as many keys as it was
  * costed for, it is that one.

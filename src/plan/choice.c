@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * planchoice.c
- *	  What the hooks note for gpujoin_explain_choice() (choice.c).
+ * choice.c
+ *	  What the hooks note for gpujoin_explain_choice() (choicenotes.c).
  *
  * Where no path is offered, the reason is found by asking again, one test after the
  * other: the hooks themselves need not know about reasons.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planchoice.h
+ * choice.h
  *	  Notes of what the planner thought of our indexes, while
  *	  gpujoin_explain_choice() wants to know.  All functions but GjChoiceIsNoted()
  *	  may be called at any time, and do nothing when nobody does.
@@ -8,8 +8,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_PLANCHOICE_H
-#define GPUJOIN_PLANCHOICE_H
+#ifndef GPUJOIN_PLAN_CHOICE_H
+#define GPUJOIN_PLAN_CHOICE_H
 
 #include "nodes/pathnodes.h"
 
@@ -26,16 +26,16 @@ typedef struct GjChoice
 	Cost		other_cost;		/* of the cheapest other path there, or 0 */
 } GjChoice;
 
-/* planchoice.c */
+/* choice.c */
 extern void GjChoiceHidden(Oid relation, const IndexOptInfo *index);
 extern void GjChoiceExamine(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
 extern void GjChoiceTaken(CustomPath *path);
 
-/* choice.c: notes are wanted, and where to */
+/* choicenotes.c: notes are wanted, and where to */
 extern bool GjChoiceIsNoted(void);
 extern GjChoice *GjChoiceAdd(Oid relation, Oid index, const char *node);
 extern const char *GjChoiceText(const char *text);
 extern GjChoice *GjChoiceFind(Oid relation, Oid index, const char *node);
 
-#endif							/* GPUJOIN_PLANCHOICE_H */
+#endif							/* GPUJOIN_PLAN_CHOICE_H */

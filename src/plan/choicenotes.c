@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * choice.c
+ * choicenotes.c
  *	  gpujoin_explain_choice(): which of our indexes a query could use, which it does,
  *	  and why not.
  *
  * EXPLAIN shows the plan that won.  What else was considered is gone by then, so it has
  * to be noted while the planner is at work.  The query is planned by EXPLAIN, which
  * brings all that goes with it: privileges, EXECUTE of prepared statements, hooks of
- * other extensions.  Meanwhile our hooks write notes (planchoice.c); who is chosen is
+ * other extensions.  Meanwhile our hooks write notes (choice.c); who is chosen is
  * known from the request to make a plan of the path.
  *
  * The text is put behind EXPLAIN and its options in parentheses, so that no further

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * plancost.c
+ * cost.c
  *	  What a search and the heap fetch behind it cost, in the planner's units
  *	  (one page read in sequence = seq_page_cost).
  *
@@ -35,7 +35,7 @@
  * that a LIMIT may spare it.
  *
  * A device counts if the index's mirror is there when the plan is made, and the set
- * is a list (planmirror.c).  Who answers is decided when the scan starts; a plan whose
+ * is a list (resident.c).  Who answers is decided when the scan starts; a plan whose
  * mirror has gone is right, only dearer.
  *
  * Where the index has all columns that are needed, F is only the share of pages that
@@ -65,7 +65,7 @@
  * memory, and one more, which shows that it does not fit.
  *
  * In a parallel plan one process does the match, but for one of entries, which all do
- * together, on the CPU or, if the keys are divided (matchranges.c), with some requests of each
+ * together, on the CPU or, if the keys are divided (match/ranges.c), with some requests of each
  * to the device; what is done for each tuple is divided, reading pages is not, as for
  * PostgreSQL's own parallel scans.
  *

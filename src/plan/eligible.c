@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planmatch.c
+ * eligible.c
  *	  Which tables, indexes and clauses gpujoin can answer.
  *
  * Only indexes that the planner itself listed are looked at: it has left out

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planfold.c
+ * fold.c
  *	  Fold a clause into a condition on the key: sources of keys, combined by AND
  *	  and OR.
  *
@@ -32,7 +32,7 @@
  * large then, and the clause is tested on each row besides.  Of an OR, none may.
  *
  * The key may be cast, if the cast is one to one: int4 to int8, or to numeric as in
- * key IN (1.0, 2.5).  execconvert.c finds the keys that become a given value.
+ * key IN (1.0, 2.5).  match/values.c finds the keys that become a given value.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -392,7 +392,7 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 
 /*
  * Casts of integers whose comparison by = says the same as that of the integers, or
- * of which execconvert.c knows which integers become equal
+ * of which match/values.c knows which integers become equal
  */
 static bool
 cast_is_exact(Oid cast)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * planfoldtree.c
- *	  The tree that clauses are folded into (planfold.c), and how it is written
+ * foldtree.c
+ *	  The tree that clauses are folded into (fold.c), and how it is written
  *	  into a plan.
  *
  * Tools write chains of hundreds of "key = value".  Operands of an OR that differ in

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planhooks.c
+ * hooks.c
  *	  The doors into the planner, and the two switches that stand beside them.
  *
  * gpujoin.enabled = off takes our indexes out of the planner's list of a table's

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planjoin.c
+ * join.c
  *	  Recognise small JOIN big ON big.key = small.k, offer GpuJoin paths.
  *
  * A GpuJoin replaces a join and the scan of the big table, so it answers for all
@@ -26,14 +26,14 @@
  *
  * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
  * rows) is in the join's target like any other column, and each table's scan can take a
- * replaced row (execjoinscan.c).
+ * replaced row (join/scan.c).
  *
  * In an outer join the ON clauses decide whether a row has a match and the others
  * whether it is returned; both kinds are kept apart up to the executor.  The
  * index's clause must be one of ON.
  *
  * The big side may be a partitioned table, a table with children or a UNION ALL:
- * then the small side is joined with one table after another (planjointables.c).
+ * then the small side is joined with one table after another (jointables.c).
  *
  * Nothing here is parameterised by another relation, so core never has to translate
  * a path for a child; a partition-wise join asks for a path of its own.

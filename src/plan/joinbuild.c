@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * planjoinbuild.c
- *	  Build the plan of a GpuJoin path (planjoin.c).
+ * joinbuild.c
+ *	  Build the plan of a GpuJoin path (join.c).
  *
  * A join has no scan relation, so all expressions of the node are over a joined row
  * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planjoinclauses.c
+ * joinclauses.c
  *	  The order in which the nodes of a GpuJoin test their clauses.
  *
  * Copyright (c) 2026, the gpujoin developers

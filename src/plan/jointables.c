@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planjointables.c
+ * jointables.c
  *	  The big side of a GpuJoin: which tables it is made of, and how each of them
  *	  is scanned.
  *

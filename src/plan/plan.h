@@ -32,7 +32,7 @@ typedef struct GjClause
 	Oid			key_proc;		/* key extraction for value_type */
 } GjClause;
 
-/* planmatch.c: recognising */
+/* eligible.c: recognising */
 extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
@@ -68,28 +68,28 @@ typedef struct GjKeyCondition
 	bool		exact;			/* else the clause is to be tested on each row besides */
 } GjKeyCondition;
 
-/* planfold.c: clauses to conditions on the key */
+/* fold.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo);
 
-/* planfoldtree.c: the tree, and the plan made of it */
+/* foldtree.c: the tree, and the plan made of it */
 extern GjKeyNode *GjMakeSource(const GjSource *source);
 extern GjKeyNode *GjMakeAnd(List *operands);
 extern GjKeyNode *GjMakeOr(List *operands);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
-/* planpartition.c: through which partitions one comes to a table */
+/* partition.c: through which partitions one comes to a table */
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
-/* planindexonly.c: can the heap be left out? */
+/* covers.c: can the heap be left out? */
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 
-/* plancost.c: the formulas */
+/* cost.c: the formulas */
 typedef struct GjCostInput
 {
 	RelOptInfo *rel;			/* the big table */
@@ -113,17 +113,17 @@ extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
 
-/* planrows.c: how many keys a scan's conditions bring, and what share of the rows they take */
+/* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
 extern bool GjSourceIsUnknown(const GjSource *source);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 
-/* planbitmap.c: which indexes core need not make bitmap scans of */
+/* bitmap.c: which indexes core need not make bitmap scans of */
 extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
 
-/* planmirror.c: which indexes a device holds, as far as is known */
+/* resident.c: which indexes a device holds, as far as is known */
 extern void GjNoteMirrors(RelOptInfo *rel);
 extern bool GjIndexIsResident(Oid index_oid);
 
@@ -148,7 +148,7 @@ typedef enum GjScanPathPrivate
 typedef enum GjScanPrivate
 {
 	GJ_SCAN_INDEX_OID,			/* Oid list of one */
-	GJ_SCAN_KEY_PLAN,			/* the conditions on the key: keyplan.h */
+	GJ_SCAN_KEY_PLAN,			/* the conditions on the key: node/keyplan.h */
 	GJ_SCAN_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
 	GJ_SCAN_INDEX_ONLY,			/* Boolean: may rows come from the index alone? */
 	GJ_SCAN_ATTNOS,				/* int list: heap attributes they then have */
@@ -166,17 +166,17 @@ typedef enum GjScanExprs
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 
-/* planscan.c, planjoin.c: the bodies of the two path list hooks */
+/* scan.c, join.c: the bodies of the two path list hooks */
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
 
-/* plansubquery.c: the same for a subquery */
+/* subquery.c: the same for a subquery */
 extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
 
 /*
- * planhooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
+ * hooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
  * for those of which each process gives a share.  They set the costs, which under
  * gpujoin.force is not what they are, and make room under it, since add_path would free
  * a path of ours that costs more than another.
@@ -186,11 +186,11 @@ extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost
 extern void GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
 extern bool GjPathIsOurs(const Path *path);
 
-/* execscan.c, execjoin.c: what CreateCustomScanState points to */
+/* exec/scan.c, join/join.c: what CreateCustomScanState points to */
 extern const CustomScanMethods GjScanPlanMethods;
 extern const CustomScanMethods GjJoinPlanMethods;
 
-/* planscan.c, planjoin.c: to tell our paths from others */
+/* scan.c, join.c: to tell our paths from others */
 extern const CustomPathMethods GjScanPathMethods;
 extern const CustomPathMethods GjJoinPathMethods;
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planmirror.c
+ * resident.c
  *	  Which indexes of ours have a mirror on a device, for the cost formulas.
  *
  * The table of mirrors is looked at once for each index and query, when the planner

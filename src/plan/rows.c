@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planrows.c
+ * rows.c
  *	  How many keys the conditions of a scan bring, and what share of the rows they
  *	  take.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * planscan.c
+ * scan.c
  *	  GpuScan paths and plans: restriction clauses on one table that say which
  *	  keys are wanted.
  *

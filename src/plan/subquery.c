@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * plansubquery.c
+ * subquery.c
  *	  Let a subquery with OFFSET 0 be run in parallel, if it has a scan or join of ours.
  *
  * OFFSET 0 is how one keeps a subquery apart from the query around it.  It limits nothing,

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * selftest.c
+ * kernels.c
  *	  Do all kernels, and the TID set, give the answers that the plainest code
  *	  gives?  Two functions for the regression tests.
  *

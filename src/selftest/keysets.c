@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * selftestkeys.c
- *	  Test of keysetops.c: combinations of random sets against the definition of
+ * keysets.c
+ *	  Test of sets/combine.c: combinations of random sets against the definition of
  *	  AND and OR, key by key.  Part of gpujoin_kernel_selftest().
  *
  * Copyright (c) 2026, the gpujoin developers

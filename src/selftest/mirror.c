@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * mirrorcheck.c
+ * mirror.c
  *	  gpujoin_mirror_check(): does a match on the mirror find every entry of the index?
  *
  * For tests.  The distinct keys of the index are dealt out to a few sets; each set is
@@ -199,7 +199,7 @@ read_entries(Relation index, const GjIndexInfo *info, Entries *out)
 		}
 		UnlockReleaseBuffer(buffer);
 
-		/* the length is read behind the tails: see search.c */
+		/* the length is read behind the tails: see match/search.c */
 		if (block + 1 == info->first_data)
 			nblocks = RelationGetNumberOfBlocks(index);
 	}

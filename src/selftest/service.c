@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * servicetest.c
+ * service.c
  *	  SQL functions to try the device service without an index: synthetic columns
  *	  and injected faults.  For superusers; they tie up the device.
  *

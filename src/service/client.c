@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * serviceclient.c
+ * client.c
  *	  The device service as the rest of gpujoin sees it: columns and matches.
  *
- * Each function is one request (serviceexchange.c): what it asks, how the next part
+ * Each function is one request (exchange.c): what it asks, how the next part
  * of its data is written, and how a part of the answer is taken.  Nothing that comes
  * from the arena is believed: lengths are checked before use, TIDs one by one when
  * they have arrived in private memory.

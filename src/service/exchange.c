@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * serviceexchange.c
+ * exchange.c
  *	  The backend's side of a request to the device: post it, feed it, take its
  *	  answer, and leave it safely at any moment.
  *

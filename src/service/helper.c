@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * helperprocess.c
+ * helper.c
  *	  The helper as a process: starting it, hearing what it says, waiting for it.
  *
  * The helper is executed, not only forked.  A GPU's driver must not be set up in a

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * servicereason.c
+ * reason.c
  *	  Why there is no device: texts, advice, and whether trying again is any use.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -79,7 +79,7 @@ typedef struct GjServiceMatchInfo
  */
 typedef int (*GjPushFill) (void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 
-/* serviceclient.c */
+/* client.c */
 extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the text is static */
 extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is gone; never 0 while
 									 * ready */
@@ -176,7 +176,7 @@ typedef struct GjServiceStatus
 	uint64		watchdog_kills;
 } GjServiceStatus;
 
-/* serviceshmem.c */
+/* shmem.c */
 extern void GjServiceGetStatus(GjServiceStatus *status);	/* works in any state */
 extern const char *GjServiceStateName(GjServiceState state);
 

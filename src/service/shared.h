@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * serviceshared.h
+ * shared.h
  *	  Inside of the device service: PostgreSQL's shared memory, the arena, and what
  *	  the service's files use of each other.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SERVICESHARED_H
-#define GPUJOIN_SERVICESHARED_H
+#ifndef GPUJOIN_SERVICE_SHARED_H
+#define GPUJOIN_SERVICE_SHARED_H
 
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
@@ -21,7 +21,7 @@
 /* After so many seconds the postmaster starts a supervisor that has ended again */
 #define GJ_SUPERVISOR_RESTART	5
 
-/* Why there is no device; texts, hints and whether it lasts: servicereason.c */
+/* Why there is no device; texts, hints and whether it lasts: reason.c */
 typedef enum GjServiceReason
 {
 	GJ_REASON_NONE,
@@ -202,14 +202,14 @@ typedef struct GjExchange
 	bool		broken;			/* the helper sent what it must not */
 } GjExchange;
 
-/* serviceexchange.c */
+/* exchange.c */
 extern GjServiceResult GjExchangeRun(GjExchange *x, const gjp_request *request);
 extern GjServiceResult GjServiceFail(GjServiceResult result, const char *text);
 
-/* serviceshmem.c */
+/* shmem.c */
 extern void GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail);
 
-/* serviceslot.c */
+/* slot.c */
 extern void GjSlotsInit(void);
 extern int	GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not);
 extern void GjSlotRelease(int slot);
@@ -219,7 +219,7 @@ extern void GjSlotsStop(void);
 extern void GjSlotsWake(void);
 extern void GjDoorbellRing(int slot);
 
-/* servicereason.c */
+/* reason.c */
 extern const GjReasonInfo *GjReasonGet(GjServiceReason reason);
 extern GjServiceReason GjReasonOfExit(int wait_status);
 extern void GjReportCopy(gjp_report *report);
@@ -231,7 +231,7 @@ extern void GjReasonReportStaging(const gjp_report *report);
 extern void GjSupervisorRegister(void);
 extern PGDLLEXPORT void GjSupervisorMain(Datum arg);
 
-/* helperprocess.c */
+/* helper.c */
 typedef struct GjHelper
 {
 	int			pid;			/* 0: none */
@@ -247,4 +247,4 @@ extern uint64 GjProcessStart(int pid);
 extern bool GjHelperReap(GjHelper *helper, int *wait_status);
 extern void GjHelperClose(GjHelper *helper);
 
-#endif							/* GPUJOIN_SERVICESHARED_H */
+#endif							/* GPUJOIN_SERVICE_SHARED_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * serviceshmem.c
+ * shmem.c
  *	  Memory of the device service: PostgreSQL's own shared memory, and the arena
  *	  that is shared with the helper.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * serviceslot.c
+ * slot.c
  *	  Request slots: who has which, and when one may be used again.
  *
  * A slot comes with a chunk of the arena that the device writes to.  So a slot whose

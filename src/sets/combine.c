@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * keysetops.c
+ * combine.c
  *	  Intersection and union of key sets, complements included; parts of lists.
  *
  * With A and B for the listed keys and ' for "all others":

@@ -5,11 +5,11 @@
  *
  * Columns, since that is how pages and devices have them and how they are used: the
  * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  entryorder.c puts them in heap order.  All lie in one region: region.c says why.
+ * array.  entryorder.c puts them in heap order.  All lie in one region: base/region.c says why.
  * But what says which values of a column are NULL is made when the first NULL comes.
  *
  * The memory limit covers the arrays and what putting them in order takes.  A set that
- * would exceed it gives up: whoever asked divides the question (matchpieces.c).  If
+ * would exceed it gives up: whoever asked divides the question (match/pieces.c).  If
  * nothing but TIDs is wanted, they are in a TID set, which does the same; if what comes is
  * outdated, in one that may become lossy.
  *
@@ -264,7 +264,7 @@ GjEntrySetFree(GjEntrySet *set)
  * Which of two entries with one TID stays does not matter.  If both are certain, they
  * are one entry, found on its tail and again where it has moved to: a TID belongs to
  * another row only after a bulk deletion, and then none of the set's entries is used
- * (execentryvisible.c).
+ * (exec/entryvisible.c).
  */
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)

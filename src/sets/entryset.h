@@ -18,8 +18,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_ENTRYSET_H
-#define GPUJOIN_ENTRYSET_H
+#ifndef GPUJOIN_SETS_ENTRYSET_H
+#define GPUJOIN_SETS_ENTRYSET_H
 
 #include "base/region.h"
 #include "pages/pages.h"
@@ -91,7 +91,7 @@ extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
-/* entrypage.c */
+/* match/pagehits.c */
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
 							  const uint32 *hits, uint32 nhits);
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
@@ -101,4 +101,4 @@ extern bool GjEntrySetSort(GjEntrySet *set);
 extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
 extern bool GjEntrySetRemove(GjEntrySet *set, uint64 tid);	/* from a sorted set */
 
-#endif							/* GPUJOIN_ENTRYSET_H */
+#endif							/* GPUJOIN_SETS_ENTRYSET_H */

@@ -7,8 +7,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_ENTRYSHARE_H
-#define GPUJOIN_ENTRYSHARE_H
+#ifndef GPUJOIN_SETS_ENTRYSHARE_H
+#define GPUJOIN_SETS_ENTRYSHARE_H
 
 #include "port/atomics.h"
 #include "utils/dsa.h"
@@ -36,4 +36,4 @@ extern void GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area);
  */
 extern bool GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view);
 
-#endif							/* GPUJOIN_ENTRYSHARE_H */
+#endif							/* GPUJOIN_SETS_ENTRYSHARE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * searchkernel.c
+ * kernels.c
  *	  Which keys of a page are members of a key set?  The CPU's inner loop.
  *
  * There are three questions (compare with a short list, test a bit of an exact
@@ -9,7 +9,7 @@
  * keys into bit numbers, gather the words that hold the bits, and test all at
  * once.  They have no branch: a page costs the same whatever it holds.  Which set
  * of loops runs is decided once a process, from what the CPU can do.  The vector
- * loops stand in searchkernelx86.h.
+ * loops stand in kernelsx86.h.
  *
  * A filter only says "perhaps".  Its survivors are few and are looked up in the
  * table one by one, in a second loop over the page, so that mispredicted branches

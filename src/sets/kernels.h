@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * searchkernel.h
- *	  What the portable loops of searchkernel.c and those of searchkernelx86.h
+ * kernels.h
+ *	  What the portable loops of kernels.c and those of kernelsx86.h
  *	  have in common.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SEARCHKERNEL_H
-#define GPUJOIN_SEARCHKERNEL_H
+#ifndef GPUJOIN_SETS_KERNELS_H
+#define GPUJOIN_SETS_KERNELS_H
 
 #include "keyset.h"
 
@@ -30,4 +30,4 @@ body##8##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
 	body##suffix(set, keys, sizeof(int64), used, n_words, hits); \
 }
 
-#endif							/* GPUJOIN_SEARCHKERNEL_H */
+#endif							/* GPUJOIN_SETS_KERNELS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * searchkernelx86.h
- *	  The loops of searchkernel.c for AVX2 and AVX-512.  Included there only.
+ * kernelsx86.h
+ *	  The loops of kernels.c for AVX2 and AVX-512.  Included there only.
  *
  * Each function is compiled for its instruction set alone, the rest of the
  * library for the plain architecture: nothing here may run, nor be inlined
@@ -13,8 +13,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_SEARCHKERNELX86_H
-#define GPUJOIN_SEARCHKERNELX86_H
+#ifndef GPUJOIN_SETS_KERNELSX86_H
+#define GPUJOIN_SETS_KERNELSX86_H
 
 #include <immintrin.h>
 
@@ -308,4 +308,4 @@ avx512_available(void)
 	return __builtin_cpu_supports("avx512f");
 }
 
-#endif							/* GPUJOIN_SEARCHKERNELX86_H */
+#endif							/* GPUJOIN_SETS_KERNELSX86_H */

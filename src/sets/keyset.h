@@ -15,8 +15,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_KEYSET_H
-#define GPUJOIN_KEYSET_H
+#ifndef GPUJOIN_SETS_KEYSET_H
+#define GPUJOIN_SETS_KEYSET_H
 
 #include "common/pg_prng.h"
 #include "nodes/memnodes.h"
@@ -77,17 +77,17 @@ extern uint64 GjKeySetLowerBound(const GjKeySet *set, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
-/* keysetops.c: what is wanted by both, or by one of them; all are finished sets */
+/* combine.c: what is wanted by both, or by one of them; all are finished sets */
 extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);
 
-/* selftestkeys.c */
+/* selftest/keysets.c */
 extern void GjTestKeySetCombinations(pg_prng_state *prng, int key_width);
 
 /*
- * searchkernel.c: for each of n_words * 32 keys (int32 or int64 by width), set
+ * kernels.c: for each of n_words * 32 keys (int32 or int64 by width), set
  * the bit in hits[] if the key is wanted and its bit in used[] is set.
  * Returns the number of hits.
  */
@@ -204,4 +204,4 @@ GjKeySetContains(const GjKeySet *set, int64 key)
 	return GjKeySetLists(set, key) != set->complement;
 }
 
-#endif							/* GPUJOIN_KEYSET_H */
+#endif							/* GPUJOIN_SETS_KEYSET_H */

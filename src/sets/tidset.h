@@ -11,8 +11,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_TIDSET_H
-#define GPUJOIN_TIDSET_H
+#ifndef GPUJOIN_SETS_TIDSET_H
+#define GPUJOIN_SETS_TIDSET_H
 
 #include "access/htup_details.h"
 #include "nodes/memnodes.h"
@@ -69,4 +69,4 @@ extern void GjTidSetFree(GjTidSet *set);
 /* tidarray.c: for who keeps packed TIDs beside other things */
 extern bool GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 last, bool *ascending);
 
-#endif							/* GPUJOIN_TIDSET_H */
+#endif							/* GPUJOIN_SETS_TIDSET_H */

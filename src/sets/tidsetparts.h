@@ -6,8 +6,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_TIDSETPARTS_H
-#define GPUJOIN_TIDSETPARTS_H
+#ifndef GPUJOIN_SETS_TIDSETPARTS_H
+#define GPUJOIN_SETS_TIDSETPARTS_H
 
 #include "base/compat.h"
 #include "tidset.h"
@@ -89,4 +89,4 @@ extern bool GjTidBitmapStep(GjTidSet *set, GjBitmapIterator **iterator, BlockNum
 							OffsetNumber *offsets, int *noffsets);
 extern void GjTidBitmapRewind(GjTidSet *set);
 
-#endif							/* GPUJOIN_TIDSETPARTS_H */
+#endif							/* GPUJOIN_SETS_TIDSETPARTS_H */

@@ -7,8 +7,8 @@
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_TIDSHARE_H
-#define GPUJOIN_TIDSHARE_H
+#ifndef GPUJOIN_SETS_TIDSHARE_H
+#define GPUJOIN_SETS_TIDSHARE_H
 
 #include "port/atomics.h"
 #include "utils/dsa.h"
@@ -42,4 +42,4 @@ extern bool GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *fi
 extern bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
 						 uint64 *first, uint64 *end);
 
-#endif							/* GPUJOIN_TIDSHARE_H */
+#endif							/* GPUJOIN_SETS_TIDSHARE_H */

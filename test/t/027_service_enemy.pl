@@ -11,8 +11,9 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Of gpujoin_protocol.h: where the layout has its parts, and what is at the end of a message: the
-# line of words that the helper writes (state, taken, filled, out[0], out[1]), then the result.
+# Of cuda/border/gpujoin_protocol.h: where the layout has its parts, and what is at the end of a
+# message: the line of words that the helper writes (state, taken, filled, out[0], out[1]), then the
+# result.
 use constant LAYOUT => 'L L L L Q Q Q Q';
 use constant { LINE => 64, RESULT_BYTES => 320, RUNNING => 1 };
 
