@@ -37,6 +37,7 @@ extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry
 extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(IndexOptInfo *index);
+extern bool GjHasCurrentOf(const RelOptInfo *rel);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							RestrictInfo *rinfo, GjClause *clause);
 
