@@ -144,6 +144,7 @@ OBJS = \
 	src/planchoice.o \
 	src/plancost.o \
 	src/planfold.o \
+	src/planfoldnull.o \
 	src/planfoldtree.o \
 	src/planhooks.o \
 	src/planindexonly.o \

@@ -73,6 +73,10 @@ typedef struct GjKeyCondition
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo);
 
+/* planfoldnull.c: rows with a NULL key */
+extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
+								List *siblings, bool *exact);
+
 /* planfoldtree.c: the tree, and the plan made of it */
 extern GjKeyNode *GjMakeSource(const GjSource *source);
 extern GjKeyNode *GjMakeAnd(List *operands);
