@@ -38,6 +38,7 @@ extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(IndexOptInfo *index);
 extern bool GjHasCurrentOf(const RelOptInfo *rel);
+extern List *GjKeyPredicate(const IndexOptInfo *index);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							RestrictInfo *rinfo, GjClause *clause);
 
@@ -168,6 +169,7 @@ typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES,				/* list: the values of the key plan's sources */
 	GJ_SCAN_KEY,				/* the key, as the index has it */
+	GJ_SCAN_PREDICATE,			/* list: GjKeyPredicate() */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 

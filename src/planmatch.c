@@ -135,6 +135,16 @@ GjIndexEligible(IndexOptInfo *index)
 }
 
 /*
+ * What is to be tested before a row's key is read: the predicate of a partial index whose
+ * key is an expression, which may fail for other rows.  Reading a column never fails.
+ */
+List *
+GjKeyPredicate(const IndexOptInfo *index)
+{
+	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
+}
+
+/*
  * Does the index answer this clause?  If so, fill in what is known about it.
  *
  * Our node tests the clause before all others, so it must be one that security
