@@ -23,6 +23,7 @@
 
 static GjKeySet *make_key_set(IndexScanDesc scan);
 static void add_scan_key(Relation index, GjKeySet *set, ScanKey key);
+static bool key_may_fail(Relation index);
 static BlockNumber get_heap_length(Relation index);
 static int64 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck);
 
@@ -58,10 +59,12 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	int64		ntids;
 
 	GjIndexGetInfo(scan->indexRelation, &info);
-	if (GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
-		GjMatch(scan->indexRelation, set, tids, &stats);
-	else
+	if (!GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
 		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));
+	else if (key_may_fail(scan->indexRelation))
+		GjMatchFresh(scan->indexRelation, set, tids, &stats);
+	else
+		GjMatch(scan->indexRelation, set, tids, &stats);
 	GjTidSetFinish(tids);
 
 	/* a stale entry's TID may belong to a row that is visible, but has another key */
@@ -117,6 +120,21 @@ add_scan_key(Relation index, GjKeySet *set, ScanKey key)
 			  &converter.proc);
 	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
 				   (key->sk_flags & SK_SEARCHARRAY) != 0);
+}
+
+/*
+ * May the key be one that rows which are not in the index do not have, as 1 / x has WHERE
+ * x <> 0?
+ *
+ * A bitmap heap scan rechecks conditions on the key before those of the index's predicate.
+ * So it must not get other rows' TIDs.  Where blocks are lossy, since the work memory is
+ * short, it meets such rows all the same, and may fail as it does with a btree.
+ */
+static bool
+key_may_fail(Relation index)
+{
+	return index->rd_index->indkey.values[0] == InvalidAttrNumber &&
+		RelationGetIndexPredicate(index) != NIL;
 }
 
 /*

@@ -42,6 +42,7 @@ typedef struct GjKeyReader
 {
 	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
 	ExprState  *expr;
+	ExprState  *predicate;		/* of a partial index, whose expr is good for its rows only */
 	FmgrInfo	key_proc;
 	GjTuplePlace place;			/* if the key is the value's bits: where it usually lies */
 } GjKeyReader;
@@ -88,7 +89,8 @@ extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
 
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
-							PlanState *parent);
+							List *predicate, PlanState *parent);
+extern bool GjRowHasKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key);	/* false: NULL */
 extern void GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,

@@ -52,14 +52,15 @@ GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
 
 /*
  * Prepare reading the key of heap tuples of a scan's table: of an attribute, or where attno
- * is 0, of the indexed expression
+ * is 0, of the indexed expression, for rows that satisfy the predicate
  */
 void
 GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
-				PlanState *parent)
+				List *predicate, PlanState *parent)
 {
 	reader->attno = attno;
 	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
+	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
 	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
 				   CurrentMemoryContext);
 	reader->place.attno = 0;
@@ -69,7 +70,25 @@ GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *exp
 }
 
 /*
- * Read the key of the tuple in the slot; false if it is NULL
+ * May the key of the tuple in the slot be read?
+ *
+ * An indexed expression may fail for rows that the index is not for, as 1 / x does without
+ * WHERE x <> 0.  We meet such rows: a mirror's TID may have become theirs, a lossy block may
+ * have them, all of the heap may be taken for a match, and EvalPlanQual's row may be one.
+ * The predicate follows from the query's conditions, so they are not wanted.  It was computed
+ * for each of them when they were inserted, before any security barrier: it tells nothing here.
+ */
+bool
+GjRowHasKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot)
+{
+	if (reader->predicate == NULL)
+		return true;
+	econtext->ecxt_scantuple = slot;
+	return ExecQual(reader->predicate, econtext);
+}
+
+/*
+ * Read the key of the tuple in the slot, for which GjRowHasKey(); false if it is NULL
  *
  * An expression leaves its garbage in the per-tuple memory of econtext.
  */

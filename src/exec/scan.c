@@ -120,7 +120,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 							  linitial_oid(GjScanGetPrivate(plan, GJ_SCAN_INDEX_OID)));
 	GjInitKeyReader(&scan->key_reader, scan->index,
 					intVal(list_nth(plan->custom_private, GJ_SCAN_KEY_ATTNO)),
-					(Expr *) GjScanGetExpr(plan, GJ_SCAN_KEY), &node->ss.ps);
+					(Expr *) GjScanGetExpr(plan, GJ_SCAN_KEY),
+					(List *) GjScanGetExpr(plan, GJ_SCAN_PREDICATE), &node->ss.ps);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "GpuScan results",
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
@@ -292,6 +293,8 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 {
 	int64		key;
 
+	if (!GjRowHasKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot))
+		return false;
 	if (!GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key))
 		return scan->keys->nulls;
 	return GjKeySetContains(scan->keys, key);

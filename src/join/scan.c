@@ -115,8 +115,10 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	scan->index = GjOpenIndex(estate, plan->scan.scanrelid, linitial_oid(index_oid));
-	GjInitKeyReader(&scan->key_reader, scan->index, key_attno, linitial(plan->custom_exprs),
-					&node->ss.ps);
+	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
+	GjInitKeyReader(&scan->key_reader, scan->index, key_attno,
+					list_nth(plan->custom_exprs, GJ_JOIN_SCAN_KEY),
+					list_nth(plan->custom_exprs, GJ_JOIN_SCAN_PREDICATE), &node->ss.ps);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join scan",
 										  ALLOCSET_DEFAULT_SIZES);
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
@@ -346,10 +348,12 @@ any_row(ScanState *node, TupleTableSlot *slot)
 static GjSmallRow *
 find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 {
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
 	GjSmallRow *partners = NULL;
 	int64		key;
 
-	if (GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key))
+	if (GjRowHasKey(&scan->key_reader, econtext, slot) &&
+		GjReadKey(&scan->key_reader, econtext, slot, &key))
 		partners = GjSmallLookup(small, key);
 
 	if (partners == NULL)

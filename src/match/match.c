@@ -18,7 +18,8 @@
 #include "mirror/mirror.h"
 #include "match.h"
 
-static void match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
+				  GjMatchStats *stats);
 
 /*
  * Add to tids all entries of the index that have a key that the set wants.
@@ -33,12 +34,28 @@ GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stat
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	match(index, keys, tids, stats);
+	match(index, keys, true, tids, stats);
+	GjMatchStatsEnd(stats, keys, start);
+}
+
+/*
+ * The same without TIDs that may belong to other rows by now, which a mirror has: for who
+ * cannot recheck the key of any row.  A set that is too large becomes lossy all the same.
+ */
+void
+GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+{
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjMatchStatsBegin(stats);
+	match(index, keys, false, tids, stats);
 	GjMatchStatsEnd(stats, keys, start);
 }
 
 static void
-match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
+	  GjMatchStats *stats)
 {
 	GjMatchTarget target = {tids, NULL};
 	GjIndexInfo info;
@@ -59,6 +76,8 @@ match(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
 		stats->reason = "the keys are those of no list";
 		GjSearchData(index, &info, keys, target, stats);
 	}
+	else if (!may_be_stale)
+		GjSearchData(index, &info, keys, target, stats);
 	else if (!GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
 		stats->tids = found;	/* what a device delivered before it failed comes again */

@@ -113,6 +113,8 @@ typedef struct GjEntryMatch
 
 /* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
+extern void GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids,
+						 GjMatchStats *stats);
 extern void GjMatchStatsBegin(GjMatchStats *stats);
 extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
 extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);

@@ -106,7 +106,7 @@ typedef enum GjJoinExprs
  * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each
  * table of the big side.  That has the table's filters as its qual and the joined
  * row's big columns, in their order, as its target list; custom_private is a list
- * indexed by these, custom_exprs the indexed expression.
+ * indexed by these, custom_exprs another.
  */
 typedef enum GjJoinScanPrivate
 {
@@ -116,6 +116,13 @@ typedef enum GjJoinScanPrivate
 	GJ_JOIN_SCAN_ATTNOS,		/* int list: heap attributes they then have */
 	GJ_JOIN_SCAN_PRIVATE_COUNT
 } GjJoinScanPrivate;
+
+typedef enum GjJoinScanExprs
+{
+	GJ_JOIN_SCAN_KEY,			/* the key, as the index has it */
+	GJ_JOIN_SCAN_PREDICATE,		/* list: GjKeyPredicate() */
+	GJ_JOIN_SCAN_EXPRS_COUNT
+} GjJoinScanExprs;
 
 /* What a join did so far, besides the scans */
 typedef struct GjJoinReport

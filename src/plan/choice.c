@@ -92,6 +92,8 @@ refuse_table(RelOptInfo *rel, RangeTblEntry *rte)
 	if (!gj_force && rel->tuples < gj_min_rows)
 		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
 						rel->tuples, gj_min_rows);
+	if (GjHasCurrentOf(rel))
+		return "a cursor says which row is wanted (WHERE CURRENT OF)";
 	if (!bms_is_empty(rel->lateral_relids))
 		return "the table refers to others (LATERAL)";
 	return NULL;

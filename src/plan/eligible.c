@@ -52,7 +52,7 @@ GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
  *
  * The fetch reads heap pages, so other table access methods are out.  A table
  * that is expanded into its children is scanned through them; of a sampled table
- * the sample decides which rows exist.
+ * the sample decides which rows exist; a cursor's row is found by its TID only.
  */
 bool
 GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte)
@@ -60,6 +60,8 @@ GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte)
 	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
 		return false;
 	if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW)
+		return false;
+	if (GjHasCurrentOf(rel))
 		return false;
 	if (!has_eligible_index(rel))
 		return false;
@@ -77,6 +79,23 @@ has_eligible_index(RelOptInfo *rel)
 	foreach(lc, rel->indexlist)
 	{
 		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is the row that a cursor stands on wanted?  No node but a TID scan can tell.  There may be
+ * other conditions, of row security.
+ */
+bool
+GjHasCurrentOf(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
 			return true;
 	}
 	return false;
@@ -113,6 +132,16 @@ GjIndexEligible(IndexOptInfo *index)
 {
 	return GjIndexIsOurs(index) && !index->hypothetical &&
 		(index->indpred == NIL || index->predOK);
+}
+
+/*
+ * What is to be tested before a row's key is read: the predicate of a partial index whose
+ * key is an expression, which may fail for other rows.  Reading a column never fails.
+ */
+List *
+GjKeyPredicate(const IndexOptInfo *index)
+{
+	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
 }
 
 /*

@@ -17,16 +17,7 @@
  * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
  * before, and what it has left as a NOT is not folded.
  *
- * A row-independent condition beside "key IS NULL" (as in what the Entity Framework
- * writes, key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT NULL))
- * is a source, too: our indexes do not have such rows, so the scan reads the whole
- * table if the condition turns out to be true.  That is right, and rare.  A plain
- * "key IS NULL" asks for them always: nothing is offered then.
- *
- * Such a condition is looked at before the scan, though PostgreSQL looks at it only
- * when it meets a NULL key.  So it must be one that cannot fail.  array_position() can,
- * with a multidimensional array: the scan looks into the array by itself, takes such a
- * one for one that may have a NULL, and the whole clause is tested on each row besides.
+ *	  key IS NULL AND x		asks for rows that are in no index: foldnull.c
  *
  * Of an AND, operands that say nothing about the key may be left out: the set is too
  * large then, and the clause is tested on each row besides.  Of an OR, none may.
@@ -41,7 +32,6 @@
 
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -61,6 +51,7 @@ typedef struct Fold
 	RelOptInfo *rel;
 	IndexOptInfo *index;
 	bool		exact;
+	List	   *siblings;		/* operands of the OR that is being folded */
 
 	/* the operator that was looked up last: long OR chains have but one */
 	Oid			equality;
@@ -73,9 +64,6 @@ static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
-static GjKeyNode *fold_null_key(Fold *cx, BoolExpr *expr);
-static Expr *array_searched_for_null(Fold *cx, Node *condition);
-static bool cannot_fail(Node *condition);
 static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
 static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
 static bool is_empty_array(Node *array);
@@ -149,13 +137,17 @@ static GjKeyNode *
 fold_or(Fold *cx, BoolExpr *expr)
 {
 	List	   *operands = NIL;
+	List	   *outer = cx->siblings;
 	bool		has_keys = false;
 	ListCell   *lc;
 
 	foreach(lc, expr->args)
 	{
-		GjKeyNode  *operand = fold(cx, lfirst(lc));
+		GjKeyNode  *operand;
 
+		cx->siblings = expr->args;
+		operand = fold(cx, lfirst(lc));
+		cx->siblings = outer;
 		if (operand == NULL)
 			return NULL;
 		has_keys |= operand->step != GJ_STEP_SOURCE ||
@@ -169,7 +161,8 @@ fold_or(Fold *cx, BoolExpr *expr)
 static GjKeyNode *
 fold_and(Fold *cx, BoolExpr *expr)
 {
-	GjKeyNode  *null_key = fold_null_key(cx, expr);
+	GjKeyNode  *null_key = GjFoldNullKey(cx->root, cx->index, expr, cx->siblings,
+										  &cx->exact);
 	List	   *operands = NIL;
 	ListCell   *lc;
 
@@ -186,103 +179,6 @@ fold_and(Fold *cx, BoolExpr *expr)
 			cx->exact = false;
 	}
 	return operands == NIL ? NULL : GjMakeAnd(operands);
-}
-
-/*
- * key IS NULL, together with conditions that are the same for each row
- */
-static GjKeyNode *
-fold_null_key(Fold *cx, BoolExpr *expr)
-{
-	GjSource	source = {.kind = GJ_SOURCE_NULL};
-	List	   *conditions = NIL;
-	bool		found = false;
-	ListCell   *lc;
-
-	foreach(lc, expr->args)
-	{
-		NullTest   *test = lfirst(lc);
-
-		if (IsA(test, NullTest) && test->nulltesttype == IS_NULL && !test->argisrow &&
-			match_index_to_operand((Node *) test->arg, 0, cx->index))
-			found = true;
-		else
-			conditions = lappend(conditions, test);
-	}
-	if (!found || conditions == NIL)
-		return NULL;
-
-	source.value = list_length(conditions) == 1 ?
-		array_searched_for_null(cx, linitial(conditions)) : NULL;
-	if (source.value != NULL)
-	{
-		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
-		cx->exact = false;
-		return GjMakeSource(&source);
-	}
-
-	foreach(lc, conditions)
-	{
-		if (!cannot_fail(lfirst(lc)))
-			return NULL;
-	}
-	source.value = make_ands_explicit(conditions);
-	return GjMakeSource(&source);
-}
-
-/*
- * If this is array_position(array, NULL) IS NOT NULL, the array
- */
-static Expr *
-array_searched_for_null(Fold *cx, Node *condition)
-{
-	NullTest   *test = (NullTest *) condition;
-	FuncExpr   *call;
-	Const	   *wanted;
-
-	if (!IsA(test, NullTest) || test->nulltesttype != IS_NOT_NULL || test->argisrow ||
-		!IsA(test->arg, FuncExpr))
-		return NULL;
-
-	call = (FuncExpr *) test->arg;
-	if (call->funcid != F_ARRAY_POSITION_ANYCOMPATIBLEARRAY_ANYCOMPATIBLE)
-		return NULL;
-	wanted = lsecond(call->args);
-	if (!IsA(wanted, Const) || !wanted->constisnull ||
-		!value_is_usable(cx->root, linitial(call->args)))
-		return NULL;
-	return linitial(call->args);
-}
-
-/*
- * Is this a condition on parameters and constants that can be evaluated at any time?
- */
-static bool
-cannot_fail(Node *condition)
-{
-	ListCell   *lc;
-
-	switch (nodeTag(condition))
-	{
-		case T_Const:
-		case T_Param:
-			return true;
-		case T_RelabelType:
-			return cannot_fail((Node *) ((RelabelType *) condition)->arg);
-		case T_NullTest:
-			return cannot_fail((Node *) ((NullTest *) condition)->arg);
-		case T_BooleanTest:
-			return cannot_fail((Node *) ((BooleanTest *) condition)->arg);
-		case T_BoolExpr:
-			foreach(lc, ((BoolExpr *) condition)->args)
-			{
-				if (!cannot_fail(lfirst(lc)))
-					return false;
-			}
-			return true;
-		default:
-			return false;
-	}
 }
 
 /*
@@ -485,7 +381,8 @@ key_is_integer(const IndexOptInfo *index)
 /*
  * Is this the same value for each row, so that it can be evaluated before any of them
  * is read?  Subplans are not: they would have to be initialised where no row stands
- * behind them.  Uncorrelated ones are parameters by now.
+ * behind them.  Uncorrelated ones are parameters by now, and run when the scan starts, as
+ * they are for a btree's scan.
  */
 static bool
 value_is_usable(PlannerInfo *root, Node *value)

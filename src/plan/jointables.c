@@ -330,7 +330,9 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.qual = (List *) copyObject(filters);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make1(copyObject(scan->key.key_expr));
+	plan->custom_exprs = list_make2(copyObject(scan->key.key_expr),
+									GjKeyPredicate(scan->index));
+	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
 	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),
 									  makeInteger(scan->index->indexkeys[0]),
 									  makeBoolean(index_only), attnos);

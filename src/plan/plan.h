@@ -37,6 +37,8 @@ extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry
 extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(IndexOptInfo *index);
+extern bool GjHasCurrentOf(const RelOptInfo *rel);
+extern List *GjKeyPredicate(const IndexOptInfo *index);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							RestrictInfo *rinfo, GjClause *clause);
 
@@ -71,6 +73,10 @@ typedef struct GjKeyCondition
 /* fold.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo);
+
+/* foldnull.c: rows with a NULL key */
+extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
+								List *siblings, bool *exact);
 
 /* foldtree.c: the tree, and the plan made of it */
 extern GjKeyNode *GjMakeSource(const GjSource *source);
@@ -163,6 +169,7 @@ typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES,				/* list: the values of the key plan's sources */
 	GJ_SCAN_KEY,				/* the key, as the index has it */
+	GJ_SCAN_PREDICATE,			/* list: GjKeyPredicate() */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 

@@ -276,7 +276,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &GjScanPlanMethods;
-	scan->custom_exprs = list_make2(values, index_key(index));
+	scan->custom_exprs = list_make3(values, index_key(index), GjKeyPredicate(index));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
 									  makeInteger(index->indexkeys[0]),

@@ -1,0 +1,59 @@
+--
+-- "key IS NULL AND condition": the condition is evaluated before the scan only if nobody can tell
+--
+SET client_min_messages = warning;
+CREATE SCHEMA form_null_key;
+SET search_path = form_null_key, public;
+SET gpujoin.force = on;
+CREATE TABLE big (id int, k int) WITH (autovacuum_enabled = off);
+INSERT INTO big SELECT i, i % 100 FROM generate_series(1, 20000) i;
+CREATE INDEX big_k ON big USING gpujoin (k);
+ANALYZE big;
+CREATE TABLE zero (n int);
+INSERT INTO zero VALUES (0);
+SET enable_memoize = off;
+CREATE SEQUENCE drawn;
+CREATE TABLE asked (a bool);
+INSERT INTO asked VALUES (true), (false);
+
+-- No row has a NULL key: PostgreSQL runs none of these subqueries
+SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
+SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT nextval('drawn') > 0));
+SELECT is_called FROM drawn;
+SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}')
+	OR (k IS NULL AND array_position((SELECT array_agg(1 / n) FROM zero), NULL) IS NOT NULL);
+SELECT count(*) FROM (SELECT DISTINCT k FROM big) pushed_down
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
+-- nor computes this array
+SET plan_cache_mode = force_generic_plan;
+PREPARE array_fails(int) AS SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND array_position(ARRAY[1 / $1], NULL) IS NOT NULL);
+EXECUTE array_fails(0);
+
+-- These have been computed, or will be anyway
+PREPARE array_is_there(text) AS SELECT count(*) FROM big
+	WHERE k = ANY ($1::int[]) OR (k IS NULL AND array_position($1::int[], NULL) IS NOT NULL);
+EXPLAIN (COSTS OFF) EXECUTE array_is_there('{1,2}');
+EXECUTE array_is_there('{1,2}');
+EXECUTE array_is_there('{1,NULL}');
+PREPARE elements(int, int) AS SELECT count(*) FROM big
+	WHERE k = 7 OR (k IS NULL AND array_position(ARRAY[$1, $2], NULL) IS NOT NULL);
+EXPLAIN (COSTS OFF) EXECUTE elements(1, 2);
+INSERT INTO big VALUES (0, NULL);
+EXECUTE array_is_there('{1,NULL}');
+EXECUTE elements(1, 2);
+EXECUTE elements(1, NULL);
+EXPLAIN (COSTS OFF) SELECT * FROM asked, LATERAL (SELECT count(*) FROM big WHERE k = 5 OR (k IS NULL AND a)) n;
+SELECT * FROM asked, LATERAL (SELECT count(*) FROM big WHERE k = 5 OR (k IS NULL AND a)) n ORDER BY 1;
+
+-- With such a row they are run
+SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT nextval('drawn') > 0));
+SELECT is_called FROM drawn;
+SELECT count(*) FROM big
+	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
+
+DROP SCHEMA form_null_key CASCADE;
