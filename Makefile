@@ -129,11 +129,14 @@ $(HELPER): $(HELPER_SOURCES) $(wildcard cuda/helper/*.h cuda/border/*.h)
 
 all: $(HELPER)
 install: install-helper
+uninstall: uninstall-helper
 clean: clean-helper
-.PHONY: install-helper clean-helper
+.PHONY: install-helper uninstall-helper clean-helper
 install-helper: $(HELPER)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
 	$(INSTALL_PROGRAM) $(HELPER) '$(DESTDIR)$(pkglibdir)'
+uninstall-helper:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(HELPER)'
 clean-helper:
 	rm -f $(HELPER)
 

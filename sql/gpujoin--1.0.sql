@@ -175,6 +175,9 @@ COMMENT ON FUNCTION gpujoin_stats_reset() IS 'count answers and fallbacks from z
 CREATE VIEW pg_stat_gpujoin AS
 	SELECT * FROM gpujoin_status();
 COMMENT ON VIEW pg_stat_gpujoin IS 'state of the device service, and who answered';
+COMMENT ON COLUMN pg_stat_gpujoin.memory_scratch
+	IS 'bytes of device memory held by requests, and what the device keeps while nothing runs: '
+	'on a GPU 24 MB for page images on their way, and 256 kB for each mirror';
 
 CREATE VIEW pg_stat_gpujoin_fallbacks AS
 	SELECT * FROM gpujoin_fallbacks();

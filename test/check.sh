@@ -14,12 +14,35 @@
 #
 # A file that dies without a failed assertion counts as one failure, so does a server that crashed.
 # Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
-# of these names. Logs, results and diffs are kept in tmp_check/. The last line is
-# "N passed, N failed"; the exit status is 0 if some passed and none failed.
+# of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
+# The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 all_suites="lint regress isolation pgtap tap device"
+
+# Where the tests of a suite are that TESTS can name; nothing for the other suites.
+test_files() {
+    case $1 in
+        regress) echo "test/sql/$2.sql" ;;
+        isolation) echo "test/specs/$2.spec" ;;
+        pgtap) echo "test/pgtap/$2.sql" ;;
+        tap) echo "test/t/$2.pl" ;;
+    esac
+}
+
+# A name that is in no suite is a slip of the pen: not a test that has passed.
+require_tests() {
+    local name suite file found
+    for name in ${TESTS:-}; do
+        found=''
+        for suite in "$@"; do
+            file=$(test_files "$suite" "$name")
+            [ -z "$file" ] || [ ! -e "$project/$file" ] || found=1
+        done
+        [ -n "$found" ] || die "no test \"$name\" in these suites: $*"
+    done
+}
 
 # The counts cross from the inside half to the outside half in a file: the last line is printed
 # after the clean-up, so that it is the last.
@@ -36,6 +59,8 @@ if ! inside; then
     for suite in "$@"; do
         [[ " $all_suites " == *" $suite "* ]] || die "no suite \"$suite\"; there are: $all_suites"
     done
+    # shellcheck disable=SC2086  # a list of names
+    require_tests ${*:-$all_suites}
     run_inside check test/check.sh "$@"
 fi
 
@@ -78,10 +103,10 @@ show_failures() {
 
 # Names of the files of a suite, without folder and suffix, narrowed down by TESTS.
 names() {
-    local pattern=$1 suffix=$2 file name
-    for file in $pattern; do
+    local suite=$1 file name
+    for file in $(test_files "$suite" '*'); do
         [ -e "$file" ] || continue
-        name=$(basename "$file" "$suffix")
+        name=$(basename "$file" ".${file##*.}")
         [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $name "* ]] || continue
         echo "$name"
     done
@@ -137,21 +162,21 @@ run_regress() {
 
 suite_regress() {
     # shellcheck disable=SC2046  # a list of names
-    run_regress "regress-$1" regress/pg_regress $(names 'test/sql/*.sql' .sql)
+    run_regress "regress-$1" regress/pg_regress $(names regress)
 }
 
 suite_isolation() {
     # shellcheck disable=SC2046
-    run_regress isolation isolation/pg_isolation_regress $(names 'test/specs/*.spec' .spec)
+    run_regress isolation isolation/pg_isolation_regress $(names isolation)
 }
 
 # One database a file, copied from one that holds both extensions.
 suite_pgtap() {
     local name since status
-    [ -n "$(names 'test/pgtap/*.sql' .sql)" ] || return 0
+    [ -n "$(names pgtap)" ] || return 0
     createdb pgtap_template
     psql -qX -d pgtap_template -c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION gpujoin'
-    for name in $(names 'test/pgtap/*.sql' .sql); do
+    for name in $(names pgtap); do
         since=$SECONDS status=0
         createdb -T pgtap_template "pgtap_$name"
         limited 300 pg_prove --verbose --dbname "pgtap_$name" "test/pgtap/$name.sql" \
@@ -165,7 +190,7 @@ suite_pgtap() {
 suite_tap() {
     local name at_a_time=2 begun=0 ended=0
     [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
-    for name in $(names 'test/t/*.pl' .pl); do
+    for name in $(names tap); do
         while ((begun - ended >= at_a_time)); do
             wait -n || [ $? != 127 ] || break
             count_ended_tap

@@ -163,6 +163,27 @@ sql_comments() {
         done
 }
 
+# What `make install` puts somewhere `make uninstall` takes away, all of it.
+uninstall_is_whole() {
+    local dest installed
+    dest=$(mktemp -d)
+    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" install DESTDIR="$dest" >/dev/null
+    installed=$(find "$dest" -type f | wc -l)
+    [ "$installed" -ge 5 ] || echo "only $installed files were installed"
+    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" uninstall DESTDIR="$dest" >/dev/null
+    find "$dest" ! -type d -printf 'left by make uninstall: %P\n'
+    rm -rf "$dest"
+}
+
+# Asked for a test that there is not, `make check` must not say that all is well.
+unknown_test_named() {
+    local said status=0
+    said=$(env -u GPUJOIN_WORK TESTS=no_such_test timeout 60 bash test/check.sh isolation 2>&1) ||
+        status=$?
+    [ "$status" != 0 ] || echo "exit status 0"
+    [[ $said == *'no test "no_such_test"'* ]] || printf '%s\n' "$said"
+}
+
 check "no compiler warnings" no_warnings
 check "PG_VERSION_NUM only in src/base/compat.h" version_only_in_compat
 check "no CUDA header in src/" no_cuda_in_src
@@ -181,6 +202,8 @@ check "Perl scripts compile" perl_syntax
 check "META.json is valid" meta_json
 check "control file and install script agree" control_file
 check "every SQL object has a comment" sql_comments
+check "make uninstall removes what make install has installed" uninstall_is_whole
+check "make check names a test that does not exist" unknown_test_named
 
 sources c h cu cuh | while IFS= read -r file; do
     awk -v f="$file" 'END {if (NR > 500) print "# " f ": " NR " lines, time to split it"}' "$file"

@@ -15,12 +15,18 @@
  * System columns are not in the index.  So neither tables that are updated nor those
  * whose rows are locked get this far: their plans need ctid.
  *
+ * In a serializable transaction every row is read from the heap (exec/entryvisible.c), so
+ * that a plan made in one is not offered, nor costed, as if they were not.  A cached plan
+ * may be executed at another level than it was made at: what is right is decided then,
+ * here only what is quick.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "access/xact.h"
 #include "fmgr.h"
 #include "nodes/bitmapset.h"
 #include "optimizer/cost.h"
@@ -44,7 +50,8 @@ GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **at
 	ListCell   *lc;
 
 	*attnos = NIL;
-	if (!enable_indexonlyscan || index->indexkeys[0] == 0 || !keys_are_values(index))
+	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
+		!keys_are_values(index))
 		return false;
 
 	foreach(lc, filters)

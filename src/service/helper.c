@@ -63,6 +63,15 @@ static void reset_signals(void);
 static void emit_line(void);
 
 /*
+ * Get the name of the library that gpujoin.device asks for.
+ */
+const char *
+GjHelperLibrary(void)
+{
+	return (gj_device == GJ_DEVICE_REFERENCE) ? "gpujoin_reference.so" : "gpujoin_cuda.so";
+}
+
+/*
  * Start the helper with a library of the extension's folder.  False, with the problem, if
  * that cannot be done; that it cannot be executed shows when it ends.
  */

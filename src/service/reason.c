@@ -8,9 +8,14 @@
  */
 #include "postgres.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "miscadmin.h"
+
+#include "base/gpujoin.h"
 #include "shared.h"
 
 static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
@@ -21,6 +26,16 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_DEVICE_NONE] = {
 		"gpujoin.device is none", NULL, GJ_LASTS
+	},
+	[GJ_REASON_NOT_BUILT] = {
+		"no device library for GPUs is installed",
+		"Without a GPU nothing is needed.  For one, build gpujoin where there is nvcc (CUDA 12 or "
+		"13), install it, then reload the configuration.", GJ_IS_NO_FAULT
+	},
+	[GJ_REASON_NO_GPU] = {
+		"there is no GPU",
+		"Without a GPU nothing is needed.  One that is added, with its driver, is found when the "
+		"configuration is reloaded.", GJ_IS_NO_FAULT
 	},
 	[GJ_REASON_NO_SUPERVISOR] = {
 		"the supervisor of the device process is not running",
@@ -116,6 +131,9 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	}
 };
 
+static GjServiceReason reason_of_status(int wait_status);
+static bool gpu_is_optional(void);
+static bool card_is_seen(void);
 static void clean_text(char *text, Size size);
 static const char *describe_end(int wait_status, const char *detail);
 
@@ -161,10 +179,52 @@ GjServiceHint(const char *text)
 }
 
 /*
- * Find out from its wait status why the helper ended.
+ * Find out from its wait status why the helper ended.  That there is no GPU is not a fault if
+ * nobody has asked for one; a card that is there and cannot be used is.
  */
 GjServiceReason
 GjReasonOfExit(int wait_status)
+{
+	GjServiceReason reason = reason_of_status(wait_status);
+
+	if ((reason == GJ_REASON_NO_DRIVER || reason == GJ_REASON_NO_DEVICE) &&
+		gpu_is_optional() && !card_is_seen())
+		return GJ_REASON_NO_GPU;
+	return reason;
+}
+
+/*
+ * Is a GPU not even to be looked for, since the library for it was not built?
+ */
+bool
+GjReasonIsNotBuilt(const char *library)
+{
+	char		path[MAXPGPATH];
+
+	snprintf(path, sizeof(path), "%s/%s", pkglib_path, library);
+	return gpu_is_optional() && access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* Neither the settings ask for a GPU nor was there one since the server's start */
+static bool
+gpu_is_optional(void)
+{
+	return gj_device == GJ_DEVICE_AUTO && gj_gpu[0] == '\0' && !gj_service->had_device;
+}
+
+/* Is there a card, though its driver may not work? */
+static bool
+card_is_seen(void)
+{
+	glob_t		files = {0};
+	bool		found = glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &files) == 0;
+
+	globfree(&files);
+	return found;
+}
+
+static GjServiceReason
+reason_of_status(int wait_status)
 {
 	if (WIFSIGNALED(wait_status))
 		return GJ_REASON_CRASHED;
@@ -240,6 +300,19 @@ GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, b
 			(errmsg("gpujoin works without a device: %s", info->text),
 			 errdetail_internal("%s", describe_end(wait_status, detail)),
 			 info->hint ? errhint("%s", info->hint) : 0));
+}
+
+/*
+ * Say in the log, once, that no helper is started, since there is nothing for it to do.
+ */
+void
+GjReasonReportNone(GjServiceReason reason, bool repeated)
+{
+	const GjReasonInfo *info = GjReasonGet(reason);
+
+	ereport(repeated ? DEBUG1 : LOG,
+			(errmsg("gpujoin works without a device: %s", info->text),
+			 errhint("%s", info->hint)));
 }
 
 /*

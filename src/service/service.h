@@ -123,6 +123,7 @@ extern GjServiceResult GjServiceInjectFault(int point, int kind, uint32 skip, ui
 typedef enum GjServiceState
 {
 	GJ_STATE_OFF,				/* not preloaded, or gpujoin.device = none */
+	GJ_STATE_NONE,				/* there is no GPU, and none was asked for: all is well */
 	GJ_STATE_STARTING,
 	GJ_STATE_READY,
 	GJ_STATE_RESTARTING,		/* waits before it starts the helper again */
@@ -149,7 +150,7 @@ typedef struct GjServiceStatus
 	uint64		memory_budget;
 	uint64		memory_columns_limit;
 	uint64		memory_columns; /* held by columns */
-	uint64		memory_scratch; /* held by key sets, matches and staging */
+	uint64		memory_scratch; /* held by key sets, matches, staging and lists of extents */
 	uint64		columns;
 	uint64		keysets;
 	uint64		matches;

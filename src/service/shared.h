@@ -27,6 +27,8 @@ typedef enum GjServiceReason
 	GJ_REASON_NONE,
 	GJ_REASON_NOT_PRELOADED,
 	GJ_REASON_DEVICE_NONE,
+	GJ_REASON_NOT_BUILT,
+	GJ_REASON_NO_GPU,
 	GJ_REASON_NO_SUPERVISOR,
 	GJ_REASON_STARTING,
 	GJ_REASON_NO_ARENA,
@@ -55,7 +57,8 @@ typedef enum GjReasonLasts
 {
 	GJ_PASSES,
 	GJ_LASTS_UNLESS_SEEN,		/* no, unless there was a device before: it may come back */
-	GJ_LASTS					/* no */
+	GJ_LASTS,					/* no */
+	GJ_IS_NO_FAULT				/* no, nor is anything wrong */
 } GjReasonLasts;
 
 typedef struct GjReasonInfo
@@ -222,9 +225,11 @@ extern void GjDoorbellRing(int slot);
 /* reason.c */
 extern const GjReasonInfo *GjReasonGet(GjServiceReason reason);
 extern GjServiceReason GjReasonOfExit(int wait_status);
+extern bool GjReasonIsNotBuilt(const char *library);
 extern void GjReportCopy(gjp_report *report);
 extern void GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail,
 							  bool repeated);
+extern void GjReasonReportNone(GjServiceReason reason, bool repeated);
 extern void GjReasonReportStaging(const gjp_report *report);
 
 /* supervisor.c */
@@ -239,6 +244,7 @@ typedef struct GjHelper
 	int			event_fd;		/* its bell; -1: none */
 } GjHelper;
 
+extern const char *GjHelperLibrary(void);
 extern bool GjHelperStart(GjHelper *helper, const char *library, uint32 epoch, char *problem,
 						  Size problem_size);
 extern void GjHelperForwardLog(GjHelper *helper);

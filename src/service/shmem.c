@@ -186,6 +186,8 @@ GjServiceStateName(GjServiceState state)
 	{
 		case GJ_STATE_OFF:
 			return "off";
+		case GJ_STATE_NONE:
+			return "none";
 		case GJ_STATE_STARTING:
 			return "starting";
 		case GJ_STATE_READY:

@@ -16,6 +16,8 @@
  *					tried until the configuration is reloaded.  Where there was a device
  *					before it may come back (its driver is being replaced, say), so that it
  *					is looked for once a minute
+ *	  none			there is no GPU, and none was asked for: nothing is wrong.  It is looked
+ *					for again when the configuration is reloaded
  *	  stuck			it was killed but does not die, as may happen in a driver's call;
  *					the next cannot be started before, not even by the next supervisor
  *
@@ -84,7 +86,6 @@ static void child_ended(SIGNAL_ARGS);
 static int64 now_ms(void);
 static void enter(GjServiceState state, GjServiceReason reason, const char *detail);
 static void start_helper(void);
-static const char *choose_library(void);
 static void helper_is_ready(void);
 static void helper_ended(int wait_status);
 static void plan_restart(GjServiceReason reason, const char *detail);
@@ -197,7 +198,15 @@ start_helper(void)
 	gjp_control *control = GjControl();
 	uint32		epoch = GjServiceEpoch();
 	char		problem[256];
-	const char *library = choose_library();
+	const char *library = GjHelperLibrary();
+
+	if (GjReasonIsNotBuilt(library))
+	{
+		GjReasonReportNone(GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
+		sv.last_reason = GJ_REASON_NOT_BUILT;
+		enter(GJ_STATE_NONE, GJ_REASON_NOT_BUILT, "");
+		return;
+	}
 
 	/* No helper lives, so the control block is this process' own. */
 	memset(&control->report, 0, sizeof(control->report));
@@ -225,12 +234,6 @@ start_helper(void)
 	note_helper(sv.helper.pid);
 	rebuild_events();
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
-}
-
-static const char *
-choose_library(void)
-{
-	return (gj_device == GJ_DEVICE_REFERENCE) ? "gpujoin_reference.so" : "gpujoin_cuda.so";
 }
 
 /* The helper has opened its device */
@@ -278,7 +281,8 @@ helper_ended(int wait_status)
 	note_helper(0);
 	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
 		strlcpy(detail, report.failure, sizeof(detail));
-	GjServiceCount(GJ_COUNT_FAILURES, 1);
+	if (GjReasonGet(reason)->lasts != GJ_IS_NO_FAULT)
+		GjServiceCount(GJ_COUNT_FAILURES, 1);
 
 	/* If it ends for the same reason as the last one before it was ready, nothing is new. */
 	GjReasonReportEnd(reason, wait_status, detail,
@@ -297,9 +301,10 @@ plan_restart(GjServiceReason reason, const char *detail)
 	int64		now = now_ms();
 	GjReasonLasts lasts = GjReasonGet(reason)->lasts;
 
-	if (lasts == GJ_LASTS || (lasts == GJ_LASTS_UNLESS_SEEN && !gj_service->had_device))
+	if (lasts == GJ_IS_NO_FAULT || lasts == GJ_LASTS ||
+		(lasts == GJ_LASTS_UNLESS_SEEN && !gj_service->had_device))
 	{
-		enter(GJ_STATE_FAILED, reason, detail);
+		enter(lasts == GJ_IS_NO_FAULT ? GJ_STATE_NONE : GJ_STATE_FAILED, reason, detail);
 		return;
 	}
 	if (lasts == GJ_LASTS_UNLESS_SEEN)
@@ -412,7 +417,8 @@ reload(void)
 	if (sv.helper.pid == 0 && !orphan_lives())
 	{
 		sv.delay = 0;
-		sv.last_reason = GJ_REASON_NONE;
+		if (sv.state != GJ_STATE_NONE)
+			sv.last_reason = GJ_REASON_NONE;
 		start_helper();
 	}
 }
@@ -422,13 +428,14 @@ static void
 wait_for_events(void)
 {
 	WaitEvent	happened[4];
+	bool		idle = sv.helper.pid == 0 &&
+		(sv.state == GJ_STATE_FAILED || sv.state == GJ_STATE_NONE);
 	int			n;
 
 	if (sv.events == NULL)
 		rebuild_events();
-	n = WaitEventSetWait(sv.events, sv.helper.pid == 0 && sv.state == GJ_STATE_FAILED ?
-						 -1L : (long) next_tick(), happened, lengthof(happened),
-						 GjWaitEventSupervisor());
+	n = WaitEventSetWait(sv.events, idle ? -1L : (long) next_tick(), happened,
+						 lengthof(happened), GjWaitEventSupervisor());
 	for (int i = 0; i < n; i++)
 	{
 		uint64		rings;

@@ -160,10 +160,22 @@ SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k = ANY (ARRAY(SELECT genera
 SELECT heap_fetches FROM io_fetches('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 
--- serializable transactions read the heap: a deletion must meet their predicate locks
+-- serializable transactions read the heap: a deletion must meet their predicate locks; so a plan
+-- made in one does not promise more, and one that was made before does not keep its promise
+SET plan_cache_mode = force_generic_plan;
+PREPARE io_before AS SELECT v FROM io WHERE k IN (1, 2);
+PREPARE io_within AS SELECT v FROM io WHERE k IN (1, 2);
+SELECT nodes, heap_fetches FROM io_fetches('EXECUTE io_before');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
-SELECT heap_fetches > 100 AS heap FROM io_fetches('SELECT v FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT v FROM io WHERE k IN (1, 2)');
+SELECT nodes FROM io_fetches('SELECT b.v FROM (VALUES (1), (2)) s(k) JOIN io b ON b.k = s.k');
+SELECT nodes FROM io_fetches('EXECUTE io_within');
+SELECT nodes, heap_fetches > 100 AS heap FROM io_fetches('EXECUTE io_before');
 COMMIT;
+SELECT nodes, heap_fetches FROM io_fetches('EXECUTE io_before');
+SELECT nodes FROM io_fetches('EXECUTE io_within');
+DEALLOCATE ALL;
+RESET plan_cache_mode;
 
 -- cursors: held over the transaction's end, and back and forth
 BEGIN;

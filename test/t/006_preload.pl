@@ -1,6 +1,6 @@
-# With and without shared_preload_libraries: the first query of a session already uses our nodes,
-# settings given before the library is loaded count, other sessions survive DROP EXTENSION, and
-# pg_dump takes everything along.
+# With and without shared_preload_libraries, and with session_preload_libraries: the first query of
+# a session already uses our nodes, settings given before the library is loaded count, other
+# sessions survive DROP EXTENSION, and pg_dump takes everything along.
 
 use strict;
 use warnings;
@@ -89,6 +89,30 @@ is((fresh(['gpujoin.nonsense=1'], $scan))[0], expected(),
 	'a setting that does not exist disturbs no query');
 is((fresh([], "SET gpujoin.force = maybe; SET gpujoin.min_rows = -1; $scan"))[0], expected(),
 	'wrong values of settings that nobody knows yet are dropped when the library is loaded');
+
+# What a session that has not loaded the library says of the settings, and what README advises
+my $alter_role = 'SET ROLE plain; ALTER ROLE plain SET gpujoin.enabled = on';
+my $number_of_settings = "SELECT count(*) > 10 FROM pg_settings WHERE name LIKE 'gpujoin.%'";
+$node->safe_psql('postgres', 'CREATE ROLE plain');
+like((fresh([], 'SHOW gpujoin.enabled'))[1], qr/unrecognized configuration parameter/,
+	'not loaded: a setting cannot be shown');
+is((fresh([], $number_of_settings))[0], 'f', 'not loaded: there are none to be listed');
+like((fresh([], $alter_role))[1], qr/permission denied to set parameter "gpujoin.enabled"/,
+	'not loaded: ordinary users cannot keep one for their role');
+like((fresh([], "SET gpujoin.nonsense = 1; $scan"))[1],
+	qr/WARNING:  invalid configuration parameter name "gpujoin.nonsense", removing it/,
+	'not loaded: a wrong name is dropped later, with a warning');
+$node->safe_psql('postgres',
+	"ALTER DATABASE postgres SET session_preload_libraries = 'gpujoin'");
+is((fresh([], 'SHOW gpujoin.enabled'))[0], 'on', 'loaded at the start: a setting can be shown');
+is((fresh([], $number_of_settings))[0], 't', 'loaded at the start: they are listed');
+is((fresh([], $alter_role))[1], '', 'loaded at the start: anybody can keep one for a role');
+like((fresh([], 'SET gpujoin.nonsense = 1'))[1], qr/invalid configuration parameter name/,
+	'loaded at the start: a wrong name is refused');
+like((fresh(['gpujoin.force=on'], "EXPLAIN $scan"))[0], qr/Custom Scan \(GpuScan\)/,
+	'loaded at the start: settings from before count');
+$node->safe_psql('postgres',
+	'ALTER DATABASE postgres RESET session_preload_libraries; DROP ROLE plain');
 
 # Other sessions keep plans of ours while the extension goes.
 sub other_session { return $node->background_psql('postgres', on_error_stop => 0); }

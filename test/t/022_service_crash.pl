@@ -1,6 +1,6 @@
 # A process of PostgreSQL itself is killed, which is PostgreSQL's own crash restart: afterwards
 # there is one device process, a new one, and it answers. And the ways to have no device at all:
-# gpujoin.device = none, no library, no driver.
+# gpujoin.device = none, no library, no driver; and no GPU where none was asked for.
 
 use strict;
 use warnings;
@@ -138,15 +138,47 @@ $log = slurp_file($node->logfile, $from);
 like($log, qr/gpujoin works without a device: no such GPU.*DETAIL.*"17" does not exist.*HINT/s,
 	'with reason and advice in the log');
 
-# On this machine there may be a GPU or not: either it serves, or it failed for good.
+# Wait until it is known whether there is a device
+sub settled
+{
+	$node->poll_query_until('postgres',
+		"SELECT state IN ('none', 'failed', 'ready') FROM gpujoin_status()");
+	return service($node, 'state');
+}
+
+# On this machine there may be a GPU or not: either it serves, or nothing is wrong, unless somebody
+# asks for one. (A card that is there and cannot be used is a fault.)
+$from = -s $node->logfile;
 $node->adjust_conf('postgresql.conf', 'gpujoin.device', "'auto'");
 $node->adjust_conf('postgresql.conf', 'gpujoin.gpu', "''");
 $node->restart;
-$node->poll_query_until('postgres', "SELECT state IN ('failed', 'ready') FROM gpujoin_status()");
-my $state = service($node, 'state');
+my $state = settled();
 note("auto: $state: " . service($node, 'reason') . service($node, 'device'));
 is(run_service($node, '20, nkeys => 500, requests => 5'),
 	$state eq 'ready' ? 'ok 5, fallbacks 0, wrong 0, loads 1' :
 	  'ok 0, fallbacks 5, wrong 0, loads 0', "auto: $state");
+SKIP:
+{
+	skip 'there is a card', 8 if glob '/dev/nvidia[0-9]*';
+	is($state, 'none', 'auto: there is no GPU');
+	like(service($node, 'reason'), qr/^(no device library for GPUs is installed|there is no GPU: )/,
+		'which is said');
+	like(service($node, 'hint'), qr/^Without a GPU nothing is needed\./, 'and what may be done');
+	$supervisor = service($node, 'supervisor_pid');
+	my $reloaded = -s $node->logfile;
+	$node->reload;
+	log_comes_to($node, qr/received SIGHUP/, 'a reload', $reloaded);
+	sleep 2;
+	is(settled() . ' ' . service($node, 'helper_failures') . ' ' . service($node, 'supervisor_pid'),
+		"none 0 $supervisor", 'looked for again when reloaded, without a failure or a restart');
+	$log = slurp_file($node->logfile, $from);
+	is(() = $log =~ /gpujoin works without a device/g, 1, 'it is in the log once');
+	unlike($log, qr/WARNING|ERROR|FATAL|gpujoin device process/, 'not as something that is wrong');
+
+	$node->adjust_conf('postgresql.conf', 'gpujoin.device', "'cuda'");
+	$node->restart;
+	is(settled(), 'failed', 'where one was asked for, that there is none is a fault');
+}
+log_is_clean($node, 'the log is clean', $from);
 
 done_testing();

@@ -9,13 +9,17 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(PATIENT service wait_ready restart_now run_service start_service finish_service
-  wait_for_request watch_after inject no_leaks signal_helper wait_replaced service_sql
-  open_bystander ask_bystander);
+our @EXPORT = qw(PATIENT STAGING service wait_ready restart_now run_service start_service
+  finish_service wait_for_request watch_after inject no_leaks comes_to_rest signal_helper
+  wait_replaced service_sql open_bystander ask_bystander);
 
 # A line for the configuration. On a machine that is busy enough a healthy device process may be
 # silent for seconds; only tests of the watchdog shorten this, when there is something to bite.
 use constant PATIENT => "gpujoin.device_timeout = '1h'";
+
+# What a card keeps of its scratch memory, from start to end: three buffers of 8 MB for page images
+# (staging_buffers and staging_bytes in cuda/kernels/policy.cuh). The reference device needs none.
+use constant STAGING => 3 * 8 * 1024 * 1024;
 
 # For what must not last for ever, in seconds
 use constant LONG => 300;
@@ -169,15 +173,22 @@ sub signal_helper
 	return $pid;
 }
 
-# No slot, no column, no key set, no match and no byte is left. The helper's figures lag a moment;
-# without a helper there are none.
+# Wait until no slot, no column, no key set, no match and no byte is left, but for what the device
+# keeps by itself. The helper's figures lag a moment; without a helper there are none.
+sub comes_to_rest
+{
+	my ($node, $kept) = @_;
+
+	return $node->poll_query_until('postgres', "SELECT state = 'ready' AND slots_used
+			+ slots_abandoned + columns + keysets + matches + memory_mirrors = 0
+			AND memory_scratch = $kept FROM gpujoin_status()");
+}
+
 sub no_leaks
 {
-	my ($node, $name) = @_;
+	my ($node, $name, $kept) = @_;
 
-	ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND slots_used
-			+ slots_abandoned + columns + keysets + matches + memory_mirrors + memory_scratch = 0
-			FROM gpujoin_status()"), "no leaks: $name")
+	ok(comes_to_rest($node, $kept // 0), "no leaks: $name")
 	  or diag($node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()'));
 }
 
