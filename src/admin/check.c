@@ -106,7 +106,7 @@ GjCheckPages(GjCheckState *state)
 	for (int lane = 0; lane < state->info.nlanes; lane++)
 		check_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
 
-	state->nblocks = RelationGetNumberOfBlocks(state->index);
+	state->nblocks = GjIndexGetLength(state->index);
 	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -156,15 +156,18 @@ check_open_page(GjCheckState *state, BlockNumber block)
 	UnlockReleaseBuffer(buffer);
 }
 
+/*
+ * Check the metapage, and that the file has what it counts
+ */
 static void
 check_meta(GjCheckState *state)
 {
-	Buffer		metabuf = ReadBuffer(state->index, GJ_META_BLOCK);
+	GjIndexState now;
 
-	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
-	GjMetaCheck(state->index, metabuf);
-	UnlockReleaseBuffer(metabuf);
+	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
+	GjIndexGetState(state->index, &now);
+	state->min_blocks = now.min_blocks;
 }
 
 /*
@@ -178,7 +181,6 @@ check_journal(GjCheckState *state)
 {
 	Buffer		journalbuf = ReadBuffer(state->index, GJ_JOURNAL_BLOCK);
 	Buffer		metabuf = ReadBuffer(state->index, GJ_META_BLOCK);
-	BlockNumber nblocks;
 	GjJournalEntry *ring;
 	GjMetaPage	meta;
 	uint64		previous;
@@ -189,8 +191,10 @@ check_journal(GjCheckState *state)
 	GjMetaCheck(state->index, metabuf);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	ring = GjPageGetJournal(BufferGetPage(journalbuf));
-	nblocks = RelationGetNumberOfBlocks(state->index);
 
+	if (state->end_in_use > meta->min_blocks)
+		GjReportCorruption(state->index, GJ_META_BLOCK,
+						   "The metapage counts fewer pages than are in use.");
 	if (state->max_change > meta->sequence)
 		GjReportCorruption(state->index, GJ_META_BLOCK,
 						   "A page has a later change counter than the metapage.");
@@ -198,7 +202,7 @@ check_journal(GjCheckState *state)
 	{
 		BlockNumber block = meta->lanes[lane].open_block;
 
-		if (BlockNumberIsValid(block) && (block < meta->first_data || block >= nblocks))
+		if (BlockNumberIsValid(block) && (block < meta->first_data || block >= meta->min_blocks))
 			GjReportCorruption(state->index, GJ_META_BLOCK,
 							   "A lane has a block open that does not exist.");
 		for (int other = 0; other < lane; other++)
@@ -220,7 +224,7 @@ check_journal(GjCheckState *state)
 			GjReportCorruption(state->index, GJ_JOURNAL_BLOCK,
 							   "The journal's sequence numbers do not ascend.");
 		if (entry->start < meta->first_data || entry->end <= entry->start ||
-			entry->end > nblocks)
+			entry->end > meta->min_blocks)
 			GjReportCorruption(state->index, GJ_JOURNAL_BLOCK,
 							   "A journal entry names blocks that do not exist.");
 		if (entry->kind != GJ_JOURNAL_OPENED && entry->kind != GJ_JOURNAL_DELETED)
@@ -265,6 +269,10 @@ check_data(GjCheckState *state, BlockNumber block)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (GjPageIsUnused(page))
 	{
+		/* what has cut the file may have filled it up, too */
+		if (block + 1 == state->min_blocks)
+			GjReportCorruption(state->index, block,
+							   "The last page that the metapage counts is all zeroes.");
 		state->zero_pages++;
 		UnlockReleaseBuffer(buffer);
 		return;
@@ -292,6 +300,7 @@ check_data(GjCheckState *state, BlockNumber block)
 	state->free_slots += state->info.slots - count;
 	state->empty_pages += (count == 0);
 	state->max_change = Max(state->max_change, opaque->change);
+	state->end_in_use = block + 1;
 	UnlockReleaseBuffer(buffer);
 }
 

@@ -19,6 +19,8 @@ typedef struct GjCheckState
 	Relation	index;
 	GjIndexInfo info;
 	BlockNumber nblocks;
+	BlockNumber min_blocks;		/* that the metapage counted at first */
+	BlockNumber end_in_use;		/* behind the last data page in use that was met */
 	int64		nentries;		/* verified */
 	int64		free_slots;		/* of data pages in use */
 	int64		empty_pages;

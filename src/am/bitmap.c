@@ -67,7 +67,11 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 		GjMatch(scan->indexRelation, set, tids, &stats);
 	GjTidSetFinish(tids);
 
-	/* a stale entry's TID may belong to a row that is visible, but has another key */
+	/*
+	 * A stale entry's TID may belong to a row that is visible, but has another key or is
+	 * outside the predicate.  Core's recheck tests both: it puts a partial index's predicate
+	 * beside the index's own conditions.  As for blocks taken whole, so for such TIDs.
+	 */
 	ntids = fill_bitmap(tids, get_heap_length(scan->indexRelation), tbm,
 						info.hashed || stats.stale);
 	GjTidSetFree(tids);

@@ -22,6 +22,7 @@
 #include "storage/bufmgr.h"
 #include "utils/backend_progress.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "mirror/mirror.h"
 #include "pages/pages.h"
@@ -36,6 +37,7 @@ typedef struct GjBuildState
 	PGAlignedBlock page;
 } GjBuildState;
 
+static uint64 make_build_id(void);
 static int	lanes_option(Relation index);
 static void forget_cached_info(Relation index);
 static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
@@ -59,7 +61,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	forget_cached_info(index);
 	GjMirrorRelationRebuilt(index);
 
-	GjIndexInitFork(index, MAIN_FORKNUM, lanes_option(index), false);
+	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index), false);
 
 	state = palloc0(sizeof(GjBuildState));
 	state->index = index;
@@ -77,6 +79,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 										 add_entry, state, NULL);
 	if (state->slot > 0)
 		flush_page(state);
+	GjIndexNoteLength(index);
 
 	if (RelationNeedsWAL(index))
 	{
@@ -99,10 +102,23 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 void
 gjbuildempty(Relation index)
 {
-	GjIndexInitFork(index, INIT_FORKNUM, lanes_option(index), false);
+	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index), false);
 
 	/* logged whatever the relation: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);
+}
+
+/*
+ * Draw an id that no other build of any index has
+ */
+static uint64
+make_build_id(void)
+{
+	uint64		id;
+
+	if (!pg_strong_random(&id, sizeof(id)))
+		id = ((uint64) GetCurrentTimestamp() << 16) ^ (uint64) MyProcPid;
+	return id;
 }
 
 static int

@@ -212,7 +212,7 @@ find_candidate(Relation index, const GjIndexInfo *info)
 	RecordPageWithFreeSpace(index, block, 0);
 
 	/* after a crash the map may know blocks that the file has lost */
-	if (block < info->first_data || block >= RelationGetNumberOfBlocks(index))
+	if (block < info->first_data || block >= GjIndexGetLength(index))
 		return add_block(index);
 	return ReadBuffer(index, block);
 }

@@ -72,7 +72,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	for (int lane = 0; lane < state.info.nlanes; lane++)
 		clean_tail(&state, GJ_FIRST_TAIL_BLOCK + lane);
 
-	nblocks = RelationGetNumberOfBlocks(info->index);
+	nblocks = GjIndexGetLength(info->index);
 	for (BlockNumber block = state.info.first_data; block < nblocks; block++)
 	{
 		GjVacuumDelayPoint();

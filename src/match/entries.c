@@ -337,7 +337,7 @@ begin_search(GjEntryMatch *match, const GjKeySet *keys)
 {
 	match->wanted = keys;
 	match->next = match->info.first_data;
-	match->end = RelationGetNumberOfBlocks(match->index);
+	match->end = GjIndexGetLength(match->index);
 	match->tail_met = palloc0(match->tails.nrows + 1);
 }
 

@@ -8,7 +8,7 @@
  * That no entry is missed follows from the order of reading:
  *
  *	  1. the tail pages of all lanes,
- *	  2. then the length of the index,
+ *	  2. then the length of the index (GjIndexGetLength: an error if it has lost its end),
  *	  3. then all data pages up to this length.
  *
  * An entry that the caller's snapshot may see was in the index before the search
@@ -125,7 +125,7 @@ void
 GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			 GjMatchTarget target, GjMatchStats *stats)
 {
-	BlockNumber end = RelationGetNumberOfBlocks(index);
+	BlockNumber end = GjIndexGetLength(index);
 
 	(void) GjSearchBlocks(index, info, keys, info->first_data, end, end - info->first_data,
 						  target, stats);

@@ -168,8 +168,7 @@ static GjFallback
 load(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	 const GjIndexState *state)
 {
-	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
-	BlockNumber pages = Max(nblocks, info->first_data) - info->first_data;
+	BlockNumber pages = GjIndexGetLength(index) - info->first_data;
 	GjFallback	result = create_column(info, pages, slot, mode);
 
 	if (result == GJ_FALLBACK_NONE)
@@ -294,7 +293,7 @@ synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 	}
 	lag = palloc(sizeof(GjMirrorLag));
 	GjMirrorGetLag(index, info, mirror, journal, lag);
-	nblocks = RelationGetNumberOfBlocks(index);
+	nblocks = GjIndexGetLength(index);
 	if (lag->unknown)
 	{
 		/* each page that was changed since says so itself */

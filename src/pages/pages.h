@@ -159,6 +159,7 @@ typedef struct GjMetaPageData
 	BlockNumber journal_start;	/* first journal block */
 	uint32		journal_blocks; /* how many (1 in this version) */
 	BlockNumber first_data;		/* first data page */
+	BlockNumber min_blocks;		/* the file is not shorter: behind the last page in use */
 	uint16		flags;
 	uint16		slots;			/* slots of each data page */
 	uint16		used_offset;	/* bitmap of used slots, from the start of the page */
@@ -248,6 +249,7 @@ typedef struct GjIndexState
 	uint64		sequence;
 	uint64		vacuum_epoch;
 	uint64		journal_floor;
+	BlockNumber min_blocks;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* valid ones only */
 	int			nopen;
 } GjIndexState;
@@ -304,6 +306,7 @@ extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *ro
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
 extern void GjIndexGetState(Relation index, GjIndexState *state);
 extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
+extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
 extern void GjPageCheck(Relation index, Buffer buffer, GjPageKind kind);
 extern bool GjPageIsUnused(Page page);
@@ -315,8 +318,10 @@ extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
 /* write.c: all page writes, all WAL */
 extern void GjDataInit(Page page, const GjIndexInfo *info);
-extern void GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed);
+extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
+							bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
+extern void GjIndexNoteLength(Relation index);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
 extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,

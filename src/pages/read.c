@@ -22,9 +22,13 @@ static void fill_info(GjMetaPage meta, GjIndexInfo *info);
 static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
 static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
 static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
+static BlockNumber check_length(Relation index, BlockNumber min_blocks);
 
 /*
  * Get what stands still in the metapage
+ *
+ * Who looks at an index for the first time learns here that it is too short, and not from
+ * the journal or a tail page that is not there.
  */
 void
 GjIndexGetInfo(Relation index, GjIndexInfo *info)
@@ -32,11 +36,14 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 	if (index->rd_amcache == NULL)
 	{
 		Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+		BlockNumber min_blocks;
 
 		LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 		GjMetaCheck(index, metabuf);
 		fill_info(GjPageGetMeta(BufferGetPage(metabuf)), info);
+		min_blocks = GjPageGetMeta(BufferGetPage(metabuf))->min_blocks;
 		UnlockReleaseBuffer(metabuf);
+		(void) check_length(index, min_blocks);
 
 		index->rd_amcache = MemoryContextAlloc(index->rd_indexcxt, sizeof(GjIndexInfo));
 		memcpy(index->rd_amcache, info, sizeof(GjIndexInfo));
@@ -86,20 +93,40 @@ GjIndexGetJournal(Relation index, GjIndexJournal *journal)
 }
 
 /*
+ * Get the number of blocks of an index, or find that it has lost some
+ *
+ * Whoever reads, or adds to, what all data pages together hold asks this function for how
+ * many there are: the file alone would say whatever is left of it.
+ */
+BlockNumber
+GjIndexGetLength(Relation index)
+{
+	GjIndexState state;
+
+	GjIndexGetState(index, &state);
+	return check_length(index, state.min_blocks);
+}
+
+/*
  * Get the data page that a lane has open, or InvalidBlockNumber
  *
- * Good for as long as the caller holds the lane's tail exclusively.
+ * Good for as long as the caller holds the lane's tail exclusively.  Whoever adds a block
+ * comes here before.  An index that is too short is not to be made longer: blocks that lack
+ * would become new ones, and nobody could tell any more.
  */
 BlockNumber
 GjLaneGetOpenBlock(Relation index, int lane)
 {
 	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+	BlockNumber min_blocks;
 	BlockNumber block;
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	block = get_open_block(index, GjPageGetMeta(BufferGetPage(metabuf)), lane);
+	min_blocks = GjPageGetMeta(BufferGetPage(metabuf))->min_blocks;
 	UnlockReleaseBuffer(metabuf);
+	(void) check_length(index, min_blocks);
 	return block;
 }
 
@@ -128,6 +155,7 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
 		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
+		meta->min_blocks < meta->first_data || meta->min_blocks > MaxBlockNumber ||
 		meta->journal_blocks != 1 || meta->journal_start != GJ_JOURNAL_BLOCK ||
 		meta->journal_next >= GJ_JOURNAL_ENTRIES || meta->journal_used > GJ_JOURNAL_ENTRIES ||
 		meta->slots != layout.slots || meta->used_offset != layout.used_offset ||
@@ -228,6 +256,7 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 	state->sequence = meta->sequence;
 	state->vacuum_epoch = meta->vacuum_epoch;
 	state->journal_floor = meta->journal_floor;
+	state->min_blocks = meta->min_blocks;
 	state->nopen = 0;
 	for (int lane = 0; lane < meta->nlanes; lane++)
 	{
@@ -248,7 +277,7 @@ get_open_block(Relation index, GjMetaPage meta, int lane)
 	BlockNumber block = meta->lanes[lane].open_block;
 
 	if (BlockNumberIsValid(block) &&
-		(block < meta->first_data || block >= RelationGetNumberOfBlocks(index)))
+		(block < meta->first_data || block >= meta->min_blocks))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "A lane has a block open that is not a data page.");
 	return block;
@@ -261,7 +290,7 @@ static void
 copy_journal(Relation index, Page page, GjIndexJournal *journal)
 {
 	const GjJournalEntry *ring = GjPageGetJournal(page);
-	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	BlockNumber nblocks = check_length(index, journal->state.min_blocks);
 
 	journal->nentries = 0;
 	for (int i = 0; i < GJ_JOURNAL_ENTRIES; i++)
@@ -273,6 +302,46 @@ copy_journal(Relation index, Page page, GjIndexJournal *journal)
 							   "A journal entry names blocks that do not exist.");
 		journal->entries[journal->nentries++] = ring[i];
 	}
+}
+
+/*
+ * Get the number of blocks in the file; an error if the metapage was seen to count more
+ *
+ * No reader misses a page that it does not know of, so without this a file that has lost
+ * its end (to a file system, or an incomplete copy) would give wrong answers in silence.
+ *
+ * The metapage counts up to the last page that has ever been in use: as many as there
+ * are after a build, raised by the record that puts a page into use (GjLaneSwitch).  It is
+ * a lower bound.  The file may well be longer, by blocks that were added for a lane but not
+ * put into use, or not yet; and it may never be shorter:
+ *
+ * a. A block is added to the file before the record is made that counts it, and an index is
+ *	  never cut while somebody has a lock on it.  So the rule: first the count, then the
+ *	  length.  The other way round a page put into use in between would be missed by the
+ *	  length, but not by the count.
+ * b. Replay makes the page that the record puts into use from the image in it, and with
+ *	  it the block, if need be, while it has the metapage locked.  So a standby's readers see
+ *	  the count behind the block, too, as everybody does after a crash: the metapage is not
+ *	  written before the record is, and once a checkpoint has made the record unnecessary,
+ *	  the block has been written as well.  What a crash can take is a block that no record
+ *	  has counted.
+ * c. A build counts when all pages are in the file; nobody sees the index before they
+ *	  are logged, or synchronised where that spares the WAL.  An unlogged index is reset to
+ *	  its init fork, which counts its own pages.
+ */
+static BlockNumber
+check_length(Relation index, BlockNumber min_blocks)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+
+	if (nblocks < min_blocks)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is too short", RelationGetRelationName(index)),
+				 errdetail("Its file has %u blocks, but the metapage counts %u.",
+						   nblocks, min_blocks),
+				 errhint("Please REINDEX it.")));
+	return nblocks;
 }
 
 /*

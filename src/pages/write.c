@@ -27,7 +27,6 @@
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
-#include "utils/timestamp.h"
 
 #include "pages.h"
 
@@ -36,8 +35,7 @@
 	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
 
 static void init_page(Page page, GjPageKind kind);
-static void init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed);
-static uint64 make_build_id(void);
+static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed);
 static void put_value(char *array, int slot, int width, const char *value);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
@@ -78,7 +76,7 @@ GjDataInit(Page page, const GjIndexInfo *info)
  * Make the metapage of an empty index
  */
 static void
-init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed)
+init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed)
 {
 	GjMetaPage	meta;
 
@@ -88,12 +86,13 @@ init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed)
 
 	meta->magic = GJ_MAGIC;
 	meta->version = GJ_FORMAT_VERSION;
-	meta->build_id = make_build_id();
+	meta->build_id = build_id;
 	meta->sequence = 1;			/* the build itself is the first change */
 	meta->journal_floor = 1;
 	meta->journal_start = GJ_JOURNAL_BLOCK;
 	meta->journal_blocks = 1;
 	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
+	meta->min_blocks = meta->first_data;
 	meta->flags = hashed ? GJ_META_HASHED_KEYS : 0;
 	meta->slots = layout->slots;
 	meta->used_offset = layout->used_offset;
@@ -111,7 +110,7 @@ init_meta(Page page, const GjLayout *layout, int nlanes, bool hashed)
  * Write the fixed part of an empty index into a new fork, without WAL
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed)
+GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bool hashed)
 {
 	GjLayout	layout;
 
@@ -123,7 +122,7 @@ GjIndexInitFork(Relation index, ForkNumber fork, int nlanes, bool hashed)
 		Page		page = (Page) image.data;
 
 		if (block == GJ_META_BLOCK)
-			init_meta(page, &layout, nlanes, hashed);
+			init_meta(page, &layout, build_id, nlanes, hashed);
 		else if (block == GJ_JOURNAL_BLOCK)
 		{
 			init_page(page, GJ_PAGE_JOURNAL);
@@ -154,6 +153,20 @@ GjIndexAddPage(Relation index, ForkNumber fork, Page image)
 	MarkBufferDirty(buffer);
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Note in the metapage how long an index is that was filled without WAL
+ */
+void
+GjIndexNoteLength(Relation index)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+
+	GjPageGetMeta(BufferGetPage(metabuf))->min_blocks = nblocks;
+	MarkBufferDirty(metabuf);
+	UnlockReleaseBuffer(metabuf);
 }
 
 /*
@@ -285,6 +298,8 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer old_data,
 
 	meta->sequence++;
 	meta->lanes[lane].open_block = BufferGetBlockNumber(new_data);
+	/* the file has the block already, here and where this is replayed: amread.c */
+	meta->min_blocks = Max(meta->min_blocks, BufferGetBlockNumber(new_data) + 1);
 	add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, BufferGetBlockNumber(new_data));
 
 	if (is_new)
@@ -372,19 +387,6 @@ GjEpochRaise(Relation index)
 }
 
 /* Helpers ------------------------------------------------------------------------ */
-
-/*
- * Draw an id that no other build of any index has
- */
-static uint64
-make_build_id(void)
-{
-	uint64		id;
-
-	if (!pg_strong_random(&id, sizeof(id)))
-		id = ((uint64) GetCurrentTimestamp() << 16) ^ (uint64) MyProcPid;
-	return id;
-}
 
 /*
  * Copy a value of a row into an array; a constant size makes it a plain store

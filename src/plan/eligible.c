@@ -126,6 +126,17 @@ GjIndexIsOurs(const IndexOptInfo *index)
 
 /*
  * Is it one of ours, and does it hold every row that the query may ask for?
+ *
+ * A partial index does if the query's clauses imply its predicate.  They must also keep
+ * out what it does not hold: a TID that a mirror still has may lead to a row that is
+ * outside the predicate, and where the whole heap is taken many do.  So our nodes test
+ * all of the table's baserestrictinfo; they leave out those clauses alone that the
+ * recheck of the key answers exactly.  Core's plain index scans test indrestrictinfo, which
+ * lacks what the predicate implies: they know of each TID that it is the index's own.
+ *
+ * Core may have proved the predicate from a join clause, too.  That is tested above
+ * the scan, be the index partial or not: a row too many is one that a sequential scan with
+ * the same clauses would deliver as well.  (Core's bitmap scans: amscan.c.)
  */
 bool
 GjIndexEligible(IndexOptInfo *index)

@@ -296,7 +296,8 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 
 /*
  * Make the plan of one scan; columns are those that the joined row has of the big
- * side, as Vars of the latter.
+ * side, as Vars of the latter.  All of the table's own clauses are tested, what a partial
+ * index's predicate implies included: GjIndexEligible().
  */
 Plan *
 GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan *scan,

@@ -157,6 +157,7 @@ static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	GjCostInput input = {.rel = rel,.index = index};
+	/* of baserestrictinfo, a partial index's predicate or not: GjIndexEligible() says why */
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
@@ -254,7 +255,8 @@ drop_bitmap_paths(List *paths, IndexOptInfo *index)
 }
 
 /*
- * PlanCustomPath: clauses come in the order in which they have to be tested
+ * PlanCustomPath: clauses come in the order in which they have to be tested.  They are all
+ * that the table has, what a partial index's predicate implies included: GjIndexEligible().
  */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,

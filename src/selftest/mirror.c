@@ -201,7 +201,7 @@ read_entries(Relation index, const GjIndexInfo *info, Entries *out)
 
 		/* the length is read behind the tails: see match/search.c */
 		if (block + 1 == info->first_data)
-			nblocks = RelationGetNumberOfBlocks(index);
+			nblocks = GjIndexGetLength(index);
 	}
 }
 

@@ -30,18 +30,19 @@ use constant {
 	JOURNAL_START => 72,
 	JOURNAL_BLOCKS => 76,
 	FIRST_DATA => 80,
-	SLOTS => 86,
-	USED_OFFSET => 88,
-	NCOLUMNS => 90,
-	TAIL_ROWS => 92,
-	NLANES => 94,
-	KEY_WIDTH => 96,
-	KEY_OFFSET => 98,
-	TID_OFFSET => 106,
-	VALUE_WIDTH => 112,
-	VALUE_OFFSET => 114,
-	NULLS_OFFSET => 116,
-	LANES => 352,
+	MIN_BLOCKS => 84,
+	SLOTS => 90,
+	USED_OFFSET => 92,
+	NCOLUMNS => 94,
+	TAIL_ROWS => 96,
+	NLANES => 98,
+	KEY_WIDTH => 100,
+	KEY_OFFSET => 102,
+	TID_OFFSET => 110,
+	VALUE_WIDTH => 116,
+	VALUE_OFFSET => 118,
+	NULLS_OFFSET => 120,
+	LANES => 356,
 	CHANGE => 8160,
 	MIN_KEY => 8168,
 	MAX_KEY => 8176,
@@ -62,7 +63,8 @@ my $bitmap = $tids + $slots * 6;
 #   version    0A000
 #   header     XX001: PostgreSQL itself refuses the page
 #   either     the damage may be harmless
-#   short      the file has lost its end: XX001 or XX002, or rows that nobody misses
+#   short      the file has lost its end: whoever needs the index notices
+#   counted    the same, as far as anybody can tell
 my %damages;
 
 sub damage
@@ -172,7 +174,20 @@ foreach my $i (1 .. 40)
 	my $block = ($i * 5) % 7;
 	damage("random$i", $block, 16 + int(rand(PAGE - 16)), pack('C', int(rand(256))), 'either');
 }
-damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, 3, 6);
+
+# Cut off before each of the fixed pages, before the data pages, amid them, and before the last one.
+# A session that has not looked at the index yet has both counts to tell.
+damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, TAIL, $first_data, 4, 6, 7);
+damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8);
+damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6);
+
+# The count itself. One that is too low makes nobody see less; the last page that is counted must be
+# in use, or the file was cut and then filled up with zeroes.
+damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_ eq 'most' ? ~0 & 0xffffffff : $_), 'counted')
+  foreach (9, 5000, 'most');
+damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_))
+  foreach (0, $first_data - 1, $first_data, 7);
+damage("built_last_zeroes", 6, 0, "\0" x PAGE);
 
 # ---------------------------------------------------------------------------------------------
 # Make the indexes, damage them
@@ -189,9 +204,10 @@ $node->safe_psql('postgres', join("\n", map {
 		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
 		CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/^cover/ ? ' INCLUDE (id)' : '') . "
 			WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
+" . (/^built/ ? '' : "
 		DELETE FROM t_$_ WHERE id % 10 = 0;
 		VACUUM t_$_;
-		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;"
+		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;")
 	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
@@ -211,6 +227,7 @@ my $sound = slurp_file($node->data_dir . '/' . $files{none});
 is(unpack('V', substr($sound, MAGIC, 4)), 0x4A504721, 'the metapage is where this test looks');
 cmp_ok(unpack('v', substr($sound, TAIL * PAGE + USED, 2)), '>', 0, 'a tail page has rows');
 cmp_ok(unpack('V', substr($sound, JOURNAL_USED, 4)), '>', 1, 'the journal has entries');
+is(length($sound), 8 * PAGE, 'the index has the length from which this test cuts');
 
 foreach my $name (@names)
 {
@@ -252,6 +269,9 @@ sub open_session
 	return;
 }
 
+# To how many blocks was an index cut?  None means that there is no metapage to count them.
+sub truncated_to { return $damages{ $_[0] }[0]; }
+
 # Run SQL; return its output, or SQLSTATE and message of its first error. A statement that hangs on
 # a page lock cannot be interrupted, so the server is killed.
 sub outcome
@@ -281,6 +301,9 @@ sub outcome
 	# an error of ours names index and block; PostgreSQL's own name file and block
 	my $ours = qr/^index "i_$name" is corrupted at block \d+$|lacks an entry in index "i_$name"$/;
 	return "XX002" if $state eq 'XX002' && $message =~ $ours;
+	return "short" if $state eq 'XX002' && $message eq "index \"i_$name\" is too short"
+	  && $err =~ /^DETAIL:  Its file has \d+ blocks, but the metapage counts \d+\.$/m
+	  && $err =~ /^HINT:  Please REINDEX it\.$/m;
 	return "XX001" if $state eq 'XX001' && $message =~ /^(invalid page in|could not read) block/;
 	return "0A000" if $state eq '0A000' && $message =~ /^index "i_$name" has format version/;
 	return "$state $message";
@@ -289,8 +312,31 @@ sub outcome
 my %errors = (
 	version => qr/^0A000$/,
 	header => qr/^XX00[12]$/,
-	short => qr/^XX00[12]$/);
+	counted => qr/^(short|XX002)$/,
+	short => qr/^(short|XX001)$/);
 my $query = "SET gpujoin.force = on; SELECT count(*), sum(id) FROM ";
+my $wanted = 'WHERE k = ANY (ARRAY(
+	SELECT i FROM generate_series(0, 999) i WHERE i % 10 IN (3, 7)))';
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+	SET min_parallel_table_scan_size = 0; SET gpujoin.setup_cost = 0; SET enable_seqscan = off;';
+
+# What takes the index's length in its own way; the plans are looked at on an index that is sound
+my %readers = (
+	index_only => "SET gpujoin.force = on; SELECT count(k), sum(k) FROM %s $wanted",
+	parallel => "$parallel $query %s $wanted",
+	parallel_index_only => "$parallel SET gpujoin.force = on;
+		SELECT count(k), sum(k) FROM %s $wanted");
+my %plans = (
+	index_only => qr/^(?!.*Gather).*Custom Scan \(GpuScan\).*Index Only: true/s,
+	parallel => qr/Gather.*Parallel Custom Scan \(GpuScan\)(?!.*Index Only: true)/s,
+	parallel_index_only => qr/Gather.*Parallel Custom Scan \(GpuScan\).*Index Only: true/s);
+
+foreach my $reader (sort keys %readers)
+{
+	my $query = sprintf($readers{$reader}, 't_none') =~ s/SELECT count/EXPLAIN $&/r;
+
+	like(outcome('none', $reader, $query), $plans{$reader}, "plan: $reader");
+}
 
 foreach my $name (@names)
 {
@@ -308,8 +354,8 @@ foreach my $name (@names)
 			SELECT i FROM generate_series(0, 999) i WHERE i % 10 IN (3, 7)))"),
 		insert => outcome($name, 'insert',
 			"INSERT INTO t_$name SELECT i, i % 7 FROM generate_series(10001, 10400) i"),
-		vacuum => outcome($name, 'vacuum',
-			"DELETE FROM t_$name WHERE id > 10200; VACUUM t_$name"));
+		vacuum => outcome($name, 'vacuum', "DELETE FROM t_$name WHERE id > 10200 OR id % 10 = 1;
+			VACUUM (INDEX_CLEANUP ON) t_$name"));
 	my $found = $results{check} =~ $error;
 
 	$verdicts{$verdict}{ $found ? 'found' : 'not found' }++;
@@ -324,6 +370,12 @@ foreach my $name (@names)
 	}
 	push @wrong, "$name: $_ said $results{$_}"
 	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error } qw(info insert vacuum);
+	next if $verdict ne 'short';
+
+	# nobody works on without an index's end, whatever is left of it
+	$results{$_} = outcome($name, $_, sprintf($readers{$_}, "t_$name")) foreach keys %readers;
+	push @wrong, "$name: $_ said $results{$_}, not that the index is too short"
+	  foreach grep { $results{$_} ne (truncated_to($name) ? 'short' : 'XX001') } sort keys %results;
 }
 
 is(join("\n", @wrong), '', 'each operation was right or named the damage');

@@ -307,6 +307,31 @@ sql(q{INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 200000) i;
 wait_for('SELECT memory_mirrors = 2 * ' . $bytes . ' FROM gpujoin_status()', 'has grown above');
 is(sql('SELECT bytes FROM gpujoin_mirrors()'), 2 * $bytes, 'and shows what it takes');
 
+# ---- an index that loses its end -------------------------------------------------------------
+
+# Under a session that has used it before, and a mirror that has all of it: whoever matches with
+# the mirror, copies the index or searches it sees that the file is shorter than it was.
+sql(q{SELECT fill('cut', 100000); VACUUM cut; SELECT gpujoin_load('cut_k'); CHECKPOINT});
+my $file = $node->data_dir . '/' . sql(q{SELECT pg_relation_filepath('cut_k')});
+my $question = 'SELECT count(*) FROM cut WHERE k IN (3, 7)';
+my $length = (-s $file) - 8192;
+like(sql("SET gpujoin.force = on; EXPLAIN ANALYZE $question"), qr/Device: reference/,
+	'a device answers');
+($status, $out, $err) = $node->psql('postgres', qq{SET gpujoin.force = on; $question;
+	\\! truncate -s $length $file
+	$question; SELECT gpujoin_mirror_check('cut_k'); SELECT gpujoin_unload('cut_k');
+	SELECT gpujoin_load('cut_k'); $question; SET gpujoin.auto_load = on; $question;
+	INSERT INTO cut SELECT i, 7 FROM generate_series(1, 300) i;
+	SET gpujoin.enabled = off; DELETE FROM cut WHERE k = 3;
+	VACUUM (INDEX_CLEANUP ON) cut; SELECT gpujoin_check('cut_k')}, on_error_stop => 0);
+is($out, "200\nt", 'nothing but an unload works then');
+is(() = $err =~ /ERROR:  index "cut_k" is too short\n/g, 8, 'each of the others says why')
+  or diag($err);
+sql('REINDEX INDEX cut_k');
+is(sql("SET gpujoin.force = on; SELECT gpujoin_load('cut_k') > 0; $question"), "t\n100",
+	'an index built anew can be loaded and answers');
+sql('DROP TABLE cut');
+
 # ---- too little memory at all ----------------------------------------------------------------
 
 $node->adjust_conf('postgresql.conf', 'gpujoin.device_memory', "'80MB'");
