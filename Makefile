@@ -77,6 +77,7 @@ OBJS = \
 	src/amlayout.o \
 	src/amopen.o \
 	src/ampage.o \
+	src/ampredicate.o \
 	src/amread.o \
 	src/amscan.o \
 	src/amvacuum.o \

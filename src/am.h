@@ -287,6 +287,9 @@ typedef struct GjOptions
 	bool		preload;		/* mirror it after each start of the server */
 } GjOptions;
 
+/* ampredicate.c */
+extern void GjPredicateLock(Relation index, Snapshot snapshot);
+
 /* amopen.c */
 extern Relation GjOpenManagedIndex(Oid index_oid);
 
