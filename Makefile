@@ -156,6 +156,7 @@ OBJS = \
 	src/planmirror.o \
 	src/planpartition.o \
 	src/planrows.o \
+	src/plansame.o \
 	src/planscan.o \
 	src/plansubquery.o \
 	src/region.o \

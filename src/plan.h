@@ -172,6 +172,10 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
 
+/* plansame.c */
+extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
+extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
+
 /* plansubquery.c: the same for a subquery */
 extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
 

@@ -80,7 +80,7 @@ static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
-static Path *parallel_small_path(const GjJoinCandidate *cand);
+static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
 static List *copy_scans(List *scans);
@@ -307,7 +307,7 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 	cand->workers = 0;
 	add_path_with_workers(root, cand);
 
-	cand->small_path = parallel_small_path(cand);
+	cand->small_path = parallel_small_path(root, cand);
 	if (cand->small_path != NULL)
 		cand->workers = count_workers(cand);
 	if (cand->workers > 0)
@@ -317,13 +317,14 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 /*
  * A path of the small side that each process of a parallel plan can run, if such a plan
  * could be.  Not where it must be known which small rows had a match: no process sees all
- * big rows.
+ * big rows; nor where processes might collect different rows.
  */
 static Path *
-parallel_small_path(const GjJoinCandidate *cand)
+parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
-		!cand->joinrel->consider_parallel || !cand->big->consider_parallel)
+		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
+		!GjRowsAreSameEverywhere(root, cand->small))
 		return NULL;
 	if (cand->small->cheapest_total_path->parallel_safe)
 		return cand->small->cheapest_total_path;
