@@ -58,6 +58,7 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	GjIndexInfo info;
 	int64		ntids;
 
+	GjPredicateLock(scan->indexRelation, scan->xs_snapshot);
 	GjIndexGetInfo(scan->indexRelation, &info);
 	if (!GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
 		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));

@@ -169,6 +169,12 @@ GjCountBufferHit(Relation heap)
 #define GjVarAtScan(var)		((void) 0)
 #endif
 
+/*
+ * Can a subquery that has InitPlans be below a Gather, so that each process evaluates these
+ * for itself?
+ */
+#define GJ_INITPLANS_BELOW_GATHER	(PG_VERSION_NUM >= 170000)
+
 /* EXPLAIN: 18 split its header --------------------------------------------------- */
 
 #include "commands/explain.h"

@@ -206,9 +206,7 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
  * Search the index for a set of keys, on behalf of a scan under this snapshot
  *
  * TIDs are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (fetch.c).  A serializable transaction locks the whole index,
- * as it would with any access method that does not lock in finer grains: then an
- * insertion of a wanted key that the match did not see is a conflict.
+ * makes that safe (fetch.c).  What a serializable transaction locks: pages/predicate.c.
  *
  * If the index may lack rows that the snapshot sees, all of the heap is taken.
  */
@@ -266,7 +264,7 @@ prepare_match(Relation index, Snapshot snapshot)
 				 errmsg("index \"%s\" can only be searched under an MVCC snapshot",
 						RelationGetRelationName(index))));
 
-	PredicateLockRelation(index, snapshot);
+	GjPredicateLock(index, snapshot);
 	pgstat_count_index_scan(index);
 }
 

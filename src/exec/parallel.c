@@ -13,8 +13,8 @@
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
  * all that the block has; match/ranges.c and match/divide.c say it of what all do.  Each process
- * rechecks keys against a set that it has made itself: what makes it is parallel-safe, so
- * that all sets are equal, as the filters of a parallel sequential scan are.
+ * rechecks keys against a set that it has made itself: plans are made only where all of these
+ * sets are equal (plan/same.c).
  *
  * A match can be shared if it answers for the whole execution of the node.  The match
  * of one batch of a join does not: the batches of two processes need not be cut at the

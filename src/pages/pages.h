@@ -289,6 +289,9 @@ typedef struct GjOptions
 	bool		preload;		/* mirror it after each start of the server */
 } GjOptions;
 
+/* predicate.c */
+extern void GjPredicateLock(Relation index, Snapshot snapshot);
+
 /* index.c */
 extern Relation GjOpenManagedIndex(Oid index_oid);
 

@@ -23,6 +23,11 @@
  *	  the big table.  Such a value has to become NULL where there is no match, but
  *	  here it would be computed above the join.  In other joins, the same value
  *	  comes out above and below.
+ *	- Sides of which a column of type record is wanted, as SEARCH BREADTH FIRST adds one to a
+ *	  recursive query.  What the fields of such a column are called, EXPLAIN finds in the
+ *	  plan that computes it.  From a joined row it looks no further than the description of
+ *	  that, and gives up: it prints a wrong name, or fails where assertions are enabled.
+ *	  Whole rows are no trouble, their fields are those of the range table entry.
  *
  * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
  * rows) is in the join's target like any other column, and each table's scan can take a
@@ -45,6 +50,7 @@
 
 #include <math.h>
 
+#include "catalog/pg_type_d.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -69,11 +75,12 @@ static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *b
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
 static bool is_smaller(const RelOptInfo *small, const RelOptInfo *big);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
+static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
-static Path *parallel_small_path(const GjJoinCandidate *cand);
+static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
 static List *copy_scans(List *scans);
@@ -200,10 +207,33 @@ sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
 	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
 		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))
 		return false;
+	if (has_record_column(big) || has_record_column(cand->small))
+		return false;
 
 	return !GjJoinKeepsUnmatched(cand->kind) ||
 		(!needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) &&
 		 !needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big));
+}
+
+/*
+ * Is a column of type record wanted of this side, the whole row apart?
+ */
+static bool
+has_record_column(const RelOptInfo *rel)
+{
+	List	   *vars = pull_var_clause((Node *) rel->reltarget->exprs,
+									   PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+									   PVC_RECURSE_PLACEHOLDERS);
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+
+		if (var->vartype == RECORDOID && var->varattno != InvalidAttrNumber)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -277,7 +307,7 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 	cand->workers = 0;
 	add_path_with_workers(root, cand);
 
-	cand->small_path = parallel_small_path(cand);
+	cand->small_path = parallel_small_path(root, cand);
 	if (cand->small_path != NULL)
 		cand->workers = count_workers(cand);
 	if (cand->workers > 0)
@@ -287,13 +317,14 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 /*
  * A path of the small side that each process of a parallel plan can run, if such a plan
  * could be.  Not where it must be known which small rows had a match: no process sees all
- * big rows.
+ * big rows; nor where processes might collect different rows.
  */
 static Path *
-parallel_small_path(const GjJoinCandidate *cand)
+parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
-		!cand->joinrel->consider_parallel || !cand->big->consider_parallel)
+		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
+		!GjRowsAreSameEverywhere(root, cand->small))
 		return NULL;
 	if (cand->small->cheapest_total_path->parallel_safe)
 		return cand->small->cheapest_total_path;

@@ -179,6 +179,10 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
 
+/* same.c */
+extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
+extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
+
 /* subquery.c: the same for a subquery */
 extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
 

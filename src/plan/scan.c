@@ -174,7 +174,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
-	if (rel->consider_parallel)
+	if (rel->consider_parallel &&
+		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)))
 		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);

@@ -1,0 +1,80 @@
+--
+-- Parallel joins, in which each process runs the small side for itself: only where all of them
+-- are sure to get the same rows
+--
+CREATE SCHEMA parallel_same;
+SET search_path = parallel_same, public;
+
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/parallel.sql
+
+-- so that no Gather comes from the small side
+SET enable_parallel_append = off;
+CREATE TABLE small WITH (parallel_workers = 0) AS
+	SELECT i * 3 AS k, i AS w, i % 7 AS g, i::numeric / 4 AS n, i::float8 / 3 AS f, 'name ' || i % 9 AS t
+	FROM generate_series(1, 150) i;
+VACUUM ANALYZE big, small;
+
+-- Keys of each process's own, made by a volatile function that workers may run. All rows of all nine keys
+-- are wanted, whichever keys these are.
+CREATE VIEW found AS
+	SELECT b.k FROM (VALUES (('x' || left(gen_random_uuid()::text, 4))::bit(16)::int % 80 * 10), (5000)) f (start)
+		CROSS JOIN generate_series(1, 9) i JOIN big b ON b.k = f.start + i;
+EXPLAIN (COSTS OFF) SELECT * FROM found;
+CREATE TABLE keys AS SELECT k, count(*) AS n FROM big GROUP BY k;
+CREATE TABLE found_once AS TABLE found;
+SELECT count(*) AS keys, sum(n - rows_found) AS missing
+	FROM (SELECT k, count(*) AS rows_found FROM found_once GROUP BY k) f JOIN keys USING (k);
+
+-- The same where it is hidden. What volatile functions return is what others would return here.
+CREATE FUNCTION vol(x int) RETURNS int LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS 'BEGIN RETURN x; END';
+CREATE FUNCTION stab(x int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS 'BEGIN RETURN x; END';
+CREATE FUNCTION check_all(queries text[]) RETURNS TABLE (plan text, query text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOREACH query IN ARRAY queries LOOP
+		plan := compare(query);
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT * FROM check_all(ARRAY[
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE vol(s.w) > 9',
+	'SELECT b.id, x FROM (SELECT k, vol(w) AS x FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (VALUES (vol(3)), (6)) s (k) JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM generate_series(1, vol(9)) g JOIN big b ON b.k = g',
+	'SELECT b.id FROM small s JOIN small t ON s.w = vol(t.g) JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM small s LEFT JOIN small t ON s.w = t.g AND vol(t.w) < 9 JOIN big b ON b.k = s.k',
+	'SELECT id FROM big WHERE k IN (SELECT k FROM small WHERE vol(w) > 9)',
+	'SELECT b.id FROM (SELECT k FROM small UNION ALL SELECT vol(w) FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT vol(g) FROM small)']);
+
+-- What depends on the order of rows, or on chance
+SELECT * FROM check_all(ARRAY[
+	'SELECT b.id FROM small s TABLESAMPLE bernoulli (100) JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT DISTINCT ON (g) k FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT (array_agg(k))[1] AS k FROM small GROUP BY g) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT g, sum(f)::int AS k FROM small GROUP BY g) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT n, min(k) AS k FROM small GROUP BY n) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT DISTINCT n, k FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT g FROM small LIMIT 200)',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.xmax = 0']);
+
+-- What does not is divided: stable functions, groups of what is equal only to itself, exact aggregates; and
+-- what is tested for each row of the result, by one process
+SELECT * FROM check_all(ARRAY[
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE stab(s.w) > 9',
+	'SELECT b.id FROM (SELECT DISTINCT k, t FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id, c FROM (SELECT k, count(*) AS c, sum(w), max(t) FROM small GROUP BY k) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT g FROM small)',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w > (SELECT min(vol(g)) FROM small)',
+	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE vol(b.v) > 3',
+	'SELECT b.id, vol(b.v) FROM small s JOIN big b ON b.k = s.k']);
+
+-- A set of keys: not from a volatile function; a subquery's array is the same for all
+SELECT * FROM check_all(ARRAY[
+	'SELECT id FROM big WHERE k = ANY (ARRAY[vol(3), 6])',
+	'SELECT id FROM big WHERE k = ANY (ARRAY[stab(3), 6])',
+	'SELECT id FROM big WHERE k = ANY (ARRAY(SELECT vol(k) FROM small ORDER BY g LIMIT 20))']);
+
+RESET ALL;
+SET client_min_messages = warning;
+DROP SCHEMA parallel_same CASCADE;
