@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 
 #include "mirror/mirror.h"
-#include "pages/pages.h"
+#include "am.h"
 
 typedef struct GjBuildState
 {

@@ -28,7 +28,7 @@
 
 #include "base/gpujoin.h"
 #include "pages/pages.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool has_eligible_index(RelOptInfo *rel);
 static bool is_heap(Oid relid);
