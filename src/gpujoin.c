@@ -16,7 +16,11 @@
 #include "fmgr.h"
 
 #include "base/gpujoin.h"
+#include "exec/exec.h"
+#include "join/join.h"
 #include "mirror/mirror.h"
+#include "pages/pages.h"
+#include "plan/plan.h"
 #include "service/service.h"
 
 PG_MODULE_MAGIC;
@@ -27,7 +31,7 @@ void
 _PG_init(void)
 {
 	GjGucInit();
-	GjAmInit();
+	GjOptionsInit();
 	GjPlanInit();
 	GjExecScanInit();
 	GjExecAlternativeInit();

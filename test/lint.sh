@@ -65,6 +65,18 @@ headers_alone() {
     done
 }
 
+# Who asks for a set, a page, a device or a match must not see the planner's nodes.
+doors_without_planner() {
+    local layer flags
+    flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
+    for layer in sets pages service mirror match; do
+        # shellcheck disable=SC2086  # flags are words
+        printf '#include "postgres.h"\n#include "%s/%s.h"\n' $layer $layer |
+            $cc $flags -M -x c - | grep -q /pathnodes.h && echo "$layer.h includes pathnodes.h"
+    done
+    return 0
+}
+
 border_alone() {
     local header
     for header in cuda/border/gpujoin_*.h; do
@@ -189,6 +201,8 @@ check "PG_VERSION_NUM only in src/base/compat.h" version_only_in_compat
 check "no CUDA header in src/" no_cuda_in_src
 check "no PostgreSQL header in cuda/" no_postgres_in_cuda
 check "headers of src/ compile alone after postgres.h" headers_alone
+check "doors below the planner do not show its nodes" doors_without_planner
+check "folders use only what is below them, by its door, and in no circle" perl test/layers.pl
 check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
 check "lines of at most 100 columns" line_length
 check "files of at most 600 lines" file_length

@@ -22,12 +22,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -49,82 +47,6 @@
 
 /* Figures for the status view, while busy */
 #define INFO_EVERY_NS (100 * NS_PER_MS)
-
-helper h;
-
-/* ---- time, watchdog, the end ----------------------------------------------------------------- */
-
-int64_t
-clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void
-beat(void)
-{
-	__atomic_add_fetch(&h.control->heartbeat, 1, __ATOMIC_RELEASE);
-}
-
-void
-call_begins(gjp_call call)
-{
-	__atomic_store_n(&h.control->call, (uint32_t) call, __ATOMIC_RELEASE);
-	beat();
-}
-
-/* A lost device is beyond repair for this process, whoever meets it first. */
-gjd_status
-call_ends(gjd_status status)
-{
-	if (status == GJD_DEVICE_LOST)
-		die(GJD_DEVICE_LOST, h.error.device_code, "%s",
-			h.error.status == GJD_DEVICE_LOST ? h.error.message : "the device was lost");
-	__atomic_store_n(&h.control->call, (uint32_t) GJP_CALL_NONE, __ATOMIC_RELEASE);
-	beat();
-	return status;
-}
-
-/* Leaves the reason in the report and ends. The driver's exit handlers are not worth a hang. */
-void
-die(int status, int device_code, const char *format, ...)
-{
-	if (h.control != NULL)
-	{
-		gjp_report *report = &h.control->report;
-		va_list args;
-
-		va_start(args, format);
-		vsnprintf(report->failure, sizeof(report->failure), format, args);
-		va_end(args);
-		report->failure_status = status;
-		report->failure_code = device_code;
-		__atomic_store_n(&h.control->phase, (uint32_t) GJP_ENDING, __ATOMIC_RELEASE);
-	}
-	_exit(status);
-}
-
-/* Tells the figures that change. */
-void
-report_memory(void)
-{
-	gjp_report *report = &h.control->report;
-	gjd_memory_info info = {0};
-
-	h.info_is_old = false;
-	if (CALL(INFO, h.api->memory_info(h.device, &info, &h.error)) != GJD_OK)
-		return;
-	report->memory_budget = info.budget;
-	report->memory_columns_limit = info.columns_limit;
-	report->memory_columns = info.columns_used;
-	report->memory_scratch = info.scratch_used;
-	report->columns = info.columns;
-	report->keysets = info.keysets;
-	report->matches = info.matches;
-}
 
 /* ---- bells ----------------------------------------------------------------------------------- */
 
@@ -167,12 +89,6 @@ relax(void)
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
-
-int64_t
-timeout_ns(void)
-{
-	return (int64_t) __atomic_load_n(&h.control->timeout_ms, __ATOMIC_RELAXED) * NS_PER_MS;
-}
 
 /* Takes requests that were posted. */
 static bool

@@ -121,7 +121,8 @@ extern helper h;
  */
 #define CALL(what, expression) (call_begins(GJP_CALL_##what), call_ends(expression))
 
-/* helper.c */
+/* base.c */
+void beat(void); /* tells the watchdog that this process runs */
 void call_begins(gjp_call call);
 gjd_status call_ends(gjd_status status);
 int64_t clock_ns(void);

@@ -1,6 +1,6 @@
 /*
  * kernels.cuh
- *	  What library/match.cu asks the launching files to put on the execute stream.
+ *	  What the library asks the launching files to put on the execute stream.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_CUH
 #define GPUJOIN_CUDA_KERNELS_CUH
@@ -12,6 +12,9 @@ namespace gjd
 
 /* launch.cu: the scan, by the strategy of the set. */
 void launch_match(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
+
+/* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
+void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
 
 /* gather.cu: from bitmap and counts to lists and entries, on the execute stream. */
 struct gather_job
@@ -54,15 +57,6 @@ uint64_t entry_sort_space_bytes(uint64_t count);
 void launch_entry_sort(char *from, const gjd_entry_layout &from_layout, char *to,
 					   const gjd_entry_layout &to_layout, uint64_t count, char *space,
 					   uint64_t bytes, uint64_t *distinct, cudaStream_t stream);
-
-/* library/delivery.cu */
-bool is_list(const gjd_match *match); /* of items that are gathered */
-bool has_tids(const gjd_match *match);
-gather_job job_of(const gjd_match *match);
-void note_execution(gjd_match *match);
-void require_unchanged(const gjd_match *match); /* throws */
-void send_first(gjd_match *match);
-void collect_copies(gjd_match *match);
 
 }  // namespace gjd
 

@@ -1,10 +1,9 @@
 /*
  * objects.cuh
- *	  Inside of the CUDA library: the wall that turns exceptions into status values, owners of CUDA
- *	  objects, and the objects behind the border's handles.
+ *	  Inside of the CUDA library: failures, and the objects behind the border's handles.
  *
- * Host code may throw gjd::failure (and std::bad_alloc); every entry of the table runs inside
- * guarded(), which catches all. Objects are plain: what they hold is given back by their files'
+ * Host code may throw gjd::failure (and std::bad_alloc), which ends at the table (guarded() in
+ * library/library.cuh). Objects are plain: what they hold is given back by their files'
  * release functions, because it can only be given back when the device is done with it.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_OBJECTS_CUH
@@ -256,76 +255,5 @@ struct gjd_match
 	gjd_match_state state;
 	bool ending;
 };
-
-namespace gjd
-{
-
-/* library/device.cu */
-cudaEvent_t take_event(gjd_device *device);
-void give_event(gjd_device *device, cudaEvent_t event);
-char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; throws */
-void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
-char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
-void give_locked(gjd_device *device, char *memory, uint64_t bytes);
-bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
-void use(gjd_device *device); /* throws if lost; makes the device current */
-
-/* library/column.cu */
-gjd_column *create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages);
-void reserve_column(gjd_column *column, uint64_t pages);
-gjd_status write_pages(gjd_column *column, const gjd_page_head *heads, const char *images,
-					   uint64_t count, uint64_t *accepted, uint64_t *ticket);
-gjd_status poll_writes(gjd_column *column, uint64_t ticket);
-gjd_status destroy_column(gjd_column *column);
-void release_column(gjd_column *column); /* frees it if it is destroyed and unused */
-
-/* library/keyset.cu */
-gjd_keyset *create_keyset(gjd_device *device, const gjd_keyset_params *params);
-void destroy_keyset(gjd_keyset *keyset);
-void release_keyset(gjd_keyset *keyset);
-void reap_keysets(gjd_device *device, bool all);
-
-/* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
-void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
-
-/* library/match.cu */
-gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
-gjd_status poll_match(gjd_match *match);
-gjd_status end_match(gjd_match *match);
-
-/* library/delivery.cu */
-gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
-
-/* Runs an entry: no exception leaves it, and a lost device stays lost. */
-template <class Body>
-gjd_status
-guarded(gjd_device *device, gjd_error *error, Body body) noexcept
-{
-	failure f;
-
-	try
-	{
-		if (device != nullptr)
-			use(device);
-		return body();
-	}
-	catch (const failure &caught)
-	{
-		f = caught;
-	}
-	catch (const std::bad_alloc &)
-	{
-		f = failure{GJD_NO_HOST_MEMORY, 0, "out of memory", nullptr};
-	}
-	catch (...)
-	{
-		f = failure{GJD_INTERNAL, 0, "unexpected exception", nullptr};
-	}
-	if (f.status == GJD_DEVICE_LOST && device != nullptr)
-		device->lost = true;
-	return report_failure(f, error);
-}
-
-}  // namespace gjd
 
 #endif

@@ -2,7 +2,7 @@
  * api.cu
  *	  The exported table. Each entry checks its arguments and calls the file that does the work.
  */
-#include "kernels/objects.cuh"
+#include "library.cuh"
 
 namespace gjd
 {

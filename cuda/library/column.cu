@@ -7,11 +7,10 @@
  * column's memory runs on the execute stream; therefore extents can be given to another column as
  * soon as the host lets go of them, its kernels come later by stream order.
  */
-#include "kernels/column.cuh"
+#include "library.cuh"
 
 #include <algorithm>
 
-#include "kernels/policy.cuh"
 
 namespace gjd
 {

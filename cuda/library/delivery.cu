@@ -2,7 +2,7 @@
  * delivery.cu
  *	  What a match has found, on its way to the caller's memory.
  */
-#include "kernels/kernels.cuh"
+#include "library.cuh"
 
 #include <algorithm>
 

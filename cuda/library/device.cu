@@ -2,14 +2,13 @@
  * device.cu
  *	  Opening and closing of a device, its memory and events, and the wall against errors.
  */
-#include "kernels/objects.cuh"
+#include "library.cuh"
 
 #include <signal.h>
 #include <pthread.h>
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/policy.cuh"
 
 namespace gjd
 {

@@ -6,7 +6,7 @@
  * because they may lie in memory that others write. The rest is built on the device, from 4 or 8
  * bytes a key that cross the bus, in place of filters and tables that are larger.
  */
-#include "kernels/keyset.cuh"
+#include "library.cuh"
 
 #include <algorithm>
 #include <cstdlib>

@@ -11,7 +11,7 @@
  * the column was written to, in one go with the gathering, which sees one state of each page. Only
  * TIDs that are gathered a window at a time, for want of memory, may be newer than the scan.
  */
-#include "kernels/kernels.cuh"
+#include "library.cuh"
 
 #include <algorithm>
 

@@ -27,7 +27,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "sets/tidset.h"
+#include "base/tid.h"
 #include "check.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);

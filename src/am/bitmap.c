@@ -17,9 +17,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "exec/exec.h"
 #include "match/match.h"
-#include "pages/pages.h"
+#include "am.h"
 
 static GjKeySet *make_key_set(IndexScanDesc scan);
 static void add_scan_key(Relation index, GjKeySet *set, ScanKey key);

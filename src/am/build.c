@@ -25,7 +25,7 @@
 #include "utils/timestamp.h"
 
 #include "mirror/mirror.h"
-#include "pages/pages.h"
+#include "am.h"
 
 typedef struct GjBuildState
 {

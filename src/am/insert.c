@@ -23,7 +23,8 @@
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
-#include "pages/pages.h"
+#include "am.h"
+
 
 static void insert_row(Relation index, const GjIndexInfo *info, const char *row);
 static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);

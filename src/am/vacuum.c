@@ -30,7 +30,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "pages/pages.h"
+#include "am.h"
 
 typedef struct GjVacuumState
 {

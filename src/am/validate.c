@@ -25,7 +25,7 @@
 #include "utils/syscache.h"
 
 #include "base/gpujoin.h"
-#include "pages/pages.h"
+#include "am.h"
 
 static char *copy_family_name(Oid family_oid);
 static bool check_procs(CatCList *procs, const char *family);

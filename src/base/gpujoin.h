@@ -17,6 +17,9 @@
 /* Name of the access method, of the extension and of the settings' prefix */
 #define GJ_NAME					"gpujoin"
 
+/* INCLUDE columns of an index, at most */
+#define GJ_MAX_INCLUDED			30
+
 /* gpujoin.min_rows: tables with fewer rows are left to PostgreSQL's own plans */
 #define GJ_DEFAULT_MIN_ROWS		10000
 #define GJ_MIN_MIN_ROWS			0
@@ -96,16 +99,6 @@ extern double gj_device_setup_cost;
 extern double gj_device_search_cost;
 
 extern void GjGucInit(void);
-
-/* am/handler.c */
-extern void GjAmInit(void);
-
-/* plan/hooks.c */
-extern void GjPlanInit(void);
-
-/* exec/scan.c, join/join.c, exec/alternative.c */
-extern void GjExecScanInit(void);
-extern void GjExecJoinInit(void);
-extern void GjExecAlternativeInit(void);
+extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 #endif							/* GPUJOIN_H */

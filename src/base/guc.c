@@ -11,6 +11,7 @@
 #include <limits.h>
 
 #include "miscadmin.h"
+#include "executor/nodeHash.h"
 #include "utils/guc.h"
 #include "utils/plancache.h"
 
@@ -329,4 +330,13 @@ define_cost(const char *name, const char *description, double *variable, double 
 							 NULL,
 							 NULL,
 							 NULL);
+}
+
+/*
+ * What a node may use for keys and TIDs before it has to do with less
+ */
+Size
+GjWorkMemory(void)
+{
+	return get_hash_memory_limit();
 }

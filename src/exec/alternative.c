@@ -66,13 +66,13 @@ static void end(CustomScanState *node);
 static void explain(CustomScanState *node, List *ancestors, ExplainState *es);
 static Node *get_private(GjAlternativeState *alternative, GjAlternativePrivate item);
 
-const CustomScanMethods GjAlternativePlanMethods = {
-	.CustomName = "GpuAlternative",
+static const CustomScanMethods plan_methods = {
+	.CustomName = GJ_ALTERNATIVE_NAME,
 	.CreateCustomScanState = create_state,
 };
 
 static const CustomExecMethods exec_methods = {
-	.CustomName = "GpuAlternative",
+	.CustomName = GJ_ALTERNATIVE_NAME,
 	.BeginCustomScan = begin,
 	.ExecCustomScan = exec,
 	.EndCustomScan = end,
@@ -83,7 +83,7 @@ static const CustomExecMethods exec_methods = {
 void
 GjExecAlternativeInit(void)
 {
-	RegisterCustomScanMethods(&GjAlternativePlanMethods);
+	RegisterCustomScanMethods(&plan_methods);
 }
 
 static Node *

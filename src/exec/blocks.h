@@ -14,7 +14,7 @@
 #include "storage/buf.h"
 #include "utils/relcache.h"
 
-#include "sets/tidset.h"
+#include "sets/sets.h"
 
 typedef struct GjBlocks GjBlocks;
 

@@ -14,7 +14,7 @@
 #include "nodes/plannodes.h"
 #include "utils/relcache.h"
 
-#include "sets/entryset.h"
+#include "sets/sets.h"
 
 /* Where an attribute of the slot comes from */
 typedef struct GjEntryOutput

@@ -12,9 +12,6 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
-/* At most this part of a heap's pages is not all-visible, or a match is shared by heap blocks */
-#define GJ_MAX_HEAP_PART		0.1
-
 extern bool GjEntriesMayBeRows(Snapshot snapshot);
 extern bool GjHeapIsMostlyVisible(Relation heap);
 extern int	GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows,

@@ -23,7 +23,7 @@
 #include "utils/ruleutils.h"
 
 #include "service/service.h"
-#include "exec.h"
+#include "explain.h"
 
 /*
  * A constant array is shown in full up to this many elements; of a longer one

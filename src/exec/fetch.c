@@ -36,9 +36,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
 #include "base/prefetch.h"
 #include "blocks.h"
-#include "exec.h"
+#include "fetch.h"
 #include "visible.h"
 
 struct GjFetch

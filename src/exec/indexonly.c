@@ -17,12 +17,13 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
 #include "entryvisible.h"
-#include "exec.h"
 #include "indexonlystate.h"
+#include "table.h"
 
 /* A piece of a match: small enough for the processor's cache */
 #define PIECE_BYTES				((Size) 1024 * 1024)
@@ -134,9 +135,14 @@ static void
 make_whole(GjIndexOnly *io)
 {
 	GjIndexInfo info;
+	GjEntryWidths widths;
 
 	GjIndexGetInfo(io->index, &info);
-	io->whole = GjEntrySetCreate(io->context, io->limit, &info,
+	widths.key = info.key_width;
+	widths.nincluded = info.nincluded;
+	for (int i = 0; i < info.nincluded; i++)
+		widths.included[i] = info.included[i].width;
+	io->whole = GjEntrySetCreate(io->context, io->limit, &widths,
 								 (io->columns & GJ_ENTRY_KEY) != 0,
 								 (uint32) (io->columns >> 1));
 }

@@ -18,7 +18,7 @@
 
 #include "nodes/execnodes.h"
 
-#include "match/divide.h"
+#include "match/match.h"
 #include "entryfill.h"
 
 typedef struct GjIndexOnly GjIndexOnly;

@@ -17,6 +17,7 @@
 
 #include "entryvisible.h"
 #include "indexonlystate.h"
+#include "table.h"
 
 static void join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges);
 

@@ -9,7 +9,8 @@
 #ifndef GPUJOIN_EXEC_INDEXONLYSTATE_H
 #define GPUJOIN_EXEC_INDEXONLYSTATE_H
 
-#include "exec.h"
+#include "match/match.h"
+#include "indexonly.h"
 
 struct GjIndexOnly
 {

@@ -9,7 +9,7 @@
 #ifndef GPUJOIN_EXEC_KEYSHARE_H
 #define GPUJOIN_EXEC_KEYSHARE_H
 
-#include "exec.h"
+#include "source.h"
 
 typedef struct GjSharedKeys GjSharedKeys;
 

@@ -42,7 +42,6 @@
 #include "storage/spin.h"
 
 #include "base/compat.h"
-#include "match/divide.h"
 #include "parallel.h"
 
 /* Long enough for every name and every reason that there is */

@@ -11,8 +11,11 @@
 
 #include "access/parallel.h"
 #include "nodes/execnodes.h"
+#include "nodes/extensible.h"
 
-#include "exec.h"
+#include "match/match.h"
+#include "fetch.h"
+#include "indexonly.h"
 
 /*
  * A node's part in a parallel plan, in its state in each process.  The node sets what

@@ -64,13 +64,13 @@ static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
-const CustomScanMethods GjScanPlanMethods = {
-	.CustomName = "GpuScan",
+static const CustomScanMethods plan_methods = {
+	.CustomName = GJ_SCAN_NAME,
 	.CreateCustomScanState = create_state,
 };
 
 static const CustomExecMethods exec_methods = {
-	.CustomName = "GpuScan",
+	.CustomName = GJ_SCAN_NAME,
 	.BeginCustomScan = begin_scan,
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
@@ -90,7 +90,7 @@ static const CustomExecMethods exec_methods = {
 void
 GjExecScanInit(void)
 {
-	RegisterCustomScanMethods(&GjScanPlanMethods);
+	RegisterCustomScanMethods(&plan_methods);
 }
 
 static Node *

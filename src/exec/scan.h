@@ -9,7 +9,7 @@
 #ifndef GPUJOIN_EXEC_SCAN_H
 #define GPUJOIN_EXEC_SCAN_H
 
-#include "plan/plan.h"
+#include "node/scanplan.h"
 #include "exec.h"
 #include "keyshare.h"
 #include "parallel.h"

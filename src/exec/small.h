@@ -13,7 +13,7 @@
 #include "access/tupdesc.h"
 #include "nodes/memnodes.h"
 
-#include "sets/keyset.h"
+#include "sets/sets.h"
 
 /* A collected row; its columns stand behind it: GjSmallRowValues(), GjSmallRowCopy() */
 typedef struct GjSmallRow

@@ -28,7 +28,8 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-#include "exec.h"
+#include "match/match.h"
+#include "source.h"
 
 typedef struct KeySource
 {

@@ -14,7 +14,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
-#include "sets/tidset.h"
+#include "sets/sets.h"
 
 /*
  * Fill tuples[], which has room for MaxHeapTuplesPerPage, and return how many there

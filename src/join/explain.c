@@ -18,8 +18,7 @@
 #include "utils/ruleutils.h"
 
 #include "base/compat.h"
-#include "exec/exec.h"
-#include "node/joinplan.h"
+#include "state.h"
 
 static const char *join_type_name(GjJoinKind kind);
 static void explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,

@@ -53,13 +53,13 @@ static void shutdown_join(CustomScanState *node);
 static void raise_stats(GjSmallStats *stats, const GjSmallStats *other);
 static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
 
-const CustomScanMethods GjJoinPlanMethods = {
-	.CustomName = "GpuJoin",
+static const CustomScanMethods join_plan_methods = {
+	.CustomName = GJ_JOIN_NAME,
 	.CreateCustomScanState = create_join_state,
 };
 
 static const CustomExecMethods join_exec_methods = {
-	.CustomName = "GpuJoin",
+	.CustomName = GJ_JOIN_NAME,
 	.BeginCustomScan = begin_join,
 	.ExecCustomScan = GjExecJoin,
 	.EndCustomScan = end_join,
@@ -77,7 +77,7 @@ static const CustomExecMethods join_exec_methods = {
 void
 GjExecJoinInit(void)
 {
-	RegisterCustomScanMethods(&GjJoinPlanMethods);
+	RegisterCustomScanMethods(&join_plan_methods);
 	RegisterCustomScanMethods(&GjJoinScanPlanMethods);
 }
 

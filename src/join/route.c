@@ -15,7 +15,7 @@
 #include "utils/memutils.h"
 
 #include "base/compat.h"
-#include "exec/partition.h"
+#include "exec/exec.h"
 #include "route.h"
 
 struct GjKeyRoute

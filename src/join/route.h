@@ -13,7 +13,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
 
-#include "sets/keyset.h"
+#include "sets/sets.h"
 
 typedef struct GjKeyRoute GjKeyRoute;
 

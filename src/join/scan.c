@@ -62,12 +62,12 @@ static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
 const CustomScanMethods GjJoinScanPlanMethods = {
-	.CustomName = "GpuJoinScan",
+	.CustomName = GJ_JOIN_SCAN_NAME,
 	.CreateCustomScanState = create_scan_state,
 };
 
 static const CustomExecMethods scan_exec_methods = {
-	.CustomName = "GpuJoinScan",
+	.CustomName = GJ_JOIN_SCAN_NAME,
 	.BeginCustomScan = begin_scan,
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,

@@ -10,8 +10,6 @@
 #define GPUJOIN_JOIN_SCAN_H
 
 #include "exec/exec.h"
-#include "exec/parallel.h"
-#include "exec/small.h"
 
 /*
  * A plan node of its own, but rows are taken from it by the join above, through
@@ -46,6 +44,9 @@ typedef struct GjJoinScanState
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
 	GjMatchStats stats;
 } GjJoinScanState;
+
+/* scan.c */
+extern const CustomScanMethods GjJoinScanPlanMethods;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);

@@ -9,9 +9,19 @@
 #ifndef GPUJOIN_JOIN_STATE_H
 #define GPUJOIN_JOIN_STATE_H
 
+#include "exec/exec.h"
 #include "node/joinplan.h"
+#include "join.h"
 #include "route.h"
 #include "scan.h"
+
+/* What a join did so far, besides the scans */
+typedef struct GjJoinReport
+{
+	const GjSmallStats *small;
+	GjSmallStats workers;		/* the largest of parallel workers' small sides, once known */
+	uint64		removed_above;	/* result rows that the other quals removed */
+} GjJoinReport;
 
 /* What comes next */
 typedef enum GjJoinPhase
@@ -73,5 +83,9 @@ extern bool GjJoinWantsPartners(const GjJoinState *state);
 extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
 extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
 extern TupleTableSlot *GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan);
+
+/* explain.c */
+extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
+						  const GjJoinReport *report);
 
 #endif							/* GPUJOIN_JOIN_STATE_H */

@@ -33,7 +33,8 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "exec/exec.h"
+#include "match.h"
+
 
 static bool is_seen(HeapTuple row, Snapshot snapshot);
 

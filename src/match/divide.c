@@ -28,7 +28,8 @@
  */
 #include "postgres.h"
 
-#include "divide.h"
+#include "parts.h"
+
 
 /* As many pages as take much longer to search than to take */
 #define STEPS_PER_PROCESS		16

@@ -47,7 +47,7 @@
 
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "match.h"
+#include "parts.h"
 
 typedef enum Answer
 {

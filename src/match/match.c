@@ -16,7 +16,7 @@
 #include "storage/bufmgr.h"
 
 #include "mirror/mirror.h"
-#include "match.h"
+#include "parts.h"
 
 static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 				  GjMatchStats *stats);

@@ -21,11 +21,11 @@
 #include "portability/instr_time.h"
 #include "storage/block.h"
 #include "utils/relcache.h"
+#include "utils/snapshot.h"
 
+#include "node/keyplan.h"
 #include "pages/pages.h"
-#include "sets/entryset.h"
-#include "sets/keyset.h"
-#include "sets/tidset.h"
+#include "sets/sets.h"
 
 /* What a match did, for EXPLAIN; summed up over rescans and batches */
 typedef struct GjMatchStats
@@ -51,13 +51,6 @@ typedef struct GjMatchStats
 	const char *device;			/* who answered last, e.g. "CPU (AVX-512)" */
 	const char *reason;			/* why not a GPU; NULL if it was one */
 } GjMatchStats;
-
-/* Where hits go: TIDs alone, or entries */
-typedef struct GjMatchTarget
-{
-	GjTidSet   *tids;
-	GjEntrySet *entries;		/* if tids is NULL */
-} GjMatchTarget;
 
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
@@ -104,7 +97,7 @@ typedef struct GjEntryMatch
 	BlockNumber end;
 	bool		done;			/* there are no more pieces */
 
-	/* Of a match that several processes make together (divide.h) */
+	/* Of a match that several processes make together (divide.c) */
 	struct GjSharedSearch *shared;	/* where further data pages come from */
 	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
 								 * from data pages, too */
@@ -115,44 +108,106 @@ typedef struct GjEntryMatch
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 extern void GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids,
 						 GjMatchStats *stats);
-extern void GjMatchStatsBegin(GjMatchStats *stats);
-extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
-extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
 extern bool GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 
-/* entries.c, divide.c */
+/* entries.c */
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
-extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
-							   uint64 nentries);
 extern double GjRequestCost(double nentries);
-extern double GjMaxRequests(Relation index, uint64 nentries);
-extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 
-/* pieces.c */
-extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
-						  double max_requests, double expected);
-extern bool GjPiecesGoOn(const GjPieces *pieces);
-extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
-extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
+/* values.c: values to keys */
+typedef struct GjConverter
+{
+	GjConversion how;
+	FmgrInfo	proc;			/* GJ_CONVERT_PROC: the operator class's support function */
+} GjConverter;
 
-/*
- * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:
- * the head of search.c says why.
- */
-extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  GjTailHits *hits, GjMatchStats *stats);
-extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						 GjMatchTarget target, GjMatchStats *stats);
-extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
-								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
-								  BlockNumber total, GjMatchTarget target,
-								  GjMatchStats *stats);
-extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
-extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
-						  GjMatchStats *stats);
+extern void GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value);
+extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
+						   bool is_array);
+
+/* complete.c */
+extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
+
+/* Dividing a match among processes ------------------------------------------------ */
+
+/* A match of entries that the CPU makes: pages are taken, a few at a time */
+typedef struct GjSharedSearch
+{
+	uint64		vacuum_epoch;	/* read before anything was found */
+	BlockNumber first;			/* data pages from here on, */
+	BlockNumber npages;			/* so many */
+	uint64		step;			/* pages that are taken at a time */
+	int			ntails;			/* hits on tail pages, which the process has that found them: */
+	dsa_pointer tails;			/* their TIDs, packed */
+	pg_atomic_uint64 next;		/* first page that nobody has taken, counted from first */
+} GjSharedSearch;
+
+/* At most this part of a heap's pages is not all-visible, or a match is shared by heap blocks */
+#define GJ_MAX_HEAP_PART		0.1
+
+/* A match of entries that a device makes: ranges of the keys are taken, one at a time */
+#define GJ_MAX_RANGES			256
+
+typedef struct GjSharedRanges
+{
+	uint64		vacuum_epoch;	/* read before anything was found */
+	double		key_entries;	/* that a key has, on average */
+	uint64		index_entries;	/* all that the index has, as far as is known */
+	int			nprocesses;		/* planned, with the leader */
+	int			nranges;
+	int64		starts[GJ_MAX_RANGES];	/* the first key of each but the first range, which has
+										 * all before the second one's; so the last all above */
+	pg_atomic_uint64 next;		/* first range that nobody has taken */
+} GjSharedRanges;
+
+typedef enum GjSharedKind
+{
+	GJ_SHARED_TIDS,				/* to be fetched from the heap */
+	GJ_SHARED_ENTRIES,			/* found all at once */
+	GJ_SHARED_RANGES,			/* entries that are still to be found, by a device, */
+	GJ_SHARED_SEARCH			/* or on the CPU */
+} GjSharedKind;
+
+typedef struct GjSharedFind
+{
+	GjSharedKind kind;
+	uint64		vacuum_epoch;	/* of entries: read before they were found */
+	uint64		columns;		/* which columns of the index these have */
+	GjSharedTids tids;
+	GjSharedEntries entries;
+	GjSharedRanges ranges;
+	GjSharedSearch search;
+} GjSharedFind;
+
+/* What a process needs to take its part */
+typedef struct GjSharePart
+{
+	GjSharedFind *found;
+	dsa_area   *area;
+	int			nprocesses;		/* planned, with the leader */
+	void		(*progress) (void *arg);	/* called before each step */
+	void	   *arg;
+} GjSharePart;
+
+/* divide.c */
+extern void GjFindShareInit(GjSharedFind *found);
+extern void GjFindUnshare(GjSharedFind *found, dsa_area *area);
+
+extern void GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
+						  int nprocesses);
+extern void GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
+						 Relation index, const GjKeySet *keys);
+
+/* ranges.c */
+extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
+						  uint64 capacity, int nprocesses, GjMatchStats *stats);
+extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,
+						 const GjKeySet *keys, uint64 capacity);
+extern bool GjRangesTake(GjEntryMatch *match);
+extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
 
 #endif							/* GPUJOIN_MATCH_H */

@@ -11,7 +11,7 @@
 #include "port/pg_bitutils.h"
 
 #include "base/prefetch.h"
-#include "sets/entryset.h"
+#include "parts.h"
 
 /* No data page has more: a key and a TID take ten bytes at least */
 #define MAX_SLOTS				(BLCKSZ / 10)

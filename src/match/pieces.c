@@ -25,7 +25,8 @@
  */
 #include "postgres.h"
 
-#include "match.h"
+#include "parts.h"
+
 
 static uint64 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max);
 

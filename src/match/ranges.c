@@ -63,7 +63,7 @@
 
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "divide.h"
+#include "parts.h"
 
 /*
  * Entries that are worth a unit of the costs of a request: such a unit is 0.66 us

@@ -44,7 +44,7 @@
 #include "base/buffers.h"
 #include "base/prefetch.h"
 #include "pages/pages.h"
-#include "match.h"
+#include "parts.h"
 
 /*
  * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth

@@ -22,21 +22,75 @@
 
 #include <math.h>
 
+#include "access/tupmacs.h"
+#include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-#include "exec/exec.h"
 #include "pages/pages.h"
+#include "match.h"
+
+/* Elements of an array between two looks at interrupts */
+#define INTERRUPT_INTERVAL		65536
 
 /* Up to this, in either direction, float8 has each integer */
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
+static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
 static void add_float8_keys(GjKeySet *set, float8 value);
+
+/*
+ * Add the keys of a value, or of each element of an array.  A NULL, as the value,
+ * the array or an element, equals nothing and adds nothing.
+ */
+void
+GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, bool is_array)
+{
+	if (isnull)
+		return;
+
+	if (is_array)
+		add_array_keys(set, converter, DatumGetArrayTypeP(value));
+	else
+		GjConvertToKeys(set, converter, value);
+}
+
+/*
+ * Walk over the elements where they lie, whatever the array's dimensions: a list
+ * of them as Datums would take more memory than the keys themselves.
+ */
+static void
+add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
+{
+	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	char	   *element = ARR_DATA_PTR(array);
+	bits8	   *not_null = ARR_NULLBITMAP(array);
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+
+	for (int i = 0; i < nelems; i++)
+	{
+		if (i % INTERRUPT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+
+		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
+			continue;
+
+		GjConvertToKeys(set, converter, fetch_att(element, typbyval, typlen));
+		element = att_addlength_pointer(element, typlen, element);
+		element = (char *) att_align_nominal(element, typalign);
+	}
+}
 
 /*
  * Add the keys that equal a value, which is not NULL

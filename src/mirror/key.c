@@ -31,7 +31,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "mirror.h"
+#include "table.h"
 
 static bool get_database_made(Oid database, Oid tablespace, uint64 *made);
 

@@ -106,18 +106,6 @@ describe_worker(BackgroundWorker *worker, const char *function, const char *type
 }
 
 /*
- * Tell the launcher that there is something to do
- */
-void
-GjLauncherWake(void)
-{
-	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	if (gj_mirrors->launcher != NULL && gj_mirrors->launcher != MyLatch)
-		SetLatch(gj_mirrors->launcher);
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
  * Have the marked indexes of a database looked for.  Raises no error.
  */
 void

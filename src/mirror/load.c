@@ -23,6 +23,7 @@
 
 #include "cuda/border/gpujoin_device.h"
 #include "push.h"
+#include "table.h"
 
 /* When to try again what did not fit */
 #define RETRY_NO_MEMORY_MS		10000

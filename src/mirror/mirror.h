@@ -12,7 +12,6 @@
 
 #include "datatype/timestamp.h"
 
-#include "match/match.h"
 #include "pages/pages.h"
 #include "service/service.h"
 
@@ -137,58 +136,25 @@ typedef enum GjLoadMode
 
 /* key.c: what is mirrored, and whether it still exists */
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
-extern bool GjMirrorIsGone(const GjMirrorKey *key);
 
 /* shmem.c: the table of mirrors, in shared memory */
 extern void GjMirrorInit(void);
 extern bool GjMirrorTableExists(void);
 extern int	GjMirrorTableSize(void);
-extern void GjMirrorAbandon(void);
 
 /* table.c: its entries */
 extern bool GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
 extern void GjMirrorUsed(int slot);
-extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot);
-extern bool GjMirrorClaimWanted(Oid database, int *slot, GjMirror *mirror);
-extern bool GjMirrorClaimSync(int slot, GjMirror *mirror);
-extern void GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages,
-							  uint64 bytes);
-extern void GjMirrorSetProgress(int slot, BlockNumber pages_done);
-extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
-						   uint64 pushed, uint64 entries);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
-
 /* wish.c: what shall be loaded */
-extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
-extern void GjMirrorForget(int slot);
-extern void GjMirrorAbandonEntry(int slot);
 extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
 extern void GjMirrorGone(int slot, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
-extern void GjMirrorRetry(bool new_device);
 
-/*
- * evict.c: freeing device memory
- *
- * Room for one column.  Set bytes and mode, the rest to zero; then, as long as the service says
- * that there is no memory and GjMirrorMakeRoom() that trying again has a point, try again.
- */
-typedef struct GjMirrorRoom
-{
-	uint64		bytes;
-	GjLoadMode	mode;
-	bool		begun;
-	uint64		held;			/* by columns, when it began */
-	uint64		evicted;		/* of that, what has been given up since */
-	int			waits;
-} GjMirrorRoom;
-
-extern bool GjMirrorMakeRoom(GjMirrorRoom *room);
-extern bool GjMirrorEvict(GjLoadMode mode);
+/* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
-extern void GjMirrorSweep(void);
 
 /* commit.c: what is wanted when a transaction commits */
 extern void GjMirrorCommitInit(void);
@@ -198,17 +164,7 @@ extern void GjMirrorRelationBuilt(Relation index);
 /* table.c: a hint, for plans */
 extern bool GjMirrorIsResident(Relation index);
 
-/* match/device.c: matching */
-typedef struct GjMirrorFound
-{
-	uint64		matches;		/* entries that have one of the keys, as far as the mirror knows */
-	uint64		entries;		/* that it has in all */
-} GjMirrorFound;
-
-extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
-extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found);
+/* lag.c: what it lacks */
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
@@ -216,7 +172,6 @@ extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirr
 extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* push.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
-extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int slot,
 						 uint64 *pages_pushed);
 
@@ -230,11 +185,5 @@ extern TimestampTz GjMirrorStatsSince(void);
 
 /* launcher.c */
 extern void GjLauncherInit(void);
-extern void GjLauncherWake(void);
-extern void GjMirrorLookForMarked(Oid database);
-extern PGDLLEXPORT void GjLauncherMain(Datum arg);
-
-/* loader.c */
-extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 
 #endif							/* GPUJOIN_MIRROR_H */

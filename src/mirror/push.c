@@ -22,6 +22,7 @@
 
 #include "cuda/border/gpujoin_device.h"
 #include "push.h"
+#include "table.h"
 
 /* A loader looks whether somebody waits for it after so many pages */
 #define GIVE_WAY_PAGES			512

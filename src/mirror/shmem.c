@@ -118,6 +118,18 @@ GjMirrorAbandon(void)
 }
 
 /*
+ * Tell the launcher that there is something to do
+ */
+void
+GjLauncherWake(void)
+{
+	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
+	if (gj_mirrors->launcher != NULL && gj_mirrors->launcher != MyLatch)
+		SetLatch(gj_mirrors->launcher);
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
  * See to it that this process gives up what it owns when it ends
  */
 void

@@ -65,6 +65,57 @@ extern bool GjMirrorIsStale(const GjMirror *mirror);
 
 /* shmem.c */
 extern void GjMirrorExitHook(void);
+extern void GjMirrorAbandon(void);
+extern void GjLauncherWake(void);
+
+/* table.c: entries */
+extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot);
+extern bool GjMirrorClaimWanted(Oid database, int *slot, GjMirror *mirror);
+extern bool GjMirrorClaimSync(int slot, GjMirror *mirror);
+extern void GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages,
+							  uint64 bytes);
+extern void GjMirrorSetProgress(int slot, BlockNumber pages_done);
+extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
+						   uint64 pushed, uint64 entries);
+
+/* wish.c: what shall be loaded */
+extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
+extern void GjMirrorForget(int slot);
+extern void GjMirrorAbandonEntry(int slot);
+extern void GjMirrorRetry(bool new_device);
+
+/* key.c: does what is mirrored still exist? */
+extern bool GjMirrorIsGone(const GjMirrorKey *key);
+
+/*
+ * evict.c: freeing device memory
+ *
+ * Room for one column.  Set bytes and mode, the rest to zero; then, as long as the service says
+ * that there is no memory and GjMirrorMakeRoom() that trying again has a point, try again.
+ */
+typedef struct GjMirrorRoom
+{
+	uint64		bytes;
+	GjLoadMode	mode;
+	bool		begun;
+	uint64		held;			/* by columns, when it began */
+	uint64		evicted;		/* of that, what has been given up since */
+	int			waits;
+} GjMirrorRoom;
+
+extern bool GjMirrorMakeRoom(GjMirrorRoom *room);
+extern bool GjMirrorEvict(GjLoadMode mode);
+extern void GjMirrorSweep(void);
+
+/* load.c */
+extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
+
+/* launcher.c */
+extern void GjMirrorLookForMarked(Oid database);
+extern PGDLLEXPORT void GjLauncherMain(Datum arg);
+
+/* loader.c */
+extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 
 /* Does the entry's column exist, as far as we know? */
 static inline bool

@@ -10,11 +10,9 @@
 #ifndef GPUJOIN_NODE_JOINPLAN_H
 #define GPUJOIN_NODE_JOINPLAN_H
 
-#include "nodes/pathnodes.h"
-
-#include "exec/exec.h"
-#include "exec/small.h"
-#include "plan/plan.h"
+/* Names of the nodes: find the executor's methods */
+#define GJ_JOIN_NAME			"GpuJoin"
+#define GJ_JOIN_SCAN_NAME		"GpuJoinScan"
 
 /*
  * What is returned.  "Right" as in EXPLAIN of a hash join: the side that was
@@ -36,48 +34,6 @@ typedef enum GjJoinKind
 /* Must it be known which small rows have had a match? */
 #define GjJoinMarksSmall(kind) \
 	((kind) == GJ_JOIN_RIGHT_SEMI || GjJoinKeepsUnmatched(kind))
-
-/* What a path is made of */
-typedef struct GjJoinCandidate
-{
-	RelOptInfo *joinrel;
-	RelOptInfo *big;			/* a table, or one that stands for several (Append) */
-	RelOptInfo *small;
-	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
-	List	   *scans;			/* list of GjJoinScan, one for each of these */
-	RestrictInfo *rinfo;		/* the clause that the indexes answer */
-	GjClause	key;			/* it, as the first table's index answers it */
-	GjJoinKind	kind;
-	List	   *restrictlist;	/* all clauses of the join */
-	bool		by_key;			/* the big side is partitioned by the key alone */
-	Path	   *small_path;
-	int			workers;		/* that share the big side, besides the leader */
-	double		nkeys;			/* distinct keys of the small side, estimated */
-	double		nbatches;		/* into which it falls */
-	Selectivity selectivity;	/* share of all pairs that have equal keys */
-} GjJoinCandidate;
-
-/* How one table of the big side is scanned */
-typedef struct GjJoinScan
-{
-	RelOptInfo *table;
-	IndexOptInfo *index;
-	GjClause	key;			/* the join's clause, written for this table */
-	bool		index_only;		/* the index has all columns that are needed */
-	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
-								 * index that has all columns, the other without */
-	double		nmatches;		/* TIDs expected */
-	double		rows;			/* expected to pass the table's filters, in a process */
-	Cost		startup;
-	Cost		run;
-} GjJoinScan;
-
-/* custom_private of a path: a list indexed by these; a path is never copied */
-typedef enum GjJoinPathPrivate
-{
-	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, no Node */
-	GJ_JOIN_PATH_COUNT
-} GjJoinPathPrivate;
 
 /* custom_private of a plan: a list indexed by these */
 typedef enum GjJoinPrivate
@@ -123,35 +79,5 @@ typedef enum GjJoinScanExprs
 	GJ_JOIN_SCAN_PREDICATE,		/* list: GjKeyPredicate() */
 	GJ_JOIN_SCAN_EXPRS_COUNT
 } GjJoinScanExprs;
-
-/* What a join did so far, besides the scans */
-typedef struct GjJoinReport
-{
-	const GjSmallStats *small;
-	GjSmallStats workers;		/* the largest of parallel workers' small sides, once known */
-	uint64		removed_above;	/* result rows that the other quals removed */
-} GjJoinReport;
-
-/* plan/jointables.c */
-extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
-extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
-extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
-extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
-extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
-									RelOptInfo *table);
-extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
-extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
-							const GjJoinScan *scan, List *columns);
-
-/* plan/joinclauses.c */
-extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);
-extern List *GjBareClauses(List *rinfos);
-
-/* join/scan.c */
-extern const CustomScanMethods GjJoinScanPlanMethods;
-
-/* join/explain.c */
-extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
-						  const GjJoinReport *report);
 
 #endif							/* GPUJOIN_NODE_JOINPLAN_H */

@@ -64,7 +64,4 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_COUNT
 } GjKeyPlanPart;
 
-/* exec/source.c: the clauses again, for EXPLAIN */
-extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key);
-
 #endif							/* GPUJOIN_NODE_KEYPLAN_H */

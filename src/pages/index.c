@@ -8,7 +8,9 @@
  */
 #include "postgres.h"
 
+#include "access/amapi.h"
 #include "access/relation.h"
+#include "access/reloptions.h"
 #include "access/table.h"
 #include "catalog/index.h"
 #include "miscadmin.h"
@@ -18,6 +20,67 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "pages.h"
+
+static relopt_kind gj_relopt_kind;
+
+/*
+ * Register the index options
+ */
+void
+GjOptionsInit(void)
+{
+	gj_relopt_kind = add_reloption_kind();
+	add_int_reloption(gj_relopt_kind, "lanes",
+					  "Number of pages that concurrent inserters fill side by side",
+					  GJ_DEFAULT_LANES, GJ_MIN_LANES, GJ_MAX_LANES,
+					  AccessExclusiveLock);
+	add_bool_reloption(gj_relopt_kind, "preload",
+					   "Keeps the index in device memory, also after a start of the server",
+					   false, ShareUpdateExclusiveLock);
+}
+
+/*
+ * Parse and check the options of an index
+ */
+bytea *
+gjoptions(Datum reloptions, bool validate)
+{
+	static const relopt_parse_elt table[] = {
+		{"lanes", RELOPT_TYPE_INT, offsetof(GjOptions, lanes)},
+		{"preload", RELOPT_TYPE_BOOL, offsetof(GjOptions, preload)}
+	};
+
+	return (bytea *) build_reloptions(reloptions, validate, gj_relopt_kind,
+									  sizeof(GjOptions), table, lengthof(table));
+}
+
+/*
+ * Is this relation an index of ours?
+ */
+bool
+GjRelationIsIndex(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_INDEX && rel->rd_indam != NULL &&
+		rel->rd_indam->amoptions == gjoptions;
+}
+
+/*
+ * Bytes of a stored key: the operator class's storage type decides
+ */
+int
+GjIndexKeyWidth(Relation index)
+{
+	return TupleDescAttr(RelationGetDescr(index), 0)->attlen;
+}
+
+/*
+ * Is the index to be mirrored after each start of the server, and kept so?
+ */
+bool
+GjIndexIsPreloaded(Relation index)
+{
+	return index->rd_options != NULL && ((GjOptions *) index->rd_options)->preload;
+}
 
 /*
  * Open an index of ours that the user may manage, with the locks that a query takes

@@ -298,7 +298,7 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer old_data,
 
 	meta->sequence++;
 	meta->lanes[lane].open_block = BufferGetBlockNumber(new_data);
-	/* the file has the block already, here and where this is replayed: amread.c */
+	/* the file has the block already, here and where this is replayed: read.c */
 	meta->min_blocks = Max(meta->min_blocks, BufferGetBlockNumber(new_data) + 1);
 	add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, BufferGetBlockNumber(new_data));
 

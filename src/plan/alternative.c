@@ -31,7 +31,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "node/alternative.h"
+#include "alternative.h"
 
 /* PostgreSQL's assumption (estimate_array_length) */
 #define GUESSED_KEYS			10.0
@@ -50,7 +50,7 @@ static Plan *plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *pa
 							  List *tlist, List *clauses, List *custom_plans);
 
 const CustomPathMethods GjAlternativePathMethods = {
-	.CustomName = "GpuAlternative",
+	.CustomName = GJ_ALTERNATIVE_NAME,
 	.PlanCustomPath = plan_alternative,
 };
 
@@ -224,7 +224,7 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
-	scan->methods = &GjAlternativePlanMethods;
+	scan->methods = GetCustomScanMethods(GJ_ALTERNATIVE_NAME, false);
 	scan->custom_plans = custom_plans;
 	scan->custom_exprs = list_make1(values);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,

@@ -21,7 +21,7 @@
 
 #include "nodes/nodeFuncs.h"
 
-#include "plan.h"
+#include "planner.h"
 
 /* Arms of the form "key = value" from which on one set is better than bitmaps, surely */
 #define LONG_CHAIN				32

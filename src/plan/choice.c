@@ -24,9 +24,9 @@
 #include "utils/ruleutils.h"
 
 #include "base/gpujoin.h"
-#include "node/joinplan.h"
+#include "joinpath.h"
 #include "choice.h"
-#include "plan.h"
+#include "planner.h"
 
 /* Characters of a condition that are shown */
 #define SHOWN_CHARACTERS		200

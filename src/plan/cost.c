@@ -94,9 +94,8 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "exec/entryvisible.h"
-#include "match/divide.h"
-#include "plan.h"
+#include "match/match.h"
+#include "planner.h"
 
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
 #define LEADER_LOSS				0.3
@@ -278,4 +277,27 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 	clustered = random_page +
 		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
 	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
+}
+
+/*
+ * Estimate a bitmap index scan: a search of all entries, whatever the clause
+ */
+void
+gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
+			   Cost *startup, Cost *total, Selectivity *selectivity,
+			   double *correlation, double *pages)
+{
+	IndexOptInfo *index = path->indexinfo;
+	List	   *quals = NIL;
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+		quals = lappend(quals, lfirst_node(IndexClause, lc)->rinfo);
+
+	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
+	*correlation = 0.0;
+	*pages = index->pages;
+
+	/* the bitmap is there only when all entries have been searched */
+	*startup = *total = GjCostBitmap(index, 1.0, *selectivity * index->rel->tuples);
 }

@@ -34,7 +34,7 @@
 #include "utils/lsyscache.h"
 
 #include "pages/pages.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool keys_are_values(const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);

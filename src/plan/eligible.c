@@ -28,7 +28,7 @@
 
 #include "base/gpujoin.h"
 #include "pages/pages.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool has_eligible_index(RelOptInfo *rel);
 static bool is_heap(Oid relid);
@@ -136,7 +136,7 @@ GjIndexIsOurs(const IndexOptInfo *index)
  *
  * Core may have proved the predicate from a join clause, too.  That is tested above
  * the scan, be the index partial or not: a row too many is one that a sequential scan with
- * the same clauses would deliver as well.  (Core's bitmap scans: amscan.c.)
+ * the same clauses would deliver as well.  (Core's bitmap scans: am/bitmap.c.)
  */
 bool
 GjIndexEligible(IndexOptInfo *index)

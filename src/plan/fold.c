@@ -42,7 +42,7 @@
 #include "utils/lsyscache.h"
 
 #include "pages/pages.h"
-#include "plan.h"
+#include "planner.h"
 
 /* What a clause is folded for */
 typedef struct Fold

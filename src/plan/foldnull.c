@@ -26,7 +26,7 @@
 #include "optimizer/paths.h"
 #include "utils/fmgroids.h"
 
-#include "plan.h"
+#include "planner.h"
 
 static bool is_null_key(Node *test, IndexOptInfo *index);
 static Expr *array_searched_for_null(Node *condition);

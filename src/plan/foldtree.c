@@ -17,7 +17,7 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-#include "plan.h"
+#include "planner.h"
 
 static GjKeyNode *make_node(GjKeyStep step, List *operands);
 static List *merge_values(List *operands);

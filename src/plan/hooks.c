@@ -23,7 +23,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "choice.h"
-#include "plan.h"
+#include "planner.h"
 
 /* Keeps the order among our own paths, and puts all of them before any other */
 #define FORCED_COST_SCALE		1.0e-6

@@ -61,9 +61,8 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "exec/exec.h"
-#include "node/joinplan.h"
-#include "plan.h"
+#include "joinpath.h"
+#include "planner.h"
 
 /* Bytes that a collected row takes besides its columns */
 #define SMALL_ROW_OVERHEAD		80

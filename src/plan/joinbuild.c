@@ -22,7 +22,7 @@
 #include "optimizer/restrictinfo.h"
 
 #include "base/compat.h"
-#include "node/joinplan.h"
+#include "joinpath.h"
 #include "choice.h"
 
 #define PULL_ALL_VARS \
@@ -40,7 +40,7 @@ static bool has_column(List *columns, const Var *var);
 static Node *match_scan_tlist(Node *node, List *scan_tlist);
 
 const CustomPathMethods GjJoinPathMethods = {
-	.CustomName = "GpuJoin",
+	.CustomName = GJ_JOIN_NAME,
 	.PlanCustomPath = plan_join,
 };
 
@@ -81,7 +81,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 									  partitions(root, cand));
 	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
 	scan->flags = path->flags;
-	scan->methods = &GjJoinPlanMethods;
+	scan->methods = GetCustomScanMethods(GJ_JOIN_NAME, false);
 
 	return &scan->scan.plan;
 }

@@ -10,7 +10,7 @@
 
 #include "optimizer/cost.h"
 
-#include "node/joinplan.h"
+#include "joinpath.h"
 
 static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 

@@ -41,7 +41,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "node/joinplan.h"
+#include "joinpath.h"
 
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
@@ -339,7 +339,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 									  makeBoolean(index_only), attnos);
 	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	plan->methods = &GjJoinScanPlanMethods;
+	plan->methods = GetCustomScanMethods(GJ_JOIN_SCAN_NAME, false);
 
 	return &plan->scan.plan;
 }

@@ -19,7 +19,7 @@
 #include "utils/lsyscache.h"
 
 #include "pages/pages.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 

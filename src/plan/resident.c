@@ -17,7 +17,7 @@
 #include "utils/hsearch.h"
 
 #include "mirror/mirror.h"
-#include "plan.h"
+#include "planner.h"
 
 #define FEW_INDEXES				16
 

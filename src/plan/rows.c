@@ -31,7 +31,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "plan.h"
+#include "planner.h"
 
 /* PostgreSQL's assumption, and ours for columns with few values */
 #define FEWEST_ASSUMED_KEYS		10.0

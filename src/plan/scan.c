@@ -23,9 +23,10 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "node/alternative.h"
+#include "node/scanplan.h"
+#include "alternative.h"
 #include "choice.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
@@ -44,7 +45,7 @@ static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 static Expr *index_key(IndexOptInfo *index);
 
 const CustomPathMethods GjScanPathMethods = {
-	.CustomName = "GpuScan",
+	.CustomName = GJ_SCAN_NAME,
 	.PlanCustomPath = plan_scan,
 };
 
@@ -278,7 +279,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.plan.qual = extract_actual_clauses(filters, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
-	scan->methods = &GjScanPlanMethods;
+	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
 	scan->custom_exprs = list_make3(values, index_key(index), GjKeyPredicate(index));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,

@@ -27,7 +27,7 @@
 #include "optimizer/tlist.h"
 
 #include "base/compat.h"
-#include "plan.h"
+#include "planner.h"
 
 static bool is_unlimited_after_all(const RelOptInfo *rel);
 static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);

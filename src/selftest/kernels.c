@@ -21,8 +21,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "sets/keyset.h"
-#include "sets/tidset.h"
+#include "sets/sets.h"
 
 #define GJ_TEST_WORDS			26
 #define GJ_TEST_SLOTS			(GJ_TEST_WORDS * 32)

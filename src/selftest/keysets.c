@@ -9,7 +9,7 @@
  */
 #include "postgres.h"
 
-#include "sets/keyset.h"
+#include "sets/sets.h"
 
 #define COMBINATIONS			400
 

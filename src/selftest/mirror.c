@@ -28,7 +28,7 @@
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
-#include "mirror/mirror.h"
+#include "match/match.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_mirror_check);
 

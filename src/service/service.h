@@ -27,9 +27,7 @@
 #include "datatype/timestamp.h"
 
 #include "cuda/border/gpujoin_shapes.h"
-#include "sets/entryset.h"
-#include "sets/keyset.h"
-#include "sets/tidset.h"
+#include "sets/sets.h"
 
 struct gjd_page_head;			/* cuda/border/gpujoin_device.h */
 

@@ -54,7 +54,7 @@ static bool any_set(const uint8 *bytes, uint64 n);
  * index.  Bit i of included: that INCLUDE column is wanted.
  */
 GjEntrySet *
-GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *info, bool keys,
+GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjEntryWidths *widths, bool keys,
 				 uint32 included)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin entry set",
@@ -64,13 +64,13 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjIndexInfo *inf
 	set->context = context;
 	set->memory_limit = memory_limit;
 	set->entry_bytes = sizeof(uint64);
-	set->nincluded = info->nincluded;
+	set->nincluded = widths->nincluded;
 	if (keys)
-		want_column(set, &set->keys, info->key_width, false);
-	for (int i = 0; i < info->nincluded; i++)
+		want_column(set, &set->keys, widths->key, false);
+	for (int i = 0; i < widths->nincluded; i++)
 	{
 		if (included & ((uint32) 1 << i))
-			want_column(set, &set->included[i], info->included[i].width, true);
+			want_column(set, &set->included[i], widths->included[i], true);
 	}
 	if (!GjEntrySetHasColumns(set))
 		set->plain = GjTidSetCreateExact(context, memory_limit);

@@ -22,7 +22,7 @@
 #define GPUJOIN_SETS_ENTRYSET_H
 
 #include "base/region.h"
-#include "pages/pages.h"
+#include "base/gpujoin.h"
 #include "tidset.h"
 
 /* One array; element i belongs to TID i */
@@ -49,12 +49,20 @@ typedef struct GjEntryArrays
 /* ... and so many for each, in or out of order */
 #define GJ_ENTRY_MERGE_BYTES	(sizeof(uint32) + sizeof(uint64))
 
+/* Bytes that the columns of an index have */
+typedef struct GjEntryWidths
+{
+	uint16		key;
+	uint16		nincluded;
+	uint16		included[GJ_MAX_INCLUDED];
+} GjEntryWidths;
+
 typedef struct GjEntrySet
 {
 	/* What was asked for: set by GjEntrySetCreate() */
 	GjEntryColumn keys;			/* as wide as in the index: 4 or 8 */
 	int			nincluded;
-	GjEntryColumn included[GJ_MAX_INCLUDED];	/* as in GjIndexInfo.included */
+	GjEntryColumn included[GJ_MAX_INCLUDED];	/* as in GjEntryWidths */
 
 	/* The entries */
 	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
@@ -73,7 +81,7 @@ typedef struct GjEntrySet
 } GjEntrySet;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
-									const GjIndexInfo *info, bool keys, uint32 included);
+									const GjEntryWidths *widths, bool keys, uint32 included);
 extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
 											 const GjEntrySet *whole);
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
@@ -90,11 +98,6 @@ extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
-
-/* match/pagehits.c */
-extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
-							  const uint32 *hits, uint32 nhits);
-extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);

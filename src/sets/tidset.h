@@ -14,10 +14,10 @@
 #ifndef GPUJOIN_SETS_TIDSET_H
 #define GPUJOIN_SETS_TIDSET_H
 
-#include "access/htup_details.h"
 #include "nodes/memnodes.h"
-#include "storage/itemptr.h"
 #include "storage/off.h"
+
+#include "base/tid.h"
 
 typedef struct GjTidSet GjTidSet;
 
@@ -36,11 +36,6 @@ typedef struct GjTidBlock
  * They must stay until the next call.  False: there are no more.
  */
 typedef bool (*GjTidSource) (void *state, const uint64 **tids, uint64 *ntids);
-
-/* Can this be the TID of a heap tuple?  Nothing read from disk is trusted. */
-#define GjTidIsPossible(tid) \
-	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
-	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
 
 extern GjTidSet *GjTidSetCreate(MemoryContext parent, Size memory_limit);
 extern GjTidSet *GjTidSetCreateExact(MemoryContext parent, Size memory_limit);

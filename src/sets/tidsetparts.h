@@ -49,26 +49,6 @@ struct GjTidSet
 	OffsetNumber offsets[MaxHeapTuplesPerPage];
 };
 
-/* A TID as a number whose order is heap order */
-static inline uint64
-GjPackTid(const ItemPointerData *tid)
-{
-	return ((uint64) tid->ip_blkid.bi_hi << 32) | ((uint64) tid->ip_blkid.bi_lo << 16) |
-		tid->ip_posid;
-}
-
-static inline BlockNumber
-GjPackedBlock(uint64 packed)
-{
-	return (BlockNumber) (packed >> 16);
-}
-
-static inline OffsetNumber
-GjPackedOffset(uint64 packed)
-{
-	return (OffsetNumber) packed;
-}
-
 /* tidarray.c */
 extern bool GjTidArrayReserve(GjTidSet *set, uint64 n); /* false: the limit is reached */
 extern bool GjTidArrayAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,

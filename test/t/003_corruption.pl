@@ -15,7 +15,7 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Where things are in a page: src/pages/pages.h
+# Where things are in a page: src/pages/format.h
 use constant {
 	PAGE => 8192,
 	META => 0,

@@ -1,0 +1,86 @@
+/*
+ * library.cuh
+ *	  The host's side of the CUDA library: the wall that turns exceptions into status values, and
+ *	  what its files use of each other.
+ */
+#ifndef GPUJOIN_CUDA_LIBRARY_CUH
+#define GPUJOIN_CUDA_LIBRARY_CUH
+
+#include "kernels/kernels.cuh"
+
+namespace gjd
+{
+
+/* device.cu */
+cudaEvent_t take_event(gjd_device *device);
+void give_event(gjd_device *device, cudaEvent_t event);
+char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; throws */
+void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
+char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
+void give_locked(gjd_device *device, char *memory, uint64_t bytes);
+bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
+void use(gjd_device *device); /* throws if lost; makes the device current */
+
+/* column.cu */
+gjd_column *create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages);
+void reserve_column(gjd_column *column, uint64_t pages);
+gjd_status write_pages(gjd_column *column, const gjd_page_head *heads, const char *images,
+					   uint64_t count, uint64_t *accepted, uint64_t *ticket);
+gjd_status poll_writes(gjd_column *column, uint64_t ticket);
+gjd_status destroy_column(gjd_column *column);
+void release_column(gjd_column *column); /* frees it if it is destroyed and unused */
+
+/* keyset.cu */
+gjd_keyset *create_keyset(gjd_device *device, const gjd_keyset_params *params);
+void destroy_keyset(gjd_keyset *keyset);
+void release_keyset(gjd_keyset *keyset);
+void reap_keysets(gjd_device *device, bool all);
+
+/* match.cu */
+gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
+gjd_status poll_match(gjd_match *match);
+gjd_status end_match(gjd_match *match);
+
+/* delivery.cu */
+gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
+bool is_list(const gjd_match *match); /* of items that are gathered */
+bool has_tids(const gjd_match *match);
+gather_job job_of(const gjd_match *match);
+void note_execution(gjd_match *match);
+void require_unchanged(const gjd_match *match); /* throws */
+void send_first(gjd_match *match);
+void collect_copies(gjd_match *match);
+
+/* Runs an entry: no exception leaves it, and a lost device stays lost. */
+template <class Body>
+gjd_status
+guarded(gjd_device *device, gjd_error *error, Body body) noexcept
+{
+	failure f;
+
+	try
+	{
+		if (device != nullptr)
+			use(device);
+		return body();
+	}
+	catch (const failure &caught)
+	{
+		f = caught;
+	}
+	catch (const std::bad_alloc &)
+	{
+		f = failure{GJD_NO_HOST_MEMORY, 0, "out of memory", nullptr};
+	}
+	catch (...)
+	{
+		f = failure{GJD_INTERNAL, 0, "unexpected exception", nullptr};
+	}
+	if (f.status == GJD_DEVICE_LOST && device != nullptr)
+		device->lost = true;
+	return report_failure(f, error);
+}
+
+}  // namespace gjd
+
+#endif

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * am.h
+ *	  What PostgreSQL calls of the access method.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_AM_H
+#define GPUJOIN_AM_H
+
+#include "access/amapi.h"
+
+#include "pages/pages.h"
+
+/* Phases of a build, in pg_stat_progress_create_index */
+#define GJ_PHASE_LOADING		2
+#define GJ_PHASE_LOGGING		3
+
+/* index access method interface functions */
+extern bool gjvalidate(Oid opclassoid);
+extern IndexBuildResult *gjbuild(Relation heap, Relation index, struct IndexInfo *indexInfo);
+extern void gjbuildempty(Relation index);
+extern bool gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
+					 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,
+					 struct IndexInfo *indexInfo);
+extern IndexBulkDeleteResult *gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+										   IndexBulkDeleteCallback callback,
+										   void *callback_state);
+extern IndexBulkDeleteResult *gjvacuumcleanup(IndexVacuumInfo *info,
+											  IndexBulkDeleteResult *stats);
+extern IndexScanDesc gjbeginscan(Relation index, int nkeys, int norderbys);
+extern void gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+					 ScanKey orderbys, int norderbys);
+extern int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
+extern void gjendscan(IndexScanDesc scan);
+
+#endif							/* GPUJOIN_AM_H */

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * tid.h
+ *	  TIDs as numbers, in which form all sets of them are kept.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_BASE_TID_H
+#define GPUJOIN_BASE_TID_H
+
+#include "access/htup_details.h"
+#include "storage/itemptr.h"
+
+/* Can this be the TID of a heap tuple?  Nothing read from disk is trusted. */
+#define GjTidIsPossible(tid) \
+	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
+	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
+
+/* A TID as a number whose order is heap order */
+static inline uint64
+GjPackTid(const ItemPointerData *tid)
+{
+	return ((uint64) tid->ip_blkid.bi_hi << 32) | ((uint64) tid->ip_blkid.bi_lo << 16) |
+		tid->ip_posid;
+}
+
+static inline BlockNumber
+GjPackedBlock(uint64 packed)
+{
+	return (BlockNumber) (packed >> 16);
+}
+
+static inline OffsetNumber
+GjPackedOffset(uint64 packed)
+{
+	return (OffsetNumber) packed;
+}
+
+#endif							/* GPUJOIN_BASE_TID_H */

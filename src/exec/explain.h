@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.h
+ *	  Every property that EXPLAIN shows of more than one node.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXEC_EXPLAIN_H
+#define GPUJOIN_EXEC_EXPLAIN_H
+
+#include "base/compat.h"
+#include "match/match.h"
+#include "fetch.h"
+#include "indexonly.h"
+
+extern void GjExplainIndex(ExplainState *es, Oid index_oid);
+extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
+								  List *key_quals);
+extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);
+extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,
+						   const GjFetchStats *fetch);
+
+#endif							/* GPUJOIN_EXEC_EXPLAIN_H */

@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * parts.h
+ *	  What the files of a match use of each other.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_MATCH_PARTS_H
+#define GPUJOIN_MATCH_PARTS_H
+
+#include "match.h"
+
+/* Where hits go: TIDs alone, or entries */
+typedef struct GjMatchTarget
+{
+	GjTidSet   *tids;
+	GjEntrySet *entries;		/* if tids is NULL */
+} GjMatchTarget;
+
+/* match.c */
+extern void GjMatchStatsBegin(GjMatchStats *stats);
+extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
+extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
+
+/* entries.c */
+extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
+							   uint64 nentries);
+extern double GjMaxRequests(Relation index, uint64 nentries);
+
+/* divide.c */
+extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+
+/* pieces.c */
+extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
+						  double max_requests, double expected);
+extern bool GjPiecesGoOn(const GjPieces *pieces);
+extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
+extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
+
+/*
+ * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:
+ * the head of search.c says why.
+ */
+extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjTailHits *hits, GjMatchStats *stats);
+extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						 GjMatchTarget target, GjMatchStats *stats);
+extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
+								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
+								  BlockNumber total, GjMatchTarget target,
+								  GjMatchStats *stats);
+extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
+extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
+						  GjMatchStats *stats);
+
+/* pagehits.c: hits on a page, or a row of a tail page, to entries */
+extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							  const uint32 *hits, uint32 nhits);
+extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+
+/* device.c: the answer of a device */
+typedef struct GjMirrorFound
+{
+	uint64		matches;		/* entries that have one of the keys, as far as the mirror knows */
+	uint64		entries;		/* that it has in all */
+} GjMirrorFound;
+
+extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
+extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found);
+
+#endif							/* GPUJOIN_MATCH_PARTS_H */

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * sets.h
+ *	  What a question is made of, and its answer: sets of keys, of TIDs and of entries.
+ *	  Sets know no page and no index.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SETS_H
+#define GPUJOIN_SETS_H
+
+#include "entryset.h"
+#include "entryshare.h"
+#include "keyset.h"
+#include "tidset.h"
+#include "tidshare.h"
+
+#endif							/* GPUJOIN_SETS_H */

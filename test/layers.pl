@@ -1,0 +1,87 @@
+#!/usr/bin/env perl
+# test/layers.pl: does each folder use only what lies below it?  Prints what is wrong.
+#
+# A folder is a layer.  It uses the layers before it in the list of its tree, and of each only the
+# door: the header that has the folder's name.  Of a folder marked with * every header is a door.
+# Pairs behind the list must not know each other either.  Files in no folder are on top of all.
+use strict;
+use warnings;
+use File::Basename;
+
+chdir dirname($0) . '/..';
+check('src', 'base* node* sets pages service mirror match exec join plan am admin selftest',
+	'pages>sets plan>exec plan>join');
+check('cuda', 'border* helper reference kernels library',
+	'reference>helper kernels>helper kernels>reference library>helper library>reference');
+
+sub check
+{
+	my ($tree, $layers, $apart) = @_;
+	my @layers = split ' ', $layers;
+	my %all_doors = map { s/\*$// ? ($_ => 1) : () } @layers;
+	my %place = map { $layers[$_] => $_ } 0 .. $#layers;
+	my %apart = map { $_ => 1 } split ' ', $apart;
+	my $folder = sub { $_[0] =~ m{^$tree/(\w+)/} ? $1 : '' };
+
+	# What is wrong with a use of one file by another, if anything
+	my $wrong = sub {
+		my ($from, $to) = map { $folder->($_) } @_;
+		return '' if $from eq $to || $from eq '';
+		return "in a folder that has no place among the layers" unless exists $place{$from};
+		return "against the order of layers" if $to eq '' || $place{$to} > $place{$from};
+		return $apart{"$from>$to"} ? "$from must not know $to" : '';
+	};
+
+	my %uses;
+	for my $file (grep { /\.(c|h|cu|cuh)$/ } glob "$tree/* $tree/*/*")
+	{
+		open my $f, '<', $file or die "$file: $!";
+		for (grep { s/^\s*#\s*include\s+"([^"]+)".*/$1/s } <$f>)
+		{
+			my ($to) = grep { -e } dirname($file) . "/$_", "$tree/$_" or next;
+			my ($in, $door) = ($folder->($to), basename($to) =~ /(\w+)/);
+			my $why = $wrong->($file, $to);
+
+			$why ||= "not the door of $in"
+			  unless $in eq $folder->($file) || $all_doors{$in} || $door eq $in;
+			print "$file includes $to: $why\n" if $why;
+			push @{ $uses{$file} }, $to;
+		}
+	}
+	my %seen;
+	find_circle(\%uses, \%seen, $_) for sort keys %uses;
+
+	# A function can be used without its header, too: ask the objects, where there are any
+	my (%defined, %used);
+	for my $object (glob "$tree/*/*.o")
+	{
+		(my $source = $object) =~ s/o$/c/;
+		-e $source or next;
+		for (`nm $object`)
+		{
+			$defined{$1} = $source if /^\w+ [TDBRC] (\w+)/;
+			$used{$1}{$source} = 1 if /^ +U (\w+)/;
+		}
+	}
+	for my $name (grep { $defined{$_} } sort keys %used)
+	{
+		my $why;
+		$why = $wrong->($_, $defined{$name}) and print "$_ uses $name of $defined{$name}: $why\n"
+		  for sort keys %{ $used{$name} };
+	}
+}
+
+# Prints a circle that leads through the file, each once
+sub find_circle
+{
+	my ($uses, $seen, $file, @way) = @_;
+
+	for my $i (grep { $way[$_] eq $file } 0 .. $#way)
+	{
+		print "circle: ", join(' -> ', @way[$i .. $#way], $file), "\n";
+		return;
+	}
+	return if $seen->{$file};
+	find_circle($uses, $seen, $_, @way, $file) for @{ $uses->{$file} };
+	$seen->{$file} = 1;
+}
