@@ -352,7 +352,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
 	if (cand->workers > 0)
-		GjAddPartialPath(joinrel, path, startup, run);
+		GjAddPartialPath(root, joinrel, path, startup, run);
 	else
 		GjAddPath(root, joinrel, path, startup, run);
 }
