@@ -132,8 +132,13 @@ typedef struct GjJoinReport
 	uint64		removed_above;	/* result rows that the other quals removed */
 } GjJoinReport;
 
+/* plan/join.c */
+extern bool GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big);
+
 /* plan/jointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
+extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
+									RelOptInfo *big);
 extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
 extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);

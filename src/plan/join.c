@@ -67,7 +67,6 @@ static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jo
 static bool changes_rows(PlannerInfo *root);
 static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
-static bool is_smaller(const RelOptInfo *small, const RelOptInfo *big);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -159,7 +158,7 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 	.restrictlist = restrictlist};
 	ListCell   *lc;
 
-	if (!is_smaller(small, big) || !sides_are_eligible(root, &cand))
+	if (!GjJoinIsSmaller(small, big) || !sides_are_eligible(root, &cand))
 		return;
 
 	foreach(lc, restrictlist)
@@ -181,8 +180,8 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
  * Is the small side smaller than the big one?  If it is not, there is nothing to select,
  * and a join of many tables of one size is planned without looking at each pair.
  */
-static bool
-is_smaller(const RelOptInfo *small, const RelOptInfo *big)
+bool
+GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big)
 {
 	return gj_force || small->rows < Max(big->tuples, big->rows);
 }
