@@ -142,6 +142,18 @@ perl_syntax() {
     done
 }
 
+# Properties are the literals in title case; a colon ends one that is put together by hand.
+explain_properties_told() {
+    local name
+    { find src -name 'explain*.c' -exec grep -ohE '"[A-Z][A-Za-z]+( [A-Za-z]+)*:?"' {} +
+      find src -name '*.c' -exec cat {} + | tr '\n' ' ' |
+          grep -oE 'ExplainProperty[A-Za-z]*\("[^"]+"'; } |
+        sed -E 's/.*"([^":]+):?"/\1/' | sort -u |
+        while IFS= read -r name; do
+            grep -qF "\`$name\`" README.md || echo "EXPLAIN shows $name, README does not tell it"
+        done
+}
+
 meta_json() {
     perl -MJSON::PP -e '
         local $/;
@@ -213,6 +225,7 @@ check "gpujoin.so exports only names with our prefix" exports_prefixed
 check "no source file where the Makefile does not look" objects_found
 check "shell scripts parse" shell_syntax
 check "Perl scripts compile" perl_syntax
+check "README has every property that EXPLAIN shows" explain_properties_told
 check "META.json is valid" meta_json
 check "control file and install script agree" control_file
 check "every SQL object has a comment" sql_comments

@@ -360,4 +360,24 @@ shared_preload_libraries = 'gpujoin'
 CONF
 }
 
+# Data to be measured is made so: VACUUM marks no page as all-visible while the WAL of its rows'
+# commit is not on the disk yet, and then index-only scans fetch every row.
+committed_for_good="SET synchronous_commit = on"
+
+# require_all_visible TABLE...: what VACUUM should have brought about; again, where a snapshot of
+# somebody else kept it from that. By the caller's sql.
+require_all_visible() {
+    local table pages try
+    for table in "$@"; do
+        for try in 1 2 3 4 5; do
+            pages=$(sql -c "SELECT relpages - relallvisible FROM pg_class
+                            WHERE oid = '$table'::regclass AND relpages > 0")
+            [ "$pages" != 0 ] || continue 2
+            [ "$try" = 1 ] || sleep 1
+            sql -c "VACUUM $table"
+        done
+        die "VACUUM has left ${pages:-all} pages of $table that are not all-visible"
+    done
+}
+
 stop_server() { pg_ctl -D "$work/$1" -s -w -t 120 -m fast stop; }

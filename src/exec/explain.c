@@ -4,8 +4,10 @@
  *	  Every property that EXPLAIN shows of our nodes.
  *
  * Facts of the plan are shown always, counters with ANALYZE, times with TIMING.
- * Which device answered depends on the machine, not on the query: like PostgreSQL
- * does for what varies with a build, it is left out with COSTS OFF.
+ * Who answered, and how much memory that took, depends on the machine.  Whoever runs a
+ * query to see how it went wants to know, costs or not; a test that compares plans does not.
+ * It has to switch off COSTS, TIMING and SUMMARY, or no two of its plans would be the same:
+ * with all three off, such facts are left out, too.
  *
  * Counters are those of all processes, if the node is parallel-aware (parallel.c);
  * of one that a worker runs as a whole, only PostgreSQL's own get to the leader.
@@ -198,6 +200,15 @@ GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats)
 }
 
 /*
+ * Is what depends on the machine shown?
+ */
+bool
+GjExplainMachine(const ExplainState *es)
+{
+	return es->analyze && (es->costs || es->timing || es->summary);
+}
+
+/*
  * Show what the matches and fetches of a node did so far.  A node that did not run
  * has nothing to say in text; other formats have all properties always.
  */
@@ -219,7 +230,7 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 	if (!is_text || fetch->rechecked > 0)
 		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, fetch->rechecked, es);
 
-	if (es->costs)
+	if (GjExplainMachine(es))
 		explain_device(es, match);
 	if (es->timing)
 	{

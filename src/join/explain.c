@@ -103,8 +103,7 @@ explain_removed(CustomScanState *node, ExplainState *es, const char *label, doub
 }
 
 /*
- * Memory varies with the machine: like the sizes of PostgreSQL's hash tables it
- * cannot stand in the output that a test compares, so it needs COSTS.
+ * Memory varies with the machine: it cannot stand in the output that a test compares
  */
 static void
 explain_small(ExplainState *es, const GjJoinReport *report)
@@ -118,7 +117,7 @@ explain_small(ExplainState *es, const GjJoinReport *report)
 
 	ExplainPropertyUInteger("Small Rows", NULL,
 							Max(report->small->rows, report->workers.rows), es);
-	if (es->costs)
+	if (GjExplainMachine(es))
 	{
 		ExplainPropertyUInteger("Batches", NULL, batches, es);
 		ExplainPropertyUInteger("Memory Usage", "kB", (memory + 1023) / 1024, es);

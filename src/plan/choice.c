@@ -34,7 +34,6 @@
 static const char *refuse_table(RelOptInfo *rel, RangeTblEntry *rte);
 static const char *refuse_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static const char *refuse_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo);
-static bool clause_has_key(RestrictInfo *rinfo, IndexOptInfo *index);
 static Oid	path_index(CustomPath *path);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
@@ -105,7 +104,7 @@ refuse_table(RelOptInfo *rel, RangeTblEntry *rte)
 static const char *
 refuse_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 {
-	const char *reason = "no condition on its key, other than in joins";
+	const char *reason = NULL;
 	ListCell   *lc;
 
 	if (index->hypothetical)
@@ -119,32 +118,51 @@ refuse_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 
 		if (GjFoldClause(root, rel, index, rinfo) != NULL)
 			return NULL;
-		if (clause_has_key(rinfo, index))
+		if (GjChoiceHasKey(rinfo, index))
 			reason = refuse_clause(root, rel, rinfo);
 	}
-	return reason;
+	return reason ? reason : GJ_CHOICE_NO_CONDITION;
 }
 
 static const char *
 refuse_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 {
-	const char *what = "is of a form, or compares with a type, that the index does not answer";
+	const char *what = GjChoiceRefuseClause(rel, rinfo);
+
+	if (rinfo->pseudoconstant)
+		what = "does not depend on the row";
+	return GjChoiceSay(root, rinfo, what ? what : GJ_CHOICE_UNKNOWN_FORM);
+}
+
+/*
+ * What no clause on a key may be, whether it is a table's own or a join's
+ */
+const char *
+GjChoiceRefuseClause(RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	if (!restriction_is_securely_promotable(rinfo, rel))
+		return "has to wait for a security barrier";
+	if (contain_volatile_functions((Node *) rinfo->clause))
+		return "is volatile";
+	if (contain_subplans((Node *) rinfo->clause))
+		return "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
+	return NULL;
+}
+
+/*
+ * Say something of a condition; with its text, if that can be had
+ */
+const char *
+GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
+{
 	const char *text = deparse(root, list_make1(rinfo));
 
-	if (!restriction_is_securely_promotable(rinfo, rel))
-		what = "has to wait for a security barrier";
-	else if (contain_volatile_functions((Node *) rinfo->clause))
-		what = "is volatile";
-	else if (contain_subplans((Node *) rinfo->clause))
-		what = "has a subquery that depends on the row";
-	else if (rinfo->pseudoconstant)
-		what = "does not depend on the row";
 	return text ? psprintf("the condition %s %s", text, what) :
 		psprintf("the condition on the key %s", what);
 }
 
-static bool
-clause_has_key(RestrictInfo *rinfo, IndexOptInfo *index)
+bool
+GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
 {
 	Bitmapset  *attnos = NULL;
 

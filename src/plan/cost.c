@@ -69,6 +69,17 @@
  * to the device; what is done for each tuple is divided, reading pages is not, as for
  * PostgreSQL's own parallel scans.
  *
+ * Workers are charged for one by one, with parallel_setup_cost each, besides what a Gather
+ * node is charged once.  An index-only answer takes 1.0 to 2.2 us a unit of its cost,
+ * aggregates above included.  Starting workers and waiting until they are gone took, in ms:
+ *
+ *	  workers			1		2		4		8
+ *	  2 processors		5.1		8.2		13.2
+ *	  16 processors								10		(above a ninth of one process's time)
+ *
+ * Charged once only, a count over 2 M rows with two workers looked a seventh cheaper than in
+ * one process, and took more than twice as long.
+ *
  * A bitmap index scan hands the matches over through a hash table, which was
  * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
  * ours needs 5.  Without that difference, parallel bitmap heap scans look cheaper
@@ -89,6 +100,7 @@
 #include "executor/nodeHash.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "utils/spccache.h"
 
@@ -244,6 +256,26 @@ GjCountWorkers(const GjCostInput *input)
 		workers = Max(workers, compute_parallel_worker(rel, -1, input->index->pages,
 													   max_parallel_workers_per_gather));
 	return workers;
+}
+
+/*
+ * What it costs to start workers, besides what a Gather node is charged for
+ *
+ * The tables of one parent are scanned by the same workers: each is charged for a part.
+ */
+Cost
+GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers)
+{
+	Cost		cost = workers * parallel_setup_cost;
+	const RelOptInfo *top;
+
+	if (!IS_OTHER_REL(rel))
+		return cost;
+
+	top = IS_SIMPLE_REL(rel) ?
+		find_base_rel(root, bms_singleton_member(rel->top_parent_relids)) :
+		find_join_rel(root, rel->top_parent_relids);
+	return cost * rel->rows / Max(top->rows, rel->rows);
 }
 
 /*

@@ -113,6 +113,7 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
+	GjChoiceExamineJoin(root, joinrel, outerrel, innerrel, jointype, extra);
 	force_paths(joinrel);
 }
 
@@ -133,12 +134,12 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 }
 
 /*
- * Do the same with a partial path
+ * Do the same with a partial path, and charge it for its workers
  */
 void
-GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
-	set_costs(path, startup, run);
+	set_costs(path, startup + GjCostWorkers(root, rel, path->path.parallel_workers), run);
 	if (gj_force)
 		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
 	add_partial_path(rel, &path->path);

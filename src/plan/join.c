@@ -72,7 +72,6 @@ static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jo
 static bool changes_rows(PlannerInfo *root);
 static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
-static bool is_smaller(const RelOptInfo *small, const RelOptInfo *big);
 static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
@@ -165,7 +164,7 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 	.restrictlist = restrictlist};
 	ListCell   *lc;
 
-	if (!is_smaller(small, big) || !sides_are_eligible(root, &cand))
+	if (!GjJoinIsSmaller(small, big) || !sides_are_eligible(root, &cand))
 		return;
 
 	foreach(lc, restrictlist)
@@ -187,8 +186,8 @@ consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
  * Is the small side smaller than the big one?  If it is not, there is nothing to select,
  * and a join of many tables of one size is planned without looking at each pair.
  */
-static bool
-is_smaller(const RelOptInfo *small, const RelOptInfo *big)
+bool
+GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big)
 {
 	return gj_force || small->rows < Max(big->tuples, big->rows);
 }
@@ -382,7 +381,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
 	if (cand->workers > 0)
-		GjAddPartialPath(joinrel, path, startup, run);
+		GjAddPartialPath(root, joinrel, path, startup, run);
 	else
 		GjAddPath(root, joinrel, path, startup, run);
 }

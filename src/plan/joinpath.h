@@ -54,8 +54,13 @@ typedef enum GjJoinPathPrivate
 	GJ_JOIN_PATH_COUNT
 } GjJoinPathPrivate;
 
+/* join.c */
+extern bool GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big);
+
 /* jointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
+extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
+									RelOptInfo *big);
 extern bool GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand);
 extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big);
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);

@@ -131,6 +131,15 @@ translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
 }
 
 /*
+ * A clause of the join, for one of the big side's tables
+ */
+RestrictInfo *
+GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOptInfo *big)
+{
+	return (RestrictInfo *) translate(root, (Node *) rinfo, table->relid, big);
+}
+
+/*
  * The key's side of the candidate's clause, over the big side
  */
 Expr *

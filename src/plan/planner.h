@@ -119,6 +119,7 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
+extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers);
 
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -169,7 +170,8 @@ extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
  */
 extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 					  Cost run);
-extern void GjAddPartialPath(RelOptInfo *rel, CustomPath *path, Cost startup, Cost run);
+extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
+							 Cost run);
 extern bool GjPathIsOurs(const Path *path);
 
 /* scan.c, join.c: to tell our paths from others */

@@ -207,7 +207,7 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
 	if (workers > 0)
-		GjAddPartialPath(rel, path, startup, run);
+		GjAddPartialPath(root, rel, path, startup, run);
 	else
 		GjAddPath(root, rel, path, startup, run);
 }

@@ -28,6 +28,7 @@ make_data() {
     createdb --maintenance-db=postgres calibrate
     sql >/dev/null <<SQL
 CREATE EXTENSION gpujoin;
+$committed_for_good;
 SELECT setseed(0.5);
 CREATE TABLE big AS SELECT 2 * floor(random() * 100000)::int AS spread,
     2 * floor(id * 100000::float8 / ($CALIBRATE_ROWS + 1))::int AS dense, id::int AS a, id::int b
@@ -40,6 +41,7 @@ CREATE INDEX small_spread ON small USING gpujoin (spread);
 VACUUM (FREEZE, ANALYZE) big, small;
 CHECKPOINT;
 SQL
+    require_all_visible big small
 }
 
 # The least time is the one that others on the machine have disturbed least.

@@ -23,9 +23,6 @@ at_once() {
 # Beyond that, WAL would take more of the disk and of the time than the data.
 is_logged() { ((BENCH_ROWS <= 50000000)); }
 
-# VACUUM marks no page as all-visible while the WAL of its rows' commit is not on the disk yet.
-committed_for_good="SET synchronous_commit = on"
-
 fill_part() { # NUMBER, from 0
     sql -v first=$((BENCH_ROWS * $1 / processors + 1)) \
         -v last=$((BENCH_ROWS * ($1 + 1) / processors)) -v step=2 -v companies=1000000 \
@@ -43,14 +40,17 @@ make_data() {
     fi
     say "making $BENCH_ROWS rows ($SECONDS s)"
     createdb --maintenance-db=postgres bench
-    sql -v step=2 -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
+    sql -v step=2 -c "$committed_for_good" \
+        -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
     # Who may have N workers has N, whatever the table's size.
     sql -c "ALTER TABLE patents SET (parallel_workers = $BENCH_WORKERS)"
     is_logged || sql -c 'ALTER TABLE patents SET UNLOGGED'
     # shellcheck disable=SC2046  # numbers
     at_once fill_part -- $(seq 0 $((processors - 1)))
     note "filled ($SECONDS s)"
-    sql -c 'VACUUM (FREEZE, ANALYZE) patents' -c 'CREATE TABLE filled AS SELECT 1'
+    sql -c 'VACUUM (FREEZE, ANALYZE) patents'
+    require_all_visible patents top_classes
+    sql -c 'CREATE TABLE filled AS SELECT 1'
     note "vacuumed ($SECONDS s)"
 }
 
@@ -119,6 +119,16 @@ copy_patents() {
         sql -c "CREATE INDEX ${table}_index ON $table $(definition "$3" "$1")"
     sql -c "VACUUM (FREEZE, ANALYZE) $table"
     [[ $3 != gpujoin* ]] || sql -c "SELECT gpujoin_load('${table}_index')" >/dev/null 2>&1 || true
+}
+
+# vacuum_copies TABLES KIND...: copies that were made at once have kept each other's VACUUM from
+# marking pages as all-visible.
+vacuum_copies() {
+    local kind
+    for kind in "${@:2}"; do
+        sql -c "VACUUM $1_${kind// /_}"
+        require_all_visible "$1_${kind// /_}"
+    done
 }
 
 drop_tables() { # TABLES KIND...

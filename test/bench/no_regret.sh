@@ -49,6 +49,7 @@ make_data() {
     sql -f test/bench/functions.sql
     for rows in $REGRET_ROWS; do
         sql >/dev/null <<SQL
+$committed_for_good;
 SELECT setseed(0.5);
 CREATE TABLE t$rows AS SELECT id::int, 2 * (1 + floor(random() * 80000))::int AS k,
     (random() * 1000)::int AS v, md5(id::text) AS text FROM generate_series(1, $rows) id;
@@ -59,6 +60,7 @@ CREATE INDEX t${rows}_covering ON t$rows (k) INCLUDE (v);
 VACUUM (FREEZE, ANALYZE) t$rows;
 CHECKPOINT;
 SQL
+        require_all_visible "t$rows"
         for index in gpujoin include; do
             sql -c "SELECT gpujoin_load('t${rows}_$index')" >/dev/null 2>&1 || true
         done

@@ -74,6 +74,7 @@ part_clients() {
         say_rounds "look-ups, $clients clients" $((round - 1))
     done
     at_once make_mixed_table -- "${kinds[@]}"
+    vacuum_copies mixed "${kinds[@]}"
     for clients in 1 8 32 64; do
         begin_case "clients, mixed, $clients clients" || continue
         for ((round = 1; ; round++)); do

@@ -98,6 +98,7 @@ part_insert() {
     local load=$((BENCH_WRITE_ROWS / 16 + 1))
     cases_left=5
     at_once copy_patents class insert -- "${contestants[@]}"
+    vacuum_copies insert "${contestants[@]}"
     make_insert_scripts
     sql -c "CREATE TABLE insert_load AS SELECT * FROM patents WHERE patent_id <= $load" \
         -c "COPY insert_load TO '$work/load.txt'"

@@ -18,6 +18,7 @@ make_scale_table() { # ROWS
     sql -c "$committed_for_good" \
         -c "CREATE TABLE scale_$1 AS SELECT * FROM patents WHERE patent_id <= $1" \
         -c "VACUUM (FREEZE, ANALYZE) scale_$1"
+    require_all_visible "scale_$1"
     at_once make_scale_index "$1" -- "${kinds[@]}"
 }
 

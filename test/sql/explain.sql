@@ -59,8 +59,13 @@ SELECT count(*) FROM wide WHERE k = ANY (wanted());
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- The device is shown with COSTS, the time with TIMING
+-- The time is shown with TIMING, the device with ANALYZE, unless all is off that no test can compare
 SELECT explain_masked('ANALYZE', 'SELECT * FROM wide WHERE k = 1');
+SELECT explain_masked('ANALYZE, COSTS OFF', 'SELECT * FROM wide WHERE k = 1');
+SELECT options, count(*) FILTER (WHERE l ~ 'Device: ') AS devices, count(*) FILTER (WHERE l ~ 'Memory Usage: ') AS memory
+	FROM unnest(ARRAY['COSTS ON', 'ANALYZE, COSTS OFF, TIMING OFF', 'ANALYZE, COSTS OFF, SUMMARY OFF', 'ANALYZE, TIMING OFF, SUMMARY OFF',
+		'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF']) AS options,
+	LATERAL explain(options, 'SELECT * FROM wide JOIN (VALUES (1), (2)) s(k) USING (k)') l GROUP BY options ORDER BY options COLLATE "C";
 
 -- Other formats: names and types
 CREATE FUNCTION properties(options text, query text) RETURNS TABLE (name text, type text) LANGUAGE plpgsql AS $$

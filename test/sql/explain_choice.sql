@@ -55,6 +55,42 @@ CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM facts WHERE id % 2 
 CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
 SELECT * FROM choices('SELECT * FROM guarded WHERE leak(k) = 1');
 
+SELECT * FROM choices('SELECT * FROM facts WHERE k NOT IN (SELECT k FROM keys)');
+
+-- Joins that no index answers: what is returned, how large the other side is, the form of the condition
+SELECT * FROM choices('SELECT * FROM facts LEFT JOIN keys USING (k)');
+SELECT * FROM choices('SELECT * FROM keys RIGHT JOIN facts USING (k)');
+SELECT * FROM choices('SELECT * FROM facts FULL JOIN keys USING (k)');
+SELECT * FROM choices('SELECT * FROM facts WHERE NOT EXISTS (SELECT FROM keys WHERE keys.k = facts.k)');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k + 1');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k < f.k');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.k = s.k + f.v');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k::text = f.k::text');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.k = s.k + (random() * 5)::int');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.v = s.k');
+CREATE TABLE facts_too AS SELECT * FROM facts;
+CREATE INDEX facts_too_k ON facts_too USING gpujoin (k);
+VACUUM ANALYZE facts_too;
+SELECT * FROM choices('SELECT * FROM facts JOIN facts_too USING (k)');
+-- The small side may be kept, and a reason is not wanted of a table whose join is offered
+SELECT * FROM choices('SELECT * FROM keys LEFT JOIN facts USING (k)');
+SELECT * FROM choices('SELECT * FROM keys WHERE NOT EXISTS (SELECT FROM facts WHERE keys.k = facts.k)');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k AND s.k + f.k > 5');
+-- Partitions, of which each has a row
+CREATE TABLE halves (id int, k int) PARTITION BY RANGE (id);
+CREATE TABLE halves_1 PARTITION OF halves FOR VALUES FROM (0) TO (60000);
+CREATE TABLE halves_2 (k int, id int);
+ALTER TABLE halves ATTACH PARTITION halves_2 FOR VALUES FROM (60000) TO (200000);
+INSERT INTO halves SELECT id, k FROM facts;
+CREATE INDEX halves_1_k ON halves_1 USING gpujoin (k);
+VACUUM ANALYZE halves;
+SELECT * FROM choices('SELECT * FROM halves JOIN keys USING (k)');
+CREATE INDEX halves_2_k ON halves_2 USING gpujoin (k);
+SELECT * FROM choices('SELECT * FROM halves JOIN keys USING (k)');
+SELECT * FROM choices('SELECT * FROM halves LEFT JOIN keys USING (k)');
+SELECT * FROM choices('SELECT * FROM halves h JOIN keys s ON s.k = h.k + 1');
+SELECT * FROM choices('DELETE FROM halves h USING keys s WHERE s.k = h.k');
+
 -- Prepared statements, changes, long conditions
 PREPARE by_keys(int[]) AS SELECT * FROM facts WHERE k = ANY ($1);
 SET plan_cache_mode = force_generic_plan;

@@ -1,0 +1,73 @@
+--
+-- Parallel plans: what starting workers costs
+--
+CREATE SCHEMA parallel_cost;
+SET search_path = parallel_cost, public;
+-- whether an index has a mirror makes a difference to costs
+SET gpujoin.auto_load = off;
+SET min_parallel_table_scan_size = 0;
+SET parallel_tuple_cost = 0;
+SET max_parallel_workers_per_gather = 2;
+
+CREATE TABLE big (id int, k int, v int) WITH (parallel_workers = 2);
+INSERT INTO big SELECT i, (i * 7919::int8) % 20000, i % 7 FROM generate_series(1, 100000) i;
+CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v);
+CREATE TABLE small WITH (parallel_workers = 0) AS SELECT i * 3 AS k FROM generate_series(1, 1000) i;
+CREATE TABLE parts (id int, k int, v int) PARTITION BY RANGE (id);
+SELECT format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES FROM (%s) TO (%s) WITH (parallel_workers = 2)',
+	i, i * 20000, (i + 1) * 20000) FROM generate_series(0, 5) i \gexec
+INSERT INTO parts SELECT * FROM big;
+CREATE INDEX parts_k ON parts USING gpujoin (k);
+CREATE TABLE by_key (id int, k int, v int) PARTITION BY RANGE (k);
+CREATE TABLE by_key_1 PARTITION OF by_key FOR VALUES FROM (0) TO (4000) WITH (parallel_workers = 2);
+CREATE TABLE by_key_2 PARTITION OF by_key FOR VALUES FROM (4000) TO (20000) WITH (parallel_workers = 2);
+INSERT INTO by_key SELECT * FROM big;
+CREATE INDEX by_key_k ON by_key USING gpujoin (k);
+CREATE TABLE small_by_key (k int) PARTITION BY RANGE (k);
+CREATE TABLE small_by_key_1 PARTITION OF small_by_key FOR VALUES FROM (0) TO (4000) WITH (parallel_workers = 0);
+CREATE TABLE small_by_key_2 PARTITION OF small_by_key FOR VALUES FROM (4000) TO (20000) WITH (parallel_workers = 0);
+INSERT INTO small_by_key SELECT i * 15 FROM generate_series(1, 1000) i;
+VACUUM ANALYZE big, small, parts, by_key, small_by_key;
+
+-- The cost of a query, and whether it is ours and parallel
+CREATE FUNCTION plan(query text, OUT cost float8, OUT node text) LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	cost := plan -> 0 -> 'Plan' -> 'Total Cost';
+	node := concat_ws(' below ', jsonb_path_query_first(plan,
+		'strict $.** ? (@."Custom Plan Provider" starts with "Gpu")."Custom Plan Provider"') #>> '{}',
+		jsonb_path_query_first(plan, 'strict $.** ? (@."Node Type" == "Gather")."Node Type"') #>> '{}');
+END $$;
+
+-- A search is quick, and its workers are started one by one: parallel_setup_cost for each
+-- of them, besides what PostgreSQL charges for all
+CREATE FUNCTION charged(query text) RETURNS TABLE (node text, charged text) LANGUAGE plpgsql AS $$
+DECLARE
+	without float8;
+BEGIN
+	SET LOCAL parallel_setup_cost = 0;
+	SELECT p.cost INTO without FROM plan(query) p;
+	SET LOCAL parallel_setup_cost = 10;
+	RETURN QUERY SELECT p.node, round((p.cost - without)::numeric, 0)::text FROM plan(query) p;
+END $$;
+SELECT * FROM charged('SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))');
+SELECT * FROM charged('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
+SELECT * FROM charged('SELECT count(*) FROM parts JOIN small USING (k)');
+-- Partitions are scanned one after the other by the same workers
+SELECT * FROM charged('SELECT count(*) FROM parts WHERE k = ANY (ARRAY(SELECT k FROM small))');
+SELECT * FROM charged('SELECT count(*) FROM (SELECT k FROM big UNION ALL SELECT k FROM parts) b
+	WHERE k = ANY (ARRAY(SELECT k FROM small))');
+SET enable_partitionwise_join = on;
+SELECT * FROM charged('SELECT count(*), sum(v) FROM by_key JOIN small_by_key USING (k)');
+RESET enable_partitionwise_join;
+
+-- So they are not started for little work: with two, what is saved has to be three times that
+SET parallel_setup_cost = 40;
+SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
+SET parallel_setup_cost = 20;
+SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
+
+SET client_min_messages = warning;
+DROP SCHEMA parallel_cost CASCADE;
