@@ -2,6 +2,7 @@
 #
 #   make, make install, make installcheck, make clean    as for any PGXS extension;
 #                                                        PG_CONFIG=... picks the PostgreSQL
+#                  (installcheck needs the tests' own extension: make -C test/module install)
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
@@ -79,7 +80,7 @@ PG_CPPFLAGS = -I$(srcdir)/src -I$(srcdir)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
 
 # Nobody replaces our functions: they call each other directly, and may be inlined, as if the
-# library's symbols were hidden.
+# library's symbols were hidden. They are not: test/module calls them.
 PG_CFLAGS += -fno-semantic-interposition
 PG_LDFLAGS = -Wl,-Bsymbolic-functions
 
@@ -161,9 +162,10 @@ src/sets/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # The compiler says which headers an object was made from. These rules are narrower than those of
 # PGXS, which has none for headers, or (where PostgreSQL was configured with --enable-depend) keeps
-# them by file name alone: two folders may have files of the same name.
+# them by file name alone: two folders may have files of the same name. From 16 on PostgreSQL has
+# modules compiled with hidden symbols, which is taken back at the end.
 src/%.o: src/%.c
-	$(COMPILE.c) -MMD -MP -MF $(@:.o=.d) -o $@ $<
+	$(COMPILE.c) -fvisibility=default -MMD -MP -MF $(@:.o=.d) -o $@ $<
 src/%.bc: src/%.c
 	$(COMPILE.c.bc) -MMD -MP -MF $@.d -MT $@ -o $@ $<
 

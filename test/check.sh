@@ -275,6 +275,8 @@ else
     note "not clean: see lint"
     build_and_install
 fi
+run_make -k -C test/module COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
+install_test_module
 
 if wants lint; then
     say "lint"

@@ -317,6 +317,14 @@ build_and_install() {
     run_make "$@" install >"$log/install.log" 2>&1 || { cat "$log/install.log" >&2; return 1; }
 }
 
+# The extension that tests look into gpujoin with. Arguments go to make.
+install_test_module() {
+    run_make -C test/module "$@" install >"$log/test_module.log" 2>&1 || {
+        cat "$log/test_module.log" >&2
+        die "the build of test/module failed"
+    }
+}
+
 # Start server NAME, made first if it is new; standard input holds lines for its configuration,
 # which take the place of those of an earlier start.
 start_server() {

@@ -18,7 +18,6 @@
 #ifndef GPUJOIN_SETS_KEYSET_H
 #define GPUJOIN_SETS_KEYSET_H
 
-#include "common/pg_prng.h"
 #include "nodes/memnodes.h"
 
 /* How membership is answered */
@@ -82,9 +81,6 @@ extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);
-
-/* selftest/keysets.c */
-extern void GjTestKeySetCombinations(pg_prng_state *prng, int key_width);
 
 /*
  * kernels.c: for each of n_words * 32 keys (int32 or int64 by width), set

@@ -56,7 +56,7 @@ CONF
     until [ "$(psql -XqAt -d postgres -c "SELECT count(*) FROM pg_available_extensions
         WHERE name = 'gpujoin'")" = 1 ]; do sleep 0.1; done
     createdb service 2>/dev/null || true
-    sql -c 'CREATE EXTENSION IF NOT EXISTS gpujoin' 2>/dev/null
+    sql -c 'CREATE EXTENSION IF NOT EXISTS gpujoin_test CASCADE' 2>/dev/null
     for _ in $(seq 600); do
         [ "$(sql -c 'SELECT state FROM gpujoin_status()')" != ready ] || break
         sleep 0.1
@@ -89,6 +89,7 @@ at_once() {
 
 : >"$log/service.md"
 build_and_install
+install_test_module
 start ''
 say_row "Device service: $device, $SERVICE_ROWS rows, 4-byte keys, medians in us"
 say_row ''

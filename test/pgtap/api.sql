@@ -20,11 +20,7 @@ SELECT set_eq(
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_explain_choice(text)', 'gpujoin_load(regclass)',
 		'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
-		'gpujoin_fallbacks()', 'gpujoin_stats_reset()',
-		'gpujoin_kernel_selftest()', 'gpujoin_tidset_selftest()',
-		'gpujoin_mirror_check(regclass)',
-		'gpujoin_service_test(integer,integer,integer,integer,integer,boolean,boolean,integer)',
-		'gpujoin_inject_fault(text,text,integer,integer,integer)'],
+		'gpujoin_fallbacks()', 'gpujoin_stats_reset()'],
 	'these are all its functions');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
 	'pg_stat_gpujoin_mirrors', 'pg_all_foreign_keys', 'tap_funky'], 'these are all its views');
@@ -44,6 +40,13 @@ FROM pg_opfamily WHERE opfname = 'integer_ops'
 	AND opfmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin');
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'the extension has a comment')
 FROM pg_extension WHERE extname = 'gpujoin';
+
+-- What tests look into it with is an extension of its own: its functions are for superusers
+CREATE EXTENSION gpujoin_test;
+SELECT is(count(*), 0::bigint, 'none is for everybody') FROM pg_proc p
+	JOIN pg_depend d ON d.objid = p.oid JOIN pg_extension e ON e.oid = d.refobjid
+WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND extname = 'gpujoin_test'
+	AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE');
 
 -- Functions -------------------------------------------------------------------------------
 

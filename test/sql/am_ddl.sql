@@ -73,7 +73,6 @@ SET gpujoin.min_rows = -1;
 CREATE ROLE am_stranger;
 SET ROLE am_stranger;
 SELECT gpujoin_check('am_i4');
-SELECT gpujoin_kernel_selftest();
 RESET ROLE;
 DROP ROLE am_stranger;
 \set VERBOSITY default

@@ -1,6 +1,7 @@
 -- Functions and views about mirrors: who may use them, what they refuse. What they do with a
 -- device is in test/t/; this runs without one, too.
 SET client_min_messages = warning;
+CREATE EXTENSION gpujoin_test;
 CREATE SCHEMA mirror;
 SET search_path = mirror, public;
 CREATE TABLE t (id int, k int);
@@ -96,3 +97,4 @@ SELECT count(*) FROM pg_stat_gpujoin_fallbacks WHERE count > 0;
 DROP SCHEMA mirror CASCADE;
 DROP TABLE pg_temp.tmp;
 DROP ROLE regress_gpujoin_user, regress_gpujoin_monitor;
+DROP EXTENSION gpujoin_test;

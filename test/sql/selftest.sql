@@ -1,4 +1,13 @@
 -- All variants of the vector kernels that this processor has, and sets of TIDs under and
 -- over their memory limit, against plain C that is obviously right.
+CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
+
+-- Not for everybody
+CREATE ROLE regress_gpujoin_stranger;
+SET ROLE regress_gpujoin_stranger;
+SELECT gpujoin_kernel_selftest();
+RESET ROLE;
+DROP ROLE regress_gpujoin_stranger;
+DROP EXTENSION gpujoin_test;

@@ -34,6 +34,7 @@ $primary->append_conf('postgresql.conf', $conf);
 $primary->start;
 $primary->safe_psql('postgres', q{
 	CREATE EXTENSION gpujoin;
+	CREATE EXTENSION gpujoin_test;
 	CREATE TABLE t (id serial, k int, pad text);
 	ALTER TABLE t SET (fillfactor = 70);
 	INSERT INTO t (k, pad) SELECT i % 500, repeat('x', 20) FROM generate_series(1, 30000) i;

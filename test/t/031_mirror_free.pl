@@ -24,7 +24,7 @@ autovacuum = off
 max_worker_processes = 20
 });
 $node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin;' . FILL);
+$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin; CREATE EXTENSION gpujoin_test;' . FILL);
 
 sub wait_ready
 {

@@ -12,7 +12,7 @@ use Test::More;
 our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
   vacuum_until_visible);
 
-# A started server with the extension in database postgres. Further arguments are lines for the
+# A started server with both extensions in database postgres. Further arguments are lines for the
 # configuration; init options come as a hash reference first. Neither timed checkpoints nor the
 # background writer pin pages that VACUUM is to clean: it would leave them out.
 sub new_server
@@ -27,7 +27,7 @@ sub new_server
 			"shared_preload_libraries = 'gpujoin'",
 			"log_line_prefix = '%m [%p] %q%a '", @lines, ''));
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin');
+	$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin; CREATE EXTENSION gpujoin_test');
 	return $node;
 }
 

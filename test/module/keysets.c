@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "sets/sets.h"
+#include "keysets.h"
 
 #define COMBINATIONS			400
 

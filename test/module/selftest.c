@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * kernels.c
+ * selftest.c
  *	  Do all kernels, and the TID set, give the answers that the plainest code
  *	  gives?  Two functions for the regression tests.
  *
@@ -16,12 +16,12 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "common/pg_prng.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "sets/sets.h"
+#include "keysets.h"
 
 #define GJ_TEST_WORDS			26
 #define GJ_TEST_SLOTS			(GJ_TEST_WORDS * 32)

@@ -1,0 +1,45 @@
+/* test/module/gpujoin_test--1.0.sql */
+
+-- complain if the script is sourced in psql rather than by CREATE EXTENSION
+\echo Use "CREATE EXTENSION gpujoin_test" to load this file. \quit
+
+CREATE FUNCTION gpujoin_kernel_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_kernel_selftest()
+	IS 'compare all variants of the CPU search with each other; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_kernel_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_mirror_check(index regclass,
+		OUT entries bigint, OUT missing bigint, OUT stale bigint, OUT reason text)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_mirror_check(regclass)
+	IS 'compare what a device finds with the entries of the index';
+REVOKE ALL ON FUNCTION gpujoin_mirror_check(regclass) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_service_test(pages integer, slots integer DEFAULT 800,
+		key_width integer DEFAULT 4, nkeys integer DEFAULT 100, requests integer DEFAULT 1,
+		verify boolean DEFAULT true, count_only boolean DEFAULT false,
+		repeats integer DEFAULT 1,
+		OUT matches bigint, OUT ok bigint, OUT fallbacks bigint, OUT wrong bigint,
+		OUT loads bigint, OUT total_us double precision, OUT device_us double precision,
+		OUT set_us double precision, OUT kernel_us double precision,
+		OUT transfer_us double precision, OUT per_second double precision, OUT last_error text)
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
+		boolean, integer)
+	IS 'search a synthetic column on the device, checking each answer; medians of the times';
+REVOKE ALL ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
+		boolean, integer) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_inject_fault(point text, kind text, skip integer DEFAULT 0,
+		times integer DEFAULT 1, millis integer DEFAULT 0) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer)
+	IS 'make the reference device fail; returns why it cannot, or nothing';
+REVOKE ALL ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_tidset_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_tidset_selftest()
+	IS 'compare sets of TIDs with a plain list; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_tidset_selftest() FROM PUBLIC;
