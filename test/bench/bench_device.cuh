@@ -7,6 +7,7 @@
 #define GPUJOIN_BENCH_DEVICE_CUH
 
 #include "kernels/launch.cuh"
+#include "library/library.cuh"
 
 #include <algorithm>
 #include <cstdio>
