@@ -69,6 +69,21 @@ GjRegionResize(GjRegion *region, Size size)
 }
 
 /*
+ * Make a region larger by a new one, for one that is written to from its beginning on: of
+ * what it has, the first bytes are used, and stay.  So it consists of huge pages before
+ * anything is written, as after GjRegionAllocate().
+ */
+void
+GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size)
+{
+	GjRegion	old = *region;
+
+	GjRegionAllocate(region, context, size);
+	memcpy(region->start, old.start, used);
+	GjRegionFree(&old);
+}
+
+/*
  * Touch all of a region, which is going to be written to
  */
 void

@@ -21,6 +21,7 @@ typedef struct GjRegion
 
 extern void GjRegionAllocate(GjRegion *region, MemoryContext context, Size size);
 extern void GjRegionResize(GjRegion *region, Size size);
+extern void GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size);
 extern void GjRegionTouch(const GjRegion *region);
 extern void GjRegionFree(GjRegion *region);
 extern void GjAskForHugePages(void *memory, Size size);
