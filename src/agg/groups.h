@@ -14,7 +14,7 @@
 #ifndef GPUJOIN_GROUPS_H
 #define GPUJOIN_GROUPS_H
 
-#include "sets/batch.h"
+#include "sets/sets.h"
 
 /* What is computed.  The results are PostgreSQL's own, in type, value, NULL and error. */
 typedef enum GjAggKind
@@ -57,9 +57,10 @@ typedef struct GjGroupSpec
 	int			column;			/* of the batch */
 } GjGroupSpec;
 
+/* Of all that has been done since the groups were created */
 typedef struct GjGroupsStats
 {
-	uint64		rows;			/* rows that the groups stand for, of all passes' first reading */
+	uint64		rows;			/* rows that the groups stand for, each counted in one pass only */
 	uint64		groups;			/* delivered */
 	uint64		passes;
 	Size		peak_memory;	/* bytes */
@@ -70,20 +71,23 @@ typedef struct GjGroups GjGroups;
 /*
  * Create a set of groups.  Without ngroupings there is one group, which is there without any
  * row, too.  memory_limit: bytes, for the groups and for the sets behind count(DISTINCT); a
- * single group may exceed it.  All memory is below parent.  The specs are copied.
+ * single group may exceed it, and so may what any set of groups begins with: room for 1024
+ * groups, 4096 distinct values and a batch.  All memory is below parent.  The specs are
+ * copied; one column has one type in all of them.
  */
 extern GjGroups *GjGroupsCreate(MemoryContext parent, Size memory_limit,
 								int ngroupings, const GjGroupSpec *groupings,
 								int naggs, const GjAggSpec *aggs);
 
-/* Begin anew: forget all groups and passes */
+/* Begin, also for the first time: forget all groups and passes */
 extern void GjGroupsBegin(GjGroups *groups);
 
 /* Add the rows of a batch.  May raise an error that PostgreSQL's transition function raises. */
 extern void GjGroupsAdd(GjGroups *groups, const GjBatch *batch);
 
 /*
- * Get the next group: values and isnull have the groupings' columns, then the aggregates.
+ * Get the next group, about in the order in which they were first seen: values and isnull
+ * have the groupings' columns, then the aggregates.
  * Results that are passed by reference are allocated in CurrentMemoryContext.  False: there are
  * no more in this pass.
  */

@@ -5,8 +5,8 @@
  *
  * The arrays belong to whoever made the batch and are good until it makes the next one.
  * A value is the bits of a by-value Datum of the column's type, in as many bytes as the
- * array says: 1, 2, 4 or 8.  An integer may come in an array that is wider than its type;
- * then it is sign-extended.
+ * array says: 1, 2, 4 or 8, at an address that is good for such a number.  An integer may
+ * come in an array that is wider than its type; then it is sign-extended.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,7 +28,8 @@ typedef struct GjBatchColumn
 typedef struct GjBatch
 {
 	int			nrows;			/* at most GJ_BATCH_ROWS */
-	const uint32 *weights;		/* how many equal rows each stands for; NULL: one */
+	const uint32 *weights;		/* how many equal rows each stands for, at least one; NULL:
+								 * each is one */
 	GjBatchColumn *columns;		/* those that were asked for, in that order */
 } GjBatch;
 

@@ -10,6 +10,7 @@
 #ifndef GPUJOIN_SETS_H
 #define GPUJOIN_SETS_H
 
+#include "batch.h"
 #include "entryset.h"
 #include "entryshare.h"
 #include "keyset.h"
