@@ -1,0 +1,238 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggint.c
+ *	  Loops of the aggregates over integers and booleans, and of count().
+ *
+ * sum() and avg() of int2 and int4 have a state of 64 bits in PostgreSQL that wraps around
+ * unnoticed; those of int8 are exact, and so are 128 bits here.  Without groups a loop is a
+ * plain reduction that the compiler makes vectors of.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "groupparts.h"
+
+#define GJ_LOOP_PASTE(name, suffix)		name##_##suffix
+#define GJ_LOOP_NAME(name, suffix)		GJ_LOOP_PASTE(name, suffix)
+#define GJ_LOOP(name)					GJ_LOOP_NAME(name, GJ_SUFFIX)
+
+/* How many rows the input stands for */
+static inline uint64
+total_weight(const GjAggInput *input)
+{
+	uint64		total = 0;
+
+	if (input->weights == NULL)
+		return input->nrows;
+	for (int i = 0; i < input->nrows; i++)
+		total += input->weights[i];
+	return total;
+}
+
+#define GJ_VALUE		int16
+#define GJ_SUFFIX		int2
+#include "aggintloops.h"
+#define GJ_VALUE		int32
+#define GJ_SUFFIX		int4
+#include "aggintloops.h"
+
+#define GJ_YIELDS_TO_MIN(state, value)	((value) < (state))
+#define GJ_YIELDS_TO_MAX(state, value)	((value) > (state))
+#define GJ_VALUE		int16
+#define GJ_SUFFIX		int2
+#include "aggminmaxloops.h"
+#define GJ_VALUE		int32
+#define GJ_SUFFIX		int4
+#include "aggminmaxloops.h"
+#define GJ_VALUE		int64
+#define GJ_SUFFIX		int8
+#include "aggminmaxloops.h"
+#define GJ_VALUE		uint32
+#define GJ_SUFFIX		oid
+#include "aggminmaxloops.h"
+
+/* count(*), and count(c) of the rows in which c is not NULL */
+void
+GjCountRows(void *states, const GjAggInput *input)
+{
+	int64	   *counts = states;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+		counts[0] += total_weight(input);
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			counts[groups[i]]++;
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			counts[groups[i]] += weights[i];
+	}
+}
+
+static inline void
+add_wide(GjWideSum *sum, uint64 low, int64 high)
+{
+	sum->low += low;
+	sum->high += high + (sum->low < low);
+}
+
+static inline void
+add_int8(GjWideSum *sum, int64 value)
+{
+	add_wide(sum, (uint64) value, -(int64) (value < 0));
+}
+
+/* The upper and the lower half of the value times the weight, each of which fits 64 bits */
+static inline void
+add_int8_times(GjWideSum *sum, int64 value, uint32 weight)
+{
+	int64		upper = (value >> 32) * (int64) weight;
+	uint64		lower = (uint64) (uint32) value * weight;
+
+	add_wide(sum, (uint64) upper << 32, upper >> 32);
+	add_wide(sum, lower, 0);
+}
+
+static inline void
+add_all_int8(GjWideSum *sum, const GjAggInput *input)
+{
+	const int64 *values = input->values;
+	int			nrows = input->nrows;
+	int64		upper = 0;
+	uint64		lower = 0;
+
+	if (input->weights != NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8_times(sum, values[i], input->weights[i]);
+		return;
+	}
+	/* A batch has too few rows for the halves to overflow */
+	for (int i = 0; i < nrows; i++)
+	{
+		upper += values[i] >> 32;
+		lower += (uint32) values[i];
+	}
+	add_wide(sum, (uint64) upper << 32, upper >> 32);
+	add_wide(sum, lower, 0);
+}
+
+static void
+sum_int8(void *states, const GjAggInput *input)
+{
+	GjWideSum  *sums = states;
+	const int64 *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+		add_all_int8(&sums[0], input);
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8(&sums[groups[i]], values[i]);
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8_times(&sums[groups[i]], values[i], weights[i]);
+	}
+}
+
+static void
+average_int8(void *states, const GjAggInput *input)
+{
+	GjWideAverage *averages = states;
+	const int64 *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		add_all_int8(&averages[0].sum, input);
+		averages[0].count += total_weight(input);
+	}
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			add_int8(&averages[groups[i]].sum, values[i]);
+			averages[groups[i]].count++;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			add_int8_times(&averages[groups[i]].sum, values[i], weights[i]);
+			averages[groups[i]].count += weights[i];
+		}
+	}
+}
+
+static void
+bool_and(void *states, const GjAggInput *input)
+{
+	uint8	   *all = states;
+	const uint8 *values = input->values;
+
+	for (int i = 0; i < input->nrows; i++)
+		all[input->groups == NULL ? 0 : input->groups[i]] &= values[i];
+}
+
+static void
+bool_or(void *states, const GjAggInput *input)
+{
+	uint8	   *any = states;
+	const uint8 *values = input->values;
+
+	for (int i = 0; i < input->nrows; i++)
+		any[input->groups == NULL ? 0 : input->groups[i]] |= values[i];
+}
+
+/*
+ * The loop of an aggregate over integers or booleans; NULL if there is none
+ */
+GjAggUpdate
+GjIntUpdate(GjAggKind kind, GjValueType type)
+{
+	static const struct
+	{
+		GjAggKind	kind;
+		GjValueType type;
+		GjAggUpdate update;
+	}			updates[] = {
+		{GJ_AGG_SUM, GJ_VALUE_INT2, sum_int2},
+		{GJ_AGG_SUM, GJ_VALUE_INT4, sum_int4},
+		{GJ_AGG_SUM, GJ_VALUE_INT8, sum_int8},
+		{GJ_AGG_AVG, GJ_VALUE_INT2, average_int2},
+		{GJ_AGG_AVG, GJ_VALUE_INT4, average_int4},
+		{GJ_AGG_AVG, GJ_VALUE_INT8, average_int8},
+		{GJ_AGG_MIN, GJ_VALUE_INT2, min_int2},
+		{GJ_AGG_MIN, GJ_VALUE_INT4, min_int4},
+		{GJ_AGG_MIN, GJ_VALUE_INT8, min_int8},
+		{GJ_AGG_MIN, GJ_VALUE_OID, min_oid},
+		{GJ_AGG_MAX, GJ_VALUE_INT2, max_int2},
+		{GJ_AGG_MAX, GJ_VALUE_INT4, max_int4},
+		{GJ_AGG_MAX, GJ_VALUE_INT8, max_int8},
+		{GJ_AGG_MAX, GJ_VALUE_OID, max_oid},
+		{GJ_AGG_BOOL_AND, GJ_VALUE_BOOL, bool_and},
+		{GJ_AGG_BOOL_OR, GJ_VALUE_BOOL, bool_or}
+	};
+
+	for (int i = 0; i < lengthof(updates); i++)
+	{
+		if (updates[i].kind == kind && updates[i].type == type)
+			return updates[i].update;
+	}
+	return NULL;
+}

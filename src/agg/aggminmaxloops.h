@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggminmaxloops.h
+ *	  Loops of min() and max() for one type: the file is included once for each.
+ *
+ * GJ_VALUE is the C type (without it there is nothing here) and GJ_SUFFIX ends the functions'
+ * names.  GJ_YIELDS_TO_MIN(state, value) and GJ_YIELDS_TO_MAX(state, value) say when a value
+ * takes the place of a state.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifdef GJ_VALUE
+
+static void
+GJ_LOOP(min) (void *states, const GjAggInput *input)
+{
+	GJ_VALUE   *lowest = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		GJ_VALUE	low = lowest[0];
+
+		for (int i = 0; i < nrows; i++)
+			low = GJ_YIELDS_TO_MIN(low, values[i]) ? values[i] : low;
+		lowest[0] = low;
+		return;
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		if (GJ_YIELDS_TO_MIN(lowest[groups[i]], values[i]))
+			lowest[groups[i]] = values[i];
+	}
+}
+
+static void
+GJ_LOOP(max) (void *states, const GjAggInput *input)
+{
+	GJ_VALUE   *highest = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		GJ_VALUE	high = highest[0];
+
+		for (int i = 0; i < nrows; i++)
+			high = GJ_YIELDS_TO_MAX(high, values[i]) ? values[i] : high;
+		highest[0] = high;
+		return;
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		if (GJ_YIELDS_TO_MAX(highest[groups[i]], values[i]))
+			highest[groups[i]] = values[i];
+	}
+}
+
+#undef GJ_VALUE
+#undef GJ_SUFFIX
+
+#endif							/* GJ_VALUE */

@@ -1,0 +1,363 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggstate.c
+ *	  States of an aggregate for all groups: what they are at first, and which rows of a
+ *	  batch change them.
+ *
+ * The loops know neither NULLs nor filters: where these leave out rows, the others are put
+ * together first.  Many aggregates have the same argument, and so the selection is kept from
+ * one to the next.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/float.h"
+
+#include "groupparts.h"
+
+static void choose_state(GjAgg *agg);
+static Size state_size(GjAggKind kind, GjValueType type);
+static void set_limit(GjAgg *agg);
+static void select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers,
+						 GjSelection *selection, GjAggInput *selected);
+static void select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers);
+static void begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity);
+
+/*
+ * Make an aggregate from its specification.  input learns which columns it needs.
+ */
+void
+GjAggInit(GjAgg *agg, MemoryContext context, const GjAggSpec *spec, bool is_grouped,
+		  GjInput *input)
+{
+	memset(agg, 0, sizeof(GjAgg));
+	agg->spec = *spec;
+	agg->argument = agg->filter = -1;
+	if (spec->kind != GJ_AGG_COUNT_ROWS)
+		agg->argument = GjInputAddColumn(input, spec->column, spec->type, true);
+	if (spec->filter >= 0)
+		agg->filter = GjInputAddColumn(input, spec->filter, GJ_VALUE_BOOL, true);
+	choose_state(agg);
+	if (spec->kind == GJ_AGG_COUNT_DISTINCT)
+		agg->distinct = GjDistinctCreate(context, is_grouped, GjValueWidth(spec->type));
+}
+
+static void
+choose_state(GjAgg *agg)
+{
+	GjAggKind	kind = agg->spec.kind;
+	GjValueType type = agg->spec.type;
+	bool		is_float = type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8;
+
+	agg->state_size = state_size(kind, type);
+	switch (kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+			agg->update = GjCountRows;
+			return;
+		case GJ_AGG_COUNT_DISTINCT:
+			if (is_float)
+				break;
+			return;
+		case GJ_AGG_AVG:
+			break;
+		case GJ_AGG_SUM:
+			agg->may_be_null = true;
+			/* Adding to it changes no number, not even -0 */
+			if (type == GJ_VALUE_FLOAT4)
+				*(float4 *) agg->initial = -0.0f;
+			else if (type == GJ_VALUE_FLOAT8)
+				*(float8 *) agg->initial = -0.0;
+			break;
+		case GJ_AGG_MIN:
+		case GJ_AGG_MAX:
+			agg->may_be_null = true;
+			set_limit(agg);
+			break;
+		case GJ_AGG_BOOL_AND:
+		case GJ_AGG_BOOL_OR:
+			agg->may_be_null = true;
+			agg->initial[0] = (kind == GJ_AGG_BOOL_AND);
+			break;
+	}
+	agg->update = is_float ? GjFloatUpdate(kind, type) : GjIntUpdate(kind, type);
+	if (agg->update == NULL)
+		elog(ERROR, "no aggregate of kind %d for values of type %d", (int) kind, (int) type);
+}
+
+static Size
+state_size(GjAggKind kind, GjValueType type)
+{
+	switch (kind)
+	{
+		case GJ_AGG_SUM:
+			if (type == GJ_VALUE_FLOAT4)
+				return sizeof(float4);
+			return type == GJ_VALUE_INT8 ? sizeof(GjWideSum) : sizeof(int64);
+		case GJ_AGG_AVG:
+			if (type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
+				return sizeof(GjFloatAverage);
+			return type == GJ_VALUE_INT8 ? sizeof(GjWideAverage) : sizeof(GjIntAverage);
+		case GJ_AGG_MIN:
+		case GJ_AGG_MAX:
+		case GJ_AGG_BOOL_AND:
+		case GJ_AGG_BOOL_OR:
+			return GjValueWidth(type);
+		default:
+			return sizeof(int64);
+	}
+}
+
+/*
+ * The first state of min() is a value that each value replaces or equals, as for max()
+ */
+static void
+set_limit(GjAgg *agg)
+{
+	bool		is_min = agg->spec.kind == GJ_AGG_MIN;
+
+	switch (agg->spec.type)
+	{
+		case GJ_VALUE_INT2:
+			*(int16 *) agg->initial = is_min ? PG_INT16_MAX : PG_INT16_MIN;
+			break;
+		case GJ_VALUE_INT4:
+			*(int32 *) agg->initial = is_min ? PG_INT32_MAX : PG_INT32_MIN;
+			break;
+		case GJ_VALUE_INT8:
+			*(int64 *) agg->initial = is_min ? PG_INT64_MAX : PG_INT64_MIN;
+			break;
+		case GJ_VALUE_OID:
+			*(uint32 *) agg->initial = is_min ? PG_UINT32_MAX : 0;
+			break;
+		case GJ_VALUE_FLOAT4:
+			*(float4 *) agg->initial = is_min ? get_float4_nan() : -get_float4_infinity();
+			break;
+		case GJ_VALUE_FLOAT8:
+			*(float8 *) agg->initial = is_min ? get_float8_nan() : -get_float8_infinity();
+			break;
+		case GJ_VALUE_BOOL:
+			break;
+	}
+}
+
+/*
+ * Allocate states of so many groups, of which none is begun.  The only group of those
+ * without a key may have no row.
+ */
+void
+GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped)
+{
+	GjRegionFree(&agg->states);
+	GjRegionFree(&agg->seen);
+	agg->keeps_seen = false;
+	GjRegionAllocate(&agg->states, context, capacity * agg->state_size);
+	if (agg->may_be_null && !is_grouped)
+		begin_seen(agg, context, 0, capacity);
+	if (agg->distinct != NULL)
+		GjDistinctClear(agg->distinct);
+}
+
+void
+GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity)
+{
+	GjRegionGrow(&agg->states, context, nstarted * agg->state_size, capacity * agg->state_size);
+	if (agg->keeps_seen)
+		GjRegionGrow(&agg->seen, context, nstarted, capacity);
+}
+
+/*
+ * Begin the states of groups from first up to before end
+ */
+void
+GjAggStart(GjAgg *agg, uint32 first, uint32 end)
+{
+	static const char zero[GJ_MAX_STATE] = {0};
+	char	   *state = agg->states.start + first * agg->state_size;
+
+	if (first == end)
+		return;
+	if (memcmp(agg->initial, zero, sizeof(zero)) == 0)
+		memset(state, 0, (end - first) * agg->state_size);
+	else
+	{
+		for (uint32 group = first; group < end; group++, state += agg->state_size)
+			memcpy(state, agg->initial, agg->state_size);
+	}
+	if (agg->keeps_seen)
+		memset(agg->seen.start + first, 0, end - first);
+}
+
+/*
+ * Keep the states of groups that have a new number, which is not above the old one
+ */
+void
+GjAggKeep(GjAgg *agg, uint32 ngroups, const uint32 *new_numbers)
+{
+	for (uint32 group = 0; group < ngroups; group++)
+	{
+		uint32		kept = new_numbers[group];
+
+		if (kept == GJ_NO_GROUP)
+			continue;
+		memmove(agg->states.start + kept * agg->state_size,
+				agg->states.start + group * agg->state_size, agg->state_size);
+		if (agg->keeps_seen)
+			agg->seen.start[kept] = agg->seen.start[group];
+	}
+	if (agg->distinct != NULL)
+		GjDistinctKeep(agg->distinct, new_numbers);
+}
+
+/* Bytes that each group takes, but for its distinct values */
+Size
+GjAggGroupSize(const GjAgg *agg)
+{
+	return agg->state_size + (agg->may_be_null ? 1 : 0);
+}
+
+Size
+GjAggMemory(const GjAgg *agg)
+{
+	return agg->states.size + agg->seen.size +
+		(agg->distinct != NULL ? agg->distinct->slots.size : 0);
+}
+
+void
+GjSelectionInit(GjSelection *selection, MemoryContext context)
+{
+	selection->nrows = -1;
+	selection->rows = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint16));
+	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
+}
+
+/*
+ * Add the rows of a batch.  numbers[]: their groups, all of which have begun; NULL without
+ * groups.  The first nsettled groups had rows before.
+ */
+void
+GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *numbers,
+		 uint32 nsettled, uint32 capacity, GjSelection *selection)
+{
+	GjAggInput	selected;
+
+	select_input(agg, input, numbers, selection, &selected);
+	if (agg->may_be_null && !agg->keeps_seen && selected.nrows < input->nrows)
+		begin_seen(agg, context, nsettled, capacity);
+	if (agg->keeps_seen)
+	{
+		uint8	   *seen = (uint8 *) agg->seen.start;
+
+		if (selected.groups == NULL)
+			seen[0] |= (selected.nrows > 0);
+		else
+		{
+			for (int i = 0; i < selected.nrows; i++)
+				seen[selected.groups[i]] = 1;
+		}
+	}
+
+	if (selected.nrows == 0)
+		return;
+	if (agg->distinct != NULL)
+		GjDistinctAdd(agg->distinct, &selected, (int64 *) agg->states.start);
+	else
+		agg->update(agg->states.start, &selected);
+}
+
+/*
+ * Remember from now on which groups have had a value; those that had rows have
+ */
+static void
+begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity)
+{
+	GjRegionAllocate(&agg->seen, context, capacity);
+	memset(agg->seen.start, 1, nsettled);
+	memset(agg->seen.start + nsettled, 0, capacity - nsettled);
+	agg->keeps_seen = true;
+}
+
+/*
+ * Find out which rows count for an aggregate
+ */
+static void
+select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelection *selection,
+			 GjAggInput *selected)
+{
+	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
+	const GjInputColumn *filter = agg->filter < 0 ? NULL : &input->columns[agg->filter];
+	const GjInputColumn *nullable = argument != NULL && argument->nulls != NULL ? argument : NULL;
+
+	selected->nrows = input->nrows;
+	selected->groups = numbers;
+	selected->values = argument != NULL ? argument->values : NULL;
+	selected->weights = input->weights;
+	if (filter == NULL && nullable == NULL)
+		return;
+
+	if (selection->nrows < 0 || selection->argument != nullable || selection->filter != filter)
+	{
+		selection->argument = nullable;
+		selection->filter = filter;
+		select_rows(selection, input, numbers);
+	}
+	if (selection->nrows == input->nrows)
+		return;
+	selected->nrows = selection->nrows;
+	if (numbers != NULL)
+		selected->groups = selection->groups;
+	if (input->weights != NULL)
+		selected->weights = selection->weights;
+	if (argument != NULL)
+	{
+		GjGatherValues(selection->values, argument->values, argument->width, selection->rows,
+					   selection->nrows);
+		selected->values = selection->values;
+	}
+}
+
+/*
+ * Select the rows that the filter lets pass and whose argument is not NULL
+ */
+static void
+select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
+{
+	const uint8 *nulls = selection->argument != NULL ? selection->argument->nulls : NULL;
+	uint8		passes[GJ_BATCH_ROWS];
+	int			n = 0;
+
+	if (selection->filter != NULL)
+	{
+		const uint8 *filter = (const uint8 *) selection->filter->values;
+		const uint8 *filter_nulls = selection->filter->nulls;
+
+		for (int i = 0; i < input->nrows; i++)
+			passes[i] = filter[i] != 0;
+		for (int i = 0; filter_nulls != NULL && i < input->nrows; i++)
+			passes[i] &= filter_nulls[i] == 0;
+	}
+	else
+		memset(passes, 1, input->nrows);
+	for (int i = 0; nulls != NULL && i < input->nrows; i++)
+		passes[i] &= nulls[i] == 0;
+
+	for (int i = 0; i < input->nrows; i++)
+	{
+		selection->rows[n] = i;
+		n += passes[i];
+	}
+	selection->nrows = n;
+	if (n == input->nrows)
+		return;
+	if (numbers != NULL)
+		GjGatherValues((char *) selection->groups, (const char *) numbers, sizeof(uint32),
+					   selection->rows, n);
+	if (input->weights != NULL)
+		GjGatherValues((char *) selection->weights, (const char *) input->weights,
+					   sizeof(uint32), selection->rows, n);
+}
