@@ -43,3 +43,9 @@ CREATE FUNCTION gpujoin_tidset_selftest() RETURNS bigint
 COMMENT ON FUNCTION gpujoin_tidset_selftest()
 	IS 'compare sets of TIDs with a plain list; returns the comparisons made';
 REVOKE ALL ON FUNCTION gpujoin_tidset_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_groups_selftest(timing text DEFAULT '') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_groups_selftest(text)
+	IS 'compare groups and aggregates of columns with plain code, or time them';
+REVOKE ALL ON FUNCTION gpujoin_groups_selftest(text) FROM PUBLIC;
