@@ -90,6 +90,9 @@ check_test(Test *test, pg_prng_state *prng)
 			elog(ERROR, "groups: %s", fails ? "no error" : "an error");
 		MemoryContextSwitchTo(context);
 	}
+	if (!fails && GjGroupsGetStats(groups)->groups != 2 * test->ngroups)
+		elog(ERROR, "groups: " UINT64_FORMAT " are counted, not two times %d",
+			 GjGroupsGetStats(groups)->groups, test->ngroups);
 	GjGroupsFree(groups);
 	return (uint64) test->ngroups * (test->naggs + test->ngroupings);
 }
@@ -332,6 +335,8 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 		GjGroupsGetStats(groups)->passes < min_passes)
 		elog(ERROR, "groups: " UINT64_FORMAT " of many, " UINT64_FORMAT " passes", ngroups,
 			 GjGroupsGetStats(groups)->passes);
+	if (memory_limit > 1 && GjGroupsGetStats(groups)->peak_memory > memory_limit)
+		elog(ERROR, "groups: %zu bytes", GjGroupsGetStats(groups)->peak_memory);
 	GjGroupsFree(groups);
 	pfree(seen);
 }

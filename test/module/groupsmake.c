@@ -129,6 +129,7 @@ make_column(TestColumn *column, pg_prng_state *prng, GjValueType type, int nrows
 	uint64		range = (uint64) highs[type] - (uint64) lows[type];
 	int64		base = lows[type];
 	bool		is_extreme = random_below(prng, 4) == 0;
+	int			walk = random_below(prng, 8);
 
 	column->type = type;
 	column->width = widths[type];
@@ -148,7 +149,10 @@ make_column(TestColumn *column, pg_prng_state *prng, GjValueType type, int nrows
 		uint64		random = pg_prng_uint64(prng);
 
 		column->ints[i] = (int64) ((uint64) base + (span == 0 ? random : random % span));
-		if (is_extreme)
+		/* Up or down from row to row, as far as 7 * MAX_ROWS from 0 */
+		if (walk < 2 && highs[type] > 7 * MAX_ROWS)
+			column->ints[i] = walk == 0 ? i * 7 : (nrows - i) / 2;
+		else if (is_extreme)
 			column->ints[i] = (random & 1) ? highs[type] - (int64) ((random >> 1) % 2) :
 				lows[type] + (int64) ((random >> 1) % 2);
 		if (random % 100 < floats->percent)
