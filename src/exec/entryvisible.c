@@ -128,6 +128,35 @@
 #include "match/match.h"
 #include "entryvisible.h"
 
+/* The format of the visibility map, which visibilitymap.c keeps to itself */
+#define BLOCKS_PER_BYTE			(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
+#define BLOCKS_PER_PAGE \
+	((BlockNumber) ((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * BLOCKS_PER_BYTE))
+
+/* The bits of a byte that say so of its blocks */
+#define ALL_VISIBLE_BITS		0x55
+
+StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
+				 "the visibility map has another format");
+
+/* A page of the map, while it is read: without a lock, as PostgreSQL's index-only scans read it */
+typedef struct Map
+{
+	Relation	heap;
+	Buffer		buffer;
+	const uint8 *bytes;
+	BlockNumber first;			/* the blocks that the page is about */
+	BlockNumber end;			/* first: there is no page */
+} Map;
+
+#define TidBlock(tid)			((BlockNumber) ((tid) >> 16))
+
+static int	test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
+					  int *nrest);
+static bool is_range_visible(Map *map, BlockNumber first, BlockNumber last);
+static bool is_visible(Map *map, BlockNumber block);
+static bool turn_to(Map *map, BlockNumber block);
+
 /*
  * May a match under this snapshot be answered from entries?
  */
@@ -158,15 +187,35 @@ GjHeapIsMostlyVisible(Relation heap)
 }
 
 /*
- * Step 3: sort the entries of a chunk into those on all-visible blocks, whose positions
- * are put into rows[] and whose number is returned, and the TIDs of the rest.  They are
- * rows if step 4 says so, too.
+ * Step 3: sort the entries of a chunk into those on all-visible blocks, whose positions are put
+ * into rows[] and whose number is returned, and the TIDs of the rest.  They are rows if step 4
+ * says so, too.
+ *
+ * Most often all blocks between the first and the last one are all-visible.
  */
 int
 GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 				 int *nrest)
 {
-	Buffer		map = InvalidBuffer;
+	Map			map = {.heap = heap,.buffer = InvalidBuffer};
+	int			nrows = 0;
+
+	*nrest = 0;
+	if (n > 0 && is_range_visible(&map, TidBlock(tids[0]), TidBlock(tids[n - 1])))
+	{
+		for (; nrows < n; nrows++)
+			rows[nrows] = nrows;
+	}
+	else
+		nrows = test_each(&map, tids, n, rows, rest, nrest);
+	if (BufferIsValid(map.buffer))
+		ReleaseBuffer(map.buffer);
+	return nrows;
+}
+
+static int
+test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest, int *nrest)
+{
 	BlockNumber last = InvalidBlockNumber;
 	bool		visible = false;
 	int			nrows = 0;
@@ -174,11 +223,11 @@ GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 
 
 	for (int i = 0; i < n; i++)
 	{
-		BlockNumber block = (BlockNumber) (tids[i] >> 16);
+		BlockNumber block = TidBlock(tids[i]);
 
 		if (block != last)
 		{
-			visible = VM_ALL_VISIBLE(heap, block, &map);
+			visible = is_visible(map, block);
 			last = block;
 		}
 		rows[nrows] = i;
@@ -186,10 +235,58 @@ GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 
 		rest[nothers] = tids[i];
 		nothers += !visible;
 	}
-	if (BufferIsValid(map))
-		ReleaseBuffer(map);
 	*nrest = nothers;
 	return nrows;
+}
+
+/*
+ * Are all blocks of a range all-visible?  May say no where they are.
+ */
+static bool
+is_range_visible(Map *map, BlockNumber first, BlockNumber last)
+{
+	if (last < first || !is_visible(map, first) || last >= map->end)
+		return false;
+
+	/* bytes have further blocks: should one of them not be all-visible, no harm is done */
+	for (uint32 i = (first - map->first) / BLOCKS_PER_BYTE;
+		 i <= (last - map->first) / BLOCKS_PER_BYTE; i++)
+	{
+		if ((map->bytes[i] & ALL_VISIBLE_BITS) != ALL_VISIBLE_BITS)
+			return false;
+	}
+	return true;
+}
+
+static inline bool
+is_visible(Map *map, BlockNumber block)
+{
+	uint32		at;
+
+	if ((block < map->first || block >= map->end) && !turn_to(map, block))
+		return false;
+	at = block - map->first;
+	return (map->bytes[at / BLOCKS_PER_BYTE] >> at % BLOCKS_PER_BYTE * BITS_PER_HEAPBLOCK) &
+		VISIBILITYMAP_ALL_VISIBLE;
+}
+
+/*
+ * Have the page pinned that has this block; false: there is none, and the block is not
+ * all-visible
+ */
+static bool
+turn_to(Map *map, BlockNumber block)
+{
+	(void) visibilitymap_get_status(map->heap, block, &map->buffer);
+	if (!BufferIsValid(map->buffer))
+	{
+		map->end = map->first;
+		return false;
+	}
+	map->bytes = (const uint8 *) PageGetContents(BufferGetPage(map->buffer));
+	map->first = block - block % BLOCKS_PER_PAGE;
+	map->end = map->first + BLOCKS_PER_PAGE;
+	return true;
 }
 
 /*
