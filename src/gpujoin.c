@@ -15,6 +15,7 @@
 
 #include "fmgr.h"
 
+#include "agg/agg.h"
 #include "base/gpujoin.h"
 #include "exec/exec.h"
 #include "join/join.h"
@@ -36,6 +37,7 @@ _PG_init(void)
 	GjExecScanInit();
 	GjExecAlternativeInit();
 	GjExecJoinInit();
+	GjExecAggInit();
 	GjServiceInit();
 	GjMirrorInit();
 	GjMirrorCommitInit();

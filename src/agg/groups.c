@@ -182,22 +182,42 @@ GjGroupsRewind(GjGroups *groups)
 bool
 GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 {
+	int			ncolumns = groups->table.ncolumns + groups->naggs;
+
+	if (GjGroupsRemaining(groups) == 0)
+		return false;
+	for (int i = 0; i < ncolumns; i++)
+		values[i] = GjGroupsValue(groups, 0, i, &isnull[i]);
+	GjGroupsSkip(groups, 1);
+	return true;
+}
+
+uint64
+GjGroupsRemaining(const GjGroups *groups)
+{
+	return groups->table.ngroups - groups->next;
+}
+
+Datum
+GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
+{
+	uint32		group = groups->next + ahead;
 	int			ngroupings = groups->table.ncolumns;
 
-	if (groups->next >= groups->table.ngroups)
-		return false;
-	for (int i = 0; i < ngroupings; i++)
-		values[i] = GjTableValue(&groups->table, groups->next, i, &isnull[i]);
-	for (int i = 0; i < groups->naggs; i++)
-		values[ngroupings + i] = GjAggFinal(&groups->aggs[i], groups->next,
-											&isnull[ngroupings + i]);
-	groups->next++;
+	if (column < ngroupings)
+		return GjTableValue(&groups->table, group, column, isnull);
+	return GjAggFinal(&groups->aggs[column - ngroupings], group, isnull);
+}
+
+void
+GjGroupsSkip(GjGroups *groups, uint64 n)
+{
+	groups->next += n;
 	if (groups->next > groups->ndelivered)
 	{
+		groups->stats.groups += groups->next - groups->ndelivered;
 		groups->ndelivered = groups->next;
-		groups->stats.groups++;
 	}
-	return true;
 }
 
 const GjGroupsStats *

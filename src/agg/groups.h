@@ -14,33 +14,8 @@
 #ifndef GPUJOIN_GROUPS_H
 #define GPUJOIN_GROUPS_H
 
+#include "node/aggplan.h"
 #include "sets/sets.h"
-
-/* What is computed.  The results are PostgreSQL's own, in type, value, NULL and error. */
-typedef enum GjAggKind
-{
-	GJ_AGG_COUNT_ROWS,			/* count(*) */
-	GJ_AGG_COUNT,				/* count(c) */
-	GJ_AGG_COUNT_DISTINCT,		/* count(DISTINCT c) */
-	GJ_AGG_SUM,
-	GJ_AGG_AVG,
-	GJ_AGG_MIN,
-	GJ_AGG_MAX,
-	GJ_AGG_BOOL_AND,
-	GJ_AGG_BOOL_OR
-} GjAggKind;
-
-/* How the bits of a value are to be understood; date is int4, timestamp[tz] int8 */
-typedef enum GjValueType
-{
-	GJ_VALUE_BOOL,
-	GJ_VALUE_INT2,
-	GJ_VALUE_INT4,
-	GJ_VALUE_INT8,
-	GJ_VALUE_OID,				/* four bytes without a sign */
-	GJ_VALUE_FLOAT4,
-	GJ_VALUE_FLOAT8
-} GjValueType;
 
 typedef struct GjAggSpec
 {
@@ -92,6 +67,14 @@ extern void GjGroupsAdd(GjGroups *groups, const GjBatch *batch);
  * no more in this pass.
  */
 extern bool GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull);
+
+/*
+ * The same for who wants some columns of some groups: how many there are in this pass; a value
+ * of the one that many ahead of the next one; and go on behind so many.
+ */
+extern uint64 GjGroupsRemaining(const GjGroups *groups);
+extern Datum GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull);
+extern void GjGroupsSkip(GjGroups *groups, uint64 n);
 
 /*
  * After the last group of a pass: prepare for the next one, for which all rows are to be added

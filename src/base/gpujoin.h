@@ -90,6 +90,7 @@ extern bool gj_debug_ignore_vacuum_epoch;
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;
+extern bool gj_aggregate;
 extern int	gj_min_rows;
 extern int	gj_assumed_keys;
 extern double gj_setup_cost;

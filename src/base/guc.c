@@ -20,6 +20,7 @@
 
 bool		gj_enabled = true;
 bool		gj_force = false;
+bool		gj_aggregate = true;
 int			gj_min_rows = GJ_DEFAULT_MIN_ROWS;
 int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
 double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
@@ -84,6 +85,17 @@ GjGucInit(void)
 							 false,
 							 PGC_USERSET,
 							 GUC_EXPLAIN | GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 reset_plans,
+							 NULL);
+
+	DefineCustomBoolVariable("gpujoin.aggregate",
+							 "Lets gpujoin aggregate and group the rows that it finds, and remove duplicates.",
+							 NULL,
+							 &gj_aggregate,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
 							 NULL,
 							 reset_plans,
 							 NULL);

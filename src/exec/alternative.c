@@ -122,18 +122,36 @@ begin(CustomScanState *node, EState *estate, int eflags)
 					linitial_oid((List *) get_private(alternative, GJ_ALTERNATIVE_INDEX_OID)));
 }
 
-static TupleTableSlot *
-exec(CustomScanState *node)
+bool
+GjIsAlternative(const PlanState *node)
 {
-	GjAlternativeState *alternative = (GjAlternativeState *) node;
-	TupleTableSlot *slot;
+	return IsA(node, CustomScanState) &&
+		((const CustomScanState *) node)->methods == &exec_methods;
+}
+
+/*
+ * The child that gives the rows, chosen now if it is not yet
+ */
+PlanState *
+GjAlternativeChild(PlanState *node)
+{
+	GjAlternativeState *alternative = (GjAlternativeState *) castNode(CustomScanState, node);
 
 	if (alternative->chosen == NULL)
 	{
 		alternative->chosen = choose(alternative);
 		use_scan_slot(alternative);
 	}
-	slot = ExecProcNode(alternative->chosen);
+	return alternative->chosen;
+}
+
+static TupleTableSlot *
+exec(CustomScanState *node)
+{
+	GjAlternativeState *alternative = (GjAlternativeState *) node;
+	TupleTableSlot *slot;
+
+	slot = ExecProcNode(GjAlternativeChild(&node->ss.ps));
 	if (alternative->index_only != NULL && !TupIsNull(slot))
 		note_place(alternative);
 	return slot;

@@ -21,8 +21,14 @@
 #include "table.h"
 #include "tuplefill.h"
 
-/* scan.c, alternative.c */
+/* scan.c */
 extern void GjExecScanInit(void);
+extern bool GjIsScan(const PlanState *node);
+extern const GjEntryFill *GjScanLoad(PlanState *node, GjIndexOnlyChunk **chunk);
+
+/* alternative.c */
 extern void GjExecAlternativeInit(void);
+extern bool GjIsAlternative(const PlanState *node);
+extern PlanState *GjAlternativeChild(PlanState *node);
 
 #endif							/* GPUJOIN_EXEC_H */

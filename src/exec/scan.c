@@ -204,6 +204,36 @@ exec_scan(CustomScanState *node)
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
 }
 
+bool
+GjIsScan(const PlanState *node)
+{
+	return IsA(node, CustomScanState) &&
+		((const CustomScanState *) node)->methods == &exec_methods;
+}
+
+/*
+ * For who takes rows as arrays: make the next rows that come from entries ready.  Those of the
+ * chunk from next on are result rows, in arrays as the fill that is returned says; who takes
+ * them moves next.  NULL: the next row, should there be one, comes from the executor.
+ */
+const GjEntryFill *
+GjScanLoad(PlanState *ps, GjIndexOnlyChunk **chunk)
+{
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
+	const GjEntryFill *fill = scan->target_fill;
+
+	if (fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
+		fill = scan->row_fill;
+	if (fill == NULL)
+		return NULL;
+	if (scan->tids == NULL && !GjIndexOnlyIsStarted(scan->index_only))
+		start(scan);
+	if (scan->tids != NULL)
+		return NULL;
+	*chunk = GjIndexOnlyGetChunk(scan->index_only);
+	return (*chunk)->next < (*chunk)->nrows || GjIndexOnlyLoad(scan->index_only) ? fill : NULL;
+}
+
 /*
  * Access method of ExecScan(): the next tuple whose key is wanted
  */

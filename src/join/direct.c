@@ -46,6 +46,7 @@ static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
+static inline void take_partner(GjJoinState *state);
 static bool load_tuples(GjJoinScanState *scan);
 static inline void count_row(GjJoinScanState *scan);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
@@ -211,6 +212,104 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 	return loaded;
 }
 
+/* As arrays ------------------------------------------------------------------------- */
+
+/*
+ * Are there entries that make result rows?
+ */
+bool
+GjJoinDirectIsReady(GjJoinState *state)
+{
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(state->direct_scan->index_only);
+
+	return state->pair != NULL || chunk->next < chunk->nrows ||
+		load_entries(state, state->direct_scan);
+}
+
+/*
+ * Have some pairs of an entry been taken, and not all?
+ */
+bool
+GjJoinIsInPairs(const GjJoinState *state)
+{
+	return state->pair != NULL;
+}
+
+/*
+ * The column of the small row, from 0, that is this attribute of the result; -1: it is of the
+ * big side
+ */
+int
+GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
+{
+	for (int i = 0; i < state->direct->noutputs; i++)
+	{
+		if (state->direct->outputs[i].attno == attno)
+			return state->direct->outputs[i].column;
+	}
+	return -1;
+}
+
+/*
+ * How many columns a small row has
+ */
+int
+GjJoinSmallColumns(const GjJoinState *state)
+{
+	return state->direct->natts;
+}
+
+/*
+ * Take up to so many pairs of the chunk's entries, which are numbered as in chunk->rows[], and
+ * their partners
+ */
+int
+GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
+{
+	GjJoinScanState *scan = state->direct_scan;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	int			n = 0;
+
+	while (n < most && (state->pair != NULL || chunk->next < chunk->nrows))
+	{
+		if (state->pair == NULL)
+		{
+			state->pair = scan->partners[chunk->next];
+			state->direct->entry = chunk->first + chunk->rows[chunk->next++];
+		}
+		rows[n] = (uint16) (state->direct->entry - chunk->first);
+		partners[n++] = state->pair;
+		take_partner(state);
+	}
+	return n;
+}
+
+/*
+ * Take the chunk's other entries, each with the number of its partners; not in the middle of
+ * an entry's
+ */
+int
+GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights)
+{
+	GjJoinScanState *scan = state->direct_scan;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	int			n = 0;
+
+	Assert(state->pair == NULL);
+	for (; chunk->next < chunk->nrows; chunk->next++)
+	{
+		rows[n] = chunk->rows[chunk->next];
+		weights[n] = 0;
+		for (state->pair = scan->partners[chunk->next]; state->pair != NULL;
+			 take_partner(state))
+			weights[n]++;
+		n++;
+	}
+	return n;
+}
+
+/* Tuples ---------------------------------------------------------------------------- */
+
 /*
  * Return the next result row that is made of a fetched tuple; NULL if the next tuple, should
  * there be one, has to go the long way
@@ -246,10 +345,22 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 static inline void
 add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
 {
+	state->pair = row;
+	take_partner(state);
+	fill_small(state->direct, row, slot);
+}
+
+/*
+ * Go from state->pair to the next partner
+ */
+static inline void
+take_partner(GjJoinState *state)
+{
+	GjSmallRow *row = state->pair;
+
 	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
 	if (GjJoinMarksSmall(state->kind))
 		row->matched = true;
-	fill_small(state->direct, row, slot);
 }
 
 /*

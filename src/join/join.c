@@ -81,6 +81,13 @@ GjExecJoinInit(void)
 	RegisterCustomScanMethods(&GjJoinScanPlanMethods);
 }
 
+bool
+GjIsJoin(const PlanState *node)
+{
+	return IsA(node, CustomScanState) &&
+		((const CustomScanState *) node)->methods == &join_exec_methods;
+}
+
 static Node *
 create_join_state(CustomScan *scan)
 {

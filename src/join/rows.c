@@ -44,6 +44,7 @@
 #include "pages/pages.h"
 #include "state.h"
 
+static void prepare(GjJoinState *state);
 static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
@@ -79,18 +80,9 @@ GjExecJoin(CustomScanState *node)
 		switch (state->phase)
 		{
 			case GJ_PHASE_COLLECT:
-				collect_small(state);
-				state->phase = GJ_PHASE_BATCH;
-				break;
 			case GJ_PHASE_BATCH:
-				state->phase = start_batch(state) ? GJ_PHASE_TABLE : GJ_PHASE_DONE;
-				break;
 			case GJ_PHASE_TABLE:
-				if (next_table(state))
-					state->phase = state->direct_scan != NULL ? GJ_PHASE_DIRECT : GJ_PHASE_BIG_ROW;
-				else
-					state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
-						: GJ_PHASE_BATCH;
+				prepare(state);
 				break;
 			case GJ_PHASE_DIRECT:
 				slot = GjJoinNextDirect(state);
@@ -122,6 +114,65 @@ GjExecJoin(CustomScanState *node)
 			case GJ_PHASE_DONE:
 				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
 		}
+	}
+}
+
+/*
+ * For who takes rows as arrays: go on until entries are ready that make result rows the short
+ * way (GjJoinTakePairs).  False: the next row, should there be one, comes from GjExecJoin().
+ */
+bool
+GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjEntryFill **fill,
+		   bool *partners)
+{
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+			case GJ_PHASE_BATCH:
+			case GJ_PHASE_TABLE:
+				prepare(state);
+				break;
+			case GJ_PHASE_DIRECT:
+				if (GjJoinDirectIsReady(state))
+				{
+					*chunk = GjIndexOnlyGetChunk(state->direct_scan->index_only);
+					*fill = state->direct_scan->direct_fill;
+					*partners = state->direct_scan->lookup;
+					return true;
+				}
+				state->phase = GJ_PHASE_BIG_ROW;
+				return false;
+			default:
+				return false;
+		}
+	}
+}
+
+/*
+ * Do what comes before the rows of a table
+ */
+static void
+prepare(GjJoinState *state)
+{
+	switch (state->phase)
+	{
+		case GJ_PHASE_COLLECT:
+			collect_small(state);
+			state->phase = GJ_PHASE_BATCH;
+			break;
+		case GJ_PHASE_BATCH:
+			state->phase = start_batch(state) ? GJ_PHASE_TABLE : GJ_PHASE_DONE;
+			break;
+		default:
+			Assert(state->phase == GJ_PHASE_TABLE);
+			if (next_table(state))
+				state->phase = state->direct_scan != NULL ? GJ_PHASE_DIRECT : GJ_PHASE_BIG_ROW;
+			else
+				state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
+					: GJ_PHASE_BATCH;
+			break;
 	}
 }
 

@@ -38,7 +38,7 @@ typedef enum GjJoinPhase
 
 typedef struct GjJoinDirect GjJoinDirect;
 
-typedef struct GjJoinState
+struct GjJoinState
 {
 	CustomScanState css;		/* first */
 	GjJoinPhase	phase;
@@ -71,7 +71,7 @@ typedef struct GjJoinState
 	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
 	GjJoinReport report;
 	struct GjSharedSmall *shared;	/* in parallel: what workers report */
-} GjJoinState;
+};
 
 /* rows.c */
 extern TupleTableSlot *GjExecJoin(CustomScanState *node);
@@ -82,6 +82,7 @@ extern void GjJoinDirectInit(GjJoinState *state);
 extern bool GjJoinWantsPartners(const GjJoinState *state);
 extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
 extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
+extern bool GjJoinDirectIsReady(GjJoinState *state);
 extern TupleTableSlot *GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan);
 
 /* explain.c */

@@ -29,6 +29,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 
+#include "agg.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "alternative.h"
@@ -97,6 +98,7 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	/* add_path() would free what it finds to be no better than this; not index paths */
 	if (!IsA(stock, IndexPath))
 		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
+	GjOfferNote(path);
 	add_path(rel, &path->path);
 }
 

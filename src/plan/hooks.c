@@ -19,9 +19,11 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "agg.h"
 #include "choice.h"
 #include "planner.h"
 
@@ -31,12 +33,15 @@
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
+static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
 
 static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
+static void add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+							RelOptInfo *output, void *extra);
 static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
@@ -53,6 +58,8 @@ GjPlanInit(void)
 	set_rel_pathlist_hook = add_scan_paths;
 	prev_set_join_pathlist_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = add_join_paths;
+	prev_create_upper_paths_hook = create_upper_paths_hook;
+	create_upper_paths_hook = add_upper_paths;
 }
 
 /*
@@ -117,6 +124,17 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	force_paths(joinrel);
 }
 
+static void
+add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+				RelOptInfo *output, void *extra)
+{
+	if (prev_create_upper_paths_hook)
+		prev_create_upper_paths_hook(root, stage, input, output, extra);
+
+	if (gj_enabled)
+		GjAddUpperPaths(root, stage, input, output, extra);
+}
+
 /*
  * Give a path of ours its costs and add it to the relation
  */
@@ -125,6 +143,7 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 {
 	set_costs(path, startup, run);
 	GjChoiceOffered(root, rel, path);
+	GjOfferNote(path);
 	if (gj_force)
 	{
 		rel->pathlist = list_our_paths(rel->pathlist);

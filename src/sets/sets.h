@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sets.h
- *	  What a question is made of, and its answer: sets of keys, of TIDs and of entries.
+ *	  What a question is made of, and its answer: sets of keys, of TIDs and of entries,
+ *	  and rows as columns.
  *	  Sets know no page and no index.
  *
  * Copyright (c) 2026, the gpujoin developers

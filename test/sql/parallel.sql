@@ -1,6 +1,8 @@
 --
 -- Parallel plans: one match, whose rows all processes fetch
 --
+-- the rows are aggregated by PostgreSQL's own nodes, in each process
+SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_scan;
 SET search_path = parallel_scan, public;
 

@@ -1,6 +1,8 @@
 --
 -- Parallel plans: what starting workers costs
 --
+-- the rows are aggregated by PostgreSQL's own nodes, in each process
+SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_cost;
 SET search_path = parallel_cost, public;
 -- whether an index has a mirror makes a difference to costs

@@ -2,6 +2,8 @@
 -- Parallel plans whose rows come from the index: what a device has found is divided, and the
 -- CPU's search is made by all processes together
 --
+-- the rows are aggregated by PostgreSQL's own nodes, in each process
+SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_index_only;
 SET search_path = parallel_index_only, public;
 

@@ -1,6 +1,8 @@
 --
 -- Parallel plans: joins whose processes share the match of the big side
 --
+-- the rows are aggregated by PostgreSQL's own nodes, in each process
+SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_join;
 SET search_path = parallel_join, public;
 

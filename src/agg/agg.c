@@ -1,0 +1,358 @@
+/*-------------------------------------------------------------------------
+ *
+ * agg.c
+ *	  GpuAgg, a node of the executor: groups and aggregates of its child's rows.
+ *
+ * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
+ * returned.  If the groups take more memory than they may have, the child is rescanned and
+ * the next part of them made; the planner has seen to it that the same rows come again, and
+ * that snapshot and parameters are the same goes without saying.
+ *
+ * The node's own row has the group columns and the aggregates; HAVING and the target list are
+ * evaluated on it.
+ *
+ * ExecScan() is not used: within EvalPlanQual it would take this node, which scans no table,
+ * for a join, and ask for a recheck of a row that is not there.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "utils/memutils.h"
+#include "utils/ruleutils.h"
+
+#include "agg.h"
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "exec/exec.h"
+#include "node/aggplan.h"
+#include "reader.h"
+
+typedef struct GjAggState
+{
+	CustomScanState css;		/* first */
+	PlanState  *child;
+	GjReader   *reader;
+	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
+	bool		filled;			/* the groups of this pass are there */
+	bool		begun;			/* some pass is */
+	bool		is_plain;		/* the result is made of the groups' columns alone */
+} GjAggState;
+
+static Node *create_state(CustomScan *plan);
+static void begin_agg(CustomScanState *node, EState *estate, int eflags);
+static GjGroups *create_groups(CustomScan *plan, EState *estate);
+static GjValueType column_type(CustomScan *plan, int column);
+static TupleTableSlot *exec_agg(CustomScanState *node);
+static bool next_group(GjAggState *agg);
+static bool is_plain(List *target);
+static void fill(GjAggState *agg);
+static bool next_pass(GjAggState *agg);
+static void rescan_agg(CustomScanState *node);
+static void end_agg(CustomScanState *node);
+static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
+static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
+static List *get_private(const CustomScan *plan, GjAggPrivate item);
+
+static const CustomScanMethods plan_methods = {
+	.CustomName = GJ_AGG_NAME,
+	.CreateCustomScanState = create_state,
+};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = GJ_AGG_NAME,
+	.BeginCustomScan = begin_agg,
+	.ExecCustomScan = exec_agg,
+	.EndCustomScan = end_agg,
+	.ReScanCustomScan = rescan_agg,
+	.ExplainCustomScan = explain_agg,
+};
+
+void
+GjExecAggInit(void)
+{
+	RegisterCustomScanMethods(&plan_methods);
+}
+
+bool
+GjIsAgg(const PlanState *node)
+{
+	return IsA(node, CustomScanState) &&
+		((const CustomScanState *) node)->methods == &exec_methods;
+}
+
+static Node *
+create_state(CustomScan *plan)
+{
+	GjAggState *agg = (GjAggState *) newNode(sizeof(GjAggState), T_CustomScanState);
+
+	agg->css.methods = &exec_methods;
+	return (Node *) agg;
+}
+
+static void
+begin_agg(CustomScanState *node, EState *estate, int eflags)
+{
+	GjAggState *agg = (GjAggState *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	/* it is read forwards; another pass is a rescan */
+	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
+	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
+	node->custom_ps = list_make1(agg->child);
+	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
+								 get_private(plan, GJ_AGG_TYPES));
+	agg->groups = create_groups(plan, estate);
+	agg->is_plain = is_plain(plan->scan.plan.targetlist);
+}
+
+static GjGroups *
+create_groups(CustomScan *plan, EState *estate)
+{
+	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
+	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
+	int			naggs = list_length(aggregates) / 2;
+	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
+	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
+	ListCell   *lc;
+
+	foreach(lc, groupings)
+		group_specs[foreach_current_index(lc)] = (GjGroupSpec) {
+			.type = column_type(plan, lfirst_int(lc)),.column = lfirst_int(lc)
+		};
+	for (int i = 0; i < naggs; i++)
+	{
+		int			column = list_nth_int(aggregates, 2 * i + 1);
+
+		agg_specs[i] = (GjAggSpec) {
+			.kind = list_nth_int(aggregates, 2 * i),.column = column,.filter = -1,
+			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
+		};
+	}
+	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), list_length(groupings),
+						  group_specs, naggs, agg_specs);
+}
+
+static GjValueType
+column_type(CustomScan *plan, int column)
+{
+	return list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
+}
+
+static TupleTableSlot *
+exec_agg(CustomScanState *node)
+{
+	GjAggState *agg = (GjAggState *) node;
+	PlanState  *ps = &node->ss.ps;
+
+	while (next_group(agg))
+	{
+		if (!ExecQual(ps->qual, ps->ps_ExprContext))
+			InstrCountFiltered1(ps, 1);
+		else if (ps->ps_ProjInfo != NULL)
+			return ExecProject(ps->ps_ProjInfo);
+		else
+			return node->ss.ss_ScanTupleSlot;
+	}
+	if (ps->ps_ResultTupleSlot != NULL)
+		return ExecClearTuple(ps->ps_ResultTupleSlot);
+	return NULL;
+}
+
+/*
+ * Put the next group into the scan slot; its results by reference live until the next one
+ */
+static bool
+next_group(GjAggState *agg)
+{
+	ExprContext *econtext = agg->css.ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = agg->css.ss.ss_ScanTupleSlot;
+	MemoryContext old_context;
+	bool		found;
+
+	CHECK_FOR_INTERRUPTS();
+	ExecClearTuple(slot);
+	ResetExprContext(econtext);
+	do
+	{
+		if (!agg->filled)
+			fill(agg);
+		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+		found = GjGroupsNext(agg->groups, slot->tts_values, slot->tts_isnull);
+		MemoryContextSwitchTo(old_context);
+	} while (!found && next_pass(agg));
+	if (found)
+		ExecStoreVirtualTuple(slot);
+	return found;
+}
+
+/*
+ * For who takes groups as arrays: those that remain are the next rows.  NULL: there are no more,
+ * or they must pass through the executor, which filters them or computes something.
+ */
+GjGroups *
+GjAggLoad(PlanState *node)
+{
+	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
+
+	if (node->qual != NULL || !agg->is_plain)
+		return NULL;
+	do
+	{
+		if (!agg->filled)
+			fill(agg);
+		if (GjGroupsRemaining(agg->groups) > 0)
+			return agg->groups;
+	} while (next_pass(agg));
+	return NULL;
+}
+
+/*
+ * The column of the groups that is this attribute of the result, from 0
+ */
+int
+GjAggColumn(const PlanState *node, int at)
+{
+	return ((Var *) list_nth_node(TargetEntry, node->plan->targetlist, at)->expr)->varattno - 1;
+}
+
+/*
+ * Is the result made of the node's columns as they are?
+ */
+static bool
+is_plain(List *target)
+{
+	ListCell   *lc;
+
+	foreach(lc, target)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (!IsA(var, Var) || var->varno != INDEX_VAR)
+			return false;
+	}
+	return true;
+}
+
+static void
+fill(GjAggState *agg)
+{
+	const GjBatch *batch;
+
+	if (!agg->begun)
+		GjGroupsBegin(agg->groups);
+	agg->begun = true;
+	while ((batch = GjReaderNext(agg->reader)) != NULL)
+		GjGroupsAdd(agg->groups, batch);
+	agg->filled = true;
+}
+
+/*
+ * Prepare to make the next part of the groups; false: these were all
+ */
+static bool
+next_pass(GjAggState *agg)
+{
+	if (!GjGroupsNextPass(agg->groups))
+		return false;
+	ExecReScan(agg->child);
+	GjReaderRestart(agg->reader);
+	agg->filled = false;
+	return true;
+}
+
+/*
+ * With the same rows below, groups that are all there are returned again
+ */
+static void
+rescan_agg(CustomScanState *node)
+{
+	GjAggState *agg = (GjAggState *) node;
+
+	if (node->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(agg->child, node->ss.ps.chgParam);
+	if (!agg->begun)
+		return;
+	if (agg->child->chgParam == NULL)
+	{
+		if (agg->filled && node->ss.ps.state->es_epq_active == NULL &&
+			GjGroupsRewind(agg->groups))
+			return;
+		ExecReScan(agg->child);
+	}
+	GjReaderRestart(agg->reader);
+	agg->begun = agg->filled = false;
+}
+
+static void
+end_agg(CustomScanState *node)
+{
+	GjAggState *agg = (GjAggState *) node;
+
+	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	if (agg->groups != NULL)
+		GjGroupsFree(agg->groups);
+	ExecEndNode(agg->child);
+}
+
+/* EXPLAIN ---------------------------------------------------------------------------- */
+
+static void
+explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	GjAggState *agg = (GjAggState *) node;
+	const GjGroupsStats *groups;
+	const GjReaderStats *reader;
+
+	explain_groupings(node, ancestors, es);
+	if (!es->analyze || agg->groups == NULL)
+		return;
+	groups = GjGroupsGetStats(agg->groups);
+	reader = GjReaderGetStats(agg->reader);
+	ExplainPropertyUInteger("Groups", NULL, groups->groups, es);
+	ExplainPropertyUInteger("Arrays Read", NULL, reader->batches, es);
+	ExplainPropertyUInteger("Rows From Arrays", NULL, reader->array_rows, es);
+	ExplainPropertyUInteger("Rows From Slots", NULL, reader->slot_rows, es);
+	if (groups->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Passes", NULL, groups->passes, es);
+	if (GjExplainMachine(es))
+		ExplainPropertyUInteger("Memory Usage", "kB",
+								(groups->peak_memory + 1023) / 1024, es);
+}
+
+static void
+explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	List	   *context;
+	List	   *texts = NIL;
+
+	if (ngroupings == 0)
+		return;
+	context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
+	for (int i = 0; i < ngroupings; i++)
+	{
+		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist, i);
+
+		texts = lappend(texts, deparse_expression((Node *) entry->expr, context,
+												  list_length(es->rtable) > 1 || es->verbose,
+												  false));
+	}
+	ExplainPropertyList("Group Key", texts, es);
+}
+
+static List *
+get_private(const CustomScan *plan, GjAggPrivate item)
+{
+	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);
+	return list_nth(plan->custom_private, item);
+}

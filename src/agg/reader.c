@@ -1,0 +1,526 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.c
+ *	  The rows of a plan node as batches of columns.
+ *
+ * A node of ours whose rows come from index entries has them as arrays: they are taken from
+ * there, without passing through the executor one by one.  What else a node returns, a row
+ * from the heap, say, is put into arrays here.  Which of the two comes next is asked for each
+ * batch, since a node may turn from the one to the other and back, as GpuScan does where
+ * memory is short.
+ *
+ * A value keeps its width in the array, but an entry's key may be wider than its type.
+ *
+ * Within EvalPlanQual rows come one by one: there a node may have to return a row that
+ * somebody else gives it.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+
+#include "agg.h"
+#include "exec/exec.h"
+#include "join/join.h"
+#include "reader.h"
+
+/* A wanted column */
+typedef struct Column
+{
+	int			slot_at;		/* in the node's result slot, from 0 */
+	int			at;				/* in the source's */
+	uint16		width;			/* of its type */
+	char	   *values;			/* room for a batch */
+	uint8	   *nulls;
+} Column;
+
+struct GjReader
+{
+	PlanState  *node;
+	PlanState  *source;			/* whose rows are the node's: it, or what a subquery scan reads */
+	bool		ended;			/* the node has said that there are no more rows */
+	int			natts;			/* of the node's slot, so many attributes are needed */
+	int			ncolumns;
+	Column	   *columns;
+	uint32	   *weights;
+	GjBatch		batch;
+	GjReaderStats stats;
+};
+
+static uint16 type_width(GjValueType type);
+static bool look_through(GjReader *reader, SubqueryScanState *node);
+static bool read_arrays(GjReader *reader);
+static int	list_nodes(GjReader *reader, PlanState **nodes);
+static bool read_source(GjReader *reader, PlanState *node);
+static bool read_scan(GjReader *reader, PlanState *node);
+static bool read_join(GjReader *reader, GjJoinState *join);
+static bool read_groups(GjReader *reader, PlanState *node);
+static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjEntryFill *fill);
+static bool wants_small(const GjReader *reader, const GjJoinState *join);
+static void take_weighted(GjReader *reader, GjJoinState *join, uint64 first,
+						  const GjEntryFill *fill);
+static void take_pairs(GjReader *reader, GjJoinState *join, uint64 first,
+					   const GjEntryFill *fill);
+static void take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners);
+static void take_column(GjReader *reader, int i, const GjEntryFill *fill,
+						const GjIndexOnlyChunk *chunk, int first);
+static void gather_column(GjReader *reader, int i, const GjEntryFill *fill, uint64 first,
+						  const uint16 *rows, int n);
+static const GjEntryOutput *find_output(const GjEntryFill *fill, int at);
+static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
+static bool read_slots(GjReader *reader);
+static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
+static void put_value(Column *column, int row, Datum value, bool isnull);
+static void own_columns(GjReader *reader, int nrows);
+
+GjReader *
+GjReaderCreate(PlanState *node, List *attnos, List *types)
+{
+	GjReader   *reader = palloc0(sizeof(GjReader));
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	reader->node = reader->source = node;
+	reader->ncolumns = list_length(attnos);
+	reader->columns = palloc0_array(Column, reader->ncolumns);
+	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
+	reader->weights = palloc_array(uint32, GJ_BATCH_ROWS);
+	forboth(lc, attnos, lc2, types)
+	{
+		Column	   *column = &reader->columns[foreach_current_index(lc)];
+
+		column->slot_at = column->at = lfirst_int(lc) - 1;
+		column->width = type_width(lfirst_int(lc2));
+		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
+		column->nulls = palloc(GJ_BATCH_ROWS);
+		reader->natts = Max(reader->natts, lfirst_int(lc));
+	}
+	while (IsA(reader->source, SubqueryScanState) &&
+		   look_through(reader, (SubqueryScanState *) reader->source))
+		;
+	return reader;
+}
+
+static uint16
+type_width(GjValueType type)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			return sizeof(bool);
+		case GJ_VALUE_INT2:
+			return sizeof(int16);
+		case GJ_VALUE_INT4:
+		case GJ_VALUE_OID:
+		case GJ_VALUE_FLOAT4:
+			return sizeof(int32);
+		case GJ_VALUE_INT8:
+		case GJ_VALUE_FLOAT8:
+			return sizeof(int64);
+	}
+	elog(ERROR, "unknown type of values: %d", (int) type);
+}
+
+/*
+ * Read from below a subquery scan, if that neither filters nor computes what is wanted
+ */
+static bool
+look_through(GjReader *reader, SubqueryScanState *node)
+{
+	List	   *target = node->ss.ps.plan->targetlist;
+
+	if (node->ss.ps.qual != NULL)
+		return false;
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		if (!IsA(list_nth_node(TargetEntry, target, reader->columns[i].at)->expr, Var))
+			return false;
+	}
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		Column	   *column = &reader->columns[i];
+
+		column->at = ((Var *) list_nth_node(TargetEntry, target, column->at)->expr)->varattno - 1;
+	}
+	reader->source = node->subplan;
+	return true;
+}
+
+const GjBatch *
+GjReaderNext(GjReader *reader)
+{
+	if (!read_arrays(reader) && !read_slots(reader))
+		return NULL;
+	reader->stats.batches++;
+	return &reader->batch;
+}
+
+void
+GjReaderRestart(GjReader *reader)
+{
+	reader->ended = false;
+}
+
+const GjReaderStats *
+GjReaderGetStats(const GjReader *reader)
+{
+	return &reader->stats;
+}
+
+/* Arrays --------------------------------------------------------------------------- */
+
+/* Nodes that one row would pass through, at most; what is further down is read by rows */
+#define MAX_NODES				8
+
+/*
+ * Read rows that the source has as arrays; false: the next row comes in a slot, or not at all
+ *
+ * To EXPLAIN, the nodes have returned the rows.
+ */
+static bool
+read_arrays(GjReader *reader)
+{
+	PlanState  *nodes[MAX_NODES];
+	int			n = reader->ended ? 0 : list_nodes(reader, nodes);
+	uint64		before = reader->stats.array_rows;
+	bool		result;
+
+	if (n == 0)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (nodes[i]->instrument != NULL)
+			InstrStartNode(nodes[i]->instrument);
+	}
+	result = read_source(reader, nodes[n - 1]);
+	for (int i = n - 1; i >= 0; i--)
+	{
+		if (nodes[i]->instrument != NULL)
+			InstrStopNode(nodes[i]->instrument, reader->stats.array_rows - before);
+	}
+	return result;
+}
+
+/*
+ * List the nodes from the one that is read down to the one that has the rows; none, if one
+ * must be begun anew first, or EvalPlanQual may have a row for it: the executor sees to both.
+ */
+static int
+list_nodes(GjReader *reader, PlanState **nodes)
+{
+	PlanState  *node = reader->node;
+	int			n = 0;
+
+	if (node->state->es_epq_active != NULL)
+		return 0;
+	for (;;)
+	{
+		if (n == MAX_NODES || node->chgParam != NULL)
+			return 0;
+		nodes[n++] = node;
+		if (node != reader->source && IsA(node, SubqueryScanState))
+			node = ((SubqueryScanState *) node)->subplan;
+		else if (GjIsAlternative(node))
+			node = GjAlternativeChild(node);
+		else
+			return n;
+	}
+}
+
+static bool
+read_source(GjReader *reader, PlanState *node)
+{
+	if (GjIsScan(node))
+		return read_scan(reader, node);
+	if (GjIsJoin(node))
+		return read_join(reader, (GjJoinState *) node);
+	if (GjIsAgg(node))
+		return read_groups(reader, node);
+	return false;
+}
+
+static bool
+read_scan(GjReader *reader, PlanState *node)
+{
+	GjIndexOnlyChunk *chunk;
+	const GjEntryFill *fill = GjScanLoad(node, &chunk);
+
+	if (fill == NULL)
+		return false;
+	take_entries(reader, chunk, fill);
+	return true;
+}
+
+/*
+ * A join's rows are entries; entries that stand for several rows, if nothing is wanted of
+ * their partners; or pairs
+ */
+static bool
+read_join(GjReader *reader, GjJoinState *join)
+{
+	GjIndexOnlyChunk *chunk;
+	const GjEntryFill *fill;
+	bool		partners;
+
+	if (!GjJoinLoad(join, &chunk, &fill, &partners))
+		return false;
+	if (!partners)
+		take_entries(reader, chunk, fill);
+	else if (!GjJoinIsInPairs(join) && !wants_small(reader, join))
+		take_weighted(reader, join, chunk->first, fill);
+	else
+		take_pairs(reader, join, chunk->first, fill);
+	return true;
+}
+
+/*
+ * Another GpuAgg's groups
+ */
+static bool
+read_groups(GjReader *reader, PlanState *node)
+{
+	GjGroups   *groups = GjAggLoad(node);
+	int			nrows;
+
+	if (groups == NULL)
+		return false;
+	nrows = (int) Min(GjGroupsRemaining(groups), GJ_BATCH_ROWS);
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		Column	   *column = &reader->columns[i];
+		int			number = GjAggColumn(node, column->at);
+
+		for (int row = 0; row < nrows; row++)
+		{
+			bool		isnull;
+			Datum		value = GjGroupsValue(groups, row, number, &isnull);
+
+			put_value(column, row, value, isnull);
+		}
+	}
+	GjGroupsSkip(groups, nrows);
+	own_columns(reader, nrows);
+	reader->stats.array_rows += nrows;
+	return true;
+}
+
+/*
+ * Make a batch of the rows that are left of a chunk of entries
+ */
+static void
+take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjEntryFill *fill)
+{
+	int			first = chunk->next;
+
+	reader->batch.nrows = chunk->nrows - first;
+	reader->batch.weights = NULL;
+	for (int i = 0; i < reader->ncolumns; i++)
+		take_column(reader, i, fill, chunk, first);
+	chunk->next = chunk->nrows;
+	reader->stats.array_rows += reader->batch.nrows;
+}
+
+static bool
+wants_small(const GjReader *reader, const GjJoinState *join)
+{
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		if (GjJoinSmallColumn(join, reader->columns[i].at + 1) >= 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjEntryFill *fill)
+{
+	uint16		rows[GJ_BATCH_ROWS];
+	int			n = GjJoinTakeWeights(join, rows, reader->weights);
+
+	reader->batch.nrows = n;
+	reader->batch.weights = reader->weights;
+	for (int i = 0; i < reader->ncolumns; i++)
+		gather_column(reader, i, fill, first, rows, n);
+	for (int i = 0; i < n; i++)
+		reader->stats.array_rows += reader->weights[i];
+}
+
+static void
+take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjEntryFill *fill)
+{
+	uint16		rows[GJ_BATCH_ROWS];
+	GjSmallRow *partners[GJ_BATCH_ROWS];
+	int			n = GjJoinTakePairs(join, rows, partners, GJ_BATCH_ROWS);
+
+	reader->batch.nrows = n;
+	reader->batch.weights = NULL;
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		int			column = GjJoinSmallColumn(join, reader->columns[i].at + 1);
+
+		if (column >= 0)
+			take_small(reader, i, column, GjJoinSmallColumns(join), partners);
+		else
+			gather_column(reader, i, fill, first, rows, n);
+	}
+	reader->stats.array_rows += n;
+}
+
+/*
+ * A column of the small side
+ */
+static void
+take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners)
+{
+	Column	   *to = &reader->columns[i];
+
+	for (int row = 0; row < reader->batch.nrows; row++)
+		put_value(to, row, GjSmallRowValues(partners[row])[column],
+				  GjSmallRowNulls(partners[row], natts)[column]);
+	reader->batch.columns[i] = (GjBatchColumn) {
+		.values = to->values,.nulls = to->nulls,.width = to->width
+	};
+}
+
+/*
+ * Where all entries of the chunk are rows, the column is there as it is wanted
+ */
+static void
+take_column(GjReader *reader, int i, const GjEntryFill *fill, const GjIndexOnlyChunk *chunk,
+			int first)
+{
+	const GjEntryOutput *output = find_output(fill, reader->columns[i].at);
+	const uint16 *rows = chunk->rows + first;
+	int			n = chunk->nrows - first;
+	uint64		entry = chunk->first + rows[0];
+
+	if (rows[n - 1] - rows[0] == n - 1)
+		reader->batch.columns[i] = (GjBatchColumn) {
+			.values = output->values + entry * output->width,
+			.nulls = output->nulls == NULL ? NULL : output->nulls + entry,
+			.width = output->width
+		};
+	else
+		gather_column(reader, i, fill, chunk->first, rows, n);
+}
+
+/*
+ * Copy a column of some entries, which are numbered from first on
+ */
+static void
+gather_column(GjReader *reader, int i, const GjEntryFill *fill, uint64 first,
+			  const uint16 *rows, int n)
+{
+	const GjEntryOutput *output = find_output(fill, reader->columns[i].at);
+	Column	   *column = &reader->columns[i];
+
+	gather(column->values, output->values + first * output->width, output->width, rows, n);
+	if (output->nulls != NULL)
+		gather((char *) column->nulls, (const char *) output->nulls + first, 1, rows, n);
+	reader->batch.columns[i] = (GjBatchColumn) {
+		.values = column->values,
+		.nulls = output->nulls != NULL ? column->nulls : NULL,
+		.width = output->width
+	};
+}
+
+static const GjEntryOutput *
+find_output(const GjEntryFill *fill, int at)
+{
+	for (int i = 0; i < fill->noutputs; i++)
+	{
+		if (fill->outputs[i].at == at)
+			return &fill->outputs[i];
+	}
+	elog(ERROR, "entries lack attribute %d of the result", at + 1);
+}
+
+#define GATHER(type) \
+	for (int i = 0; i < n; i++) \
+		((type *) to)[i] = ((const type *) from)[rows[i]]
+
+static void
+gather(char *to, const char *from, uint16 width, const uint16 *rows, int n)
+{
+	switch (width)
+	{
+		case sizeof(uint8):
+			GATHER(uint8);
+			break;
+		case sizeof(uint16):
+			GATHER(uint16);
+			break;
+		case sizeof(uint32):
+			GATHER(uint32);
+			break;
+		default:
+			GATHER(uint64);
+			break;
+	}
+}
+
+/* Slots ---------------------------------------------------------------------------- */
+
+/*
+ * Put the next rows that the node returns into arrays; false: there are none
+ */
+static bool
+read_slots(GjReader *reader)
+{
+	int			nrows = 0;
+
+	while (nrows < GJ_BATCH_ROWS && !reader->ended)
+	{
+		TupleTableSlot *slot = ExecProcNode(reader->node);
+
+		if (TupIsNull(slot))
+			reader->ended = true;
+		else
+			put_row(reader, slot, nrows++);
+	}
+	own_columns(reader, nrows);
+	reader->stats.slot_rows += nrows;
+	return nrows > 0;
+}
+
+static void
+put_row(GjReader *reader, TupleTableSlot *slot, int row)
+{
+	slot_getsomeattrs(slot, reader->natts);
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		int			at = reader->columns[i].slot_at;
+
+		put_value(&reader->columns[i], row, slot->tts_values[at], slot->tts_isnull[at]);
+	}
+}
+
+static inline void
+put_value(Column *column, int row, Datum value, bool isnull)
+{
+	column->nulls[row] = isnull;
+	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
+					column->width);
+}
+
+/*
+ * Make a batch of the columns that have been put together here
+ */
+static void
+own_columns(GjReader *reader, int nrows)
+{
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		const Column *column = &reader->columns[i];
+
+		reader->batch.columns[i] = (GjBatchColumn) {
+			.values = column->values,.nulls = column->nulls,.width = column->width
+		};
+	}
+	reader->batch.nrows = nrows;
+	reader->batch.weights = NULL;
+}

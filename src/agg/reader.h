@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.h
+ *	  The rows of a plan node as batches of columns.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_READER_H
+#define GPUJOIN_READER_H
+
+#include "nodes/execnodes.h"
+
+#include "groups.h"
+
+typedef struct GjReaderStats
+{
+	uint64		batches;
+	uint64		array_rows;		/* that came as arrays */
+	uint64		slot_rows;		/* that came one by one */
+} GjReaderStats;
+
+typedef struct GjReader GjReader;
+
+/*
+ * Prepare to read a node.  attnos: the columns of its result that are wanted, from 1, as an
+ * int list; types: how each is to be understood (GjValueType), likewise.  Allocates in the
+ * current memory context.
+ */
+extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types);
+
+/*
+ * Get the next rows; NULL: there are no more.  They are good until the next call, or until the
+ * node is rescanned, which GjReaderRestart() has to be told.
+ */
+extern const GjBatch *GjReaderNext(GjReader *reader);
+extern void GjReaderRestart(GjReader *reader);
+extern const GjReaderStats *GjReaderGetStats(const GjReader *reader);
+
+#endif							/* GPUJOIN_READER_H */

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggplan.h
+ *	  GpuAgg: what its planner's side and its executor's side agree on.
+ *
+ * A GpuAgg has one child plan, whose rows it groups and aggregates.  Its own row, which
+ * custom_scan_tlist describes, has the columns by which it groups, then the aggregates.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_AGGPLAN_H
+#define GPUJOIN_AGGPLAN_H
+
+#define GJ_AGG_NAME				"GpuAgg"
+
+/* What is computed.  The results are PostgreSQL's own, in type, value, NULL and error. */
+typedef enum GjAggKind
+{
+	GJ_AGG_COUNT_ROWS,			/* count(*) */
+	GJ_AGG_COUNT,				/* count(c) */
+	GJ_AGG_COUNT_DISTINCT,		/* count(DISTINCT c) */
+	GJ_AGG_SUM,
+	GJ_AGG_AVG,
+	GJ_AGG_MIN,
+	GJ_AGG_MAX,
+	GJ_AGG_BOOL_AND,
+	GJ_AGG_BOOL_OR
+} GjAggKind;
+
+/* How the bits of a value are to be understood; date is int4, timestamp[tz] int8 */
+typedef enum GjValueType
+{
+	GJ_VALUE_BOOL,
+	GJ_VALUE_INT2,
+	GJ_VALUE_INT4,
+	GJ_VALUE_INT8,
+	GJ_VALUE_OID,				/* four bytes without a sign */
+	GJ_VALUE_FLOAT4,
+	GJ_VALUE_FLOAT8
+} GjValueType;
+
+/* custom_private of a plan: a list indexed by these */
+typedef enum GjAggPrivate
+{
+	GJ_AGG_COLUMNS,				/* int list: the child's attributes that a batch has */
+	GJ_AGG_TYPES,				/* int list: GjValueType of each */
+	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
+	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind and column, or -1 */
+	GJ_AGG_PRIVATE_COUNT
+} GjAggPrivate;
+
+#endif							/* GPUJOIN_AGGPLAN_H */

@@ -1,0 +1,345 @@
+/*-------------------------------------------------------------------------
+ *
+ * agg.c
+ *	  GpuAgg paths and plans: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
+ *
+ * A GpuAgg takes the rows of a GpuScan, GpuJoin or GpuAlternative as arrays where they come
+ * from index entries, and one by one where they do not.  It is offered wherever one of these
+ * was offered for its input, if it can compute all that is asked for (aggquery.c).
+ *
+ * Costs: a row that stock PostgreSQL aggregates is charged cpu_tuple_cost by the node that
+ * returns it, and cpu_operator_cost for each column that is hashed and each aggregate.  A row
+ * of an array is not returned by anybody, and was measured at 1 to 5 ns a column, a tenth of
+ * an operator.  Groups are charged what PostgreSQL charges.
+ *
+ * Nothing is offered for the parts of a partition-wise aggregation.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "executor/nodeHash.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
+#include "utils/selfuncs.h"
+
+#include "agg.h"
+#include "alternative.h"
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "joinpath.h"
+#include "planner.h"
+
+/* A column of a row that comes in an array, in operators */
+#define COLUMN_OPERATIONS		0.1
+
+/* Bytes that a group takes besides its columns and states */
+#define GROUP_OVERHEAD			16.0
+#define STATE_BYTES				24.0
+
+/* custom_private of a path: a list indexed by these */
+typedef enum AggPathPrivate
+{
+	AGG_PATH_QUERY,				/* GjAggQuery, no Node */
+	AGG_PATH_COUNT
+} AggPathPrivate;
+
+static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
+						 PathTarget *target, GjAggQuery *query);
+static Path *find_input(PlannerInfo *root, RelOptInfo *input);
+static Path *with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target);
+static Path *strip_projection(Path *path);
+static bool gives_batches(Path *path);
+static bool gives_arrays(Path *path);
+static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
+static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
+static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					  List *clauses, List *custom_plans);
+static List *describe_row(const GjAggQuery *query);
+static int	add_column(List **columns, List **types, List *child_tlist, Expr *expr);
+
+const CustomPathMethods GjAggPathMethods = {
+	.CustomName = GJ_AGG_NAME,
+	.PlanCustomPath = plan_agg,
+};
+
+/*
+ * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
+ */
+void
+GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+				RelOptInfo *output, void *extra)
+{
+	GjAggQuery *query;
+	PathTarget *target;
+
+	if (!gj_aggregate || (stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
+		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
+		return;
+	query = palloc(sizeof(GjAggQuery));
+	switch (stage)
+	{
+		case UPPERREL_GROUP_AGG:
+			target = output->reltarget;
+			GjAggReadGroups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual,
+							query);
+			break;
+		case UPPERREL_DISTINCT:
+			target = input->reltarget;
+			GjAggReadDistinct(root, target, query);
+			break;
+		default:
+			return;
+	}
+	if (query->refused == NULL)
+		add_path_for(root, input, output, target, query);
+}
+
+static void
+add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarget *target,
+			 GjAggQuery *query)
+{
+	CustomPath *path;
+	Path	   *child = find_input(root, input);
+
+	if (child == NULL || !GjAggTakesFrom(query, child->pathtarget))
+		return;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = output;
+	path->path.pathtarget = target;
+	path->path.parallel_safe = output->consider_parallel && child->parallel_safe;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &GjAggPathMethods;
+	path->custom_paths = list_make1(child);
+	path->custom_private = list_make1(query);
+	Assert(list_length(path->custom_private) == AGG_PATH_COUNT);
+	GjPathInheritDisabled(&path->path, child);
+	cost_path(root, query, child, path);
+
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, &path->path);
+}
+
+/*
+ * The path of ours that gives the input's rows, with the target that the input has by now;
+ * NULL if there is none
+ *
+ * A subquery's is that of PostgreSQL's choice, which was made when it was planned.
+ */
+static Path *
+find_input(PlannerInfo *root, RelOptInfo *input)
+{
+	CustomPath *offered = GjOfferFind(input);
+	Path	   *cheapest = input->cheapest_total_path;
+
+	if (offered != NULL)
+		return with_target(root, input, &offered->path, input->reltarget);
+	if (cheapest == NULL)
+		cheapest = input->pathlist == NIL ? NULL : linitial(input->pathlist);
+	if (cheapest != NULL && gives_batches(cheapest))
+		return cheapest;
+	return NULL;
+}
+
+/*
+ * Have a path return these columns.  All of ours can.
+ */
+static Path *
+with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target)
+{
+	if (equal(path->pathtarget->exprs, target->exprs))
+	{
+		path->pathtarget = target;
+		return path;
+	}
+	return (Path *) create_projection_path(root, rel, path, target);
+}
+
+static Path *
+strip_projection(Path *path)
+{
+	while (IsA(path, ProjectionPath) && ((ProjectionPath *) path)->dummypp)
+		path = ((ProjectionPath *) path)->subpath;
+	return path;
+}
+
+/*
+ * Does a path of ours give the rows, as far as the planner can tell?
+ */
+static bool
+gives_batches(Path *path)
+{
+	path = strip_projection(path);
+	if (IsA(path, SubqueryScanPath) && path->parent->baserestrictinfo == NIL)
+		path = strip_projection(((SubqueryScanPath *) path)->subpath);
+	return IsA(path, CustomPath) &&
+		(GjPathIsOurs(path) || ((CustomPath *) path)->methods == &GjAggPathMethods ||
+		 ((CustomPath *) path)->methods == &GjAlternativePathMethods);
+}
+
+/*
+ * Do its rows come from index entries, so that nobody returns them one by one?
+ */
+static bool
+gives_arrays(Path *path)
+{
+	CustomPath *custom = (CustomPath *) strip_projection(path);
+	GjJoinCandidate *cand;
+	ListCell   *lc;
+
+	if (!IsA(custom, CustomPath))
+		return false;
+	if (custom->methods == &GjScanPathMethods)
+		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY));
+	if (custom->methods != &GjJoinPathMethods)
+		return false;
+	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	foreach(lc, cand->scans)
+	{
+		if (!((GjJoinScan *) lfirst(lc))->index_only)
+			return false;
+	}
+	return true;
+}
+
+/* Costs ---------------------------------------------------------------------------- */
+
+static double
+estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
+{
+	if (query->groupings == NIL)
+		return 1.0;
+	return estimate_num_groups(root, query->groupings, rows, NULL, NULL);
+}
+
+/*
+ * All rows are read before the first group is returned
+ */
+static void
+cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path)
+{
+	double		rows = input->rows;
+	double		ngroups = estimate_groups(root, query, rows);
+	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
+	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
+		sizeof(int64) * list_length(query->groupings);
+	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
+	Cost		read = input->total_cost;
+	Cost		startup;
+	Cost		run;
+
+	if (gives_arrays(input) && !gj_force)
+		read = Max(read - rows * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS),
+				   input->startup_cost);
+	startup = Max(passes, 1.0) * (read + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost);
+	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
+
+	path->path.rows = ngroups;
+	if (query->having != NIL)
+	{
+		QualCost	quals;
+
+		cost_qual_eval(&quals, query->having, root);
+		startup += quals.startup;
+		run += ngroups * quals.per_tuple;
+		path->path.rows = clamp_row_est(ngroups * clauselist_selectivity(root, query->having, 0,
+																		 JOIN_INNER, NULL));
+	}
+	path->path.startup_cost = startup + path->path.pathtarget->cost.startup;
+	path->path.total_cost = path->path.startup_cost + run +
+		path->path.pathtarget->cost.per_tuple * path->path.rows;
+}
+
+/* The plan -------------------------------------------------------------------------- */
+
+/*
+ * PlanCustomPath
+ */
+static Plan *
+plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		 List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	GjAggQuery *query = list_nth(path->custom_private, AGG_PATH_QUERY);
+	List	   *child_tlist = linitial_node(Plan, custom_plans)->targetlist;
+	List	   *columns = NIL;
+	List	   *types = NIL;
+	List	   *groupings = NIL;
+	List	   *aggregates = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+		groupings = lappend_int(groupings, add_column(&columns, &types, child_tlist, lfirst(lc)));
+	foreach(lc, query->aggregates)
+	{
+		Aggref	   *aggref = lfirst_node(Aggref, lc);
+		Expr	   *argument = GjAggregateArgument(aggref);
+		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
+
+		GjAggregateOf(aggref, &kind);
+		aggregates = lappend_int(aggregates, kind);
+		aggregates = lappend_int(aggregates, argument == NULL ? -1 :
+								 add_column(&columns, &types, child_tlist, argument));
+	}
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = query->having;
+	scan->custom_scan_tlist = describe_row(query);
+	scan->custom_plans = custom_plans;
+	scan->custom_private = list_make4(columns, types, groupings, aggregates);
+	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
+	scan->flags = path->flags;
+	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
+	return &scan->scan.plan;
+}
+
+/*
+ * The node's own row: group columns, then aggregates
+ */
+static List *
+describe_row(const GjAggQuery *query)
+{
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	foreach(lc, list_concat_copy(query->groupings, query->aggregates))
+		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
+											   list_length(tlist) + 1, NULL, false));
+	return tlist;
+}
+
+/*
+ * Have a batch bring the column of the child that is this expression; returns which column of
+ * the batch it is
+ */
+static int
+add_column(List **columns, List **types, List *child_tlist, Expr *expr)
+{
+	TargetEntry *entry = tlist_member(expr, child_tlist);
+	GjValueType type = GJ_VALUE_BOOL;
+	int			n = 0;
+	ListCell   *lc;
+
+	if (entry == NULL || !GjValueTypeOf(exprType((Node *) expr), &type))
+		elog(ERROR, "a GpuAgg's input lacks a column");
+	foreach(lc, *columns)
+	{
+		if (lfirst_int(lc) == entry->resno)
+			return n;
+		n++;
+	}
+	*columns = lappend_int(*columns, entry->resno);
+	*types = lappend_int(*types, type);
+	return n;
+}

@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * agg.h
+ *	  Planning of GpuAgg: which aggregates and groups it computes, over which paths.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_PLAN_AGG_H
+#define GPUJOIN_PLAN_AGG_H
+
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+
+#include "node/aggplan.h"
+
+/* offers.c: the paths that we offered for a relation */
+extern void GjOfferNote(const CustomPath *path);
+extern CustomPath *GjOfferFind(const RelOptInfo *rel);
+
+/* What a GpuAgg computes.  Planner's memory; no Node. */
+typedef struct GjAggQuery
+{
+	List	   *groupings;		/* Expr: what rows are grouped by */
+	List	   *aggregates;		/* Aggref, each once */
+	List	   *having;			/* clauses, implicitly ANDed */
+	const char *refused;		/* why it cannot be done; NULL: it can */
+} GjAggQuery;
+
+/* aggquery.c: reading the query */
+extern void GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having,
+							GjAggQuery *query);
+extern void GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
+extern bool GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target);
+extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
+extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
+extern Expr *GjAggregateArgument(const Aggref *aggref);
+
+/* agg.c: the paths, and the plan */
+extern const CustomPathMethods GjAggPathMethods;
+extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+							RelOptInfo *output, void *extra);
+
+#endif							/* GPUJOIN_PLAN_AGG_H */

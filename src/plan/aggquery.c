@@ -1,0 +1,347 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggquery.c
+ *	  Can GpuAgg compute what a query asks for?
+ *
+ * It groups by values that are equal just when their bits are: integers, dates, times and
+ * booleans, by the default equality of their types.  It computes the built-in aggregates
+ * that groups.h lists, of columns.  Whatever else a query asks for is left to PostgreSQL.
+ *
+ * Rows are grouped by what GROUP BY has, and by each other column that is used outside of
+ * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
+ * so that they make no further groups.
+ *
+ * The child's rows may have to be read more than once (groups.h).  So nothing that decides
+ * which rows there are, or what they are grouped by, may be volatile.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "utils/fmgroids.h"
+#include "utils/typcache.h"
+
+#include "agg.h"
+
+static bool is_repeatable(PlannerInfo *root);
+static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
+static bool refuse(GjAggQuery *query, const char *reason);
+static bool read_expr(Node *node, GjAggQuery *query);
+static bool add_grouping(GjAggQuery *query, Expr *expr);
+static const char *aggregate_problem(const Aggref *aggref);
+static bool has_member(const PathTarget *target, Expr *expr);
+
+/*
+ * Read what is to be computed for GROUP BY, aggregates and HAVING
+ */
+void
+GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
+{
+	Query	   *parse = root->parse;
+
+	memset(query, 0, sizeof(GjAggQuery));
+	query->having = having;
+	if (parse->groupingSets != NIL)
+		query->refused = "grouping sets";
+	else if (parse->hasTargetSRFs)
+		query->refused = "a set-returning function in the target list";
+	else if (!is_repeatable(root))
+		query->refused = "a volatile function or a subplan decides which rows there are";
+	else
+	{
+		read_clauses(parse->groupClause, root->processed_tlist, query);
+		(void) (read_expr((Node *) grouped->reltarget->exprs, query) ||
+				read_expr((Node *) having, query));
+	}
+}
+
+/*
+ * Read what is to be computed for SELECT DISTINCT of a target
+ */
+void
+GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
+{
+	Query	   *parse = root->parse;
+
+	memset(query, 0, sizeof(GjAggQuery));
+	if (parse->hasDistinctOn)
+		query->refused = "DISTINCT ON";
+	else if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
+			 parse->havingQual != NULL || parse->hasWindowFuncs || parse->hasTargetSRFs)
+		query->refused = "DISTINCT above another computation";
+	else if (!is_repeatable(root))
+		query->refused = "a volatile function or a subplan decides which rows there are";
+	else
+	{
+		read_clauses(parse->distinctClause, root->processed_tlist, query);
+		(void) read_expr((Node *) target->exprs, query);
+	}
+}
+
+/*
+ * Do the same rows, grouped by the same values, come when they are read again?  Subplans are
+ * not looked into.
+ */
+static bool
+is_repeatable(PlannerInfo *root)
+{
+	Query	   *parse = root->parse;
+
+	return !contain_volatile_functions((Node *) parse->jointree) &&
+		!contain_subplans((Node *) parse->jointree) &&
+		!contain_volatile_functions((Node *) root->processed_tlist);
+}
+
+static void
+read_clauses(List *clauses, List *tlist, GjAggQuery *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
+		TypeCacheEntry *type = lookup_type_cache(exprType((Node *) expr), TYPECACHE_EQ_OPR);
+
+		if (type->eq_opr != clause->eqop)
+			refuse(query, "groups by another than the type's default equality");
+		else if (!add_grouping(query, expr))
+			return;
+	}
+}
+
+/* Say why it cannot be done; the first reason stays.  True, which ends a walk. */
+static bool
+refuse(GjAggQuery *query, const char *reason)
+{
+	if (query->refused == NULL)
+		query->refused = reason;
+	return true;
+}
+
+/*
+ * Collect aggregates and columns; true: it cannot be done
+ */
+static bool
+read_expr(Node *node, GjAggQuery *query)
+{
+	if (query->refused != NULL)
+		return true;
+	if (node == NULL || list_member(query->groupings, node))
+		return false;
+	if (IsA(node, Aggref))
+	{
+		const char *problem = aggregate_problem((Aggref *) node);
+
+		if (problem != NULL)
+			return refuse(query, problem);
+		query->aggregates = list_append_unique(query->aggregates, node);
+		return false;
+	}
+	if (IsA(node, Var))
+		return ((Var *) node)->varlevelsup > 0 || !add_grouping(query, (Expr *) node);
+	if (IsA(node, PlaceHolderVar) || IsA(node, GroupingFunc))
+		return refuse(query, "a value that an outer join or grouping sets make");
+	return expression_tree_walker(node, read_expr, query);
+}
+
+static bool
+add_grouping(GjAggQuery *query, Expr *expr)
+{
+	GjValueType type;
+
+	if (!GjValueTypeOf(exprType((Node *) expr), &type) ||
+		type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
+	{
+		refuse(query, "a group column's type, whose equality is not that of bits");
+		return false;
+	}
+	query->groupings = list_append_unique(query->groupings, expr);
+	return true;
+}
+
+/*
+ * Why an aggregate cannot be computed; NULL: it can
+ */
+static const char *
+aggregate_problem(const Aggref *aggref)
+{
+	GjAggKind	kind;
+	GjValueType type;
+	Expr	   *argument;
+
+	if (aggref->agglevelsup > 0 || aggref->aggsplit != AGGSPLIT_SIMPLE)
+		return "an aggregate of another query level";
+	if (aggref->aggfilter != NULL)
+		return "FILTER";
+	if (aggref->aggorder != NIL)
+		return "an aggregate with ORDER BY";
+	if (!GjAggregateOf(aggref, &kind))
+		return "an aggregate function that GpuAgg does not compute";
+	if (aggref->aggdistinct != NIL)
+	{
+		SortGroupClause *clause = linitial_node(SortGroupClause, aggref->aggdistinct);
+		Oid			argtype = linitial_oid(aggref->aggargtypes);
+
+		if (kind != GJ_AGG_COUNT_DISTINCT || !GjValueTypeOf(argtype, &type) ||
+			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
+			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
+			return "an aggregate with DISTINCT";
+	}
+	argument = GjAggregateArgument(aggref);
+	if (argument != NULL && !IsA(argument, Var))
+		return "an aggregate of an expression";
+	if (argument != NULL && !GjValueTypeOf(exprType((Node *) argument), &type))
+		return "an aggregate of a type that GpuAgg does not know";
+	return NULL;
+}
+
+/*
+ * The argument of an aggregate; NULL if it has none, or one that is never NULL and only
+ * counted
+ */
+Expr *
+GjAggregateArgument(const Aggref *aggref)
+{
+	Expr	   *argument;
+
+	if (aggref->args == NIL)
+		return NULL;
+	argument = linitial_node(TargetEntry, aggref->args)->expr;
+	if (aggref->aggfnoid == F_COUNT_ANY && aggref->aggdistinct == NIL && IsA(argument, Const) &&
+		!((Const *) argument)->constisnull)
+		return NULL;
+	return argument;
+}
+
+/*
+ * Does the target have all that is grouped by and aggregated?
+ */
+bool
+GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+	{
+		if (!has_member(target, lfirst(lc)))
+			return false;
+	}
+	foreach(lc, query->aggregates)
+	{
+		Expr	   *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
+
+		if (argument != NULL && !has_member(target, argument))
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_member(const PathTarget *target, Expr *expr)
+{
+	return list_member(target->exprs, expr);
+}
+
+/*
+ * How are the bits of a type's values to be understood?  False: they are not values of which
+ * GpuAgg knows.
+ */
+bool
+GjValueTypeOf(Oid type, GjValueType *value_type)
+{
+	static const struct
+	{
+		Oid			type;
+		GjValueType value_type;
+	}			types[] = {
+		{BOOLOID, GJ_VALUE_BOOL},
+		{INT2OID, GJ_VALUE_INT2},
+		{INT4OID, GJ_VALUE_INT4},
+		{INT8OID, GJ_VALUE_INT8},
+		{OIDOID, GJ_VALUE_OID},
+		{FLOAT4OID, GJ_VALUE_FLOAT4},
+		{FLOAT8OID, GJ_VALUE_FLOAT8},
+		{DATEOID, GJ_VALUE_INT4},
+		{TIMESTAMPOID, GJ_VALUE_INT8},
+		{TIMESTAMPTZOID, GJ_VALUE_INT8},
+	};
+
+	for (int i = 0; i < lengthof(types); i++)
+	{
+		if (types[i].type != type)
+			continue;
+		*value_type = types[i].value_type;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Which aggregate is it?  False: none that GpuAgg computes.
+ */
+bool
+GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
+{
+	switch (aggref->aggfnoid)
+	{
+		case F_COUNT_:
+			*kind = GJ_AGG_COUNT_ROWS;
+			return true;
+		case F_COUNT_ANY:
+			*kind = aggref->aggdistinct != NIL ? GJ_AGG_COUNT_DISTINCT :
+				GjAggregateArgument(aggref) == NULL ? GJ_AGG_COUNT_ROWS : GJ_AGG_COUNT;
+			return true;
+		case F_SUM_INT2:
+		case F_SUM_INT4:
+		case F_SUM_INT8:
+		case F_SUM_FLOAT4:
+		case F_SUM_FLOAT8:
+			*kind = GJ_AGG_SUM;
+			return true;
+		case F_AVG_INT2:
+		case F_AVG_INT4:
+		case F_AVG_INT8:
+		case F_AVG_FLOAT4:
+		case F_AVG_FLOAT8:
+			*kind = GJ_AGG_AVG;
+			return true;
+		case F_MIN_INT2:
+		case F_MIN_INT4:
+		case F_MIN_INT8:
+		case F_MIN_OID:
+		case F_MIN_FLOAT4:
+		case F_MIN_FLOAT8:
+		case F_MIN_DATE:
+		case F_MIN_TIMESTAMP:
+		case F_MIN_TIMESTAMPTZ:
+			*kind = GJ_AGG_MIN;
+			return true;
+		case F_MAX_INT2:
+		case F_MAX_INT4:
+		case F_MAX_INT8:
+		case F_MAX_OID:
+		case F_MAX_FLOAT4:
+		case F_MAX_FLOAT8:
+		case F_MAX_DATE:
+		case F_MAX_TIMESTAMP:
+		case F_MAX_TIMESTAMPTZ:
+			*kind = GJ_AGG_MAX;
+			return true;
+		case F_BOOL_AND:
+		case F_EVERY:
+			*kind = GJ_AGG_BOOL_AND;
+			return true;
+		case F_BOOL_OR:
+			*kind = GJ_AGG_BOOL_OR;
+			return true;
+		default:
+			return false;
+	}
+}
