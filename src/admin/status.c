@@ -183,19 +183,8 @@ add_service(Row *row, const GjServiceStatus *status)
 	add_int(row, status->slots);
 	add_int(row, status->slots_used);
 	add_int(row, status->slots_abandoned);
-	add_int(row, status->requests);
-	add_int(row, status->requests_ok);
-	add_int(row, status->requests_failed);
-	add_int(row, status->requests_unavailable);
-	add_int(row, status->requests_busy);
-	add_int(row, status->requests_no_memory);
-	add_int(row, status->requests_gone);
-	add_int(row, status->requests_abandoned);
-	add_int(row, status->bytes_sent);
-	add_int(row, status->bytes_received);
-	add_int(row, status->helper_starts);
-	add_int(row, status->helper_failures);
-	add_int(row, status->watchdog_kills);
+	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
+		add_int(row, status->counters[i]);
 }
 
 static void

@@ -129,6 +129,25 @@ typedef enum GjServiceState
 	GJ_STATE_STUCK				/* the helper was killed but does not die */
 } GjServiceState;
 
+/* What is counted from the server's start on, in the order of gpujoin_status */
+typedef enum GjServiceCounter
+{
+	GJ_COUNT_REQUESTS,
+	GJ_COUNT_OK,
+	GJ_COUNT_FAILED,			/* also because the helper died */
+	GJ_COUNT_UNAVAILABLE,
+	GJ_COUNT_BUSY,
+	GJ_COUNT_NO_MEMORY,
+	GJ_COUNT_GONE,
+	GJ_COUNT_ABANDONED,			/* cancelled, or their backend ended */
+	GJ_COUNT_BYTES_SENT,
+	GJ_COUNT_BYTES_RECEIVED,
+	GJ_COUNT_STARTS,			/* of the helper */
+	GJ_COUNT_FAILURES,			/* ends of the helper that nobody asked for */
+	GJ_COUNT_KILLS,				/* by the watchdog */
+	GJ_COUNT_COUNTERS
+} GjServiceCounter;
+
 typedef struct GjServiceStatus
 {
 	GjServiceState state;
@@ -159,20 +178,7 @@ typedef struct GjServiceStatus
 	int			slots_used;
 	int			slots_abandoned;	/* left by their backend, not yet by the helper */
 
-	/* Since server start */
-	uint64		requests;
-	uint64		requests_ok;
-	uint64		requests_failed;	/* also because the helper died */
-	uint64		requests_unavailable;
-	uint64		requests_busy;
-	uint64		requests_no_memory;
-	uint64		requests_gone;
-	uint64		requests_abandoned; /* cancelled, or their backend ended */
-	uint64		bytes_sent;
-	uint64		bytes_received;
-	uint64		helper_starts;
-	uint64		helper_failures;	/* ends that nobody asked for */
-	uint64		watchdog_kills;
+	uint64		counters[GJ_COUNT_COUNTERS];
 } GjServiceStatus;
 
 /* shmem.c */

@@ -84,24 +84,6 @@ typedef struct GjServiceSlot
 	Latch	   *latch;			/* of the client */
 } GjServiceSlot;
 
-typedef enum GjServiceCounter
-{
-	GJ_COUNT_REQUESTS,
-	GJ_COUNT_OK,
-	GJ_COUNT_FAILED,
-	GJ_COUNT_UNAVAILABLE,
-	GJ_COUNT_BUSY,
-	GJ_COUNT_NO_MEMORY,
-	GJ_COUNT_GONE,
-	GJ_COUNT_ABANDONED,
-	GJ_COUNT_BYTES_SENT,
-	GJ_COUNT_BYTES_RECEIVED,
-	GJ_COUNT_STARTS,
-	GJ_COUNT_FAILURES,
-	GJ_COUNT_KILLS,
-	GJ_COUNT_COUNTERS
-} GjServiceCounter;
-
 typedef struct GjServiceShared
 {
 	LWLock	   *lock;

@@ -160,20 +160,8 @@ GjServiceGetStatus(GjServiceStatus *status)
 	}
 	LWLockRelease(gj_service->lock);
 
-	status->requests = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_REQUESTS]);
-	status->requests_ok = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_OK]);
-	status->requests_failed = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_FAILED]);
-	status->requests_unavailable =
-		pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_UNAVAILABLE]);
-	status->requests_busy = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_BUSY]);
-	status->requests_no_memory = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_NO_MEMORY]);
-	status->requests_gone = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_GONE]);
-	status->requests_abandoned = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_ABANDONED]);
-	status->bytes_sent = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_BYTES_SENT]);
-	status->bytes_received = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_BYTES_RECEIVED]);
-	status->helper_starts = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_STARTS]);
-	status->helper_failures = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_FAILURES]);
-	status->watchdog_kills = pg_atomic_read_u64(&gj_service->counters[GJ_COUNT_KILLS]);
+	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
+		status->counters[i] = pg_atomic_read_u64(&gj_service->counters[i]);
 }
 
 /*
