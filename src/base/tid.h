@@ -17,7 +17,7 @@
 	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
 	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)
 
-/* A TID as a number whose order is heap order */
+/* Pack a TID: block << 16 | offset, a number whose order is heap order */
 static inline uint64
 GjPackTid(const ItemPointerData *tid)
 {

@@ -49,14 +49,14 @@ GjIsCursor(const EState *estate)
 }
 
 /*
- * Note where the row lies that has come from an entry with this TID (block << 16 | offset)
+ * Note where the row lies that has come from an entry with this packed TID
  */
 void
 GjNoteEntry(ScanState *node, uint64 tid)
 {
 	ItemPointerData place;
 
-	ItemPointerSet(&place, (BlockNumber) (tid >> 16), (OffsetNumber) tid);
+	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
 	follow_chain(node->ss_currentRelation, node->ps.state->es_snapshot, &place);
 	GjNotePlace(node, &place);
 }

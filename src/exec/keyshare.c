@@ -33,7 +33,6 @@
 
 #include "executor/executor.h"
 #include "lib/ilist.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -103,7 +102,6 @@ static dlist_head shares = DLIST_STATIC_INIT(shares);
 
 static GjKeyShare *attach(EState *estate);
 static void forget_share(void *share);
-static bool collect_params(Node *node, void *params);
 static int	read_params(const GjKeyRequest *request, ParamValue **values);
 static void read_param(const Param *param, ExprContext *econtext, ParamValue *value);
 static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
@@ -234,35 +232,17 @@ forget_share(void *share)
 	dlist_delete(&((GjKeyShare *) share)->node);
 }
 
-static bool
-collect_params(Node *node, void *params)
-{
-	List	  **list = params;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*list = lappend(*list, node);
-	return expression_tree_walker(node, collect_params, params);
-}
-
 /*
  * The values of the executor's parameters, in the per-tuple memory
  */
 static int
 read_params(const GjKeyRequest *request, ParamValue **values)
 {
-	MemoryContext old;
-	List	   *params = NIL;
+	List	   *params = GjKeyProgramParamNodes(request->program);
+	MemoryContext old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
 	int			nparams = 0;
 	ListCell   *lc;
 
-	*values = NULL;
-	if (bms_is_empty(GjKeyProgramParams(request->program)))
-		return 0;
-
-	old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
-	collect_params((Node *) request->values, &params);
 	*values = palloc_array(ParamValue, list_length(params));
 	foreach(lc, params)
 		read_param(lfirst(lc), request->econtext, &(*values)[nparams++]);

@@ -43,7 +43,8 @@ struct GjKeyProgram
 	List	   *steps;
 	KeySource  *sources;
 	int			nsources;
-	Bitmapset  *params;
+	List	   *params;			/* Param nodes of the executor's params in the values, */
+	Bitmapset  *param_ids;		/* and their ids */
 };
 
 /* A run through the steps */
@@ -68,7 +69,7 @@ typedef struct Rebuild
 } Rebuild;
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
-static bool collect_params(Node *node, void *params);
+static bool collect_params(Node *node, void *arg);
 static GjKeySet *run_step(Run *run);
 static GjKeySet *run_or(Run *run, int noperands);
 static GjKeySet *run_and(Run *run, int noperands);
@@ -110,14 +111,26 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 		source->converter.how = lfirst_int(how);
 		if (OidIsValid(lfirst_oid(proc)))
 			fmgr_info(lfirst_oid(proc), &source->converter.proc);
-		collect_params(lfirst(value), &program->params);
 	}
 	Assert(program->nsources == list_length(values));
+	collect_params((Node *) values, program);
 	return program;
 }
 
+/*
+ * Get the ids of the executor's params in the values
+ */
 Bitmapset *
 GjKeyProgramParams(const GjKeyProgram *program)
+{
+	return program->param_ids;
+}
+
+/*
+ * Get these params themselves, each as often as it is there
+ */
+List *
+GjKeyProgramParamNodes(const GjKeyProgram *program)
 {
 	return program->params;
 }
@@ -130,21 +143,18 @@ get_part(List *key_plan, GjKeyPlanPart part)
 }
 
 static bool
-collect_params(Node *node, void *params)
+collect_params(Node *node, void *arg)
 {
-	Bitmapset **set = params;
+	GjKeyProgram *program = arg;
 
 	if (node == NULL)
 		return false;
-	if (IsA(node, Param))
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
 	{
-		Param	   *param = (Param *) node;
-
-		if (param->paramkind == PARAM_EXEC)
-			*set = bms_add_member(*set, param->paramid);
-		return false;
+		program->params = lappend(program->params, node);
+		program->param_ids = bms_add_member(program->param_ids, ((Param *) node)->paramid);
 	}
-	return expression_tree_walker(node, collect_params, params);
+	return expression_tree_walker(node, collect_params, arg);
 }
 
 /*

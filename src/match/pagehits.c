@@ -135,8 +135,7 @@ take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int
 	for (int i = 0; i < nslots; i++)
 	{
 		const ItemPointerData *tid = &tids[slots[i]];
-		uint64		packed = ((uint64) tid->ip_blkid.bi_hi << 32) |
-			((uint64) tid->ip_blkid.bi_lo << 16) | tid->ip_posid;
+		uint64		packed = GjPackTid(tid);
 
 		possible &= GjTidIsPossible(tid);
 		ascending &= packed > last;

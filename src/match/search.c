@@ -192,7 +192,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * The TID of a tail hit, packed as block << 16 | offset
+ * Get the TID of a tail hit, packed
  */
 uint64
 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
@@ -200,8 +200,7 @@ GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
 	ItemPointerData tid;
 
 	(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
-	return ((uint64) ItemPointerGetBlockNumberNoCheck(&tid) << 16) |
-		ItemPointerGetOffsetNumberNoCheck(&tid);
+	return GjPackTid(&tid);
 }
 
 /*

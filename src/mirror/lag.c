@@ -43,12 +43,8 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 			continue;
 		if (entry->start < info->first_data || entry->end <= entry->start ||
 			entry->end > nblocks)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("index \"%s\" is corrupted at block %u",
-							RelationGetRelationName(index), GJ_JOURNAL_BLOCK),
-					 errdetail("A journal entry names blocks that do not exist."),
-					 errhint("Please REINDEX it.")));
+			GjReportCorruption(index, GJ_JOURNAL_BLOCK,
+							   "A journal entry names blocks that do not exist.");
 		add_range(lag, entry->start, entry->end);
 	}
 

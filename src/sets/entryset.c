@@ -269,6 +269,8 @@ GjEntrySetFree(GjEntrySet *set)
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)
 {
+	const uint64 *tids;
+
 	if (set->plain == NULL)
 	{
 		Assert(certain);
@@ -279,8 +281,8 @@ GjEntrySetFinish(GjEntrySet *set, bool certain)
 
 	GjTidSetFinish(set->plain);
 	set->gave_up = GjTidSetGaveUp(set->plain);
-	if (certain)
-		set->tids = unconstify(uint64 *, GjTidSetArray(set->plain, &set->nentries));
+	if (certain && GjTidSetGetArray(set->plain, &tids, &set->nentries))
+		set->tids = unconstify(uint64 *, tids);
 }
 
 /*

@@ -160,13 +160,17 @@ GjTidSetIsLossy(const GjTidSet *set)
 }
 
 /*
- * Get the TIDs of a finished set, packed as block << 16 | offset, if they are an array.
+ * Get the TIDs of a finished set, packed, in heap order; false, and none of them, if they are no
+ * array.
  */
-const uint64 *
-GjTidSetArray(const GjTidSet *set, uint64 *n)
+bool
+GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids)
 {
-	*n = set->bitmap == NULL ? set->ntids : 0;
-	return set->bitmap == NULL ? set->tids : NULL;
+	bool		is_array = set->bitmap == NULL;
+
+	*tids = is_array ? set->tids : NULL;
+	*ntids = is_array ? set->ntids : 0;
+	return is_array;
 }
 
 /*
@@ -267,17 +271,6 @@ GjTidSetRewind(GjTidSet *set)
 	if (set->source != NULL)
 		set->ntids = 0;
 	GjTidBitmapRewind(set);
-}
-
-/*
- * Get the packed TIDs of a finished set, in heap order; false if it is no array.
- */
-bool
-GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids)
-{
-	*tids = set->tids;
-	*ntids = set->ntids;
-	return set->bitmap == NULL;
 }
 
 /*

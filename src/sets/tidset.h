@@ -49,14 +49,12 @@ extern void GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks);	/* the first 
 extern void GjTidSetFinish(GjTidSet *set);
 extern uint64 GjTidSetCount(const GjTidSet *set);	/* distinct TIDs; a lossy block counts 1 */
 extern bool GjTidSetIsLossy(const GjTidSet *set);
-extern const uint64 *GjTidSetArray(const GjTidSet *set, uint64 *n);	/* of a finished set, packed;
-																	 * NULL: a bitmap, or none */
+extern bool GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids);
 extern bool GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out);
 extern bool GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block);	/* for prefetch: a cursor
 																	 * of its own, ahead */
 extern void GjTidSetFollow(GjTidSet *set);
 extern void GjTidSetRewind(GjTidSet *set);
-extern bool GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids);
 extern GjTidSet *GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size,
 									void **state);
 extern void GjTidSetFree(GjTidSet *set);

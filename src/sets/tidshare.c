@@ -230,7 +230,7 @@ static uint64
 block_border(const uint64 *tids, uint64 position, uint64 ntids)
 {
 	while (position > 0 && position < ntids &&
-		   tids[position] >> 16 == tids[position - 1] >> 16)
+		   GjPackedBlock(tids[position]) == GjPackedBlock(tids[position - 1]))
 		position++;
 	return position;
 }
