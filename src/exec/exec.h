@@ -16,7 +16,7 @@
 #include "indexonly.h"
 #include "keys.h"
 #include "parallel.h"
-#include "partition.h"
+#include "route.h"
 #include "small.h"
 #include "table.h"
 #include "tuplefill.h"

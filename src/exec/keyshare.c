@@ -2,7 +2,8 @@
  *
  * keyshare.c
  *	  The scans of one query that ask for the same keys, as those of a partitioned table's
- *	  partitions do, share the set: it is collected once, and divided once among partitions.
+ *	  partitions do, share the set: it is collected once, and divided once among partitions
+ *	  (route.c).
  *
  * When are the keys the same?  If the conditions are, as expressions, and so are the values
  * of the executor's parameters in them.  All else that they consist of is the same for
@@ -19,13 +20,6 @@
  * A set is freed when the last scan that uses it lets it go.  One that holds only a part
  * of it, in memory of its own, still counts as a user: others are likely to come.
  *
- * The part of a table among the partitions is found from the top down.  At each level
- * whose partitions the key tells (partition.c), keys are divided among all of them at
- * once; what is below is made from one partition's share.  That of a complement is the same:
- * of the keys that are not wanted, those that no row of the table has do not matter.  Below
- * a partition that is younger than the snapshot it begins anew with all keys, since no bound
- * above it had to hold for its rows.
- *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -39,25 +33,17 @@
 
 #include "base/compat.h"
 #include "keyshare.h"
-#include "partition.h"
+#include "route.h"
 
 /* What the scans of a query share */
 typedef struct GjKeyShare
 {
 	dlist_node	node;			/* in shares */
-	EState	   *estate;
+	GjKeyRouter router;			/* of the query's estate */
 	MemoryContextCallback callback;
 	int			users;			/* nodes */
 	List	   *sets;			/* of GjSharedKeys */
-	List	   *parents;		/* of Parent */
 } GjKeyShare;
-
-/* A partitioned table, of which NULL is remembered, too */
-typedef struct Parent
-{
-	Oid			relid;
-	GjPartitions *partitions;
-} Parent;
 
 /* The value of a parameter, flat */
 typedef struct ParamValue
@@ -80,23 +66,8 @@ struct GjSharedKeys
 	int			nparams;
 	ParamValue *params;
 	GjKeySet   *set;
-	List	   *routes;			/* of Route */
+	GjKeyRoutes *routes;
 };
-
-/* How keys are divided among the partitions of one table */
-typedef struct Route
-{
-	GjPartitions *partitions;
-	const int64 *above;			/* the keys that were divided: where they are tells which */
-	GjKeySplit *split;
-} Route;
-
-/* Part of a set */
-typedef struct Slice
-{
-	const int64 *keys;
-	uint64		nkeys;
-} Slice;
 
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
@@ -111,9 +82,6 @@ static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
 static bool is_same_value(const ParamValue *had, const ParamValue *has);
 static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request);
 static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
-static Slice find_slice(GjSharedKeys *keys, List *partitions);
-static GjPartitions *open_parent(GjKeyShare *share, Oid relid);
-static GjKeySplit *get_split(GjSharedKeys *keys, GjPartitions *partitions, Slice slice);
 
 /*
  * Get the set that is asked for, as a whole.  It and its parts are good until the user
@@ -142,12 +110,7 @@ GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
 const GjKeySet *
 GjKeysPart(const GjKeyUser *user, List *partitions, MemoryContext context)
 {
-	const GjKeySet *whole = user->keys->set;
-	Slice		slice = find_slice(user->keys, partitions);
-
-	if (slice.keys == whole->keys)
-		return whole;
-	return GjKeySetPart(context, whole, slice.keys, slice.nkeys);
+	return GjKeyRoutesTake(user->keys->routes, partitions, context);
 }
 
 /*
@@ -156,7 +119,7 @@ GjKeysPart(const GjKeyUser *user, List *partitions, MemoryContext context)
 bool
 GjKeysAreElsewhere(const GjKeyUser *user, List *partitions)
 {
-	return user->keys->set->nkeys > 0 && find_slice(user->keys, partitions).nkeys == 0;
+	return GjKeyRoutesAreElsewhere(user->keys->routes, partitions);
 }
 
 void
@@ -178,7 +141,6 @@ void
 GjKeysEnd(GjKeyUser *user)
 {
 	GjKeyShare *share = user->share;
-	ListCell   *lc;
 
 	GjKeysRelease(user);
 	user->share = NULL;
@@ -186,15 +148,7 @@ GjKeysEnd(GjKeyUser *user)
 		return;
 
 	Assert(share->sets == NIL);
-	foreach(lc, share->parents)
-	{
-		Parent	   *parent = lfirst(lc);
-
-		if (parent->partitions != NULL)
-			GjPartitionsClose(parent->partitions);
-	}
-	list_free_deep(share->parents);
-	share->parents = NIL;
+	GjKeyRouterClose(&share->router);
 }
 
 /*
@@ -209,7 +163,7 @@ attach(EState *estate)
 	dlist_foreach(iter, &shares)
 	{
 		share = dlist_container(GjKeyShare, node, iter.cur);
-		if (share->estate == estate)
+		if (share->router.estate == estate)
 		{
 			share->users++;
 			return share;
@@ -217,7 +171,7 @@ attach(EState *estate)
 	}
 
 	share = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjKeyShare));
-	share->estate = estate;
+	share->router.estate = estate;
 	share->users = 1;
 	dlist_push_head(&shares, &share->node);
 	share->callback.func = forget_share;
@@ -308,8 +262,9 @@ is_same_value(const ParamValue *had, const ParamValue *has)
 static GjSharedKeys *
 create_keys(GjKeyShare *share, const GjKeyRequest *request)
 {
-	MemoryContext context = AllocSetContextCreate(share->estate->es_query_cxt,
-												  "gpujoin shared keys", ALLOCSET_SMALL_SIZES);
+	MemoryContext query = share->router.estate->es_query_cxt;
+	MemoryContext context = AllocSetContextCreate(query, "gpujoin shared keys",
+												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	GjSharedKeys *keys = palloc0(sizeof(GjSharedKeys));
 
@@ -320,9 +275,10 @@ create_keys(GjKeyShare *share, const GjKeyRequest *request)
 	keys->key_width = request->key_width;
 	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
 								request->key_width);
+	keys->routes = GjKeyRoutesCreate(&share->router, context, keys->set);
 	note_params(keys, request);
 
-	MemoryContextSwitchTo(share->estate->es_query_cxt);
+	MemoryContextSwitchTo(query);
 	share->sets = lappend(share->sets, keys);
 	MemoryContextSwitchTo(old);
 	return keys;
@@ -345,85 +301,4 @@ note_params(GjSharedKeys *keys, const GjKeyRequest *request)
 			keys->params[i].value = datumCopy(params[i].value, params[i].typbyval,
 											  params[i].typlen);
 	}
-}
-
-static Slice
-find_slice(GjSharedKeys *keys, List *partitions)
-{
-	const Slice whole = {keys->set->keys, keys->set->nkeys};
-	Slice		slice = whole;
-
-	for (int i = 0; i < list_length(partitions); i += 2)
-	{
-		Oid			relid = list_nth_oid(partitions, i);
-		Oid			partition = list_nth_oid(partitions, i + 1);
-		GjPartitions *parent;
-		GjKeySplit *split;
-		int			place;
-
-		if (!GjPartitionIsOlder(partition, keys->share->estate->es_snapshot))
-		{
-			slice = whole;
-			continue;
-		}
-		if (!OidIsValid(relid) || slice.nkeys == 0)
-			continue;
-		parent = open_parent(keys->share, relid);
-		if (parent == NULL)
-			continue;
-		place = GjPartitionsPlace(parent, partition);
-		if (place < 0)
-			continue;
-		split = get_split(keys, parent, slice);
-		slice.keys = split->keys + split->starts[place];
-		slice.nkeys = split->starts[place + 1] - split->starts[place];
-	}
-	return slice;
-}
-
-static GjPartitions *
-open_parent(GjKeyShare *share, Oid relid)
-{
-	MemoryContext old;
-	Parent	   *parent;
-	ListCell   *lc;
-
-	foreach(lc, share->parents)
-	{
-		parent = lfirst(lc);
-		if (parent->relid == relid)
-			return parent->partitions;
-	}
-
-	old = MemoryContextSwitchTo(share->estate->es_query_cxt);
-	parent = palloc(sizeof(Parent));
-	parent->relid = relid;
-	parent->partitions = GjPartitionsOpen(share->estate, relid);
-	share->parents = lappend(share->parents, parent);
-	MemoryContextSwitchTo(old);
-	return parent->partitions;
-}
-
-static GjKeySplit *
-get_split(GjSharedKeys *keys, GjPartitions *partitions, Slice slice)
-{
-	MemoryContext old;
-	Route	   *route;
-	ListCell   *lc;
-
-	foreach(lc, keys->routes)
-	{
-		route = lfirst(lc);
-		if (route->partitions == partitions && route->above == slice.keys)
-			return route->split;
-	}
-
-	old = MemoryContextSwitchTo(keys->context);
-	route = palloc(sizeof(Route));
-	route->partitions = partitions;
-	route->above = slice.keys;
-	route->split = GjPartitionsSplit(partitions, keys->context, slice.keys, slice.nkeys);
-	keys->routes = lappend(keys->routes, route);
-	MemoryContextSwitchTo(old);
-	return route->split;
 }

@@ -40,7 +40,6 @@ static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static int	find_value_column(GjJoinState *state, Expr *value);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
-static void begin_route(GjJoinState *state, EState *estate);
 static void begin_joined(GjJoinState *state);
 static void rescan_join(CustomScanState *node);
 static void rescan_scans(GjJoinState *state);
@@ -171,8 +170,11 @@ find_value_column(GjJoinState *state, Expr *value)
 static void
 begin_scans(GjJoinState *state, EState *estate, int eflags)
 {
-	List	   *plans = ((CustomScan *) state->css.ss.ps.plan)->custom_plans;
+	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
+	List	   *plans = plan->custom_plans;
 
+	state->partitions = list_nth(plan->custom_private, GJ_JOIN_PARTITIONS);
+	state->router.estate = estate;
 	state->nscans = list_length(plans) - 1;
 	state->scans = palloc_array(GjJoinScanState *, state->nscans);
 	for (int i = 0; i < state->nscans; i++)
@@ -184,23 +186,6 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 		GjJoinScanAttach(state->scans[i], state->joined);
 		state->css.custom_ps = lappend(state->css.custom_ps, scan);
 	}
-	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
-		begin_route(state, estate);
-}
-
-/*
- * The joined row's first column is a Var of the big side, which is how its range table
- * index is known: core adjusts no number in the private part of a plan.
- */
-static void
-begin_route(GjJoinState *state, EState *estate)
-{
-	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *partitions = list_nth(plan->custom_private, GJ_JOIN_PARTITIONS);
-	TargetEntry *column = linitial_node(TargetEntry, plan->custom_scan_tlist);
-
-	if (partitions != NIL)
-		state->route = GjKeyRouteCreate(estate, castNode(Var, column->expr)->varno, partitions);
 }
 
 /*
@@ -294,8 +279,7 @@ end_join(CustomScanState *node)
 
 	ExecClearTuple(state->joined);
 	GjSmallFree(state->small);
-	if (state->route != NULL)
-		GjKeyRouteFree(state->route);
+	GjKeyRouterClose(&state->router);
 	MemoryContextDelete(state->context);
 	foreach(lc, node->custom_ps)
 		ExecEndNode(lfirst(lc));

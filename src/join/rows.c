@@ -265,7 +265,10 @@ forget_keys(GjJoinState *state)
 {
 	if (state->keys != NULL)
 		GjKeySetFree(state->keys);
+	if (state->routes != NULL)
+		GjKeyRoutesFree(state->routes);
 	state->keys = NULL;
+	state->routes = NULL;
 }
 
 /*
@@ -375,7 +378,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		make_keys(state, GjIndexKeyWidth(scan->index));
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
-		if (state->route == NULL)
+		if (state->partitions == NIL)
 			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small),
 							GjJoinNeedsPartners(state, scan));
 		else if (!match_own_keys(state, scan))
@@ -404,25 +407,22 @@ choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 }
 
 /*
- * Search for the keys of the table's partition
+ * Search for those of the keys that the table may have; false if there are none
  */
 static bool
 match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 {
-	MemoryContext old_context = MemoryContextSwitchTo(state->context);
-	GjKeySet   *own = GjKeyRouteTake(state->route, state->keys, scan_in_turn(state));
-	bool		result = own->nkeys > 0;
+	List	   *partitions = list_nth(state->partitions, scan_in_turn(state));
+	const GjKeySet *own;
 
-	MemoryContextSwitchTo(old_context);
-	if (result)
-	{
-		GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small),
-						GjJoinNeedsPartners(state, scan));
-		scan->own_keys = own;
-	}
-	else
-		GjKeySetFree(own);
-	return result;
+	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
+		return false;
+	own = GjKeyRoutesTake(state->routes, partitions, state->context);
+	GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small),
+					GjJoinNeedsPartners(state, scan));
+	if (own != state->keys)
+		scan->own_keys = unconstify(GjKeySet *, own);
+	return true;
 }
 
 /*
@@ -451,8 +451,8 @@ make_keys(GjJoinState *state, int key_width)
 	state->keys = GjKeySetCreate(state->context, key_width);
 	GjSmallAddKeys(state->small, state->keys);
 	GjKeySetFinish(state->keys);
-	if (state->route != NULL)
-		GjKeyRouteStart(state->route, state->keys);
+	if (state->partitions != NIL)
+		state->routes = GjKeyRoutesCreate(&state->router, state->context, state->keys);
 }
 
 /*

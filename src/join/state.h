@@ -12,7 +12,6 @@
 #include "exec/exec.h"
 #include "node/joinplan.h"
 #include "join.h"
-#include "route.h"
 #include "scan.h"
 
 /* What a join did so far, besides the scans */
@@ -51,7 +50,9 @@ struct GjJoinState
 	GjJoinScanState *scan;		/* the current one, once begun */
 	MemoryContext context;		/* of the keys */
 	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
-	GjKeyRoute *route;			/* where keys tell the table, else NULL */
+	List	   *partitions;		/* of each table, where keys tell the table, else NIL */
+	GjKeyRouter router;
+	GjKeyRoutes *routes;		/* of the keys, if there are partitions */
 	int			nbig;			/* how many columns of the joined row are of this side */
 
 	/* The small side */

@@ -43,7 +43,7 @@ typedef enum GjJoinPrivate
 								 * the first on, are of the big side; at least one */
 	GJ_JOIN_VALUE_PROC,			/* Oid list of one: key extraction of the small side */
 	GJ_JOIN_PARTITIONS,			/* where keys tell the partition of the first level: for each
-								 * table an Oid list, the partitions from there down to it */
+								 * table an Oid list as GJ_SCAN_PARTITIONS */
 	GJ_JOIN_PRIVATE_COUNT
 } GjJoinPrivate;
 

@@ -174,16 +174,23 @@ GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * The partitions from the big side's first level down to a table
+ * The way from the big side down to a table as a plan has it (exec/route.h), of which the key
+ * tells the first level
  */
 List *
 GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 {
 	List	   *partitions = NIL;
 
-	for (Index relid = table->relid; relid != big->relid;
-		 relid = root->append_rel_array[relid]->parent_relid)
+	for (Index relid = table->relid; relid != big->relid;)
+	{
+		AppendRelInfo *appinfo = root->append_rel_array[relid];
+		bool		first = appinfo->parent_relid == big->relid;
+
 		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+		partitions = lcons_oid(first ? appinfo->parent_reloid : InvalidOid, partitions);
+		relid = appinfo->parent_relid;
+	}
 	return partitions;
 }
 
