@@ -102,13 +102,12 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
 
-	if (io->match.at_once)
+	if (io->match.phase == GJ_ENTRIES_AT_ONCE)
 	{
-		io->rest = GjEntrySetPlain(io->whole);	/* what is outdated goes to the heap */
-		io->rest_is_plain = io->rest != NULL;
+		io->plain = GjEntrySetPlain(io->whole); /* what is outdated goes to the heap */
 		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
 	}
-	if (io->match.at_once || io->match.divided)
+	if (io->match.phase == GJ_ENTRIES_AT_ONCE || io->match.phase == GJ_ENTRIES_ASK)
 		GjIndexOnlyDeliver(io, io->whole);
 	else
 		GjIndexOnlyMakePiece(io);
@@ -128,6 +127,7 @@ GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size l
 	io->columns = columns;
 	io->match_stats = stats;
 	io->certain = true;
+	io->phase = GJ_INDEX_ONLY_ENTRIES;
 	make_whole(io);
 }
 
@@ -178,7 +178,7 @@ GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries)
 bool
 GjIndexOnlyIsStarted(const GjIndexOnly *io)
 {
-	return io != NULL && io->context != NULL;
+	return io != NULL && io->phase != GJ_INDEX_ONLY_OFF;
 }
 
 /*
@@ -208,20 +208,18 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
 {
-	if (io->context == NULL)
-		return false;
 	io->chunk.nrows = io->chunk.next = 0;
 	while (io->chunk.nrows == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (io->rest_is_next)
+		if (io->phase != GJ_INDEX_ONLY_ENTRIES)
 			return false;
 		if (io->nrest > 0 && !has_room(io))
-			io->rest_is_next = true;
+			io->phase = GJ_INDEX_ONLY_REST;
 		else if (io->position < io->entries->nentries)
 			load_chunk(io);
 		else if (!load_piece(io))
-			io->rest_is_next = io->rest_is_last = true;
+			io->phase = GJ_INDEX_ONLY_LAST_REST;
 	}
 	return true;
 }
@@ -237,7 +235,7 @@ has_room(const GjIndexOnly *io)
 }
 
 /*
- * Step 2, continued
+ * Get the next piece of entries (step 2, continued); false if there are no more
  */
 static bool
 load_piece(GjIndexOnly *io)
@@ -272,14 +270,15 @@ find_piece(GjIndexOnly *io)
 }
 
 /*
- * By a device, as long as that goes well, or by the CPU
+ * Have a device find the next piece, as long as that goes well, or else the CPU
  */
 static bool
 find_in_match(GjIndexOnly *io)
 {
-	if (io->match.divided && GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
+	if (io->match.phase == GJ_ENTRIES_ASK &&
+		GjEntryMatchAsk(&io->match, io->whole, io->match_stats))
 		return true;
-	if (io->match.at_once || io->match.done)
+	if (io->match.phase != GJ_ENTRIES_SEARCH)
 		return false;
 	if (io->piece == NULL)
 		GjIndexOnlyMakePiece(io);
@@ -287,7 +286,7 @@ find_in_match(GjIndexOnly *io)
 }
 
 /*
- * If the CPU found a part of the last range, a device may be asked again
+ * Turn to the next range; even if the CPU found a part of the last one, a device may be asked again
  */
 static bool
 take_range(GjIndexOnly *io)
@@ -345,12 +344,17 @@ GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
 GjTidSet *
 GjIndexOnlyRest(GjIndexOnly *io)
 {
-	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->context, io->limit);
-	if (!io->rest_is_plain)
-		GjTidSetFinish(io->rest);
-	io->stats.heap_fetches += GjTidSetCount(io->rest);
-	return io->rest;
+	GjTidSet   *rest = io->plain;
+
+	if (rest == NULL)
+	{
+		if (io->rest == NULL)
+			io->rest = GjTidSetCreate(io->context, io->limit);
+		rest = io->rest;
+		GjTidSetFinish(rest);
+	}
+	io->stats.heap_fetches += GjTidSetCount(rest);
+	return rest;
 }
 
 /*
@@ -359,22 +363,23 @@ GjIndexOnlyRest(GjIndexOnly *io)
 bool
 GjIndexOnlyContinue(GjIndexOnly *io)
 {
-	if (io->rest_is_last)
+	if (io->phase == GJ_INDEX_ONLY_LAST_REST)
 		return false;
 	forget_rest(io);
 	return true;
 }
 
+/*
+ * Go back to entries
+ */
 static void
 forget_rest(GjIndexOnly *io)
 {
-	if (io->rest != NULL && !io->rest_is_plain)
-	{
+	if (io->rest != NULL)
 		GjTidSetFree(io->rest);
-		io->rest = NULL;
-	}
+	io->rest = NULL;
 	io->nrest = 0;
-	io->rest_is_next = io->rest_is_last = false;
+	io->phase = GJ_INDEX_ONLY_ENTRIES;
 }
 
 /*
@@ -389,9 +394,10 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->whole = NULL;
 	io->piece = NULL;
 	io->entries = NULL;
+	io->plain = NULL;
 	io->rest = NULL;
-	io->rest_is_plain = false;
-	forget_rest(io);
+	io->nrest = 0;
+	io->phase = GJ_INDEX_ONLY_OFF;
 	io->part.found = NULL;
 	io->position = 0;
 	io->npieces = 0;

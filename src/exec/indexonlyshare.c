@@ -51,16 +51,16 @@ GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
 {
 	GjSharedFind *found = part->found;
 
-	if (io->rest_is_plain)
+	if (io->plain != NULL)
 	{
 		found->kind = GJ_SHARED_TIDS;
-		GjTidsShare(&found->tids, part->area, io->rest, part->nprocesses);
-		io->stats.heap_fetches += GjTidSetCount(io->rest);
+		GjTidsShare(&found->tids, part->area, io->plain, part->nprocesses);
+		io->stats.heap_fetches += GjTidSetCount(io->plain);
 		GjIndexOnlyReset(io);
 		return;
 	}
 
-	if (io->match.at_once)
+	if (io->match.phase == GJ_ENTRIES_AT_ONCE)
 	{
 		found->kind = GJ_SHARED_ENTRIES;
 		found->vacuum_epoch = io->match.vacuum_epoch;
@@ -69,9 +69,8 @@ GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
 	}
 	else
 	{
-		if (io->match.divided)
+		if (io->match.phase == GJ_ENTRIES_ASK)
 			GjIndexOnlyMakePiece(io);
-		io->match.divided = false;	/* all search together, instead of asking for pieces */
 		found->kind = GJ_SHARED_SEARCH;
 		GjSearchShare(&found->search, part->area, &io->match, part->nprocesses);
 	}

@@ -12,6 +12,15 @@
 #include "match/match.h"
 #include "indexonly.h"
 
+/* What comes next */
+typedef enum GjIndexOnlyPhase
+{
+	GJ_INDEX_ONLY_OFF,			/* nothing: no match has been started */
+	GJ_INDEX_ONLY_ENTRIES,		/* entries */
+	GJ_INDEX_ONLY_REST,			/* the rest, and entries again when it has been fetched */
+	GJ_INDEX_ONLY_LAST_REST		/* the rest, and then nothing */
+} GjIndexOnlyPhase;
+
 struct GjIndexOnly
 {
 	GjIndexOnlyChunk chunk;		/* must be first */
@@ -23,7 +32,8 @@ struct GjIndexOnly
 
 	/* The match that is being delivered */
 	MemoryContext parent;
-	MemoryContext context;		/* of all that follows; NULL: not started */
+	MemoryContext context;		/* of all that follows */
+	GjIndexOnlyPhase phase;
 	Size		limit;
 	uint64		columns;		/* wanted, a bit each as in GjEntryFill */
 	GjMatchStats *match_stats;
@@ -34,11 +44,9 @@ struct GjIndexOnly
 	uint64		position;		/* in it, behind the last chunk */
 	int			npieces;		/* so far */
 	bool		certain;		/* the epoch has not moved yet */
-	GjTidSet   *rest;			/* TIDs for the heap */
-	bool		rest_is_plain;	/* the set's own: all that was found is outdated */
+	GjTidSet   *plain;			/* the rest if all that was found is outdated: the set's own */
+	GjTidSet   *rest;			/* TIDs for the heap, else; NULL: none so far */
 	uint64		nrest;			/* in it: not yet distinct */
-	bool		rest_is_next;	/* no more entries, for good or before it has been fetched */
-	bool		rest_is_last;	/* for good */
 	GjSharePart part;			/* in a shared match; found is NULL if it is not shared */
 	GjIndexOnlyStats stats;
 };

@@ -39,7 +39,7 @@
 static bool take_pages(GjEntryMatch *match);
 
 /*
- * Make it empty
+ * Prepare shared memory: nothing has been found
  */
 void
 GjFindShareInit(GjSharedFind *found)
@@ -66,7 +66,8 @@ GjFindUnshare(GjSharedFind *found, dsa_area *area)
 }
 
 /*
- * Have others take part in a match that was begun here, of which nothing has been taken yet
+ * Let other processes take part in a match that was begun here, of which nothing has been taken
+ * yet: all search together, even if a device was to be asked for pieces
  */
 void
 GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int nprocesses)
@@ -74,10 +75,10 @@ GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int n
 	int			ntails = match->tails.nrows;
 
 	/* the tail pages were searched for what all are going to search the data pages for */
-	Assert(match->done || match->wanted == match->keys);
+	Assert(match->phase == GJ_ENTRIES_DONE || match->wanted == match->keys);
 	shared->vacuum_epoch = match->vacuum_epoch;
 	shared->first = match->next;
-	shared->npages = match->done ? 0 : match->end - match->next;
+	shared->npages = match->phase == GJ_ENTRIES_DONE ? 0 : match->end - match->next;
 	shared->step = Min(Max(shared->npages / nprocesses / STEPS_PER_PROCESS, MIN_STEP_PAGES),
 					   MAX_STEP_PAGES);
 	if (ntails > 0)
@@ -94,7 +95,7 @@ GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int n
 	match->shared = shared;
 	match->shared_tails = ntails > 0 ? dsa_get_address(area, shared->tails) : NULL;
 	match->end = match->next;
-	match->done = false;
+	match->phase = GJ_ENTRIES_SEARCH;
 }
 
 /*

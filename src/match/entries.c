@@ -84,11 +84,10 @@ static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stat
  * device finds was taken from the pages earlier, and counts as found when its copy's
  * epoch was read; if that is another one, only TIDs are in whole then.
  *
- * A device's answer comes all at once, into the set whole, if its memory limit allows that
- * (at_once); else by GjEntryMatchAsk(), if it is worth it (divided).  The CPU's comes piece
- * by piece: the tail pages are searched now, the data pages, up to the length that the index
- * has now, as pieces are asked for.  The order is the one that search.c asks for; how much
- * time lies between does not matter.
+ * A device's answer comes all at once, into the set whole, if its memory limit allows that;
+ * else by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages
+ * are searched now, the data pages, up to the length that the index has now, as pieces are asked
+ * for.  The order is the one that search.c asks for; how much time lies between does not matter.
  */
 void
 GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
@@ -110,7 +109,7 @@ GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 	if (keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
-		match->done = true;
+		match->phase = GJ_ENTRIES_DONE;
 	}
 	else
 	{
@@ -136,14 +135,15 @@ ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 	switch (ask_device(match, keys, &match->tails, whole, stats, &report))
 	{
 		case ANSWER_THERE:
-			match->at_once = true;
+			match->phase = GJ_ENTRIES_AT_ONCE;
 			break;
 		case ANSWER_TOO_LARGE:
 			GjPiecesBegin(&match->pieces, 0, keys->nkeys, GjEntrySetCapacity(whole),
 						  GjMaxRequests(match->index, report.nsearched),
 						  (double) report.nfound);
 			GjPiecesDivide(&match->pieces, report.nfound);
-			match->divided = GjPiecesGoOn(&match->pieces);
+			if (GjPiecesGoOn(&match->pieces))
+				match->phase = GJ_ENTRIES_ASK;
 			break;
 		case ANSWER_NONE:
 			break;
@@ -160,8 +160,7 @@ GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expecte
 {
 	GjPieces   *pieces = &match->pieces;
 
-	match->divided = true;
-	match->done = false;
+	match->phase = GJ_ENTRIES_ASK;
 	GjPiecesBegin(pieces, first, end, pieces->capacity, GjMaxRequests(match->index, nentries),
 				  expected);
 	if (expected > pieces->capacity && end - first > 1)
@@ -237,7 +236,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 
 	if (!GjMirrorMatch(match->index, &match->info, keys, target, &match->vacuum_epoch, stats))
 		before.reason = stats->reason;
-	else if (match->divided && stats->outdated)
+	else if (match->phase == GJ_ENTRIES_ASK && stats->outdated)
 		before.reason = "VACUUM has been there between two pieces of the answer";
 	else
 	{
@@ -272,8 +271,8 @@ GjRequestCost(double nentries)
 }
 
 /*
- * With how many requests is a device still quicker than the CPU?  As the planner sees it
- * (plan/cost.c).
+ * Tell with how many requests a device is still quicker than the CPU, as the planner sees it
+ * (plan/cost.c)
  */
 double
 GjMaxRequests(Relation index, uint64 nentries)
@@ -295,12 +294,9 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 	uint64		left = match->pieces.end - next;
 	const GjKeySet *keys = match->keys;
 
-	match->divided = false;
+	match->phase = left > 0 ? GJ_ENTRIES_SEARCH : GJ_ENTRIES_DONE;
 	if (left == 0)
-	{
-		match->done = true;
 		return;
-	}
 	stats->device = GjKernelName();
 	if (stats->reason == NULL)	/* too many to divide, or for more requests to be worth it */
 		stats->reason = match->reason != NULL ? match->reason : too_many;
@@ -353,17 +349,17 @@ GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 {
 	instr_time	start;
 
-	if (match->done)
+	if (match->phase == GJ_ENTRIES_DONE)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjEntrySetClear(piece);
-	if (match->shared != NULL)
-		match->done = !GjSearchNext(match, piece, stats);
-	else
+	if (match->shared == NULL)
 		next_piece(match, piece, stats);
+	else if (!GjSearchNext(match, piece, stats))
+		match->phase = GJ_ENTRIES_DONE;
 	GjMatchStatsElapse(stats, start);
-	return match->shared == NULL || !match->done;
+	return match->shared == NULL || match->phase != GJ_ENTRIES_DONE;
 }
 
 static void
@@ -399,7 +395,7 @@ mark_tails(GjEntryMatch *match, const GjEntrySet *piece)
 }
 
 /*
- * Add the others; that is all
+ * Add the tail pages' other entries, with which the match is done
  */
 static void
 add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
@@ -412,5 +408,5 @@ add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 		stats->tids++;
 	}
 	GjEntrySetFinish(piece, true);
-	match->done = true;
+	match->phase = GJ_ENTRIES_DONE;
 }

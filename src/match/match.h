@@ -71,11 +71,17 @@ typedef struct GjPieces
 	double		max_requests;	/* with more to come, the CPU is quicker */
 } GjPieces;
 
-/*
- * A match of entries: how far it is.  A device finds them all at once, if they are not too
- * many, or those of some keys after those of others (divided); the CPU those of some pages
- * after those of others.
- */
+/* Who finds the next piece of a match of entries */
+typedef enum GjEntryPhase
+{
+	GJ_ENTRIES_SEARCH,			/* the CPU: those of some pages after those of others */
+	GJ_ENTRIES_ASK,				/* a device: those of some keys after those of others */
+	GJ_ENTRIES_AT_ONCE,			/* nobody: a device has found all, and the whole is in a set,
+								 * finished, outdated or not */
+	GJ_ENTRIES_DONE				/* nobody: there are no more pieces */
+} GjEntryPhase;
+
+/* A match of entries: how far it is */
 typedef struct GjEntryMatch
 {
 	Relation	index;
@@ -83,19 +89,17 @@ typedef struct GjEntryMatch
 	MemoryContext context;		/* of all that it takes */
 	GjIndexInfo info;
 	uint64		vacuum_epoch;	/* read before anything was found */
-	bool		at_once;		/* the whole is in a set, finished, outdated or not */
-	bool		divided;		/* a device is to be asked for the next piece */
-	bool		refused;		/* a device was asked for a piece, and gave no answer */
+	GjEntryPhase phase;
+	bool		refused;		/* a device gave no answer for a piece: it is not asked again */
 	const char *reason;			/* why the CPU found some of them; NULL: it did not */
 	GjPieces	pieces;
 
-	/* What the CPU is to find, unless all is at once or divided */
+	/* What the CPU is to find, once it is its turn */
 	const GjKeySet *wanted;		/* keys, or those that a device has left; may be NULL before */
 	GjTailHits	tails;			/* these come with the last piece, */
 	bool	   *tail_met;		/* but those that were met on a data page, too */
 	BlockNumber next;			/* data page to search next */
 	BlockNumber end;
-	bool		done;			/* there are no more pieces */
 
 	/* Of a match that several processes make together (divide.c) */
 	struct GjSharedSearch *shared;	/* where further data pages come from */

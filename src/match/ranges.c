@@ -168,7 +168,7 @@ GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index, const 
 	match->vacuum_epoch = shared->vacuum_epoch;
 	match->pieces.capacity = capacity;
 	match->ranges = shared;
-	match->done = true;
+	match->phase = GJ_ENTRIES_DONE;
 }
 
 /*
