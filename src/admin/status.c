@@ -64,11 +64,11 @@ gpujoin_status(PG_FUNCTION_ARGS)
 	GjServiceGetStatus(&status);
 	add_service(&row, &status);
 
-	for (int slot = 0; slot < GjMirrorTableSize(); slot++)
+	for (int place = 0; place < GjMirrorTableSize(); place++)
 	{
 		GjMirror	mirror;
 
-		if (GjMirrorGet(slot, &mirror, NULL) && mirror.state == GJ_MIRROR_READY &&
+		if (GjMirrorGet(place, &mirror, NULL) && mirror.state == GJ_MIRROR_READY &&
 			mirror.column.epoch == status.epoch)
 			ready++;
 	}
@@ -93,13 +93,13 @@ gpujoin_mirrors(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = start_rows(fcinfo, MIRROR_COLUMNS);
 
-	for (int slot = 0; slot < GjMirrorTableSize(); slot++)
+	for (int place = 0; place < GjMirrorTableSize(); place++)
 	{
 		GjMirror	mirror;
 		GjMirrorUse use;
 		Row			row = {0};
 
-		if (!GjMirrorGet(slot, &mirror, &use))
+		if (!GjMirrorGet(place, &mirror, &use))
 			continue;
 		add_mirror(&row, &mirror, &use);
 		Assert(row.n == MIRROR_COLUMNS);

@@ -14,8 +14,8 @@
 #include "pages/pages.h"
 
 /* Phases of a build, in pg_stat_progress_create_index */
-#define GJ_PHASE_LOADING		2
-#define GJ_PHASE_LOGGING		3
+#define GJ_BUILD_LOADING		2
+#define GJ_BUILD_LOGGING		3
 
 /* index access method interface functions */
 extern bool gjvalidate(Oid opclassoid);

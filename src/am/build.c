@@ -69,7 +69,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	GjIndexGetInfo(index, &state->info);
 	GjDataInit((Page) state->page.data, &state->info);
 
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_PHASE_LOADING);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_LOADING);
 	if (heap->rd_rel->reltuples >= 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL,
 									 (int64) heap->rd_rel->reltuples);
@@ -83,7 +83,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 
 	if (RelationNeedsWAL(index))
 	{
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_PHASE_LOGGING);
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_LOGGING);
 		GjIndexLogFork(index, MAIN_FORKNUM);
 	}
 

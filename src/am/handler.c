@@ -81,9 +81,9 @@ gjbuildphasename(int64 phasenum)
 	{
 		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
 			return "initializing";
-		case GJ_PHASE_LOADING:
+		case GJ_BUILD_LOADING:
 			return "loading entries";
-		case GJ_PHASE_LOGGING:
+		case GJ_BUILD_LOGGING:
 			return "writing WAL";
 		default:
 			return NULL;

@@ -99,7 +99,7 @@ GjBlocksCreate(MemoryContext parent, Relation heap)
 }
 
 /*
- * Call it after the match: it takes the heap's length.
+ * Begin with the blocks of a set.  To be called after the match, since it reads the heap's length.
  */
 void
 GjBlocksStart(GjBlocks *blocks, GjTidSet *tids)
@@ -255,7 +255,7 @@ start_prefetch(GjBlocks *blocks)
 }
 
 /*
- * A block was taken off the set: keep the prefetch cursor at it or ahead of it
+ * Keep the prefetch cursor at the block that was taken off the set, or ahead of it
  */
 static void
 follow_prefetch(GjBlocks *blocks)

@@ -135,7 +135,7 @@ GjKeysRelease(GjKeyUser *user)
 }
 
 /*
- * The last user closes the tables
+ * Stop using sets of this query; its last user closes the partitioned tables
  */
 void
 GjKeysEnd(GjKeyUser *user)

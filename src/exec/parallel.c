@@ -204,7 +204,7 @@ open_tids(CustomScanState *node, MemoryContext context)
 }
 
 /*
- * Enter, and wait if what was found is still to come
+ * Find out what this process has to do; waits while another one searches
  */
 static Role
 take_role(GjShare *share, bool can_share)
@@ -271,7 +271,7 @@ get_phase(GjSharedMatch *shared)
 }
 
 /*
- * Say that it is there
+ * Let the others go on: what they wait for is in shared memory
  */
 static void
 publish(GjSharedMatch *shared)

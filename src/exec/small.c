@@ -222,7 +222,7 @@ spill(GjSmallSide *side)
 }
 
 /*
- * The rows of a batch know no key, but the hash table does
+ * Put the batch's rows into the sort, with their keys, which only the hash table knows
  */
 static void
 spill_batch(GjSmallSide *side)
@@ -251,7 +251,7 @@ spill_batch(GjSmallSide *side)
 }
 
 /*
- * All rows have been added
+ * End adding rows
  */
 void
 GjSmallFinish(GjSmallSide *side)
@@ -285,7 +285,8 @@ GjSmallNextBatch(GjSmallSide *side)
 }
 
 /*
- * The row that did not fit waits for the next call: nothing else is read in between
+ * Read rows as long as they fit.  The one that did not waits in pending for the next call, as
+ * nothing else is read in between.
  */
 static bool
 next_sorted_batch(GjSmallSide *side)

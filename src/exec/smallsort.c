@@ -84,7 +84,7 @@ GjSortPut(GjSmallSort *sort, const Datum *values, const bool *isnull,
 }
 
 /*
- * All rows are there: reading can begin
+ * Sort the rows that were added, so that reading can begin
  */
 void
 GjSortFinish(GjSmallSort *sort)

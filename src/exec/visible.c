@@ -98,7 +98,7 @@ collect_chains(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBlock
 }
 
 /*
- * Do the same on an all-visible page: there, a chain has a single member.  Its root
+ * Collect the candidates of an all-visible page: there, a chain has a single member.  Its root
  * is that member or redirects to it.
  */
 static int
@@ -137,8 +137,8 @@ collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples
 }
 
 /*
- * Offsets are not known: take each visible tuple.  As all are looked at, chains
- * need not be followed.
+ * Take each visible tuple of a block whose offsets are not known.  As all are looked at,
+ * chains need not be followed.
  */
 static int
 collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot, BlockNumber block,

@@ -99,7 +99,7 @@ typedef struct MirrorMatch
 	GjMatchStats *stats;
 	GjIndexJournal journal;
 	GjMirror	mirror;			/* as of step 4 */
-	int			slot;
+	int			place;
 	GjMirrorLag lag;
 	const char *why;			/* text for a reason that has none of its own */
 } MirrorMatch;
@@ -197,7 +197,7 @@ try_match(MirrorMatch *match)
 }
 
 /*
- * Steps 3 to 5
+ * Find a mirror and bring it up to date: steps 3 to 5 of the head of this file
  */
 static GjFallback
 reach_mirror(MirrorMatch *match)
@@ -212,7 +212,7 @@ reach_mirror(MirrorMatch *match)
 }
 
 /*
- * Is this a match for a device at all?
+ * Find out whether a device can be asked at all
  */
 static GjFallback
 check_index(MirrorMatch *match)
@@ -241,15 +241,15 @@ find_mirror(MirrorMatch *match)
 	GjIndexGetJournal(match->index, &match->journal);
 	GjMirrorKeyOf(match->index, match->journal.state.build_id, &key);
 
-	match->slot = GjMirrorFind(&key, &match->mirror);
-	if (match->slot < 0 || match->mirror.state != GJ_MIRROR_READY)
+	match->place = GjMirrorFind(&key, &match->mirror);
+	if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 	{
 		GjFallback	result = get_mirror_made(match, &key);
 
 		if (result != GJ_FALLBACK_NONE)
 			return result;
-		match->slot = GjMirrorFind(&key, &match->mirror);
-		if (match->slot < 0 || match->mirror.state != GJ_MIRROR_READY)
+		match->place = GjMirrorFind(&key, &match->mirror);
+		if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 			return GJ_FALLBACK_GONE;
 	}
 	if (match->mirror.pinned != pinned)
@@ -258,17 +258,17 @@ find_mirror(MirrorMatch *match)
 }
 
 /*
- * There is no mirror: load a small index now, have a big one loaded
+ * Where there is no mirror, load a small index now, have a big one loaded
  */
 static GjFallback
 get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
 {
-	if (match->slot >= 0 && match->mirror.state == GJ_MIRROR_REFUSED &&
+	if (match->place >= 0 && match->mirror.state == GJ_MIRROR_REFUSED &&
 		GetCurrentTimestamp() < match->mirror.retry_at)
 		return match->mirror.refusal;
-	if (match->slot >= 0 && match->mirror.state == GJ_MIRROR_LOADING)
+	if (match->place >= 0 && match->mirror.state == GJ_MIRROR_LOADING)
 		return GJ_FALLBACK_LOADING;
-	if (!gj_auto_load && (match->slot < 0 || match->mirror.state == GJ_MIRROR_REFUSED))
+	if (!gj_auto_load && (match->place < 0 || match->mirror.state == GJ_MIRROR_REFUSED))
 		return GJ_FALLBACK_NO_MIRROR;
 	if (gj_force || RelationGetNumberOfBlocks(match->index) <= MAX_LOADED_IN_PASSING)
 		return GjMirrorLoad(match->index, GJ_LOAD_BY_QUERY);
@@ -293,13 +293,13 @@ catch_up(MirrorMatch *match)
 		 match->mirror.vacuum_epoch >= *match->epoch))
 		return GJ_FALLBACK_NONE;
 
-	if (GjMirrorSync(match->index, match->info, match->slot, &match->stats->pages_pushed))
+	if (GjMirrorSync(match->index, match->info, match->place, &match->stats->pages_pushed))
 	{
 		GjMirrorKey key = match->mirror.key;
 
 		GjIndexGetJournal(match->index, &match->journal);
-		match->slot = GjMirrorFind(&key, &match->mirror);
-		if (match->slot < 0 || match->mirror.state != GJ_MIRROR_READY)
+		match->place = GjMirrorFind(&key, &match->mirror);
+		if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 			return GJ_FALLBACK_GONE;
 		GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, lag);
 	}
@@ -337,7 +337,7 @@ ask_device(MirrorMatch *match)
 }
 
 /*
- * Is what the mirror has of another vacuum epoch than is asked for?
+ * Tell whether the mirror is of another vacuum epoch than is asked for
  */
 static bool
 is_outdated(const MirrorMatch *match)
@@ -347,14 +347,14 @@ is_outdated(const MirrorMatch *match)
 }
 
 /*
- * It has answered
+ * Note in the statistics, and in the mirror, that the device has answered
  */
 static void
 note_device(MirrorMatch *match, const GjServiceMatchInfo *info)
 {
 	static char device[sizeof(info->device)];
 
-	GjMirrorUsed(match->slot);
+	GjMirrorUsed(match->place);
 	strlcpy(device, info->device, sizeof(device));
 	match->stats->device = device;
 	match->stats->reason = NULL;
@@ -410,7 +410,7 @@ refuse(MirrorMatch *match, GjServiceResult result)
 		case GJ_SERVICE_BUSY:
 			return GJ_FALLBACK_BUSY;
 		case GJ_SERVICE_GONE:
-			GjMirrorGone(match->slot, &match->mirror.column);
+			GjMirrorGone(match->place, &match->mirror.column);
 			return GJ_FALLBACK_GONE;
 		case GJ_SERVICE_NO_MEMORY:
 			return GJ_FALLBACK_NO_MEMORY;

@@ -87,7 +87,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 }
 
 /*
- * Nothing is known yet of who answers
+ * Begin the statistics of a match: the CPU answers, unless a device is noted later
  */
 void
 GjMatchStatsBegin(GjMatchStats *stats)
@@ -98,7 +98,7 @@ GjMatchStatsBegin(GjMatchStats *stats)
 }
 
 /*
- * A match has been made, or begun
+ * Count a match that has been made, or begun, with the time since start
  */
 void
 GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
@@ -110,7 +110,7 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 }
 
 /*
- * It took the time since then
+ * Add the time since start to that of searching
  */
 void
 GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
@@ -122,8 +122,8 @@ GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
 }
 
 /*
- * Does it say more of who answered than what is known?  The last match does, but where some
- * process had to do without a device, that does.
+ * Tell whether stats says who answered better than sum does: the last match counts, but where
+ * some process had to do without a device, that counts.
  */
 bool
 GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)

@@ -50,7 +50,7 @@ GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, doubl
 }
 
 /*
- * Is there a request to be made?  For the keys from next on, as many as step says.
+ * Tell whether there is a request to be made: for the keys from next on, as many as step says
  */
 bool
 GjPiecesGoOn(const GjPieces *pieces)
@@ -59,7 +59,7 @@ GjPiecesGoOn(const GjPieces *pieces)
 }
 
 /*
- * The request has been answered, with so many entries: go to the next keys
+ * Go to the next keys, after a request that was answered with nfound entries
  */
 void
 GjPiecesTook(GjPieces *pieces, uint64 nfound)
@@ -77,7 +77,7 @@ GjPiecesTook(GjPieces *pieces, uint64 nfound)
 }
 
 /*
- * It had too many, so many: take fewer keys; none if it was one alone
+ * Take fewer keys, after a request that found nfound entries, too many; none if it had one key
  *
  * Entries that do not come in order take more memory; then fewer must do.
  */
@@ -91,7 +91,7 @@ GjPiecesDivide(GjPieces *pieces, uint64 nfound)
 }
 
 /*
- * How many keys should have as many entries as are wanted?  At least one, if there may be any.
+ * Estimate how many keys have as many entries as are wanted; at least one, if there may be any
  */
 static uint64
 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max)

@@ -144,7 +144,7 @@ numeric_key(Datum value, int64 *key)
 }
 
 /*
- * Can it be cast to int8 without an error?
+ * Tell whether a numeric can be cast to int8 without an error
  */
 static bool
 numeric_is_within_int8(Datum value)

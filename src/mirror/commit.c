@@ -73,7 +73,7 @@ GjMirrorCommitInit(void)
 }
 
 /*
- * The index is about to be built: what was in its file is no more
+ * Drop the mirrors of what was in the file of an index that is about to be built
  */
 void
 GjMirrorRelationRebuilt(Relation index)
@@ -86,7 +86,7 @@ GjMirrorRelationRebuilt(Relation index)
 }
 
 /*
- * The index has been built
+ * Note an index that has been built: its mirror may be wanted once this is committed
  */
 void
 GjMirrorRelationBuilt(Relation index)
@@ -161,8 +161,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 }
 
 /*
- * The transaction has committed.  An index built in it twice, or dropped again, is wanted under
- * a key that no loader will find; it then forgets it.
+ * Pass on what is wanted of a transaction that has committed.  An index built in it twice, or
+ * dropped again, is wanted under a key that no loader will find; it then forgets it.
  */
 static void
 fulfil(void)

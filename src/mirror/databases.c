@@ -114,11 +114,11 @@ GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
 		if (database->marked && database->not_before <= now)
 			return database;
 	}
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	for (int place = 0; place < gj_mirrors->high; place++)
 	{
 		GjDatabase *database;
 
-		if (!GjMirrorGet(slot, &mirror, NULL) || mirror.state != GJ_MIRROR_WANTED ||
+		if (!GjMirrorGet(place, &mirror, NULL) || mirror.state != GJ_MIRROR_WANTED ||
 			mirror.owner != 0)
 			continue;
 		database = GjDatabaseNeed(databases, mirror.key.database);
@@ -140,7 +140,7 @@ GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
 }
 
 /*
- * A loader has failed there, or could not be sent
+ * Let a database wait where a loader has failed, or could not be sent
  */
 void
 GjDatabasePostpone(GjDatabase *database)
@@ -168,7 +168,7 @@ GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open)
 }
 
 /*
- * Nothing is to do there any more
+ * Note that a database needs no attention any more
  */
 void
 GjDatabaseForget(GjDatabases *databases, GjDatabase *database)

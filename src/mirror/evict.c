@@ -47,12 +47,12 @@
 #define WAIT_STEPS_COMMAND		500
 
 static int	find_victim(GjLoadMode mode, uint64 *evictable);
-static bool drop_victim(GjLoadMode mode, int *slot, GjMirror *victim);
+static bool drop_victim(GjLoadMode mode, int *place, GjMirror *victim);
 static uint64 dropped_bytes(void);
 static bool wait_for_memory(GjMirrorRoom *room);
 static pg_noinline void collect_dropped(void);
-static bool claim_dropped(int *slot, GjServiceColumn *column);
-static void forget_dropped(int slot);
+static bool claim_dropped(int *place, GjServiceColumn *column);
+static void forget_dropped(int place);
 
 /*
  * Make room for a column for which the service has no memory
@@ -66,7 +66,7 @@ GjMirrorMakeRoom(GjMirrorRoom *room)
 	GjServiceStatus status;
 	uint64		evictable;
 	GjMirror	victim;
-	int			slot;
+	int			place;
 
 	GjServiceGetStatus(&status);
 	if (!room->begun)
@@ -85,7 +85,7 @@ GjMirrorMakeRoom(GjMirrorRoom *room)
 
 	while (room->held + room->bytes > status.memory_columns_limit + room->evicted)
 	{
-		if (!drop_victim(room->mode, &slot, &victim))
+		if (!drop_victim(room->mode, &place, &victim))
 			return false;
 		room->evicted += victim.bytes;
 	}
@@ -104,12 +104,12 @@ GjMirrorEvict(GjLoadMode mode)
 {
 	GjMirror	victim;
 	GjMirror	now;
-	int			slot;
+	int			place;
 
-	if (!drop_victim(mode, &slot, &victim))
+	if (!drop_victim(mode, &place, &victim))
 		return false;
 	GjMirrorCollect();
-	return !GjMirrorGet(slot, &now, NULL) ||
+	return !GjMirrorGet(place, &now, NULL) ||
 		memcmp(&now.column, &victim.column, sizeof(GjServiceColumn)) != 0;
 }
 
@@ -143,18 +143,18 @@ static pg_noinline void
 collect_dropped(void)
 {
 	GjServiceColumn column;
-	int			slot;
+	int			place;
 
-	while (claim_dropped(&slot, &column))
+	while (claim_dropped(&place, &column))
 	{
 		GjServiceResult result = GjServiceColumnDrop(&column);
 
 		if (result != GJ_SERVICE_OK && result != GJ_SERVICE_GONE)
 		{
-			GjMirrorAbandonEntry(slot);
+			GjMirrorAbandonEntry(place);
 			break;
 		}
-		forget_dropped(slot);
+		forget_dropped(place);
 	}
 }
 
@@ -167,11 +167,11 @@ GjMirrorSweep(void)
 	if (gj_mirrors == NULL)
 		return;
 
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	for (int place = 0; place < gj_mirrors->high; place++)
 	{
 		GjMirror	copy;
 
-		if (!GjMirrorGet(slot, &copy, NULL) || copy.state == GJ_MIRROR_DROPPED ||
+		if (!GjMirrorGet(place, &copy, NULL) || copy.state == GJ_MIRROR_DROPPED ||
 			copy.owner != 0)
 			continue;
 		if (GjMirrorIsGone(&copy.key))
@@ -193,9 +193,9 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 	*evictable = 0;
 	if (mode == GJ_LOAD_AT_BUILD)
 		return -1;
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	for (int place = 0; place < gj_mirrors->high; place++)
 	{
-		GjMirrorEntry *entry = &gj_mirrors->entries[slot];
+		GjMirrorEntry *entry = &gj_mirrors->entries[place];
 		GjMirror   *mirror = &entry->mirror;
 		TimestampTz used = (TimestampTz) pg_atomic_read_u64(&entry->last_used);
 
@@ -208,7 +208,7 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 		*evictable += mirror->bytes;
 		if (victim < 0 || used < oldest)
 		{
-			victim = slot;
+			victim = place;
 			oldest = used;
 		}
 	}
@@ -219,19 +219,19 @@ find_victim(GjLoadMode mode, uint64 *evictable)
  * Drop the mirror that was not used for longest; its memory is not free with that
  */
 static bool
-drop_victim(GjLoadMode mode, int *slot, GjMirror *victim)
+drop_victim(GjLoadMode mode, int *place, GjMirror *victim)
 {
 	uint64		evictable;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	*slot = find_victim(mode, &evictable);
-	if (*slot >= 0)
+	*place = find_victim(mode, &evictable);
+	if (*place >= 0)
 	{
-		*victim = gj_mirrors->entries[*slot].mirror;
-		GjMirrorDropEntry(&gj_mirrors->entries[*slot].mirror);
+		*victim = gj_mirrors->entries[*place].mirror;
+		GjMirrorDropEntry(&gj_mirrors->entries[*place].mirror);
 	}
 	LWLockRelease(gj_mirrors->lock);
-	return *slot >= 0;
+	return *place >= 0;
 }
 
 /* What dropped mirrors still hold */
@@ -241,9 +241,9 @@ dropped_bytes(void)
 	uint64		bytes = 0;
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	for (int place = 0; place < gj_mirrors->high; place++)
 	{
-		const GjMirror *mirror = &gj_mirrors->entries[slot].mirror;
+		const GjMirror *mirror = &gj_mirrors->entries[place].mirror;
 
 		if (mirror->state == GJ_MIRROR_DROPPED && GjMirrorHasColumn(mirror))
 			bytes += mirror->bytes;
@@ -253,7 +253,7 @@ dropped_bytes(void)
 }
 
 /*
- * There is room, but for what is on its way.  Waits a step, but for the first time; false if
+ * Wait for memory that is on its way to be free: a step, but for the first time; false if
  * that has been going on for too long.
  */
 static bool
@@ -281,7 +281,7 @@ wait_for_memory(GjMirrorRoom *room)
  * Become the one that frees a dropped mirror's column
  */
 static bool
-claim_dropped(int *slot, GjServiceColumn *column)
+claim_dropped(int *place, GjServiceColumn *column)
 {
 	bool		found = false;
 
@@ -299,7 +299,7 @@ claim_dropped(int *slot, GjServiceColumn *column)
 		}
 		mirror->owner = MyProcPid;
 		*column = mirror->column;
-		*slot = i;
+		*place = i;
 		found = true;
 	}
 	LWLockRelease(gj_mirrors->lock);
@@ -307,10 +307,10 @@ claim_dropped(int *slot, GjServiceColumn *column)
 }
 
 static void
-forget_dropped(int slot)
+forget_dropped(int place)
 {
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(gj_mirrors->entries[slot].mirror.owner == MyProcPid);
-	memset(&gj_mirrors->entries[slot].mirror, 0, sizeof(GjMirror));
+	Assert(gj_mirrors->entries[place].mirror.owner == MyProcPid);
+	memset(&gj_mirrors->entries[place].mirror, 0, sizeof(GjMirror));
 	LWLockRelease(gj_mirrors->lock);
 }

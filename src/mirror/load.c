@@ -38,14 +38,14 @@
 /* How the device library lays out columns: cuda/layout.h */
 #define PAGE_GROUP				128
 
-static GjFallback load(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
+static GjFallback load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 					   const GjIndexState *state);
-static GjFallback create_column(const GjIndexInfo *info, BlockNumber pages, int slot,
+static GjFallback create_column(const GjIndexInfo *info, BlockNumber pages, int place,
 								GjLoadMode mode);
-static GjFallback push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
+static GjFallback push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 						   const GjIndexState *state, BlockNumber pages);
 static bool may_try_again(GjServiceResult result, GjLoadMode mode, int *tries);
-static bool synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
+static bool synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror,
 						uint64 *pages_pushed);
 static GjFallback fallback_of(GjServiceResult result);
 
@@ -62,7 +62,7 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 	GjIndexState state;
 	GjMirrorKey key;
 	GjFallback	result;
-	int			slot;
+	int			place;
 
 	if (!GjMirrorTableExists())
 		return GJ_FALLBACK_NOT_PRELOADED;
@@ -76,20 +76,20 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 	for (;;)
 	{
 		result = GjMirrorClaimLoad(&key, RelationGetRelid(index), GjIndexIsPreloaded(index),
-								   &slot);
+								   &place);
 		if (result != GJ_FALLBACK_TABLE_FULL || !GjMirrorEvict(mode))
 			break;
 	}
-	if (result != GJ_FALLBACK_NONE || slot < 0)
+	if (result != GJ_FALLBACK_NONE || place < 0)
 		return result;
-	return GjMirrorLoadClaimed(index, slot, mode);
+	return GjMirrorLoadClaimed(index, place, mode);
 }
 
 /*
  * Load an index whose entry in the table is ours.  Whatever happens, it is not then.
  */
 GjFallback
-GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode)
+GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode)
 {
 	GjFallback	result = GJ_FALLBACK_FAILED;
 
@@ -100,7 +100,7 @@ GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode)
 
 		GjIndexGetInfo(index, &info);
 		GjIndexGetState(index, &state);
-		result = load(index, &info, slot, mode, &state);
+		result = load(index, &info, place, mode, &state);
 	}
 	PG_CATCH();
 	{
@@ -135,23 +135,23 @@ GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
  * Returns false if it is not, be it that somebody else is doing that.
  */
 bool
-GjMirrorSync(Relation index, const GjIndexInfo *info, int slot, uint64 *pages_pushed)
+GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_pushed)
 {
 	GjMirror	mirror;
 	GjMirrorKey key;
 	bool		done = false;
 
-	if (!GjMirrorGet(slot, &mirror, NULL))
+	if (!GjMirrorGet(place, &mirror, NULL))
 		return false;
 	GjMirrorKeyOf(index, mirror.key.build_id, &key);
-	if (memcmp(&key, &mirror.key, sizeof(key)) != 0 || !GjMirrorClaimSync(slot, &mirror))
+	if (memcmp(&key, &mirror.key, sizeof(key)) != 0 || !GjMirrorClaimSync(place, &mirror))
 		return false;
 
 	PG_TRY();
 	{
-		done = synchronize(index, info, slot, &mirror, pages_pushed);
+		done = synchronize(index, info, place, &mirror, pages_pushed);
 		if (!done)
-			GjMirrorAbandonEntry(slot);
+			GjMirrorAbandonEntry(place);
 	}
 	PG_CATCH();
 	{
@@ -166,22 +166,22 @@ GjMirrorSync(Relation index, const GjIndexInfo *info, int slot, uint64 *pages_pu
  * Make the column and push all pages.  state was read before.
  */
 static GjFallback
-load(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
+load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	 const GjIndexState *state)
 {
 	BlockNumber pages = GjIndexGetLength(index) - info->first_data;
-	GjFallback	result = create_column(info, pages, slot, mode);
+	GjFallback	result = create_column(info, pages, place, mode);
 
 	if (result == GJ_FALLBACK_NONE)
-		result = push_all(index, info, slot, mode, state, pages);
+		result = push_all(index, info, place, mode, state, pages);
 	if (result == GJ_FALLBACK_NONE)
 		return result;
 
 	if (mode == GJ_LOAD_AT_BUILD &&
 		(result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG))
-		GjMirrorForget(slot);	/* nobody has asked for it yet */
+		GjMirrorForget(place);	/* nobody has asked for it yet */
 	else
-		GjMirrorRefuse(slot, result,
+		GjMirrorRefuse(place, result,
 					   result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG ?
 					   RETRY_NO_MEMORY_MS : 0);
 	return result;
@@ -191,7 +191,7 @@ load(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
  * Make the column, and room for it
  */
 static GjFallback
-create_column(const GjIndexInfo *info, BlockNumber pages, int slot, GjLoadMode mode)
+create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode)
 {
 	GjMirrorRoom room = {.bytes = GjMirrorBytes(info, pages), .mode = mode};
 	GjServiceStatus status;
@@ -208,7 +208,7 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int slot, GjLoadMode m
 
 	if (result == GJ_SERVICE_OK)
 	{
-		GjMirrorSetColumn(slot, &column, pages, room.bytes);
+		GjMirrorSetColumn(place, &column, pages, room.bytes);
 		return GJ_FALLBACK_NONE;
 	}
 	GjServiceGetStatus(&status);
@@ -221,7 +221,7 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int slot, GjLoadMode m
  * Fill the column; if that fails, free it
  */
 static GjFallback
-push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
+push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 		 const GjIndexState *state, BlockNumber pages)
 {
 	GjBlockRange all = {info->first_data, info->first_data + pages};
@@ -230,10 +230,10 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	GjMirrorPush to_push = {0};
 	int			tries = 0;
 
-	(void) GjMirrorGet(slot, &mirror, NULL);
+	(void) GjMirrorGet(place, &mirror, NULL);
 	to_push.index = index;
 	to_push.info = info;
-	to_push.slot = slot;
+	to_push.place = place;
 	to_push.mode = mode;
 	to_push.ranges = &all;
 	to_push.nranges = 1;
@@ -243,7 +243,7 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	while (may_try_again(result, mode, &tries));
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
-		GjMirrorFinish(slot, state, pages, mirror.bytes, to_push.pushed, to_push.entries);
+		GjMirrorFinish(place, state, pages, mirror.bytes, to_push.pushed, to_push.entries);
 		return GJ_FALLBACK_NONE;
 	}
 
@@ -251,13 +251,13 @@ push_all(Relation index, const GjIndexInfo *info, int slot, GjLoadMode mode,
 	if (GjServiceColumnDrop(&mirror.column) == GJ_SERVICE_OK)
 	{
 		memset(&mirror.column, 0, sizeof(GjServiceColumn));
-		GjMirrorSetColumn(slot, &mirror.column, pages, 0);
+		GjMirrorSetColumn(place, &mirror.column, pages, 0);
 	}
 	return to_push.gave_way ? GJ_FALLBACK_LOADING : fallback_of(result);
 }
 
 /*
- * There was no slot for a request: is it worth another try?
+ * Tell whether a request for which there was no slot is worth another try
  */
 static bool
 may_try_again(GjServiceResult result, GjLoadMode mode, int *tries)
@@ -275,7 +275,7 @@ may_try_again(GjServiceResult result, GjLoadMode mode, int *tries)
  * Push what the mirror lacks, which is ours to synchronise
  */
 static bool
-synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
+synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror,
 			uint64 *pages_pushed)
 {
 	GjIndexJournal *journal = palloc(sizeof(GjIndexJournal));
@@ -306,7 +306,7 @@ synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 
 	to_push.index = index;
 	to_push.info = info;
-	to_push.slot = slot;
+	to_push.place = place;
 	to_push.mode = GJ_LOAD_BY_QUERY;
 	to_push.ranges = lag->ranges;
 	to_push.nranges = lag->nranges;
@@ -319,16 +319,16 @@ synchronize(Relation index, const GjIndexInfo *info, int slot, GjMirror *mirror,
 
 	if (result == GJ_SERVICE_OK)
 	{
-		GjMirrorFinish(slot, &journal->state, nblocks - info->first_data,
+		GjMirrorFinish(place, &journal->state, nblocks - info->first_data,
 					   Max(bytes, mirror->bytes), to_push.pushed,
 					   mirror->entries + to_push.entries);
 		*pages_pushed += to_push.pushed;
 	}
 	else
 	{
-		GjMirrorAbandonEntry(slot);
+		GjMirrorAbandonEntry(place);
 		if (result == GJ_SERVICE_GONE)
-			GjMirrorGone(slot, &mirror->column);
+			GjMirrorGone(place, &mirror->column);
 	}
 	pfree(lag);
 	pfree(journal);

@@ -37,7 +37,7 @@
 static bool want_marked_indexes(void);
 static bool want_index(Oid index_oid);
 static Relation open_if_free(Oid index_oid, bool *is_locked);
-static void load_wanted(int slot, const GjMirror *wanted);
+static void load_wanted(int place, const GjMirror *wanted);
 static void log_refusal(Relation index, int tries, GjFallback why);
 
 void
@@ -47,7 +47,7 @@ GjLoaderMain(Datum arg)
 	GjLoaderTask task;
 	GjMirror	wanted;
 	bool		looked = false;
-	int			slot;
+	int			place;
 
 	memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof(task));
 	pqsignal(SIGTERM, die);
@@ -60,11 +60,11 @@ GjLoaderMain(Datum arg)
 		looked = want_marked_indexes();
 		CommitTransactionCommand();
 	}
-	while (GjMirrorClaimWanted(database, &slot, &wanted))
+	while (GjMirrorClaimWanted(database, &place, &wanted))
 	{
 		CHECK_FOR_INTERRUPTS();
 		StartTransactionCommand();
-		load_wanted(slot, &wanted);
+		load_wanted(place, &wanted);
 		CommitTransactionCommand();
 	}
 
@@ -172,7 +172,7 @@ open_if_free(Oid index_oid, bool *is_locked)
  * Load an index, if it still is what was wanted; its entry is ours
  */
 static void
-load_wanted(int slot, const GjMirror *wanted)
+load_wanted(int place, const GjMirror *wanted)
 {
 	bool		is_locked;
 	Relation	index = open_if_free(wanted->index, &is_locked);
@@ -190,17 +190,17 @@ load_wanted(int slot, const GjMirror *wanted)
 
 	/* CREATE INDEX CONCURRENTLY makes an index valid some time after it was built */
 	if (is_locked || (is_right && !index->rd_index->indisvalid))
-		GjMirrorRefuse(slot, GJ_FALLBACK_LOADING, 0);
+		GjMirrorRefuse(place, GJ_FALLBACK_LOADING, 0);
 	else if (is_right)
 	{
-		GjFallback	result = GjMirrorLoadClaimed(index, slot, wanted->modest ?
+		GjFallback	result = GjMirrorLoadClaimed(index, place, wanted->modest ?
 												 GJ_LOAD_AT_BUILD : GJ_LOAD_BY_LOADER);
 
 		if (result != GJ_FALLBACK_NONE)
 			log_refusal(index, wanted->tries, result);
 	}
 	else
-		GjMirrorForget(slot);
+		GjMirrorForget(place);
 	if (index != NULL)
 		relation_close(index, AccessShareLock);
 }

@@ -143,14 +143,14 @@ extern bool GjMirrorTableExists(void);
 extern int	GjMirrorTableSize(void);
 
 /* table.c: its entries */
-extern bool GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use);
+extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
-extern void GjMirrorUsed(int slot);
+extern void GjMirrorUsed(int place);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
 /* wish.c: what shall be loaded */
 extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
-extern void GjMirrorGone(int slot, const GjServiceColumn *column);
+extern void GjMirrorGone(int place, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 
 /* evict.c: freeing device memory */
@@ -172,7 +172,7 @@ extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirr
 extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* push.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
-extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int slot,
+extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
 
 /* stats.c: counters of answers and fallbacks */

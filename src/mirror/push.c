@@ -101,7 +101,7 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 			npages++;
 	}
 	state->pushed += npages;
-	GjMirrorSetProgress(state->slot, state->pages_read);
+	GjMirrorSetProgress(state->place, state->pages_read);
 	return npages;
 }
 

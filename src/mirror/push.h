@@ -19,7 +19,7 @@ typedef struct GjMirrorPush
 	Relation	index;
 	const GjIndexInfo *info;
 	gjd_shape	shape;
-	int			slot;			/* for progress */
+	int			place;			/* for progress */
 	GjLoadMode	mode;
 	const GjBlockRange *ranges;
 	int			nranges;

@@ -30,7 +30,7 @@ static void startup_shmem(void);
 static void abandon_at_exit(int code, Datum arg);
 
 /*
- * Have the table made, if the library is being preloaded
+ * Request memory for the table, and have it made, if the library is being preloaded
  */
 void
 GjMirrorInit(void)
@@ -88,7 +88,7 @@ startup_shmem(void)
 }
 
 /*
- * Is there a table?
+ * Tell whether there is a table
  */
 bool
 GjMirrorTableExists(void)
@@ -113,8 +113,8 @@ GjMirrorAbandon(void)
 {
 	if (gj_mirrors == NULL)
 		return;
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
-		GjMirrorAbandonEntry(slot);
+	for (int place = 0; place < gj_mirrors->high; place++)
+		GjMirrorAbandonEntry(place);
 }
 
 /*

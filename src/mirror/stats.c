@@ -47,7 +47,7 @@ GjFallbackCount(GjFallback why)
 }
 
 /*
- * How often was that the reason?
+ * Get how often that was the reason
  */
 uint64
 GjFallbackGet(GjFallback why)
@@ -83,13 +83,13 @@ GjMirrorStatsReset(void)
 		return;
 	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
 		pg_atomic_write_u64(&gj_mirrors->fallbacks[i], 0);
-	for (int slot = 0; slot < gj_mirrors->size; slot++)
-		pg_atomic_write_u64(&gj_mirrors->entries[slot].matches, 0);
+	for (int place = 0; place < gj_mirrors->size; place++)
+		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
 	pg_atomic_write_u64(&gj_mirrors->stats_since, (uint64) GetCurrentTimestamp());
 }
 
 /*
- * Since when is counted
+ * Get the time since which is counted
  */
 TimestampTz
 GjMirrorStatsSince(void)

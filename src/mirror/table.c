@@ -43,9 +43,9 @@ static bool is_replaceable(const GjMirror *mirror);
  * Copy an entry; false if it is empty
  */
 bool
-GjMirrorGet(int slot, GjMirror *mirror, GjMirrorUse *use)
+GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use)
 {
-	GjMirrorEntry *entry = &gj_mirrors->entries[slot];
+	GjMirrorEntry *entry = &gj_mirrors->entries[place];
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
 	*mirror = entry->mirror;
@@ -67,16 +67,16 @@ int
 GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 {
 	GjMirror   *entry;
-	int			slot;
+	int			place;
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	entry = GjMirrorFindEntry(key, &slot);
+	entry = GjMirrorFindEntry(key, &place);
 	if (entry != NULL && GjMirrorIsStale(entry))
 		entry = NULL;
 	if (entry != NULL)
 		*mirror = *entry;
 	LWLockRelease(gj_mirrors->lock);
-	return entry == NULL ? -1 : slot;
+	return entry == NULL ? -1 : place;
 }
 
 /*
@@ -109,9 +109,9 @@ GjMirrorIsResident(Relation index)
  * Count a match
  */
 void
-GjMirrorUsed(int slot)
+GjMirrorUsed(int place)
 {
-	GjMirrorEntry *entry = &gj_mirrors->entries[slot];
+	GjMirrorEntry *entry = &gj_mirrors->entries[place];
 
 	pg_atomic_fetch_add_u64(&entry->matches, 1);
 	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentTimestamp());
@@ -122,26 +122,26 @@ GjMirrorUsed(int slot)
 /*
  * Become the one that loads a mirror
  *
- * GJ_FALLBACK_NONE: *slot is the caller's to load, or, if it is -1, the mirror is ready.
+ * GJ_FALLBACK_NONE: *place is the caller's to load, or, if it is -1, the mirror is ready.
  * Otherwise the reason why not.
  */
 GjFallback
-GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot)
+GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
 {
 	GjFallback	result = GJ_FALLBACK_NONE;
 	GjMirror   *mirror;
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = GjMirrorFindEntry(key, slot);
+	mirror = GjMirrorFindEntry(key, place);
 	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror))
-		*slot = -1;
+		*place = -1;
 	else if (mirror != NULL && mirror->owner != 0)
 		result = GJ_FALLBACK_LOADING;
 	else
 	{
 		if (mirror == NULL)
-			mirror = GjMirrorFindFreeEntry(slot);
+			mirror = GjMirrorFindFreeEntry(place);
 		if (mirror == NULL)
 			result = GJ_FALLBACK_TABLE_FULL;
 		else
@@ -155,7 +155,7 @@ GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot)
  * Become the one that loads a mirror that somebody wanted in this database
  */
 bool
-GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
+GjMirrorClaimWanted(Oid database, int *place, GjMirror *copy)
 {
 	bool		found = false;
 	bool		modest;
@@ -172,7 +172,7 @@ GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
 		modest = mirror->modest;
 		GjMirrorStartLoad(mirror, &mirror->key, mirror->index, mirror->pinned);
 		mirror->modest = modest;
-		*slot = i;
+		*place = i;
 		*copy = *mirror;
 		found = true;
 	}
@@ -185,9 +185,9 @@ GjMirrorClaimWanted(Oid database, int *slot, GjMirror *copy)
  * what it is now.  False if somebody else does it already, or it has changed.
  */
 bool
-GjMirrorClaimSync(int slot, GjMirror *mirror)
+GjMirrorClaimSync(int place, GjMirror *mirror)
 {
-	GjMirror   *entry = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *entry = &gj_mirrors->entries[place].mirror;
 	bool		mine;
 
 	GjMirrorExitHook();
@@ -211,9 +211,9 @@ GjMirrorClaimSync(int slot, GjMirror *mirror)
  * Note the column that the owner has made
  */
 void
-GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
+GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	Assert(mirror->owner == MyProcPid);
@@ -227,19 +227,19 @@ GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages, ui
  * Report progress; for show only, so no lock
  */
 void
-GjMirrorSetProgress(int slot, BlockNumber pages_done)
+GjMirrorSetProgress(int place, BlockNumber pages_done)
 {
-	((volatile GjMirror *) &gj_mirrors->entries[slot].mirror)->pages_done = pages_done;
+	((volatile GjMirror *) &gj_mirrors->entries[place].mirror)->pages_done = pages_done;
 }
 
 /*
- * The copies have all changes up to state, which was read before any page was
+ * Note that the copies have all changes up to state, which was read before any page was
  */
 void
-GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
+GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
 			   uint64 pushed, uint64 entries)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 	bool		to_free;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
@@ -258,8 +258,8 @@ GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 by
 	{
 		mirror->state = GJ_MIRROR_READY;
 		mirror->loaded_at = GetCurrentTimestamp();
-		pg_atomic_write_u64(&gj_mirrors->entries[slot].matches, 0);
-		pg_atomic_write_u64(&gj_mirrors->entries[slot].last_used,
+		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
+		pg_atomic_write_u64(&gj_mirrors->entries[place].last_used,
 							(uint64) mirror->loaded_at);
 	}
 	else
@@ -324,7 +324,7 @@ GjMirrorDropEntry(GjMirror *mirror)
  * Find an entry by key; dropped ones are not found.  Needs the lock.
  */
 GjMirror *
-GjMirrorFindEntry(const GjMirrorKey *key, int *slot)
+GjMirrorFindEntry(const GjMirrorKey *key, int *place)
 {
 	for (int i = 0; i < gj_mirrors->high; i++)
 	{
@@ -334,7 +334,7 @@ GjMirrorFindEntry(const GjMirrorKey *key, int *slot)
 			mirror->state != GJ_MIRROR_EMPTY && mirror->state != GJ_MIRROR_DROPPED &&
 			memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0)
 		{
-			*slot = i;
+			*place = i;
 			return mirror;
 		}
 	}
@@ -347,7 +347,7 @@ GjMirrorFindEntry(const GjMirrorKey *key, int *slot)
  * One that says why a load failed is given up for it, unless somebody counts on that load.
  */
 GjMirror *
-GjMirrorFindFreeEntry(int *slot)
+GjMirrorFindFreeEntry(int *place)
 {
 	for (int pass = 0; pass < 2; pass++)
 	{
@@ -358,7 +358,7 @@ GjMirrorFindFreeEntry(int *slot)
 			if (pass == 0 ? is_free(mirror) : is_replaceable(mirror))
 			{
 				gj_mirrors->high = Max(gj_mirrors->high, i + 1);
-				*slot = i;
+				*place = i;
 				return mirror;
 			}
 		}

@@ -57,8 +57,8 @@ extern GjMirrorTable *gj_mirrors;	/* NULL unless preloaded */
 
 /* table.c; these need the lock */
 extern void GjMirrorDropEntry(GjMirror *mirror);
-extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *slot);
-extern GjMirror *GjMirrorFindFreeEntry(int *slot);
+extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *place);
+extern GjMirror *GjMirrorFindFreeEntry(int *place);
 extern void GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index,
 							  bool pinned);
 extern bool GjMirrorIsStale(const GjMirror *mirror);
@@ -69,19 +69,19 @@ extern void GjMirrorAbandon(void);
 extern void GjLauncherWake(void);
 
 /* table.c: entries */
-extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *slot);
-extern bool GjMirrorClaimWanted(Oid database, int *slot, GjMirror *mirror);
-extern bool GjMirrorClaimSync(int slot, GjMirror *mirror);
-extern void GjMirrorSetColumn(int slot, const GjServiceColumn *column, BlockNumber pages,
+extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place);
+extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
+extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
+extern void GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages,
 							  uint64 bytes);
-extern void GjMirrorSetProgress(int slot, BlockNumber pages_done);
-extern void GjMirrorFinish(int slot, const GjIndexState *state, BlockNumber pages, uint64 bytes,
+extern void GjMirrorSetProgress(int place, BlockNumber pages_done);
+extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
 						   uint64 pushed, uint64 entries);
 
 /* wish.c: what shall be loaded */
-extern void GjMirrorRefuse(int slot, GjFallback why, int retry_ms);
-extern void GjMirrorForget(int slot);
-extern void GjMirrorAbandonEntry(int slot);
+extern void GjMirrorRefuse(int place, GjFallback why, int retry_ms);
+extern void GjMirrorForget(int place);
+extern void GjMirrorAbandonEntry(int place);
 extern void GjMirrorRetry(bool new_device);
 
 /* key.c: does what is mirrored still exist? */
@@ -108,7 +108,7 @@ extern bool GjMirrorEvict(GjLoadMode mode);
 extern void GjMirrorSweep(void);
 
 /* load.c */
-extern GjFallback GjMirrorLoadClaimed(Relation index, int slot, GjLoadMode mode);
+extern GjFallback GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode);
 
 /* launcher.c */
 extern void GjMirrorLookForMarked(Oid database);

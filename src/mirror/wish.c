@@ -30,7 +30,7 @@
 /* A wish that is not pinned is given up after so many failures, some five minutes */
 #define MAX_TRIES				10
 
-static GjMirror *lock_own(int slot);
+static GjMirror *lock_own(int place);
 static void unlock_and_wake(bool to_do);
 static void give_up(GjMirror *mirror, GjFallback why, int retry_ms);
 static bool counts_on_loader(const GjMirror *mirror);
@@ -48,14 +48,14 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 	GjFallback	result = GJ_FALLBACK_LOADING;
 	bool		asked = false;
 	GjMirror   *mirror;
-	int			slot;
+	int			place;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = GjMirrorFindEntry(key, &slot);
+	mirror = GjMirrorFindEntry(key, &place);
 	if (mirror != NULL)
 		mirror->pinned |= pinned;
 	else
-		mirror = GjMirrorFindFreeEntry(&slot);
+		mirror = GjMirrorFindFreeEntry(&place);
 
 	if (mirror == NULL)
 		result = GJ_FALLBACK_TABLE_FULL;
@@ -81,25 +81,25 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 }
 
 /*
- * For the owner: the load has failed.  retry_ms is the time before the second try; 0 stands
- * for the usual one.
+ * For the owner: note that the load has failed.  retry_ms is the time before the second try;
+ * 0 stands for the usual one.
  */
 void
-GjMirrorRefuse(int slot, GjFallback why, int retry_ms)
+GjMirrorRefuse(int place, GjFallback why, int retry_ms)
 {
-	GjMirror   *mirror = lock_own(slot);
+	GjMirror   *mirror = lock_own(place);
 
 	give_up(mirror, why, retry_ms);
 	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
 }
 
 /*
- * For the owner: what was to be loaded is not there any more, or not worth another try
+ * For the owner: forget what was to be loaded, as it is not there any more, or not worth a try
  */
 void
-GjMirrorForget(int slot)
+GjMirrorForget(int place)
 {
-	GjMirror   *mirror = lock_own(slot);
+	GjMirror   *mirror = lock_own(place);
 
 	mirror->owner = 0;
 	GjMirrorDropEntry(mirror);
@@ -110,9 +110,9 @@ GjMirrorForget(int slot)
  * Lock the table to change an entry that this process owns
  */
 static GjMirror *
-lock_own(int slot)
+lock_own(int place)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	Assert(mirror->owner == MyProcPid);
@@ -134,9 +134,9 @@ unlock_and_wake(bool to_do)
  * Give up an entry that this process owns, in any state: it was interrupted, or it ends
  */
 void
-GjMirrorAbandonEntry(int slot)
+GjMirrorAbandonEntry(int place)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 	bool		to_do = false;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
@@ -160,9 +160,9 @@ GjMirrorAbandonEntry(int slot)
  * its memory as a whole
  */
 void
-GjMirrorGone(int slot, const GjServiceColumn *column)
+GjMirrorGone(int place, const GjServiceColumn *column)
 {
-	GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	if (mirror->state == GJ_MIRROR_READY && mirror->owner == 0 && GjMirrorHasColumn(mirror) &&
@@ -178,10 +178,10 @@ void
 GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
 {
 	GjMirror   *mirror;
-	int			slot;
+	int			place;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = GjMirrorFindEntry(key, &slot);
+	mirror = GjMirrorFindEntry(key, &place);
 	if (mirror != NULL)
 		mirror->pinned = pinned;
 	LWLockRelease(gj_mirrors->lock);
@@ -197,9 +197,9 @@ GjMirrorRetry(bool new_device)
 	TimestampTz now = GetCurrentTimestamp();
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	for (int slot = 0; slot < gj_mirrors->high; slot++)
+	for (int place = 0; place < gj_mirrors->high; place++)
 	{
-		GjMirror   *mirror = &gj_mirrors->entries[slot].mirror;
+		GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 		if (mirror->owner != 0)
 			continue;
@@ -216,7 +216,7 @@ GjMirrorRetry(bool new_device)
 }
 
 /*
- * The entry's load has failed: drop it, and note when to try again.  Needs the lock.
+ * Drop an entry whose load has failed, and note when to try again.  Needs the lock.
  *
  * An entry that has a column keeps it until the service has confirmed that it is gone, so
  * the note then needs another entry.  If there is none, it is lost; a query will ask anew.
@@ -226,13 +226,13 @@ give_up(GjMirror *mirror, GjFallback why, int retry_ms)
 {
 	GjMirror	failed = *mirror;
 	GjMirror   *note;
-	int			slot;
+	int			place;
 
 	mirror->owner = 0;
 	GjMirrorDropEntry(mirror);
 	if (failed.doomed)
 		return;
-	note = mirror->state == GJ_MIRROR_EMPTY ? mirror : GjMirrorFindFreeEntry(&slot);
+	note = mirror->state == GJ_MIRROR_EMPTY ? mirror : GjMirrorFindFreeEntry(&place);
 	if (note == NULL)
 		return;
 

@@ -26,7 +26,7 @@ static void feed_pages(GjExchange *x, char *half, gjp_part *part);
 static bool take_name(GjExchange *x, const char *half, uint32 items);
 
 /*
- * Is there a device to ask?
+ * Tell whether there is a device to ask
  */
 bool
 GjServiceReady(const char **why_not)

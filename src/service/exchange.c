@@ -258,7 +258,7 @@ receive_part(GjExchange *x)
 	return true;
 }
 
-/* Is there anything to do for this process? */
+/* Tell whether there is something to take or to send, or the request has come to an end */
 static bool
 has_news(const GjExchange *x)
 {
@@ -338,7 +338,7 @@ wait_for_news(GjExchange *x)
 	}
 }
 
-/* What a final request came to */
+/* Turn the result of a final request into ours */
 static GjServiceResult
 conclude(const GjExchange *x)
 {

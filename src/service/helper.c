@@ -169,7 +169,7 @@ GjHelperForwardLog(GjHelper *helper)
 }
 
 /*
- * Has the helper ended?
+ * Tell whether the helper has ended, and how
  */
 bool
 GjHelperReap(GjHelper *helper, int *wait_status)

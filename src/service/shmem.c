@@ -31,7 +31,7 @@
 #include "base/gpujoin.h"
 #include "shared.h"
 
-/* How long one is expected that is not there */
+/* How long a supervisor is expected that is not there */
 #define SUPERVISOR_COMES_MS		(2 * GJ_SUPERVISOR_RESTART * 1000)
 
 GjServiceShared *gj_service = NULL;

@@ -145,7 +145,7 @@ GjSlotAbandon(int slot, uint32 epoch)
 }
 
 /*
- * Has the helper said its last word about a request?
+ * Tell whether the helper has said its last word about a request
  */
 static bool
 is_final(int slot, uint32 generation)

@@ -164,7 +164,7 @@ GjSupervisorMain(Datum arg)
 	proc_exit(1);
 }
 
-/* SIGCHLD */
+/* SIGCHLD handler: the helper may have ended */
 static void
 child_ended(SIGNAL_ARGS)
 {
@@ -236,7 +236,7 @@ start_helper(void)
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
 }
 
-/* The helper has opened its device */
+/* Take note that the helper has opened its device */
 static void
 helper_is_ready(void)
 {
@@ -263,8 +263,8 @@ helper_is_ready(void)
 }
 
 /*
- * The helper has ended, and was waited for.  Clients are woken last: who looks when its request
- * has failed finds a state, counters and a log that say so.
+ * Clear up after a helper that has ended, and was waited for.  Clients are woken last: who looks
+ * when its request has failed finds a state, counters and a log that say so.
  */
 static void
 helper_ended(int wait_status)
@@ -294,7 +294,7 @@ helper_ended(int wait_status)
 		GjSlotsStop();
 }
 
-/* What comes after a helper's end */
+/* Choose the state after a helper's end */
 static void
 plan_restart(GjServiceReason reason, const char *detail)
 {
@@ -353,7 +353,7 @@ watch(void)
 	}
 }
 
-/* A helper that was killed does not die */
+/* Take note that a helper which was killed does not die */
 static void
 enter_stuck(int pid, GjServiceReason reason)
 {

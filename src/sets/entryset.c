@@ -99,7 +99,7 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
- * Is there room in a piece for n more entries, or none in it yet?
+ * Tell whether a piece has room for n more entries; an empty one always has
  */
 bool
 GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
@@ -109,7 +109,7 @@ GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
 }
 
 /*
- * The arrays, and putting them in order should what is added be out of order
+ * Compute what n entries take: the arrays, and a sort if some are out of order
  */
 static Size
 memory_needed(const GjEntrySet *set, uint64 n)
@@ -129,7 +129,7 @@ want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 }
 
 /*
- * Is anything wanted beside TIDs?
+ * Tell whether anything is wanted beside TIDs
  */
 bool
 GjEntrySetHasColumns(const GjEntrySet *set)
@@ -138,7 +138,7 @@ GjEntrySetHasColumns(const GjEntrySet *set)
 }
 
 /*
- * Of what is going to be added, and may be outdated, keep the TIDs alone, however many
+ * Keep TIDs alone from now on, however many, since what will be added may be outdated
  */
 void
 GjEntrySetKeepTids(GjEntrySet *set)
@@ -152,7 +152,7 @@ GjEntrySetKeepTids(GjEntrySet *set)
 }
 
 /*
- * How many entries fit in memory, if they come in order
+ * Return how many entries fit in memory, if they come in order
  */
 uint64
 GjEntrySetCapacity(const GjEntrySet *set)

@@ -30,7 +30,7 @@ static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n);
 static void advance(GjEntryColumn *column, uint64 n);
 
 /*
- * Make it empty
+ * Prepare shared memory: there are no entries
  */
 void
 GjEntriesShareInit(GjSharedEntries *shared)

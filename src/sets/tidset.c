@@ -58,7 +58,7 @@ GjTidSetCreateExact(MemoryContext parent, Size memory_limit)
 }
 
 /*
- * Has it done so?
+ * Tell whether the set has given up, and so is empty
  */
 bool
 GjTidSetGaveUp(const GjTidSet *set)

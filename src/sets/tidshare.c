@@ -57,7 +57,7 @@ static uint64 block_border(const uint64 *tids, uint64 position, uint64 ntids);
 static uint64 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
 
 /*
- * Make it empty
+ * Prepare shared memory: there are no TIDs
  */
 void
 GjTidsShareInit(GjSharedTids *shared)
