@@ -59,18 +59,18 @@ static bool read_source(GjReader *reader, PlanState *node);
 static bool read_scan(GjReader *reader, PlanState *node);
 static bool read_join(GjReader *reader, GjJoinState *join);
 static bool read_groups(GjReader *reader, PlanState *node);
-static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjEntryFill *fill);
+static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill);
 static bool wants_small(const GjReader *reader, const GjJoinState *join);
 static void take_weighted(GjReader *reader, GjJoinState *join, uint64 first,
-						  const GjEntryFill *fill);
+						  const GjFill *fill);
 static void take_pairs(GjReader *reader, GjJoinState *join, uint64 first,
-					   const GjEntryFill *fill);
+					   const GjFill *fill);
 static void take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners);
-static void take_column(GjReader *reader, int i, const GjEntryFill *fill,
+static void take_column(GjReader *reader, int i, const GjFill *fill,
 						const GjIndexOnlyChunk *chunk, int first);
-static void gather_column(GjReader *reader, int i, const GjEntryFill *fill, uint64 first,
+static void gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 						  const uint16 *rows, int n);
-static const GjEntryOutput *find_output(const GjEntryFill *fill, int at);
+static const GjFillOutput *find_output(const GjFill *fill, int at);
 static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
 static bool read_slots(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
@@ -247,7 +247,7 @@ static bool
 read_scan(GjReader *reader, PlanState *node)
 {
 	GjIndexOnlyChunk *chunk;
-	const GjEntryFill *fill = GjScanLoad(node, &chunk);
+	const GjFill *fill = GjScanLoad(node, &chunk);
 
 	if (fill == NULL)
 		return false;
@@ -263,7 +263,7 @@ static bool
 read_join(GjReader *reader, GjJoinState *join)
 {
 	GjIndexOnlyChunk *chunk;
-	const GjEntryFill *fill;
+	const GjFill *fill;
 	bool		partners;
 
 	if (!GjJoinLoad(join, &chunk, &fill, &partners))
@@ -312,7 +312,7 @@ read_groups(GjReader *reader, PlanState *node)
  * Make a batch of the rows that are left of a chunk of entries
  */
 static void
-take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjEntryFill *fill)
+take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill)
 {
 	int			first = chunk->next;
 
@@ -336,7 +336,7 @@ wants_small(const GjReader *reader, const GjJoinState *join)
 }
 
 static void
-take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjEntryFill *fill)
+take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
 {
 	uint16		rows[GJ_BATCH_ROWS];
 	int			n = GjJoinTakeWeights(join, rows, reader->weights);
@@ -350,7 +350,7 @@ take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjEntryFi
 }
 
 static void
-take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjEntryFill *fill)
+take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
 {
 	uint16		rows[GJ_BATCH_ROWS];
 	GjSmallRow *partners[GJ_BATCH_ROWS];
@@ -390,10 +390,10 @@ take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners
  * Where all entries of the chunk are rows, the column is there as it is wanted
  */
 static void
-take_column(GjReader *reader, int i, const GjEntryFill *fill, const GjIndexOnlyChunk *chunk,
+take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk *chunk,
 			int first)
 {
-	const GjEntryOutput *output = find_output(fill, reader->columns[i].at);
+	const GjFillOutput *output = find_output(fill, reader->columns[i].at);
 	const uint16 *rows = chunk->rows + first;
 	int			n = chunk->nrows - first;
 	uint64		entry = chunk->first + rows[0];
@@ -412,10 +412,10 @@ take_column(GjReader *reader, int i, const GjEntryFill *fill, const GjIndexOnlyC
  * Copy a column of some entries, which are numbered from first on
  */
 static void
-gather_column(GjReader *reader, int i, const GjEntryFill *fill, uint64 first,
+gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 			  const uint16 *rows, int n)
 {
-	const GjEntryOutput *output = find_output(fill, reader->columns[i].at);
+	const GjFillOutput *output = find_output(fill, reader->columns[i].at);
 	Column	   *column = &reader->columns[i];
 
 	gather(column->values, output->values + first * output->width, output->width, rows, n);
@@ -428,8 +428,8 @@ gather_column(GjReader *reader, int i, const GjEntryFill *fill, uint64 first,
 	};
 }
 
-static const GjEntryOutput *
-find_output(const GjEntryFill *fill, int at)
+static const GjFillOutput *
+find_output(const GjFill *fill, int at)
 {
 	for (int i = 0; i < fill->noutputs; i++)
 	{

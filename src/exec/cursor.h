@@ -12,7 +12,7 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
-#include "entryfill.h"
+#include "fill.h"
 
 extern bool GjIsCursor(const EState *estate);
 extern void GjNoteEntry(ScanState *node, uint64 tid);

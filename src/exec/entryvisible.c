@@ -149,8 +149,6 @@ typedef struct Map
 	BlockNumber end;			/* first: there is no page */
 } Map;
 
-#define TidBlock(tid)			((BlockNumber) ((tid) >> 16))
-
 static int	test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 					  int *nrest);
 static bool is_range_visible(Map *map, BlockNumber first, BlockNumber last);
@@ -201,7 +199,7 @@ GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 
 	int			nrows = 0;
 
 	*nrest = 0;
-	if (n > 0 && is_range_visible(&map, TidBlock(tids[0]), TidBlock(tids[n - 1])))
+	if (n > 0 && is_range_visible(&map, GjPackedBlock(tids[0]), GjPackedBlock(tids[n - 1])))
 	{
 		for (; nrows < n; nrows++)
 			rows[nrows] = nrows;
@@ -223,7 +221,7 @@ test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest, int *
 
 	for (int i = 0; i < n; i++)
 	{
-		BlockNumber block = TidBlock(tids[i]);
+		BlockNumber block = GjPackedBlock(tids[i]);
 
 		if (block != last)
 		{

@@ -10,21 +10,20 @@
 #ifndef GPUJOIN_EXEC_H
 #define GPUJOIN_EXEC_H
 
-#include "entryfill.h"
 #include "explain.h"
 #include "fetch.h"
+#include "fill.h"
 #include "indexonly.h"
 #include "keys.h"
 #include "parallel.h"
 #include "route.h"
 #include "small.h"
 #include "table.h"
-#include "tuplefill.h"
 
 /* scan.c */
 extern void GjExecScanInit(void);
 extern bool GjIsScan(const PlanState *node);
-extern const GjEntryFill *GjScanLoad(PlanState *node, GjIndexOnlyChunk **chunk);
+extern const GjFill *GjScanLoad(PlanState *node, GjIndexOnlyChunk **chunk);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);

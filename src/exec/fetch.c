@@ -176,7 +176,7 @@ GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
  * or it is not as the fill expects: then GjFetchNext() delivers it
  */
 bool
-GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot, ItemPointerData *place)
+GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot, ItemPointerData *place)
 {
 	GjFetchBlock *block = &fetch->block;
 	HeapTuple	tuple;
@@ -184,11 +184,11 @@ GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot, ItemP
 	if (block->next >= block->ntuples && !GjFetchLoad(fetch))
 		return false;
 	tuple = &block->tuples[block->next];
-	if (!GjTupleFillFits(fill, tuple->t_data))
+	if (!GjFillFits(fill, tuple->t_data))
 		return false;
 	block->next++;
 
-	GjTupleFillSlot(fill, tuple->t_data, slot);
+	GjFillFromTuple(fill, tuple->t_data, slot);
 	*place = tuple->t_self;
 	return true;
 }

@@ -15,7 +15,7 @@
 #include "sets/sets.h"
 #include "keys.h"
 #include "small.h"
-#include "tuplefill.h"
+#include "fill.h"
 
 /*
  * TIDs become tuples a heap block at a time, following HOT chains under
@@ -51,7 +51,7 @@ extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern bool GjFetchFill(GjFetch *fetch, const GjTupleFill *fill, TupleTableSlot *slot,
+extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot,
 						ItemPointerData *place);
 extern void GjFetchReset(GjFetch *fetch);	/* drops pins; TID set may go */
 extern void GjFetchFree(GjFetch *fetch);

@@ -63,7 +63,7 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
  * Called in the memory context of the query.
  */
 void
-GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill)
+GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill)
 {
 	io->fills = lappend(io->fills, fill);
 }
@@ -89,7 +89,7 @@ GjIndexOnlyIsComplete(const GjIndexOnly *io)
 /*
  * Begin a match for keys, which must live until the reset; so must the statistics.  What
  * it takes lives below parent.  Only these columns of the index will be asked for: bits as
- * in GjEntryFill.
+ * in GjFill.
  */
 void
 GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
@@ -172,7 +172,7 @@ GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries)
 	io->entries = entries;
 	io->position = 0;
 	foreach(lc, io->fills)
-		GjEntryFillSource(lfirst(lc), entries);
+		GjFillSource(lfirst(lc), entries);
 }
 
 bool

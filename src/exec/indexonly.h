@@ -19,7 +19,7 @@
 #include "nodes/execnodes.h"
 
 #include "match/match.h"
-#include "entryfill.h"
+#include "fill.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
 
@@ -42,7 +42,7 @@ typedef struct GjIndexOnlyChunk
 } GjIndexOnlyChunk;
 
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
-extern void GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill);
+extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
 extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);
 extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,

@@ -35,7 +35,7 @@ struct GjIndexOnly
 	MemoryContext context;		/* of all that follows */
 	GjIndexOnlyPhase phase;
 	Size		limit;
-	uint64		columns;		/* wanted, a bit each as in GjEntryFill */
+	uint64		columns;		/* wanted, a bit each as in GjFill */
 	GjMatchStats *match_stats;
 	GjEntryMatch match;
 	GjEntrySet *whole;			/* for a device's answer, at once or divided */

@@ -12,7 +12,7 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
-#include "tuplefill.h"
+#include "fill.h"
 
 typedef struct GjKeyReader
 {

@@ -127,7 +127,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
 								estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
-	scan->tuple_fill = GjTupleFillScan(&node->ss);
+	scan->tuple_fill = GjFillTupleScan(&node->ss);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	if (is_index_only(plan))
 		begin_index_only(scan);
@@ -164,12 +164,12 @@ begin_index_only(GjScanState *scan)
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
 	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
-	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan,
+	scan->row_fill = GjFillEntryRow(scan->index, &plan->scan,
 									GjScanGetPrivate(plan, GJ_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
 	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
-		scan->target_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
-											  plan->scan.scanrelid);
+		scan->target_fill = GjFillTarget(scan->row_fill, plan->scan.plan.targetlist,
+										 plan->scan.scanrelid);
 	if (scan->target_fill != NULL)
 		GjIndexOnlyFeed(scan->index_only, scan->target_fill);
 }
@@ -190,7 +190,7 @@ exec_scan(CustomScanState *node)
 
 	if (scan->target_fill != NULL && GjIndexOnlyNext(scan->index_only, &entry))
 	{
-		GjEntryFillSlot(scan->target_fill, entry, slot);
+		GjFillFromEntry(scan->target_fill, entry, slot);
 		if (scan->is_cursor)
 			GjNoteEntry(&node->ss, GjIndexOnlyTid(scan->index_only, entry));
 		return slot;
@@ -216,11 +216,11 @@ GjIsScan(const PlanState *node)
  * chunk from next on are result rows, in arrays as the fill that is returned says; who takes
  * them moves next.  NULL: the next row, should there be one, comes from the executor.
  */
-const GjEntryFill *
+const GjFill *
 GjScanLoad(PlanState *ps, GjIndexOnlyChunk **chunk)
 {
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
-	const GjEntryFill *fill = scan->target_fill;
+	const GjFill *fill = scan->target_fill;
 
 	if (fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
 		fill = scan->row_fill;
@@ -253,7 +253,7 @@ next_tuple(ScanState *node)
 
 			if (GjIndexOnlyNext(scan->index_only, &entry))
 			{
-				GjEntryFillSlot(scan->row_fill, entry, node->ss_ScanTupleSlot);
+				GjFillFromEntry(scan->row_fill, entry, node->ss_ScanTupleSlot);
 				if (scan->is_cursor)
 					GjNoteEntry(node, GjIndexOnlyTid(scan->index_only, entry));
 				return node->ss_ScanTupleSlot;

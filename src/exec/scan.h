@@ -30,9 +30,9 @@ typedef struct GjScanState
 	GjKeyUser	key_user;
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
-	GjEntryFill *row_fill;		/* of its scan slot */
-	GjEntryFill *target_fill;	/* of the result slot; NULL: there is more to do */
-	GjTupleFill *tuple_fill;	/* the same for fetched tuples */
+	GjFill	   *row_fill;		/* of its scan slot */
+	GjFill	   *target_fill;	/* of the result slot; NULL: there is more to do */
+	GjFill	   *tuple_fill;	/* the same for fetched tuples */
 	GjFetch    *fetch;
 	bool		filtered;		/* the fetch rechecks the keys */
 	bool		is_cursor;		/* somebody may ask where a row lies */

@@ -83,7 +83,7 @@ GjJoinDirectInit(GjJoinState *state)
 		init_tuples(scan, big);
 		if (scan->joined_fill == NULL)
 			continue;
-		scan->direct_fill = GjEntryFillTarget(scan->joined_fill, big, INDEX_VAR);
+		scan->direct_fill = GjFillTarget(scan->joined_fill, big, INDEX_VAR);
 		if (scan->direct_fill != NULL)
 			GjIndexOnlyFeed(scan->index_only, scan->direct_fill);
 	}
@@ -97,13 +97,13 @@ static void
 init_tuples(GjJoinScanState *scan, List *big)
 {
 	ScanState  *ss = &scan->css.ss;
-	GjTupleFill *joined;
+	GjFill	   *joined;
 
 	if (ss->ps.qual != NULL)
 		return;
-	joined = GjTupleFillRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
+	joined = GjFillTupleRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
 							((Scan *) ss->ps.plan)->scanrelid);
-	scan->tuple_fill = GjTupleFillTarget(joined, big, INDEX_VAR);
+	scan->tuple_fill = GjFillTarget(joined, big, INDEX_VAR);
 }
 
 /*
@@ -173,7 +173,7 @@ GjJoinNextDirect(GjJoinState *state)
 	if (state->pair == NULL && !next_entry(state, scan))
 		return NULL;
 
-	GjEntryFillSlot(scan->direct_fill, direct->entry, slot);
+	GjFillFromEntry(scan->direct_fill, direct->entry, slot);
 	if (scan->lookup)
 		add_partner(state, state->pair, slot);
 	return slot;
@@ -325,7 +325,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 	{
 		if (block->next >= block->ntuples && !load_tuples(scan))
 			return NULL;
-		if (!GjTupleFillFits(scan->tuple_fill, block->tuples[block->next].t_data))
+		if (!GjFillFits(scan->tuple_fill, block->tuples[block->next].t_data))
 			return NULL;
 		if (scan->joined)
 			row = block->partners[block->next];
@@ -333,7 +333,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 		count_row(scan);
 	}
 
-	GjTupleFillSlot(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	GjFillFromTuple(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
 	if (row != NULL)
 		add_partner(state, row, slot);
 	return slot;

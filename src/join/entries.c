@@ -32,12 +32,12 @@ GjJoinEntriesInit(GjJoinScanState *scan)
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
 	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
-	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan,
+	scan->row_fill = GjFillEntryRow(scan->index, &plan->scan,
 									list_nth(plan->custom_private, GJ_JOIN_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
 	if (ps->qual == NULL)
-		scan->joined_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
-											  plan->scan.scanrelid);
+		scan->joined_fill = GjFillTarget(scan->row_fill, plan->scan.plan.targetlist,
+										 plan->scan.scanrelid);
 	if (scan->joined_fill != NULL)
 		GjIndexOnlyFeed(scan->index_only, scan->joined_fill);
 	scan->partners = palloc0_array(GjSmallRow *, GJ_CHUNK_ENTRIES);
@@ -60,7 +60,7 @@ GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup
 static uint64
 wanted_columns(const GjJoinScanState *scan)
 {
-	const GjEntryFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
+	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
 		scan->joined_fill != NULL ? scan->joined_fill : scan->row_fill;
 
 	return fill->columns | (scan->lookup ? GJ_ENTRY_KEY : 0);
@@ -82,10 +82,10 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 
 		if (scan->joined_fill != NULL)
 		{
-			GjEntryFillSlot(scan->joined_fill, entry, scan->projection->pi_state.resultslot);
+			GjFillFromEntry(scan->joined_fill, entry, scan->projection->pi_state.resultslot);
 			return partners;
 		}
-		GjEntryFillSlot(scan->row_fill, entry, scan->css.ss.ss_ScanTupleSlot);
+		GjFillFromEntry(scan->row_fill, entry, scan->css.ss.ss_ScanTupleSlot);
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
 		if (ExecQual(ps->qual, ps->ps_ExprContext))

@@ -24,7 +24,7 @@ extern bool GjIsJoin(const PlanState *node);
  */
 typedef struct GjJoinState GjJoinState;
 
-extern bool GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjEntryFill **fill,
+extern bool GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
 					   bool *partners);
 extern int	GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno);
 extern int	GjJoinSmallColumns(const GjJoinState *state);

@@ -122,7 +122,7 @@ GjExecJoin(CustomScanState *node)
  * way (GjJoinTakePairs).  False: the next row, should there be one, comes from GjExecJoin().
  */
 bool
-GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjEntryFill **fill,
+GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
 		   bool *partners)
 {
 	for (;;)

@@ -29,13 +29,13 @@ typedef struct GjJoinScanState
 	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	bool		fetching;		/* tuples are; entries, if any, are done */
-	GjEntryFill *row_fill;		/* entries to the scan slot */
-	GjEntryFill *joined_fill;	/* to the joined slot; NULL: there is more to do */
-	GjEntryFill *direct_fill;	/* to the join's result slot; NULL: there is more to do */
+	GjFill	   *row_fill;		/* entries to the scan slot */
+	GjFill	   *joined_fill;	/* to the joined slot; NULL: there is more to do */
+	GjFill	   *direct_fill;	/* to the join's result slot; NULL: there is more to do */
 	bool		lookup;			/* entries' partners are wanted */
 	GjSmallRow **partners;		/* of the rows in the chunk */
 	GjFetch    *fetch;
-	GjTupleFill *tuple_fill;	/* fetched tuples to the join's result slot; NULL: there is
+	GjFill	   *tuple_fill;	/* fetched tuples to the join's result slot; NULL: there is
 								 * more to do */
 	GjFetchBlock *block;		/* of the fetch */
 	bool		joined;			/* the fetch looks up the keys */
