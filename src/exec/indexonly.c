@@ -23,7 +23,7 @@
 #include "base/gpujoin.h"
 #include "entryvisible.h"
 #include "indexonlystate.h"
-#include "table.h"
+#include "search.h"
 
 /* A piece of a match: small enough for the processor's cache */
 #define PIECE_BYTES				((Size) 1024 * 1024)

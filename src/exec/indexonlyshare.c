@@ -17,7 +17,7 @@
 
 #include "entryvisible.h"
 #include "indexonlystate.h"
-#include "table.h"
+#include "search.h"
 
 static void join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges);
 

@@ -80,100 +80,112 @@ typedef struct GjSharedMatch
 	GjSharedFind found;			/* valid in PHASE_SHARED */
 } GjSharedMatch;
 
-static Role take_role(GjShare *share, bool can_share);
-static SharePhase begin(GjShare *share, bool can_share);
+static GjTidSet *match_tids(GjTableScan *table, Size limit, bool can_share);
+static GjTidSet *match_entries(GjTableScan *table, uint64 columns, Size limit, bool can_share);
+static Role take_role(GjTableScan *table, bool can_share);
+static SharePhase begin(GjTableScan *table, bool can_share);
 static SharePhase wait_for_match(GjSharedMatch *shared);
 static SharePhase get_phase(GjSharedMatch *shared);
 static void publish(GjSharedMatch *shared);
-static GjSharePart get_part(CustomScanState *node);
-static void share_tids(CustomScanState *node, Size limit, GjMatchFunction match);
-static GjTidSet *open_tids(CustomScanState *node, MemoryContext context);
-static void share_is_over(CustomScanState *node);
-static GjShare *get_share(CustomScanState *node);
-static void report_progress(void *share);
+static GjSharePart get_part(GjTableScan *table);
+static void share_tids(GjTableScan *table, Size limit);
+static GjTidSet *open_tids(GjTableScan *table);
+static void share_is_over(GjTableScan *table);
+static void report_progress(void *table);
 static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
-static void collect_reports(GjShare *share);
+static void collect_reports(GjTableScan *table);
 static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
 static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
- * Find out what to fetch, by a search if nobody has done it yet
+ * Entries are asked for where they will do
  */
 GjTidSet *
-GjShareMatch(CustomScanState *node, MemoryContext context, Size limit, bool can_share,
-			 GjMatchFunction match)
+GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
-	GjShare    *share = get_share(node);
+	if (table->index_only != NULL && !table->keys->nulls &&
+		GjIndexOnlyIsPossible(table->index_only))
+		return match_entries(table, columns, limit, can_share);
+	return match_tids(table, limit, can_share);
+}
 
-	switch (take_role(share, can_share))
+/*
+ * Find out what to fetch, by a search if nobody has done it yet
+ */
+static GjTidSet *
+match_tids(GjTableScan *table, Size limit, bool can_share)
+{
+	switch (take_role(table, can_share))
 	{
 		case ROLE_ALONE:
-			return match(node, limit);
+			return GjTableScanSearch(table, limit);
 		case ROLE_NONE:
-			return GjTidSetCreateView(context, NULL, 0, NULL);
+			return GjTidSetCreateView(table->context, NULL, 0, NULL);
 		case ROLE_FIRST:
-			share_tids(node, limit, match);
+			share_tids(table, limit);
 			break;
 		case ROLE_OTHER:
 			break;
 	}
-	return open_tids(node, context);
+	return open_tids(table);
 }
 
 /*
- * The same for a match of entries.  NULL: rows come from io, which has been started.
+ * The same for a match of entries.  NULL: rows come from index_only, which has been started; if
+ * the index is not complete, TIDs are what a search finds.
  */
-GjTidSet *
-GjShareEntries(CustomScanState *node, GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-			   MemoryContext context, Size limit, bool can_share, GjMatchFunction match)
+static GjTidSet *
+match_entries(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
-	GjShare    *share = get_share(node);
-	GjSharePart part = get_part(node);
+	GjIndexOnly *io = table->index_only;
+	const GjKeySet *keys = table->keys;
+	MemoryContext context = table->context;
+	GjMatchStats *stats = &table->stats;
+	GjSharePart part = get_part(table);
 
-	switch (take_role(share, can_share))
+	switch (take_role(table, can_share))
 	{
 		case ROLE_ALONE:
 			if (!GjIndexOnlyIsComplete(io))
-				return match(node, limit);
-			GjIndexOnlyStart(io, keys, columns, context, limit, share->stats);
+				return GjTableScanSearch(table, limit);
+			GjIndexOnlyStart(io, keys, columns, context, limit, stats);
 			return NULL;
 		case ROLE_NONE:
 			return GjTidSetCreateView(context, NULL, 0, NULL);
 		case ROLE_FIRST:
 			if (!GjIndexOnlyIsComplete(io))
 			{
-				share_tids(node, limit, match);
+				share_tids(table, limit);
 				break;
 			}
-			if (GjIndexOnlyDivide(io, keys, columns, context, limit, share->stats, &part))
+			if (GjIndexOnlyDivide(io, keys, columns, context, limit, stats, &part))
 			{
-				publish(share->shared);
-				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
+				publish(table->shared);
+				GjIndexOnlyJoin(io, keys, columns, context, limit, stats, &part);
 				break;
 			}
-			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, share->stats);
+			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, stats);
 			GjIndexOnlyShare(io, &part, limit);
-			publish(share->shared);
+			publish(table->shared);
 			break;
 		case ROLE_OTHER:
 			if (part.found->kind != GJ_SHARED_TIDS)
-				GjIndexOnlyJoin(io, keys, columns, context, limit, share->stats, &part);
+				GjIndexOnlyJoin(io, keys, columns, context, limit, stats, &part);
 			break;
 	}
-	return part.found->kind == GJ_SHARED_TIDS ? open_tids(node, context) : NULL;
+	return part.found->kind == GJ_SHARED_TIDS ? open_tids(table) : NULL;
 }
 
 static GjSharePart
-get_part(CustomScanState *node)
+get_part(GjTableScan *table)
 {
-	GjShare    *share = get_share(node);
-	GjSharePart part = {.area = node->ss.ps.state->es_query_dsa,.progress = report_progress,
-	.arg = share};
+	GjSharePart part = {.area = table->css.ss.ps.state->es_query_dsa,
+	.progress = report_progress,.arg = table};
 
-	if (share->shared != NULL)
+	if (table->shared != NULL)
 	{
-		part.found = &share->shared->found;
-		part.nprocesses = share->shared->nprocesses;
+		part.found = &table->shared->found;
+		part.nprocesses = table->shared->nprocesses;
 	}
 	return part;
 }
@@ -182,58 +194,59 @@ get_part(CustomScanState *node)
  * Search, with the memory of all processes, as for a hash table that they share
  */
 static void
-share_tids(CustomScanState *node, Size limit, GjMatchFunction match)
+share_tids(GjTableScan *table, Size limit)
 {
-	GjSharePart part = get_part(node);
-	GjTidSet   *set = match(node, limit * part.nprocesses);
+	GjSharePart part = get_part(table);
+	GjTidSet   *set = GjTableScanSearch(table, limit * part.nprocesses);
 
 	part.found->kind = GJ_SHARED_TIDS;
 	GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
 	GjTidSetFree(set);
-	publish(get_share(node)->shared);
+	publish(table->shared);
 }
 
 static GjTidSet *
-open_tids(CustomScanState *node, MemoryContext context)
+open_tids(GjTableScan *table)
 {
-	GjSharePart part = get_part(node);
+	GjSharePart part = get_part(table);
 
 	if (part.found->kind != GJ_SHARED_TIDS)
 		elog(ERROR, "a shared match has entries where TIDs are wanted");
-	return GjTidsOpenShared(context, &part.found->tids, part.area, part.progress, part.arg);
+	return GjTidsOpenShared(table->context, &part.found->tids, part.area, part.progress,
+							part.arg);
 }
 
 /*
  * Find out what this process has to do; waits while another one searches
  */
 static Role
-take_role(GjShare *share, bool can_share)
+take_role(GjTableScan *table, bool can_share)
 {
-	if (share->shared == NULL || share->alone)
+	if (table->shared == NULL || table->alone)
 		return ROLE_ALONE;
 
-	switch (begin(share, can_share))
+	switch (begin(table, can_share))
 	{
 		case PHASE_NEW:
 			return ROLE_FIRST;
 		case PHASE_MATCHING:
-			return can_share && wait_for_match(share->shared) == PHASE_SHARED ?
+			return can_share && wait_for_match(table->shared) == PHASE_SHARED ?
 				ROLE_OTHER : ROLE_NONE;
 		case PHASE_SHARED:
 			return can_share ? ROLE_OTHER : ROLE_NONE;
 		case PHASE_ONE_FOR_ALL:
 			break;
 	}
-	return share->alone ? ROLE_ALONE : ROLE_NONE;
+	return table->alone ? ROLE_ALONE : ROLE_NONE;
 }
 
 /*
  * Enter.  PHASE_NEW: this process is the first, and has to publish what it finds.
  */
 static SharePhase
-begin(GjShare *share, bool can_share)
+begin(GjTableScan *table, bool can_share)
 {
-	GjSharedMatch *shared = share->shared;
+	GjSharedMatch *shared = table->shared;
 	SharePhase	phase;
 
 	SpinLockAcquire(&shared->mutex);
@@ -243,7 +256,7 @@ begin(GjShare *share, bool can_share)
 	else if (phase == PHASE_NEW)
 	{
 		phase = shared->phase = PHASE_ONE_FOR_ALL;
-		share->alone = true;
+		table->alone = true;
 	}
 	SpinLockRelease(&shared->mutex);
 	return phase;
@@ -286,7 +299,7 @@ publish(GjSharedMatch *shared)
  * How much shared memory a node needs besides what it finds
  */
 Size
-GjShareEstimate(CustomScanState *node, ParallelContext *pcxt)
+GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt)
 {
 	return sizeof(GjSharedMatch);
 }
@@ -296,7 +309,7 @@ GjShareEstimate(CustomScanState *node, ParallelContext *pcxt)
  * shut down and then to start over.
  */
 void
-GjShareInit(CustomScanState *node, ParallelContext *pcxt, void *area)
+GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 {
 	GjSharedMatch *shared = area;
 
@@ -306,19 +319,19 @@ GjShareInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 	shared->nprocesses = pcxt->nworkers + 1;
 	ConditionVariableInit(&shared->matched);
 	GjFindShareInit(&shared->found);
-	GjShareAttach(node, pcxt->toc, shared);
+	GjParallelAttach(node, pcxt->toc, shared);
 }
 
 /*
  * A process begins to take part
  */
 void
-GjShareAttach(CustomScanState *node, shm_toc *toc, void *shared)
+GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared)
 {
-	GjShare    *share = get_share(node);
+	GjTableScan *table = (GjTableScan *) node;
 
-	share->shared = shared;
-	share->alone = false;
+	table->shared = shared;
+	table->alone = false;
 }
 
 /*
@@ -326,11 +339,11 @@ GjShareAttach(CustomScanState *node, shm_toc *toc, void *shared)
  * has of the TIDs itself must not be used any more.
  */
 void
-GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *area)
+GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 {
 	GjSharedMatch *shared = area;
 
-	share_is_over(node);
+	share_is_over((GjTableScan *) node);
 	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
 	shared->phase = PHASE_NEW;
 	shared->match.reason = NULL;
@@ -341,34 +354,26 @@ GjShareReset(CustomScanState *node, ParallelContext *pcxt, void *area)
  * worker hands over what it has counted, the leader takes it.
  */
 void
-GjShareShutdown(CustomScanState *node)
+GjParallelShutdown(CustomScanState *node)
 {
-	GjShare    *share = get_share(node);
+	GjTableScan *table = (GjTableScan *) node;
 
-	if (share->shared == NULL)
+	if (table->shared == NULL)
 		return;
 
-	share_is_over(node);
+	share_is_over(table);
 	if (IsParallelWorker())
-		report_progress(share);
+		report_progress(table);
 	else
-		collect_reports(share);
-	share->shared = NULL;
+		collect_reports(table);
+	table->shared = NULL;
 }
 
 static void
-share_is_over(CustomScanState *node)
+share_is_over(GjTableScan *table)
 {
-	GjShare    *share = get_share(node);
-
-	share->alone = false;
-	share->forget(node);
-}
-
-static GjShare *
-get_share(CustomScanState *node)
-{
-	return &((GjSharingState *) node)->share;
+	table->alone = false;
+	table->forget(&table->css);
 }
 
 /*
@@ -377,16 +382,16 @@ get_share(CustomScanState *node)
 static void
 report_progress(void *arg)
 {
-	GjShare    *share = arg;
-	GjSharedMatch *shared = share->shared;
+	GjTableScan *table = arg;
+	GjSharedMatch *shared = table->shared;
 
 	if (!IsParallelWorker())
 		return;
-	report_match(shared, share->stats);
+	report_match(shared, &table->stats);
 	SpinLockAcquire(&shared->mutex);
-	move_fetch_stats(&shared->fetch, GjFetchGetStats(share->fetch));
-	if (share->index_only != NULL)
-		move_index_only_stats(&shared->index_only, share->index_only);
+	move_fetch_stats(&shared->fetch, GjFetchGetStats(table->fetch));
+	if (table->index_only != NULL)
+		move_index_only_stats(&shared->index_only, GjIndexOnlyGetStats(table->index_only));
 	SpinLockRelease(&shared->mutex);
 }
 
@@ -411,15 +416,15 @@ report_match(GjSharedMatch *shared, GjMatchStats *stats)
  * In the leader, add what the workers have counted to this process's counters
  */
 static void
-collect_reports(GjShare *share)
+collect_reports(GjTableScan *table)
 {
-	GjSharedMatch *shared = share->shared;
+	GjSharedMatch *shared = table->shared;
 	GjFetchStats fetch = {0};
 	GjIndexOnlyStats index_only = {0};
 	GjMatchStats match;
 	char		device[DEVICE_NAME_BYTES];
 	char		reason[REASON_BYTES];
-	MemoryContext context = GetMemoryChunkContext(share->fetch);
+	MemoryContext context = GetMemoryChunkContext(table->fetch);
 
 	SpinLockAcquire(&shared->mutex);
 	move_fetch_stats(&fetch, &shared->fetch);
@@ -430,12 +435,12 @@ collect_reports(GjShare *share)
 	memcpy(reason, shared->reason, REASON_BYTES);
 	SpinLockRelease(&shared->mutex);
 
-	move_fetch_stats(GjFetchGetStats(share->fetch), &fetch);
-	if (share->index_only != NULL)
-		move_index_only_stats(share->index_only, &index_only);
+	move_fetch_stats(GjFetchGetStats(table->fetch), &fetch);
+	if (table->index_only != NULL)
+		move_index_only_stats(GjIndexOnlyGetStats(table->index_only), &index_only);
 	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
 	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
-	GjMatchStatsAdd(share->stats, &match);
+	GjMatchStatsAdd(&table->stats, &match);
 }
 
 static void

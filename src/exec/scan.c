@@ -35,22 +35,16 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/tableam.h"
 #include "executor/executor.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
-#include "pages/pages.h"
 #include "cursor.h"
 #include "scan.h"
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
-static void use_heap_slot(GjScanState *scan, EState *estate);
-static void begin_index_only(GjScanState *scan);
-static bool is_index_only(CustomScan *plan);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *next_tuple(ScanState *node);
 static bool go_on_with_entries(GjScanState *scan);
@@ -75,11 +69,11 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
 	.ReScanCustomScan = rescan,
-	.EstimateDSMCustomScan = GjShareEstimate,
-	.InitializeDSMCustomScan = GjShareInit,
-	.ReInitializeDSMCustomScan = GjShareReset,
-	.InitializeWorkerCustomScan = GjShareAttach,
-	.ShutdownCustomScan = GjShareShutdown,
+	.EstimateDSMCustomScan = GjParallelEstimate,
+	.InitializeDSMCustomScan = GjParallelInit,
+	.ReInitializeDSMCustomScan = GjParallelReset,
+	.InitializeWorkerCustomScan = GjParallelAttach,
+	.ShutdownCustomScan = GjParallelShutdown,
 	.ExplainCustomScan = explain_scan,
 };
 
@@ -98,7 +92,7 @@ create_state(CustomScan *plan)
 {
 	GjScanState *scan = (GjScanState *) newNode(sizeof(GjScanState), T_CustomScanState);
 
-	scan->css.methods = &exec_methods;
+	scan->table.css.methods = &exec_methods;
 	return (Node *) scan;
 }
 
@@ -106,97 +100,41 @@ static void
 begin_scan(CustomScanState *node, EState *estate, int eflags)
 {
 	GjScanState *scan = (GjScanState *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	GjTableScan *table = &scan->table;
 
-	use_heap_slot(scan, estate);
-	scan->program = GjKeyProgramInit(GjScanGetPrivate(plan, GJ_SCAN_KEY_PLAN),
-									 (List *) GjScanGetExpr(plan, GJ_SCAN_VALUES),
+	GjTableScanInitSlots(table);
+	ExecAssignScanProjectionInfo(&node->ss);
+	node->ss.ps.qual = ExecInitQual(node->ss.ps.plan->qual, &node->ss.ps);
+	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
+									 (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 									 &node->ss.ps);
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	scan->index = GjOpenIndex(estate, plan->scan.scanrelid,
-							  linitial_oid(GjScanGetPrivate(plan, GJ_SCAN_INDEX_OID)));
-	GjInitKeyReader(&scan->key_reader, scan->index,
-					intVal(list_nth(plan->custom_private, GJ_SCAN_KEY_ATTNO)),
-					(Expr *) GjScanGetExpr(plan, GJ_SCAN_KEY),
-					(List *) GjScanGetExpr(plan, GJ_SCAN_PREDICATE), &node->ss.ps);
-	scan->context = AllocSetContextCreate(estate->es_query_cxt, "GpuScan results",
-										  ALLOCSET_DEFAULT_SIZES);
-	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
-								estate->es_snapshot);
-	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
-	scan->tuple_fill = GjFillTupleScan(&node->ss);
+	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
+	table->tuple_fill = GjFillTupleScan(&node->ss);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
-	if (is_index_only(plan))
-		begin_index_only(scan);
-}
-
-/*
- * Core made the scan slot a virtual one and compiled the expressions for it, that
- * is, without the step that takes a heap tuple apart.  Do both again for the slot
- * type of the table.  Subplans would be listed twice for EXPLAIN.
- *
- * An index-only scan keeps a virtual one and has another for fetched tuples: expressions
- * must be ready for both.
- */
-static void
-use_heap_slot(GjScanState *scan, EState *estate)
-{
-	ScanState  *ss = &scan->css.ss;
-
-	scan->heap_slot = GjInitScanSlots(ss, is_index_only((CustomScan *) ss->ps.plan));
-	ss->ps.subPlan = NIL;
-	ExecAssignScanProjectionInfo(ss);
-	ss->ps.qual = ExecInitQual(ss->ps.plan->qual, &ss->ps);
-}
-
-/*
- * Filters need the row as a scan tuple; without any, a target list of plain columns is
- * filled from the entry at once.
- */
-static void
-begin_index_only(GjScanState *scan)
-{
-	PlanState  *ps = &scan->css.ss.ps;
-	CustomScan *plan = (CustomScan *) ps->plan;
-
-	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
-	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
-	scan->row_fill = GjFillEntryRow(scan->index, &plan->scan,
-									GjScanGetPrivate(plan, GJ_SCAN_ATTNOS));
-	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
-	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
-		scan->target_fill = GjFillTarget(scan->row_fill, plan->scan.plan.targetlist,
-										 plan->scan.scanrelid);
-	if (scan->target_fill != NULL)
-		GjIndexOnlyFeed(scan->index_only, scan->target_fill);
-}
-
-static bool
-is_index_only(CustomScan *plan)
-{
-	return boolVal(list_nth(plan->custom_private, GJ_SCAN_INDEX_ONLY));
 }
 
 static TupleTableSlot *
 exec_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
 	ItemPointerData place;
 	uint64		entry;
 
-	if (scan->target_fill != NULL && GjIndexOnlyNext(scan->index_only, &entry))
+	if (table->target_fill != NULL && GjIndexOnlyNext(table->index_only, &entry))
 	{
-		GjFillFromEntry(scan->target_fill, entry, slot);
+		GjFillFromEntry(table->target_fill, entry, slot);
 		if (scan->is_cursor)
-			GjNoteEntry(&node->ss, GjIndexOnlyTid(scan->index_only, entry));
+			GjNoteEntry(&node->ss, GjIndexOnlyTid(table->index_only, entry));
 		return slot;
 	}
-	if (scan->tuple_fill != NULL && scan->tids != NULL && scan->filtered &&
-		GjFetchFill(scan->fetch, scan->tuple_fill, slot, &place))
+	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
+		GjFetchFill(table->fetch, table->tuple_fill, slot, &place))
 	{
 		GjNotePlace(&node->ss, &place);
 		return slot;
@@ -220,18 +158,19 @@ const GjFill *
 GjScanLoad(PlanState *ps, GjIndexOnlyChunk **chunk)
 {
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
-	const GjFill *fill = scan->target_fill;
+	GjTableScan *table = &scan->table;
+	const GjFill *fill = table->target_fill;
 
 	if (fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
-		fill = scan->row_fill;
+		fill = table->row_fill;
 	if (fill == NULL)
 		return NULL;
-	if (scan->tids == NULL && !GjIndexOnlyIsStarted(scan->index_only))
+	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		start(scan);
-	if (scan->tids != NULL)
+	if (table->tids != NULL)
 		return NULL;
-	*chunk = GjIndexOnlyGetChunk(scan->index_only);
-	return (*chunk)->next < (*chunk)->nrows || GjIndexOnlyLoad(scan->index_only) ? fill : NULL;
+	*chunk = GjIndexOnlyGetChunk(table->index_only);
+	return (*chunk)->next < (*chunk)->nrows || GjIndexOnlyLoad(table->index_only) ? fill : NULL;
 }
 
 /*
@@ -241,24 +180,25 @@ static TupleTableSlot *
 next_tuple(ScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot;
 
-	if (scan->tids == NULL && !GjIndexOnlyIsStarted(scan->index_only))
+	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		start(scan);
 	do
 	{
-		if (scan->tids == NULL)
+		if (table->tids == NULL)
 		{
 			uint64		entry;
 
-			if (GjIndexOnlyNext(scan->index_only, &entry))
+			if (GjIndexOnlyNext(table->index_only, &entry))
 			{
-				GjFillFromEntry(scan->row_fill, entry, node->ss_ScanTupleSlot);
+				GjFillFromEntry(table->row_fill, entry, node->ss_ScanTupleSlot);
 				if (scan->is_cursor)
-					GjNoteEntry(node, GjIndexOnlyTid(scan->index_only, entry));
+					GjNoteEntry(node, GjIndexOnlyTid(table->index_only, entry));
 				return node->ss_ScanTupleSlot;
 			}
-			start_fetch(scan, GjIndexOnlyRest(scan->index_only));
+			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		slot = next_fetched(scan);
 	} while (TupIsNull(slot) && go_on_with_entries(scan));
@@ -269,38 +209,34 @@ next_tuple(ScanState *node)
 	return slot;
 }
 
-/* Are there more entries, since not all that is for the heap fitted in memory? */
+/* Go on with entries, should there be more since not all that is for the heap fitted in memory */
 static bool
 go_on_with_entries(GjScanState *scan)
 {
-	if (GjIndexOnlyIsStarted(scan->index_only))
-	{
-		GjFetchReset(scan->fetch);
-		if (GjIndexOnlyContinue(scan->index_only))
-		{
-			scan->tids = NULL;
-			GjNoteNoPlace(&scan->css.ss);
-		}
-	}
-	return scan->tids == NULL;
+	if (!GjTableScanContinue(&scan->table))
+		return false;
+	scan->table.tids = NULL;
+	GjNoteNoPlace(&scan->table.css.ss);
+	return true;
 }
 
 static TupleTableSlot *
 next_fetched(GjScanState *scan)
 {
-	TupleTableSlot *slot = scan->heap_slot;
+	GjTableScan *table = &scan->table;
+	TupleTableSlot *slot = table->heap_slot;
 
-	while (GjFetchNext(scan->fetch, slot))
+	while (GjFetchNext(table->fetch, slot))
 	{
-		if (scan->filtered || has_wanted_key(scan, slot))
+		if (table->filtered || has_wanted_key(scan, slot))
 		{
-			if (scan->index_only != NULL)
-				GjNotePlace(&scan->css.ss, &slot->tts_tid);
+			if (table->index_only != NULL)
+				GjNotePlace(&table->css.ss, &slot->tts_tid);
 			return slot;
 		}
 
-		GjFetchGetStats(scan->fetch)->rechecked++;
-		ResetExprContext(scan->css.ss.ps.ps_ExprContext);
+		GjFetchGetStats(table->fetch)->rechecked++;
+		ResetExprContext(table->css.ss.ps.ps_ExprContext);
 	}
 	return slot;
 }
@@ -313,7 +249,7 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 {
 	GjScanState *scan = (GjScanState *) node;
 
-	if (scan->keys == NULL)
+	if (scan->table.keys == NULL)
 		GjScanMakeKeys(scan);
 	return has_wanted_key(scan, slot);
 }
@@ -321,13 +257,14 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 static bool
 has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 {
+	GjTableScan *table = &scan->table;
 	int64		key;
 
-	if (!GjRowHasKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot))
+	if (!GjRowHasKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot))
 		return false;
-	if (!GjReadKey(&scan->key_reader, scan->css.ss.ps.ps_ExprContext, slot, &key))
-		return scan->keys->nulls;
-	return GjKeySetContains(scan->keys, key);
+	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key))
+		return table->keys->nulls;
+	return GjKeySetContains(table->keys, key);
 }
 
 /*
@@ -336,24 +273,27 @@ has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
 static void
 start(GjScanState *scan)
 {
+	GjTableScan *table = &scan->table;
 	GjTidSet   *tids;
 
-	if (scan->keys == NULL)
+	if (table->keys == NULL)
 		GjScanMakeKeys(scan);
-	scan->is_cursor = GjIsCursor(scan->css.ss.ps.state);
+	scan->is_cursor = GjIsCursor(table->css.ss.ps.state);
 	tids = GjScanMatch(scan);
 	if (tids != NULL)
 		start_fetch(scan, tids);
 	else
-		GjNoteNoPlace(&scan->css.ss);
+		GjNoteNoPlace(&table->css.ss);
 }
 
 static void
 start_fetch(GjScanState *scan, GjTidSet *tids)
 {
-	scan->tids = tids;
-	scan->filtered = GjFetchFilter(scan->fetch, &scan->key_reader, scan->keys);
-	GjFetchStart(scan->fetch, tids);
+	GjTableScan *table = &scan->table;
+
+	table->tids = tids;
+	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
+	GjFetchStart(table->fetch, tids);
 }
 
 /*
@@ -363,13 +303,14 @@ static void
 drop_results(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	GjTableScan *table = &scan->table;
 
-	GjFetchReset(scan->fetch);
-	if (scan->index_only != NULL)
-		GjIndexOnlyReset(scan->index_only);
-	scan->keys = NULL;
-	scan->tids = NULL;
-	MemoryContextReset(scan->context);
+	GjFetchReset(table->fetch);
+	if (table->index_only != NULL)
+		GjIndexOnlyReset(table->index_only);
+	table->keys = NULL;
+	table->tids = NULL;
+	MemoryContextReset(table->context);
 	GjKeysRelease(&scan->key_user);
 }
 
@@ -381,20 +322,21 @@ static void
 rescan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+	GjTableScan *table = &scan->table;
 
 	ExecScanReScan(&node->ss);
 
-	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
+	if (table->shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
-	else if (GjIndexOnlyIsStarted(scan->index_only))
+	else if (GjIndexOnlyIsStarted(table->index_only))
 	{
-		GjFetchReset(scan->fetch);
-		scan->tids = NULL;
-		GjIndexOnlyRestart(scan->index_only);
+		GjFetchReset(table->fetch);
+		table->tids = NULL;
+		GjIndexOnlyRestart(table->index_only);
 	}
-	else if (scan->tids != NULL)
-		GjFetchStart(scan->fetch, scan->tids);
+	else if (table->tids != NULL)
+		GjFetchStart(table->fetch, table->tids);
 }
 
 static void
@@ -402,31 +344,19 @@ end_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 
-	if (scan->index == NULL)
-		return;
-
-	ExecClearTuple(node->ss.ss_ScanTupleSlot);
-	ExecClearTuple(scan->heap_slot);
-	GjFetchFree(scan->fetch);
-	MemoryContextDelete(scan->context);
+	GjTableScanEnd(&scan->table);
 	GjKeysEnd(&scan->key_user);
-	index_close(scan->index, NoLock);
 }
 
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjScanState *scan = (GjScanState *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	const GjTableScan *table = &((GjScanState *) node)->table;
 
-	GjExplainIndex(es, linitial_oid(GjScanGetPrivate(plan, GJ_SCAN_INDEX_OID)));
+	GjTableScanExplainIndex(table, es);
 	GjExplainKeyCondition(node, ancestors, es,
-						  GjKeyPlanClauses(GjScanGetPrivate(plan, GJ_SCAN_KEY_PLAN),
-										   (List *) GjScanGetExpr(plan, GJ_SCAN_VALUES),
-										   (Expr *) GjScanGetExpr(plan, GJ_SCAN_KEY)));
-	if (is_index_only(plan))
-		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
-						   GjIndexOnlyGetStats(scan->index_only));
-	if (scan->fetch != NULL)
-		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
+						  GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
+										   (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
+										   (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)));
+	GjTableScanExplain(table, es);
 }

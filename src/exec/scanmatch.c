@@ -8,8 +8,7 @@
  * table can have (keyshare.c).  Within EvalPlanQual, where params get other values
  * without a word, a scan makes a set of its own.
  *
- * Where entries will do, they are asked for, else TIDs.  In a parallel plan it may be
- * another process that searches (parallel.c).
+ * In a parallel plan it may be another process that searches (parallel.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -24,7 +23,6 @@
 
 static const GjKeySet *share_keys(GjScanState *scan);
 static Size search_memory(GjScanState *scan);
-static GjTidSet *search_tids(CustomScanState *node, Size limit);
 
 /*
  * Make the set of keys, from this scan's own values or with the others of the query
@@ -32,33 +30,35 @@ static GjTidSet *search_tids(CustomScanState *node, Size limit);
 void
 GjScanMakeKeys(GjScanState *scan)
 {
+	GjTableScan *table = &scan->table;
 	instr_time	start;
 	instr_time	end;
 
 	INSTR_TIME_SET_CURRENT(start);
-	if (scan->css.ss.ps.state->es_epq_active != NULL)
-		scan->keys = GjKeyProgramRun(scan->program, scan->css.ss.ps.ps_ExprContext,
-									 scan->context, GjIndexKeyWidth(scan->index));
+	if (table->css.ss.ps.state->es_epq_active != NULL)
+		table->keys = GjKeyProgramRun(scan->program, table->css.ss.ps.ps_ExprContext,
+									  table->context, GjIndexKeyWidth(table->index));
 	else
-		scan->keys = share_keys(scan);
+		table->keys = share_keys(scan);
 	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
+	INSTR_TIME_ACCUM_DIFF(table->stats.set_elapsed, end, start);
 }
 
 static const GjKeySet *
 share_keys(GjScanState *scan)
 {
-	CustomScan *plan = (CustomScan *) scan->css.ss.ps.plan;
+	GjTableScan *table = &scan->table;
 	GjKeyRequest request = {
-		.key_plan = GjScanGetPrivate(plan, GJ_SCAN_KEY_PLAN),
-		.values = (List *) GjScanGetExpr(plan, GJ_SCAN_VALUES),
+		.key_plan = GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
+		.values = (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 		.program = scan->program,
-		.econtext = scan->css.ss.ps.ps_ExprContext,
-		.key_width = GjIndexKeyWidth(scan->index),
+		.econtext = table->css.ss.ps.ps_ExprContext,
+		.key_width = GjIndexKeyWidth(table->index),
 	};
 
-	GjKeysTake(&scan->key_user, scan->css.ss.ps.state, &request);
-	return GjKeysPart(&scan->key_user, GjScanGetPrivate(plan, GJ_SCAN_PARTITIONS), scan->context);
+	GjKeysTake(&scan->key_user, table->css.ss.ps.state, &request);
+	return GjKeysPart(&scan->key_user, GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS),
+					  table->context);
 }
 
 /*
@@ -68,13 +68,10 @@ share_keys(GjScanState *scan)
 GjTidSet *
 GjScanMatch(GjScanState *scan)
 {
-	Size		memory = search_memory(scan);
+	GjTableScan *table = &scan->table;
+	uint64		columns = table->row_fill != NULL ? table->row_fill->columns : 0;
 
-	if (scan->index_only != NULL && !scan->keys->nulls &&
-		GjIndexOnlyIsPossible(scan->index_only))
-		return GjShareEntries(&scan->css, scan->index_only, scan->keys, scan->row_fill->columns,
-							  scan->context, memory, true, search_tids);
-	return GjShareMatch(&scan->css, scan->context, memory, true, search_tids);
+	return GjParallelMatch(table, columns, search_memory(scan), true);
 }
 
 /*
@@ -84,27 +81,7 @@ static Size
 search_memory(GjScanState *scan)
 {
 	Size		limit = GjWorkMemory();
-	Size		used = GjKeySetMemory(scan->keys);
+	Size		used = GjKeySetMemory(scan->table.keys);
 
 	return used < limit / 2 ? limit - used : limit / 2;
-}
-
-/*
- * Find the TIDs of the keys
- */
-static GjTidSet *
-search_tids(CustomScanState *node, Size limit)
-{
-	GjScanState *scan = (GjScanState *) node;
-	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
-	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
-
-	if (scan->keys->nulls)
-		GjExecMatchAll(node->ss.ss_currentRelation, snapshot, tids, &scan->stats);
-	else
-		GjExecMatch(node->ss.ss_currentRelation, scan->index, snapshot, scan->keys, tids,
-					&scan->stats);
-	if (scan->index_only != NULL)
-		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
-	return tids;
 }

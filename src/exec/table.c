@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * table.c
- *	  A scan's table: its index, its slots, and the match that a scan asks for.
+ *	  A table that is scanned by its index: what GpuScan and GpuJoinScan have in common.
+ *
+ * The life of it: slots are prepared when the node begins, the rest is opened unless it is a
+ * mere EXPLAIN; the node sets keys and asks for a match (parallel.c), of TIDs or of entries.
+ * Where the index has every column that the plan needs, rows of all-visible pages come from
+ * entries, without a fetch (indexonly.c).  They come first; then what is left is fetched.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -11,17 +16,17 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "executor/executor.h"
+#include "nodes/value.h"
 #include "parser/parsetree.h"
-#include "pgstat.h"
-#include "storage/bufmgr.h"
-#include "storage/predicate.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
+#include "explain.h"
+#include "search.h"
 #include "table.h"
 
-static void prepare_match(Relation index, Snapshot snapshot);
-static void take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason);
+static bool is_index_only(const GjTableScan *table);
+static void open_index_only(GjTableScan *table, bool to_target);
 
 /*
  * Open the index for a scan of the table at scanrelid
@@ -36,114 +41,160 @@ GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
 }
 
 /*
- * Search the index for a set of keys, on behalf of a scan under this snapshot
+ * Give the node a slot of the table's type: the scan slot, or for an index-only scan, whose
+ * scan slot is a virtual one of the table's shape, another.  Then expressions must be ready for
+ * both.
  *
- * TIDs are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (fetch.c).  What a serializable transaction locks: pages/predicate.c.
- *
- * If the index may lack rows that the snapshot sees, all of the heap is taken.
+ * Core made the scan slot a virtual one and compiled the expressions for it, that is,
+ * without the step that takes a heap tuple apart: the caller does that again.  Subplans
+ * would be listed twice for EXPLAIN.
  */
 void
-GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys, GjTidSet *tids,
-			GjMatchStats *stats)
+GjTableScanInitSlots(GjTableScan *table)
 {
-	uint64		found = stats->tids;
+	ScanState  *ss = &table->css.ss;
+	EState	   *estate = ss->ps.state;
+	TupleDesc	desc = RelationGetDescr(ss->ss_currentRelation);
+	const TupleTableSlotOps *ops = table_slot_callbacks(ss->ss_currentRelation);
 
-	prepare_match(index, snapshot);
-	if (!GjIndexIsComplete(index, snapshot))
+	ss->ps.subPlan = NIL;
+	if (!is_index_only(table))
 	{
-		take_all(heap, tids, stats, "the index may lack rows that the snapshot sees");
+		ExecInitScanTupleSlot(estate, ss, desc, ops);
+		table->heap_slot = ss->ss_ScanTupleSlot;
 		return;
 	}
-	GjMatch(index, keys, tids, stats);
-	GjTidSetFinish(tids);
+	ExecInitScanTupleSlot(estate, ss, desc, &TTSOpsVirtual);
+	ss->ps.scanopsfixed = false;
+	table->heap_slot = ExecInitExtraTupleSlot(estate, desc, ops);
+}
 
-	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
-	if (!GjTidSetIsLossy(tids))
-		stats->tids = found + GjTidSetCount(tids);
-	pgstat_count_index_tuples(index, GjTidSetCount(tids));
+static bool
+is_index_only(const GjTableScan *table)
+{
+	return boolVal(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_ONLY));
 }
 
 /*
- * Begin a match of entries, of an index that is complete
+ * Open the index, and prepare matches and fetches.  to_target: rows go to slots of the target
+ * list.  The expressions are ready.
  */
 void
-GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot, const GjKeySet *keys,
-				   GjEntrySet *whole, GjMatchStats *stats)
+GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanState *node))
 {
-	prepare_match(index, snapshot);
-	GjEntryMatchBegin(match, index, keys, whole, stats);
+	ScanState  *ss = &table->css.ss;
+	EState	   *estate = ss->ps.state;
+	List	   *index_oid = GjTableScanGetPrivate(table, GJ_TABLE_INDEX_OID);
+
+	table->index = GjOpenIndex(estate, ((Scan *) ss->ps.plan)->scanrelid,
+							   linitial_oid(index_oid));
+	GjInitKeyReader(&table->key_reader, table->index,
+					intVal(GjTableScanGetPrivate(table, GJ_TABLE_KEY_ATTNO)),
+					(Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY),
+					(List *) GjTableScanGetExpr(table, GJ_TABLE_PREDICATE), &ss->ps);
+	table->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin results",
+										   ALLOCSET_DEFAULT_SIZES);
+	table->fetch = GjFetchCreate(estate->es_query_cxt, ss->ss_currentRelation,
+								 estate->es_snapshot);
+	table->forget = forget;
+	if (is_index_only(table))
+		open_index_only(table, to_target);
 }
 
 /*
- * Share a match of entries by ranges of keys, if that is good
+ * Entries go into the scan slot or, where no filter needs the row there and nothing is
+ * computed, straight into a slot of the target list.
+ */
+static void
+open_index_only(GjTableScan *table, bool to_target)
+{
+	PlanState  *ps = &table->css.ss.ps;
+	Scan	   *plan = (Scan *) ps->plan;
+
+	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index);
+	table->row_fill = GjFillEntryRow(table->index, plan,
+									 GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
+	GjIndexOnlyFeed(table->index_only, table->row_fill);
+	if (to_target && ps->qual == NULL)
+		table->target_fill = GjFillTarget(table->row_fill, plan->plan.targetlist,
+										  plan->scanrelid);
+	if (table->target_fill != NULL)
+		GjIndexOnlyFeed(table->index_only, table->target_fill);
+}
+
+/*
+ * Search the index for the TIDs of the keys, in this process
+ */
+GjTidSet *
+GjTableScanSearch(GjTableScan *table, Size limit)
+{
+	Relation	heap = table->css.ss.ss_currentRelation;
+	Snapshot	snapshot = table->css.ss.ps.state->es_snapshot;
+	GjTidSet   *tids = GjTidSetCreate(table->context, limit);
+
+	if (table->keys->nulls)
+		GjExecMatchAll(heap, snapshot, tids, &table->stats);
+	else
+		GjExecMatch(heap, table->index, snapshot, table->keys, tids, &table->stats);
+	if (table->index_only != NULL)
+		GjIndexOnlyGetStats(table->index_only)->heap_fetches += GjTidSetCount(tids);
+	return tids;
+}
+
+/*
+ * Go on with entries after the last fetched tuple; false if there are no more.  There are if
+ * not all that is for the heap fitted in memory.  Slots that point into a heap page must have
+ * been cleared.
  */
 bool
-GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
-				  const GjKeySet *keys, uint64 capacity, int nprocesses, GjMatchStats *stats)
+GjTableScanContinue(GjTableScan *table)
 {
-	if (!GjRangesShare(shared, index, keys, capacity, nprocesses, stats))
+	if (!GjIndexOnlyIsStarted(table->index_only))
 		return false;
-	prepare_match(index, snapshot);
-	return true;
-}
-
-static void
-prepare_match(Relation index, Snapshot snapshot)
-{
-	if (!IsMVCCSnapshot(snapshot))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" can only be searched under an MVCC snapshot",
-						RelationGetRelationName(index))));
-
-	GjPredicateLock(index, snapshot);
-	pgstat_count_index_scan(index);
+	GjFetchReset(table->fetch);
+	return GjIndexOnlyContinue(table->index_only);
 }
 
 /*
- * Take the whole heap for a match: rows with a NULL key are wanted, which are in no
- * index of ours
- *
- * Plans are not made for that (plan/fold.c), but it may turn out when a scan starts.  A
- * serializable transaction locks the heap as a sequential scan does.
+ * Let go of the heap page
  */
 void
-GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids, GjMatchStats *stats)
+GjTableScanClear(GjTableScan *table)
 {
-	PredicateLockRelation(heap, snapshot);
-	take_all(heap, tids, stats, "rows with a NULL key are wanted");
+	ExecClearTuple(table->css.ss.ss_ScanTupleSlot);
+	ExecClearTuple(table->heap_slot);
+	GjFetchReset(table->fetch);
 }
 
-static void
-take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason)
+void
+GjTableScanEnd(GjTableScan *table)
 {
-	GjTidSetAddBlocks(tids, RelationGetNumberOfBlocks(heap));
-	GjTidSetFinish(tids);
-
-	stats->searches++;
-	stats->device = NULL;
-	stats->reason = reason;
+	if (table->index == NULL)
+		return;
+	GjTableScanClear(table);
+	GjFetchFree(table->fetch);
+	MemoryContextDelete(table->context);
+	index_close(table->index, NoLock);
 }
 
 /*
- * Give a scan a slot of the table's type, and return it: the scan slot, or for an
- * index-only scan, whose scan slot is a virtual one of the table's shape, another.  Then
- * expressions must be ready for both.
+ * Show which index is scanned
  */
-TupleTableSlot *
-GjInitScanSlots(ScanState *node, bool index_only)
+void
+GjTableScanExplainIndex(const GjTableScan *table, ExplainState *es)
 {
-	EState	   *estate = node->ps.state;
-	Relation	heap = node->ss_currentRelation;
-	TupleDesc	desc = RelationGetDescr(heap);
+	GjExplainIndex(es, linitial_oid(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_OID)));
+}
 
-	if (!index_only)
-	{
-		ExecInitScanTupleSlot(estate, node, desc, table_slot_callbacks(heap));
-		return node->ss_ScanTupleSlot;
-	}
-	ExecInitScanTupleSlot(estate, node, desc, &TTSOpsVirtual);
-	node->ps.scanopsfixed = false;
-	return ExecInitExtraTupleSlot(estate, desc, table_slot_callbacks(heap));
+/*
+ * Show what matches and fetches did
+ */
+void
+GjTableScanExplain(const GjTableScan *table, ExplainState *es)
+{
+	if (is_index_only(table))
+		GjExplainIndexOnly(es, table->stats.searches == 0 ? NULL :
+						   GjIndexOnlyGetStats(table->index_only));
+	if (table->fetch != NULL)
+		GjExplainMatch(es, &table->stats, GjFetchGetStats(table->fetch));
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  A scan's table: its index, its slots, and the match that a scan asks for.
+ *	  A table that is scanned by its index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,20 +10,72 @@
 #define GPUJOIN_EXEC_TABLE_H
 
 #include "nodes/execnodes.h"
+#include "nodes/extensible.h"
 
 #include "match/match.h"
+#include "node/tableplan.h"
+#include "fetch.h"
+#include "fill.h"
+#include "indexonly.h"
+#include "keys.h"
+
+/*
+ * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
+ */
+typedef struct GjTableScan
+{
+	CustomScanState css;		/* first */
+	Relation	index;			/* NULL in a mere EXPLAIN */
+	GjKeyReader key_reader;
+	MemoryContext context;		/* of what is found */
+	const GjKeySet *keys;		/* that are searched for */
+	GjTidSet   *tids;			/* what is fetched; NULL: not known yet, or not so */
+	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
+	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
+	GjFetch    *fetch;
+	bool		filtered;		/* the fetch rechecks the keys */
+	GjFill	   *row_fill;		/* entries to the scan slot */
+	GjFill	   *target_fill;	/* to a slot of the target list; NULL: there is more to do */
+	GjFill	   *tuple_fill;		/* fetched tuples to the result slot; NULL likewise */
+	GjMatchStats stats;
+
+	/* The part in a parallel plan (parallel.c) */
+	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL: not in parallel */
+	bool		alone;			/* shared, but this process does all of it */
+	void		(*forget) (CustomScanState *node);	/* drop the TIDs, and whatever has been
+													 * made of them */
+} GjTableScan;
 
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
-extern void GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys,
-						GjTidSet *tids, GjMatchStats *stats);
-extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
-						   GjMatchStats *stats);
-extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot,
-							   const GjKeySet *keys, GjEntrySet *whole,
-							   GjMatchStats *stats);
-extern bool GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
-							  const GjKeySet *keys, uint64 capacity, int nprocesses,
-							  GjMatchStats *stats);
-extern TupleTableSlot *GjInitScanSlots(ScanState *node, bool index_only);
+
+extern void GjTableScanInitSlots(GjTableScan *table);
+extern void GjTableScanOpen(GjTableScan *table, bool to_target,
+							void (*forget) (CustomScanState *node));
+extern GjTidSet *GjTableScanSearch(GjTableScan *table, Size limit);
+extern bool GjTableScanContinue(GjTableScan *table);
+extern void GjTableScanClear(GjTableScan *table);
+extern void GjTableScanEnd(GjTableScan *table);
+extern void GjTableScanExplainIndex(const GjTableScan *table, struct ExplainState *es);
+extern void GjTableScanExplain(const GjTableScan *table, struct ExplainState *es);
+
+/* One of the lists in the plan's private data */
+static inline List *
+GjTableScanGetPrivate(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_private) >= GJ_TABLE_PRIVATE_COUNT);
+	return (List *) list_nth(plan->custom_private, item);
+}
+
+/* One of the plan's expressions, or a list of such */
+static inline Node *
+GjTableScanGetExpr(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_exprs) >= GJ_TABLE_EXPRS_COUNT);
+	return list_nth(plan->custom_exprs, item);
+}
 
 #endif							/* GPUJOIN_EXEC_TABLE_H */

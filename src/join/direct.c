@@ -81,11 +81,11 @@ GjJoinDirectInit(GjJoinState *state)
 		GjJoinScanState *scan = state->scans[i];
 
 		init_tuples(scan, big);
-		if (scan->joined_fill == NULL)
+		if (scan->table.target_fill == NULL)
 			continue;
-		scan->direct_fill = GjFillTarget(scan->joined_fill, big, INDEX_VAR);
+		scan->direct_fill = GjFillTarget(scan->table.target_fill, big, INDEX_VAR);
 		if (scan->direct_fill != NULL)
-			GjIndexOnlyFeed(scan->index_only, scan->direct_fill);
+			GjIndexOnlyFeed(scan->table.index_only, scan->direct_fill);
 	}
 }
 
@@ -96,14 +96,14 @@ GjJoinDirectInit(GjJoinState *state)
 static void
 init_tuples(GjJoinScanState *scan, List *big)
 {
-	ScanState  *ss = &scan->css.ss;
+	ScanState  *ss = &scan->table.css.ss;
 	GjFill	   *joined;
 
 	if (ss->ps.qual != NULL)
 		return;
 	joined = GjFillTupleRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
 							((Scan *) ss->ps.plan)->scanrelid);
-	scan->tuple_fill = GjFillTarget(joined, big, INDEX_VAR);
+	scan->table.tuple_fill = GjFillTarget(joined, big, INDEX_VAR);
 }
 
 /*
@@ -185,7 +185,7 @@ GjJoinNextDirect(GjJoinState *state)
 static bool
 next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 
 	if (chunk->next >= chunk->nrows && !load_entries(state, scan))
 		return false;
@@ -201,14 +201,14 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
 static bool
 load_entries(GjJoinState *state, GjJoinScanState *scan)
 {
-	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
 	if (instrument != NULL)
 		InstrStartNode(instrument);
 	loaded = GjJoinEntriesLoad(scan, state->small);
 	if (instrument != NULL)
-		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->index_only)->nrows : 0);
+		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->table.index_only)->nrows : 0);
 	return loaded;
 }
 
@@ -220,7 +220,7 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 bool
 GjJoinDirectIsReady(GjJoinState *state)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(state->direct_scan->index_only);
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
 
 	return state->pair != NULL || chunk->next < chunk->nrows ||
 		load_entries(state, state->direct_scan);
@@ -267,7 +267,7 @@ int
 GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
 {
 	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 	int			n = 0;
 
 	while (n < most && (state->pair != NULL || chunk->next < chunk->nrows))
@@ -292,7 +292,7 @@ int
 GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights)
 {
 	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 	int			n = 0;
 
 	Assert(state->pair == NULL);
@@ -325,7 +325,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 	{
 		if (block->next >= block->ntuples && !load_tuples(scan))
 			return NULL;
-		if (!GjFillFits(scan->tuple_fill, block->tuples[block->next].t_data))
+		if (!GjFillFits(scan->table.tuple_fill, block->tuples[block->next].t_data))
 			return NULL;
 		if (scan->joined)
 			row = block->partners[block->next];
@@ -333,7 +333,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 		count_row(scan);
 	}
 
-	GjFillFromTuple(scan->tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	GjFillFromTuple(scan->table.tuple_fill, block->tuples[block->next - 1].t_data, slot);
 	if (row != NULL)
 		add_partner(state, row, slot);
 	return slot;
@@ -369,13 +369,13 @@ take_partner(GjJoinState *state)
 static bool
 load_tuples(GjJoinScanState *scan)
 {
-	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
 	if (instrument == NULL)
-		return GjFetchLoad(scan->fetch);
+		return GjFetchLoad(scan->table.fetch);
 	InstrStartNode(instrument);
-	loaded = GjFetchLoad(scan->fetch);
+	loaded = GjFetchLoad(scan->table.fetch);
 	InstrStopNode(instrument, 0.0);
 	return loaded;
 }
@@ -386,8 +386,8 @@ load_tuples(GjJoinScanState *scan)
 static inline void
 count_row(GjJoinScanState *scan)
 {
-	if (unlikely(scan->css.ss.ps.instrument != NULL))
-		scan->css.ss.ps.instrument->tuplecount += 1.0;
+	if (unlikely(scan->table.css.ss.ps.instrument != NULL))
+		scan->table.css.ss.ps.instrument->tuplecount += 1.0;
 }
 
 static void

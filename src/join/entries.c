@@ -17,53 +17,19 @@
 #include "node/joinplan.h"
 #include "scan.h"
 
-static uint64 wanted_columns(const GjJoinScanState *scan);
 static void find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk);
 
 /*
- * Prepare.  Entries can go into the scan slot and, where no filter needs the row there and
- * nothing is computed, straight into the joined slot.
+ * Which columns entries are asked for, once it is known whether partners will be looked up
  */
-void
-GjJoinEntriesInit(GjJoinScanState *scan)
+uint64
+GjJoinEntriesColumns(const GjJoinScanState *scan)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	CustomScan *plan = (CustomScan *) ps->plan;
-
-	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
-	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
-	scan->row_fill = GjFillEntryRow(scan->index, &plan->scan,
-									list_nth(plan->custom_private, GJ_JOIN_SCAN_ATTNOS));
-	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
-	if (ps->qual == NULL)
-		scan->joined_fill = GjFillTarget(scan->row_fill, plan->scan.plan.targetlist,
-										 plan->scan.scanrelid);
-	if (scan->joined_fill != NULL)
-		GjIndexOnlyFeed(scan->index_only, scan->joined_fill);
-	scan->partners = palloc0_array(GjSmallRow *, GJ_CHUNK_ENTRIES);
-}
-
-/*
- * Begin a match for scan->keys, or take part in one that another process has begun.
- * all_keys: there is no other batch.  lookup: a row's partners are asked for; else the join
- * knows that there is one.  search finds TIDs, if entries will not do.
- */
-void
-GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup,
-				   GjMatchFunction search)
-{
-	scan->lookup = lookup;
-	scan->tids = GjShareEntries(&scan->css, scan->index_only, scan->keys, wanted_columns(scan),
-								scan->context, limit, all_keys, search);
-}
-
-static uint64
-wanted_columns(const GjJoinScanState *scan)
-{
+	const GjTableScan *table = &scan->table;
 	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
-		scan->joined_fill != NULL ? scan->joined_fill : scan->row_fill;
+		table->target_fill != NULL ? table->target_fill : table->row_fill;
 
-	return fill->columns | (scan->lookup ? GJ_ENTRY_KEY : 0);
+	return (fill != NULL ? fill->columns : 0) | (scan->lookup ? GJ_ENTRY_KEY : 0);
 }
 
 /*
@@ -72,22 +38,23 @@ wanted_columns(const GjJoinScanState *scan)
 GjSmallRow *
 GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
 
 	while (chunk->next < chunk->nrows || GjJoinEntriesLoad(scan, small))
 	{
 		GjSmallRow *partners = scan->partners[chunk->next];
 		uint64		entry = chunk->first + chunk->rows[chunk->next++];
 
-		if (scan->joined_fill != NULL)
+		if (table->target_fill != NULL)
 		{
-			GjFillFromEntry(scan->joined_fill, entry, scan->projection->pi_state.resultslot);
+			GjFillFromEntry(table->target_fill, entry, scan->projection->pi_state.resultslot);
 			return partners;
 		}
-		GjFillFromEntry(scan->row_fill, entry, scan->css.ss.ss_ScanTupleSlot);
+		GjFillFromEntry(table->row_fill, entry, table->css.ss.ss_ScanTupleSlot);
 		ResetExprContext(ps->ps_ExprContext);
-		ps->ps_ExprContext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
+		ps->ps_ExprContext->ecxt_scantuple = table->css.ss.ss_ScanTupleSlot;
 		if (ExecQual(ps->qual, ps->ps_ExprContext))
 		{
 			ExecProject(scan->projection);
@@ -104,7 +71,7 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 bool
 GjJoinHasEntries(const GjJoinScanState *scan)
 {
-	return GjIndexOnlyIsStarted(scan->index_only) && !scan->fetching;
+	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
 }
 
 /*
@@ -114,9 +81,9 @@ GjJoinHasEntries(const GjJoinScanState *scan)
 bool
 GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->index_only);
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 
-	while (GjIndexOnlyLoad(scan->index_only))
+	while (GjIndexOnlyLoad(scan->table.index_only))
 	{
 		if (scan->lookup)
 			find_partners(scan, small, chunk);
@@ -135,7 +102,7 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk
 	int64		keys[GJ_CHUNK_ENTRIES];
 	int			nrows = 0;
 
-	GjIndexOnlyKeys(scan->index_only, keys);
+	GjIndexOnlyKeys(scan->table.index_only, keys);
 	GjSmallLookupMany(small, keys, chunk->nrows, scan->partners);
 	for (int i = 0; i < chunk->nrows; i++)
 	{

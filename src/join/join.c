@@ -248,7 +248,7 @@ rescan_scans(GjJoinState *state)
 {
 	for (int i = 0; i < state->nscans; i++)
 	{
-		PlanState  *scan = &state->scans[i]->css.ss.ps;
+		PlanState  *scan = &state->scans[i]->table.css.ss.ps;
 
 		if (state->css.ss.ps.chgParam != NULL)
 			UpdateChangedParamSet(scan, state->css.ss.ps.chgParam);

@@ -137,7 +137,7 @@ GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
 			case GJ_PHASE_DIRECT:
 				if (GjJoinDirectIsReady(state))
 				{
-					*chunk = GjIndexOnlyGetChunk(state->direct_scan->index_only);
+					*chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
 					*fill = state->direct_scan->direct_fill;
 					*partners = state->direct_scan->lookup;
 					return true;
@@ -301,7 +301,8 @@ next_tuple(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
-	if (scan->tuple_fill == NULL || !scan->fetching || !(scan->joined || scan->filtered))
+	if (scan->table.tuple_fill == NULL || !scan->fetching ||
+		!(scan->joined || scan->table.filtered))
 		return NULL;
 	return GjJoinNextTuple(state, scan);
 }
@@ -375,9 +376,9 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		instr_time	end;
 
 		INSTR_TIME_SET_CURRENT(start);
-		make_keys(state, GjIndexKeyWidth(scan->index));
+		make_keys(state, GjIndexKeyWidth(scan->table.index));
 		INSTR_TIME_SET_CURRENT(end);
-		INSTR_TIME_ACCUM_DIFF(scan->stats.set_elapsed, end, start);
+		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
 		if (state->partitions == NIL)
 			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small),
 							GjJoinNeedsPartners(state, scan));
@@ -400,8 +401,8 @@ choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 {
 	const GjKeySet *keys = scan->own_keys != NULL ? scan->own_keys : state->keys;
 
-	if (scan->tuple_fill == NULL || keys == NULL || GjJoinWantsPartners(state) ||
-		keys->key_width != GjIndexKeyWidth(scan->index))
+	if (scan->table.tuple_fill == NULL || keys == NULL || GjJoinWantsPartners(state) ||
+		keys->key_width != GjIndexKeyWidth(scan->table.index))
 		return NULL;
 	return keys;
 }

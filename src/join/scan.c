@@ -30,24 +30,17 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/tableam.h"
 #include "executor/executor.h"
-#include "nodes/value.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
 #include "base/gpujoin.h"
 #include "node/joinplan.h"
-#include "pages/pages.h"
 #include "scan.h"
 
 static Node *create_scan_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
-static GjTidSet *search(CustomScanState *node, Size limit);
-static bool is_index_only(CustomScan *plan);
 static void start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
@@ -72,11 +65,11 @@ static const CustomExecMethods scan_exec_methods = {
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
 	.ReScanCustomScan = rescan,
-	.EstimateDSMCustomScan = GjShareEstimate,
-	.InitializeDSMCustomScan = GjShareInit,
-	.ReInitializeDSMCustomScan = GjShareReset,
-	.InitializeWorkerCustomScan = GjShareAttach,
-	.ShutdownCustomScan = GjShareShutdown,
+	.EstimateDSMCustomScan = GjParallelEstimate,
+	.InitializeDSMCustomScan = GjParallelInit,
+	.ReInitializeDSMCustomScan = GjParallelReset,
+	.InitializeWorkerCustomScan = GjParallelAttach,
+	.ShutdownCustomScan = GjParallelShutdown,
 	.ExplainCustomScan = explain_scan,
 };
 
@@ -86,52 +79,29 @@ create_scan_state(CustomScan *plan)
 	GjJoinScanState *scan = (GjJoinScanState *) newNode(sizeof(GjJoinScanState),
 														T_CustomScanState);
 
-	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
-	scan->css.methods = &scan_exec_methods;
+	Assert(list_length(plan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
+	scan->table.css.methods = &scan_exec_methods;
 	return (Node *) scan;
 }
 
-/*
- * Core made the scan slot a virtual one and compiled the filters for it: do both
- * again for the slot type of the table.  Subplans would be listed twice for EXPLAIN.
- */
 static void
 begin_scan(CustomScanState *node, EState *estate, int eflags)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	Relation	heap = node->ss.ss_currentRelation;
-	bool		index_only = is_index_only(plan);
-	List	   *index_oid = list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID);
-	AttrNumber	key_attno = intVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_KEY_ATTNO));
+	PlanState  *ps = &node->ss.ps;
 
-	scan->heap_slot = GjInitScanSlots(&node->ss, index_only);
-	node->ss.ps.subPlan = NIL;
-	node->ss.ps.ps_ProjInfo = NULL;
-	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
-	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+	GjTableScanInitSlots(&scan->table);
+	ps->ps_ProjInfo = NULL;
+	ps->qual = ExecInitQual(ps->plan->qual, ps);
+	ps->ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	scan->index = GjOpenIndex(estate, plan->scan.scanrelid, linitial_oid(index_oid));
-	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
-	GjInitKeyReader(&scan->key_reader, scan->index, key_attno,
-					list_nth(plan->custom_exprs, GJ_JOIN_SCAN_KEY),
-					list_nth(plan->custom_exprs, GJ_JOIN_SCAN_PREDICATE), &node->ss.ps);
-	scan->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join scan",
-										  ALLOCSET_DEFAULT_SIZES);
-	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
-	scan->block = GjFetchGetBlock(scan->fetch);
-	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
-	if (index_only)
-		GjJoinEntriesInit(scan);
-}
-
-static bool
-is_index_only(CustomScan *plan)
-{
-	return boolVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_ONLY));
+	GjTableScanOpen(&scan->table, true, forget_tids);
+	scan->block = GjFetchGetBlock(scan->table.fetch);
+	if (scan->table.index_only != NULL)
+		scan->partners = palloc0_array(GjSmallRow *, GJ_CHUNK_ENTRIES);
 }
 
 /*
@@ -143,8 +113,8 @@ is_index_only(CustomScan *plan)
 void
 GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	TupleDesc	row = scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+	PlanState  *ps = &scan->table.css.ss.ps;
+	TupleDesc	row = scan->table.css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 
 	scan->projection = ExecBuildProjectionInfo(ps->plan->targetlist, ps->ps_ExprContext, joined,
 											   ps, row);
@@ -164,7 +134,9 @@ exec_scan(CustomScanState *node)
 bool
 GjJoinScanIsReady(const GjJoinScanState *scan)
 {
-	return GjIndexOnlyIsStarted(scan->index_only) || scan->tids != NULL || is_replaced(scan);
+	const GjTableScan *table = &scan->table;
+
+	return GjIndexOnlyIsStarted(table->index_only) || table->tids != NULL || is_replaced(scan);
 }
 
 /*
@@ -174,14 +146,14 @@ GjJoinScanIsReady(const GjJoinScanState *scan)
 bool
 GjJoinScanIsMatching(const GjJoinScanState *scan)
 {
-	return GjIndexOnlyIsStarted(scan->index_only);
+	return GjIndexOnlyIsStarted(scan->table.index_only);
 }
 
 static bool
 is_replaced(const GjJoinScanState *scan)
 {
-	EPQState   *epq = scan->css.ss.ps.state->es_epq_active;
-	Index		scanrelid = ((Scan *) scan->css.ss.ps.plan)->scanrelid;
+	EPQState   *epq = scan->table.css.ss.ps.state->es_epq_active;
+	Index		scanrelid = ((Scan *) scan->table.css.ss.ps.plan)->scanrelid;
 
 	return epq != NULL &&
 		(epq->relsubs_done[scanrelid - 1] || epq->relsubs_slot[scanrelid - 1] != NULL ||
@@ -196,28 +168,14 @@ is_replaced(const GjJoinScanState *scan)
 void
 GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
 {
-	Size		limit = GjWorkMemory() / 2;
+	GjTableScan *table = &scan->table;
 
-	Assert(scan->tids == NULL);
-	scan->keys = keys;
-	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
-		GjJoinEntriesMatch(scan, limit, all_keys, lookup, search);
-	else
-		scan->tids = GjShareMatch(&scan->css, scan->context, limit, all_keys, search);
-	scan->keys = NULL;
-}
-
-static GjTidSet *
-search(CustomScanState *node, Size limit)
-{
-	GjJoinScanState *scan = (GjJoinScanState *) node;
-	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
-
-	GjExecMatch(node->ss.ss_currentRelation, scan->index, node->ss.ps.state->es_snapshot,
-				scan->keys, tids, &scan->stats);
-	if (scan->index_only != NULL)
-		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
-	return tids;
+	Assert(table->tids == NULL);
+	scan->lookup = lookup;
+	table->keys = keys;
+	table->tids = GjParallelMatch(table, GjJoinEntriesColumns(scan), GjWorkMemory() / 2,
+								  all_keys);
+	table->keys = NULL;
 }
 
 /*
@@ -229,21 +187,23 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 {
 	scan->filter = filter;
 	if (is_replaced(scan))
-		ExecScanReScan(&scan->css.ss);
-	else if (GjIndexOnlyIsStarted(scan->index_only))
-		GjIndexOnlyRestart(scan->index_only);
+		ExecScanReScan(&scan->table.css.ss);
+	else if (GjIndexOnlyIsStarted(scan->table.index_only))
+		GjIndexOnlyRestart(scan->table.index_only);
 	else
-		start_fetch(scan, small, scan->tids);
+		start_fetch(scan, small, scan->table.tids);
 }
 
 static void
 start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 {
+	GjTableScan *table = &scan->table;
+
 	scan->fetching = true;
-	scan->filtered = scan->filter != NULL &&
-		GjFetchFilter(scan->fetch, &scan->key_reader, scan->filter);
-	scan->joined = !scan->filtered && GjFetchJoin(scan->fetch, &scan->key_reader, small);
-	GjFetchStart(scan->fetch, tids);
+	table->filtered = scan->filter != NULL &&
+		GjFetchFilter(table->fetch, &table->key_reader, scan->filter);
+	scan->joined = !table->filtered && GjFetchJoin(table->fetch, &table->key_reader, small);
+	GjFetchStart(table->fetch, tids);
 }
 
 /*
@@ -253,7 +213,7 @@ start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 GjSmallRow *
 GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
 {
-	Instrumentation *instrument = scan->css.ss.ps.instrument;
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	GjSmallRow *partners;
 
 	if (instrument == NULL)
@@ -278,7 +238,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 		partners = GjJoinEntriesNext(scan, small);
 		if (partners != NULL)
 			return partners;
-		start_fetch(scan, small, GjIndexOnlyRest(scan->index_only));
+		start_fetch(scan, small, GjIndexOnlyRest(scan->table.index_only));
 	}
 	return next_fetched(scan, small);
 }
@@ -286,16 +246,17 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 static GjSmallRow *
 next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	TupleTableSlot *slot = scan->heap_slot;
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	TupleTableSlot *slot = table->heap_slot;
 
-	while (GjFetchNext(scan->fetch, slot))
+	while (GjFetchNext(table->fetch, slot))
 	{
 		GjSmallRow *partners;
 
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = scan->joined ? GjFetchPartners(scan->fetch) : find_partners(scan, small, slot);
+		partners = scan->joined ? GjFetchPartners(table->fetch) : find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
 		if (!ExecQual(ps->qual, ps->ps_ExprContext))
@@ -316,8 +277,8 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 static GjSmallRow *
 next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
 {
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
-	TupleTableSlot *slot = ExecScan(&scan->css.ss, no_row, any_row);
+	ExprContext *econtext = scan->table.css.ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = ExecScan(&scan->table.css.ss, no_row, any_row);
 	GjSmallRow *partners;
 
 	if (TupIsNull(slot))
@@ -328,7 +289,7 @@ next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
 	{
 		econtext->ecxt_scantuple = slot;
 		ExecProject(scan->projection);
-		econtext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
+		econtext->ecxt_scantuple = scan->table.css.ss.ss_ScanTupleSlot;
 	}
 	return partners;
 }
@@ -348,31 +309,28 @@ any_row(ScanState *node, TupleTableSlot *slot)
 static GjSmallRow *
 find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 {
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	GjTableScan *table = &scan->table;
+	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
 	GjSmallRow *partners = NULL;
 	int64		key;
 
-	if (GjRowHasKey(&scan->key_reader, econtext, slot) &&
-		GjReadKey(&scan->key_reader, econtext, slot, &key))
+	if (GjRowHasKey(&table->key_reader, econtext, slot) &&
+		GjReadKey(&table->key_reader, econtext, slot, &key))
 		partners = GjSmallLookup(small, key);
 
 	if (partners == NULL)
-		GjFetchGetStats(scan->fetch)->rechecked++;
+		GjFetchGetStats(table->fetch)->rechecked++;
 	return partners;
 }
 
 /*
- * After the last row: are there more entries?  So it is where not all that is for the heap
- * fitted in memory.  The joined slot, which may point into a heap page, must have been
- * cleared.
+ * Go on with entries after the last row; false if there are no more.  The joined slot, which may
+ * point into a heap page, must have been cleared.
  */
 bool
 GjJoinScanContinue(GjJoinScanState *scan)
 {
-	if (!GjIndexOnlyIsStarted(scan->index_only))
-		return false;
-	GjFetchReset(scan->fetch);
-	if (!GjIndexOnlyContinue(scan->index_only))
+	if (!GjTableScanContinue(&scan->table))
 		return false;
 	scan->fetching = false;
 	return true;
@@ -385,9 +343,7 @@ GjJoinScanContinue(GjJoinScanState *scan)
 void
 GjJoinScanStop(GjJoinScanState *scan)
 {
-	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
-	ExecClearTuple(scan->heap_slot);
-	GjFetchReset(scan->fetch);
+	GjTableScanClear(&scan->table);
 	scan->fetching = false;
 }
 
@@ -397,13 +353,15 @@ GjJoinScanStop(GjJoinScanState *scan)
 void
 GjJoinScanDropTids(GjJoinScanState *scan)
 {
-	if (scan->index_only != NULL)
-		GjIndexOnlyReset(scan->index_only);
-	if (scan->tids != NULL)
-		GjTidSetFree(scan->tids);
+	GjTableScan *table = &scan->table;
+
+	if (table->index_only != NULL)
+		GjIndexOnlyReset(table->index_only);
+	if (table->tids != NULL)
+		GjTidSetFree(table->tids);
 	if (scan->own_keys != NULL)
 		GjKeySetFree(scan->own_keys);
-	scan->tids = NULL;
+	table->tids = NULL;
 	scan->own_keys = NULL;
 }
 
@@ -428,7 +386,7 @@ rescan(CustomScanState *node)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
 	GjJoinScanStop(scan);
-	if (scan->share.shared != NULL)
+	if (scan->table.shared != NULL)
 		GjJoinScanDropTids(scan);
 	ExecScanReScan(&node->ss);
 }
@@ -436,27 +394,14 @@ rescan(CustomScanState *node)
 static void
 end_scan(CustomScanState *node)
 {
-	GjJoinScanState *scan = (GjJoinScanState *) node;
-
-	if (scan->index == NULL)
-		return;
-
-	GjJoinScanStop(scan);
-	GjFetchFree(scan->fetch);
-	MemoryContextDelete(scan->context);
-	index_close(scan->index, NoLock);
+	GjTableScanEnd((GjTableScan *) node);
 }
 
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjJoinScanState *scan = (GjJoinScanState *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	const GjTableScan *table = (GjTableScan *) node;
 
-	GjExplainIndex(es, linitial_oid(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID)));
-	if (is_index_only(plan))
-		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
-						   GjIndexOnlyGetStats(scan->index_only));
-	if (scan->fetch != NULL)
-		GjExplainMatch(es, &scan->stats, GjFetchGetStats(scan->fetch));
+	GjTableScanExplainIndex(table, es);
+	GjTableScanExplain(table, es);
 }

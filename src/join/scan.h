@@ -18,31 +18,18 @@
  */
 typedef struct GjJoinScanState
 {
-	CustomScanState css;		/* first, and the share second: exec/parallel.h */
-	GjShare		share;
-	Relation	index;			/* NULL in a mere EXPLAIN */
-	GjKeyReader key_reader;
-	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
-	GjTidSet   *tids;			/* of the current batch; NULL: not searched for, or not so */
-	MemoryContext context;		/* of what is found */
-	const GjKeySet *keys;		/* during a match */
+	GjTableScan		table;			/* first; its tids are of the current batch, its keys are set
+								 * during a match, its target is the joined slot */
 	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
-	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	bool		fetching;		/* tuples are; entries, if any, are done */
-	GjFill	   *row_fill;		/* entries to the scan slot */
-	GjFill	   *joined_fill;	/* to the joined slot; NULL: there is more to do */
 	GjFill	   *direct_fill;	/* to the join's result slot; NULL: there is more to do */
 	bool		lookup;			/* entries' partners are wanted */
 	GjSmallRow **partners;		/* of the rows in the chunk */
-	GjFetch    *fetch;
-	GjFill	   *tuple_fill;	/* fetched tuples to the join's result slot; NULL: there is
-								 * more to do */
 	GjFetchBlock *block;		/* of the fetch */
-	bool		joined;			/* the fetch looks up the keys */
-	bool		filtered;		/* it only tests them: any partner is as good as another */
+	bool		joined;			/* the fetch looks up the keys; if it filters by them instead,
+								 * any partner is as good as another */
 	const GjKeySet *filter;		/* by this set; NULL: it must not */
 	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
-	GjMatchStats stats;
 } GjJoinScanState;
 
 /* scan.c */
@@ -60,9 +47,7 @@ extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 
 /* entries.c */
-extern void GjJoinEntriesInit(GjJoinScanState *scan);
-extern void GjJoinEntriesMatch(GjJoinScanState *scan, Size limit, bool all_keys, bool lookup,
-							   GjMatchFunction search);
+extern uint64 GjJoinEntriesColumns(const GjJoinScanState *scan);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small);

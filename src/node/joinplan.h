@@ -10,6 +10,8 @@
 #ifndef GPUJOIN_NODE_JOINPLAN_H
 #define GPUJOIN_NODE_JOINPLAN_H
 
+#include "tableplan.h"
+
 /* Names of the nodes: find the executor's methods */
 #define GJ_JOIN_NAME			"GpuJoin"
 #define GJ_JOIN_SCAN_NAME		"GpuJoinScan"
@@ -61,23 +63,7 @@ typedef enum GjJoinExprs
 /*
  * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each
  * table of the big side.  That has the table's filters as its qual and the joined
- * row's big columns, in their order, as its target list; custom_private is a list
- * indexed by these, custom_exprs another.
+ * row's big columns, in their order, as its target list; node/tableplan.h has the rest.
  */
-typedef enum GjJoinScanPrivate
-{
-	GJ_JOIN_SCAN_INDEX_OID,		/* Oid list of one */
-	GJ_JOIN_SCAN_KEY_ATTNO,		/* Integer: heap attribute that is the key, 0: expression */
-	GJ_JOIN_SCAN_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
-	GJ_JOIN_SCAN_ATTNOS,		/* int list: heap attributes they then have */
-	GJ_JOIN_SCAN_PRIVATE_COUNT
-} GjJoinScanPrivate;
-
-typedef enum GjJoinScanExprs
-{
-	GJ_JOIN_SCAN_KEY,			/* the key, as the index has it */
-	GJ_JOIN_SCAN_PREDICATE,		/* list: GjKeyPredicate() */
-	GJ_JOIN_SCAN_EXPRS_COUNT
-} GjJoinScanExprs;
 
 #endif							/* GPUJOIN_NODE_JOINPLAN_H */

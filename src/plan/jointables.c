@@ -349,11 +349,11 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->custom_relids = bms_copy(table->relids);
 	plan->custom_exprs = list_make2(copyObject(scan->key.key_expr),
 									GjKeyPredicate(scan->index));
-	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
+	Assert(list_length(plan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),
 									  makeInteger(scan->index->indexkeys[0]),
 									  makeBoolean(index_only), attnos);
-	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
+	Assert(list_length(plan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	plan->methods = GetCustomScanMethods(GJ_JOIN_SCAN_NAME, false);
 

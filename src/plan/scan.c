@@ -280,12 +280,13 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	scan->custom_exprs = list_make3(values, index_key(index), GjKeyPredicate(index));
+	scan->custom_exprs = list_make3(index_key(index), GjKeyPredicate(index), values);
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
-	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY),
-									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
+									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS),
+									  key_plan);
 	scan->custom_private = lappend(scan->custom_private,
 								   GjFindPartitions(root, rel, index, &share));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * search.h
+ *	  The match that a scan asks for, under its snapshot.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_EXEC_SEARCH_H
+#define GPUJOIN_EXEC_SEARCH_H
+
+#include "match/match.h"
+
+extern void GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys,
+						GjTidSet *tids, GjMatchStats *stats);
+extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
+						   GjMatchStats *stats);
+extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot,
+							   const GjKeySet *keys, GjEntrySet *whole,
+							   GjMatchStats *stats);
+extern bool GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
+							  const GjKeySet *keys, uint64 capacity, int nprocesses,
+							  GjMatchStats *stats);
+
+#endif							/* GPUJOIN_EXEC_SEARCH_H */
