@@ -167,6 +167,7 @@ SELECT set_eq(
 	$$SELECT name, vartype, context, boot_val, unit FROM pg_settings WHERE name LIKE 'gpujoin.%'$$,
 	$$VALUES ('gpujoin.enabled', 'bool', 'user', 'on', NULL),
 		('gpujoin.force', 'bool', 'user', 'off', NULL),
+		('gpujoin.aggregate', 'bool', 'user', 'on', NULL),
 		('gpujoin.min_rows', 'integer', 'user', '10000', NULL),
 		('gpujoin.assumed_keys', 'integer', 'user', '1000', NULL),
 		('gpujoin.device_setup_cost', 'real', 'user', '100', NULL),
