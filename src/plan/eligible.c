@@ -156,6 +156,23 @@ GjKeyPredicate(const IndexOptInfo *index)
 }
 
 /*
+ * Are the index's keys the indexed values themselves, as all our operator classes make them?
+ * Only then can a value be made of a key, or its partition be told.
+ */
+bool
+GjIndexKeepsValues(const IndexOptInfo *index)
+{
+	Oid			type = index->opcintype[0];
+	Oid			proc = get_opfamily_proc(index->opfamily[0], type, type, GJ_KEY_PROC);
+	FmgrInfo	key_proc;
+
+	if (!OidIsValid(proc))
+		return false;
+	fmgr_info(proc, &key_proc);
+	return GjKeyProcKeepsValue(key_proc.fn_addr);
+}
+
+/*
  * Does the index answer this clause?  If so, fill in what is known about it.
  *
  * Our node tests the clause before all others, so it must be one that security

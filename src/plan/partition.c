@@ -16,9 +16,7 @@
 
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
-#include "utils/lsyscache.h"
 
-#include "pages/pages.h"
 #include "planner.h"
 
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
@@ -61,20 +59,6 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 		return partitions;
 	*share = 1.0;
 	return NIL;
-}
-
-/*
- * Are the index's keys the values, as all our operator classes make them?  Only then can
- * it be said what a key's partition is.
- */
-bool
-GjIndexKeepsValues(const IndexOptInfo *index)
-{
-	FmgrInfo	key_proc;
-
-	fmgr_info(get_opfamily_proc(index->opfamily[0], index->opcintype[0], index->opcintype[0],
-								GJ_KEY_PROC), &key_proc);
-	return GjKeyProcKeepsValue(key_proc.fn_addr);
 }
 
 static bool

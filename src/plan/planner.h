@@ -38,6 +38,7 @@ extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry
 extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(IndexOptInfo *index);
+extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjHasCurrentOf(const RelOptInfo *rel);
 extern List *GjKeyPredicate(const IndexOptInfo *index);
 extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -88,7 +89,6 @@ extern List *GjMakeKeyPlan(List *conditions, List **values);
 /* partition.c: through which partitions one comes to a table */
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
-extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
 /* covers.c: can the heap be left out? */
