@@ -203,9 +203,10 @@ static const char *
 refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, RestrictInfo *rinfo)
 {
 	const char *what = GjChoiceRefuseClause(table, rinfo);
-	GjClause	clause;
+	GjSource	clause;
 
-	if (what == NULL && GjClauseMatches(root, table, index, rinfo, &clause))
+	if (what == NULL && GjFoldJoinClause(root, table, index, rinfo, 
+						 bms_difference(root->all_baserels, table->relids), &clause))
 		what = IS_OTHER_REL(table) ?
 			"would do, but not each partition or child has an index that answers it" :
 			"would do, but not in a join of this form";

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * eligible.c
- *	  Which tables, indexes and clauses gpujoin can answer.
+ *	  Which tables and indexes gpujoin can use.
  *
  * Only indexes that the planner itself listed are looked at: it has left out
  * those that are not valid, or not yet usable by this transaction's snapshot.
- * A clause is recognised by its operator's place in the index's operator family,
- * never by what its types look like.
+ * Which clauses they answer, fold.c knows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,11 +17,6 @@
 #include "access/tableam.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
-#include "optimizer/paths.h"
-#include "optimizer/restrictinfo.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -32,11 +26,6 @@
 
 static bool has_eligible_index(RelOptInfo *rel);
 static bool is_heap(Oid relid);
-static bool split_clause(IndexOptInfo *index, Expr *expr, GjClause *clause);
-static bool split_equality(IndexOptInfo *index, OpExpr *op, GjClause *clause);
-static bool split_any(IndexOptInfo *index, ScalarArrayOpExpr *op, GjClause *clause);
-static bool value_is_usable(PlannerInfo *root, RelOptInfo *rel, Node *value);
-static bool look_up_operator(IndexOptInfo *index, GjClause *clause);
 
 /*
  * Is it worth a look whether we can scan this table?
@@ -173,110 +162,10 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 }
 
 /*
- * Does the index answer this clause?  If so, fill in what is known about it.
- *
- * Our node tests the clause before all others, so it must be one that security
- * barriers let go first.
+ * The indexed column or expression
  */
-bool
-GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-				RestrictInfo *rinfo, GjClause *clause)
+Expr *
+GjIndexKeyExpr(const IndexOptInfo *index)
 {
-	memset(clause, 0, sizeof(*clause));
-	clause->rinfo = rinfo;
-
-	return !rinfo->pseudoconstant &&
-		restriction_is_securely_promotable(rinfo, rel) &&
-		split_clause(index, rinfo->clause, clause) &&
-		value_is_usable(root, rel, (Node *) clause->value_expr) &&
-		look_up_operator(index, clause);
-}
-
-static bool
-split_clause(IndexOptInfo *index, Expr *expr, GjClause *clause)
-{
-	if (IsA(expr, OpExpr))
-		return split_equality(index, (OpExpr *) expr, clause);
-	if (IsA(expr, ScalarArrayOpExpr))
-		return split_any(index, (ScalarArrayOpExpr *) expr, clause);
-	return false;
-}
-
-/*
- * key = value, or value = key turned round
- */
-static bool
-split_equality(IndexOptInfo *index, OpExpr *op, GjClause *clause)
-{
-	Node	   *left = linitial(op->args);
-	Node	   *right;
-
-	if (list_length(op->args) != 2)
-		return false;
-	right = lsecond(op->args);
-
-	if (match_index_to_operand(left, 0, index))
-	{
-		clause->key_expr = (Expr *) left;
-		clause->value_expr = (Expr *) right;
-		clause->opno = op->opno;
-	}
-	else if (match_index_to_operand(right, 0, index))
-	{
-		clause->key_expr = (Expr *) right;
-		clause->value_expr = (Expr *) left;
-		clause->opno = get_commutator(op->opno);
-	}
-	return OidIsValid(clause->opno);
-}
-
-/*
- * key = ANY(array); ALL asks for something else
- */
-static bool
-split_any(IndexOptInfo *index, ScalarArrayOpExpr *op, GjClause *clause)
-{
-	Node	   *left = linitial(op->args);
-
-	if (!op->useOr || !match_index_to_operand(left, 0, index))
-		return false;
-
-	clause->key_expr = (Expr *) left;
-	clause->value_expr = lsecond(op->args);
-	clause->opno = op->opno;
-	clause->is_array = true;
-	return true;
-}
-
-/*
- * Is this the same value for each row of the table, so that it can be evaluated
- * before any of them is read?  Subplans are not: they would have to be initialised
- * where no row stands behind them.  Uncorrelated ones are parameters by now.
- */
-static bool
-value_is_usable(PlannerInfo *root, RelOptInfo *rel, Node *value)
-{
-	return !contain_subplans(value) &&
-		!contain_volatile_functions(value) &&
-		!bms_overlap(pull_varnos(root, value), rel->relids);
-}
-
-/*
- * Find the operator in the index's family and how its right side becomes a key
- */
-static bool
-look_up_operator(IndexOptInfo *index, GjClause *clause)
-{
-	Oid			family = index->opfamily[0];
-	Oid			left_type;
-	int			strategy;
-
-	if (get_op_opfamily_strategy(clause->opno, family) != GJ_EQUAL_STRATEGY)
-		return false;
-
-	get_op_opfamily_properties(clause->opno, family, false,
-							   &strategy, &left_type, &clause->value_type);
-	clause->key_proc = get_opfamily_proc(family, clause->value_type, clause->value_type,
-										 GJ_KEY_PROC);
-	return OidIsValid(clause->key_proc);
+	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

@@ -4,6 +4,10 @@
  *	  Fold a clause into a condition on the key: sources of keys, combined by AND
  *	  and OR.
  *
+ * A comparison is recognised by its operator's place in the index's operator family, never
+ * by what its types look like.  A join's clause is a comparison, too, with a value of the
+ * other side.
+ *
  * In WHERE, a clause lets a row pass if it is true; whether it is false or NULL
  * otherwise makes no difference.  So what is folded is the set of keys for which a
  * clause is true, and
@@ -50,6 +54,7 @@ typedef struct Fold
 	PlannerInfo *root;
 	RelOptInfo *rel;
 	IndexOptInfo *index;
+	Relids		small;			/* of a join's clause: tables that a value may be of */
 	bool		exact;
 	List	   *siblings;		/* operands of the OR that is being folded */
 
@@ -60,6 +65,7 @@ typedef struct Fold
 	GjSource	answer;
 } Fold;
 
+static bool may_go_first(RelOptInfo *rel, RestrictInfo *rinfo);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
@@ -72,13 +78,10 @@ static bool cast_is_exact(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
 static bool find_operator(Fold *cx, Oid equality, GjSource *source);
 static bool key_is_integer(const IndexOptInfo *index);
-static bool value_is_usable(PlannerInfo *root, Node *value);
+static bool value_is_usable(Fold *cx, Node *value);
 
 /*
  * Fold a restriction of a table for an index; NULL if it says nothing about the key
- *
- * Our node tests the clause before all others, so it must be one that security
- * barriers let go first.
  */
 GjKeyCondition *
 GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
@@ -87,7 +90,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 	GjKeyCondition *condition;
 	GjKeyNode  *node;
 
-	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, rel))
+	if (!may_go_first(rel, rinfo))
 		return NULL;
 
 	node = fold(&cx, (Node *) rinfo->clause);
@@ -99,6 +102,39 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 	condition->node = node;
 	condition->exact = cx.exact;
 	return condition;
+}
+
+/*
+ * Fold a join's clause: is it "key = value", with a value of the small side?
+ *
+ * The key must not be cast: the join makes the key of a small row by a key extraction function,
+ * not by the conversions that a scan has for its list of values.
+ */
+bool
+GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+				 Relids small, GjSource *key)
+{
+	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small};
+	GjKeyNode  *node;
+
+	if (!IsA(rinfo->clause, OpExpr) || !may_go_first(rel, rinfo))
+		return false;
+
+	node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE || OidIsValid(node->source.cast))
+		return false;
+	*key = node->source;
+	return true;
+}
+
+/*
+ * Does it depend on the row, and do security barriers let it go first?  Our nodes test it
+ * before all other clauses.
+ */
+static bool
+may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel);
 }
 
 static GjKeyNode *
@@ -233,8 +269,7 @@ fold_comparison(Fold *cx, OpExpr *op)
 	else
 		return NULL;
 
-	return value_is_usable(cx->root, (Node *) source.value) ?
-		GjMakeSource(&source) : NULL;
+	return value_is_usable(cx, (Node *) source.value) ? GjMakeSource(&source) : NULL;
 }
 
 /*
@@ -252,7 +287,7 @@ fold_array(Fold *cx, ScalarArrayOpExpr *op)
 
 	if (!match_key(cx, linitial(op->args), &source.cast) ||
 		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), &source) ||
-		!value_is_usable(cx->root, (Node *) source.value) ||
+		!value_is_usable(cx, (Node *) source.value) ||
 		(!op->useOr && is_empty_array((Node *) source.value)))
 		return NULL;
 	return GjMakeSource(&source);
@@ -379,16 +414,16 @@ key_is_integer(const IndexOptInfo *index)
 }
 
 /*
- * Is this the same value for each row, so that it can be evaluated before any of them
- * is read?  Subplans are not: they would have to be initialised where no row stands
+ * Is this the same value for each row of the table, so that it can be evaluated before any
+ * of them is read?  Subplans are not: they would have to be initialised where no row stands
  * behind them.  Uncorrelated ones are parameters by now, and run when the scan starts, as
  * they are for a btree's scan.
  */
 static bool
-value_is_usable(PlannerInfo *root, Node *value)
+value_is_usable(Fold *cx, Node *value)
 {
 	if (IsA(value, Const) || IsA(value, Param))
 		return true;
 	return !contain_subplans(value) && !contain_volatile_functions(value) &&
-		bms_is_empty(pull_varnos(root, value));
+		bms_is_subset(pull_varnos(cx->root, value), cx->small);
 }

@@ -428,7 +428,7 @@ cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	ListCell   *lc;
 
 	cand->selectivity = key_selectivity(root, cand);
-	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
+	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
 									  cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
 	cand->by_key = GjJoinIsByKey(root, cand);

@@ -62,7 +62,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 
 	GjChoiceTaken(path);
 	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value_expr, joinquals,
+	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
@@ -96,7 +96,7 @@ key_qual(const GjJoinCandidate *cand)
 	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
 
 	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
-						 cand->key.value_expr, written->opcollid, written->inputcollid);
+						 cand->key.value, written->opcollid, written->inputcollid);
 }
 
 /*

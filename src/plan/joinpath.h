@@ -21,7 +21,7 @@ typedef struct GjJoinCandidate
 	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
 	List	   *scans;			/* list of GjJoinScan, one for each of these */
 	RestrictInfo *rinfo;		/* the clause that the indexes answer */
-	GjClause	key;			/* it, as the first table's index answers it */
+	GjSource	key;			/* it, as the first table's index answers it */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
 	bool		by_key;			/* the big side is partitioned by the key alone */
@@ -37,7 +37,7 @@ typedef struct GjJoinScan
 {
 	RelOptInfo *table;
 	IndexOptInfo *index;
-	GjClause	key;			/* the join's clause, written for this table */
+	GjSource	key;			/* the join's clause, written for this table */
 	bool		index_only;		/* the index has all columns that are needed */
 	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
 								 * index that has all columns, the other without */

@@ -47,10 +47,10 @@ static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
-						 const GjClause *key);
+						 const GjSource *key);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-						 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key);
+						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
 
 /*
  * List the tables of the big side; NIL if there is one that we cannot scan, or if
@@ -211,7 +211,7 @@ GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *tab
 	foreach(lc, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		GjClause	key;
+		GjSource	key;
 		List	   *attnos;
 
 		if (!GjIndexEligible(index))
@@ -237,7 +237,7 @@ GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *tab
 }
 
 static void
-keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjClause *key)
+keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjSource *key)
 {
 	if (*scan != NULL && (*scan)->index->pages <= index->pages)
 		return;
@@ -254,10 +254,9 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-			 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key)
+			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
 {
-	return GjClauseMatches(root, table, index, rinfo, key) && !key->is_array &&
-		bms_is_subset(pull_varnos(root, (Node *) key->value_expr), cand->small->relids) &&
+	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key) &&
 		(cand->scans == NIL ||
 		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
 }
@@ -347,7 +346,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.qual = (List *) copyObject(filters);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make2(copyObject(scan->key.key_expr),
+	plan->custom_exprs = list_make2(GjIndexKeyExpr(scan->index),
 									GjKeyPredicate(scan->index));
 	Assert(list_length(plan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),

@@ -16,24 +16,7 @@
 #include "node/keyplan.h"
 #include "plan.h"
 
-/*
- * A clause "key = value" or "key = ANY(array)" that a gpujoin index answers.  The
- * other side is free of the index's relation and not volatile; for a join clause
- * it speaks of the small side, for a scan clause it is constant during a scan.
- */
-typedef struct GjClause
-{
-	RestrictInfo *rinfo;
-	Expr	   *key_expr;		/* the index's side, as the clause has it */
-	Expr	   *value_expr;		/* the other side: a value, or an array */
-	bool		is_array;
-	Oid			opno;			/* the equality, with the key on the left */
-	Oid			value_type;		/* of a value, or of the array's elements, as the
-								 * operator takes it */
-	Oid			key_proc;		/* key extraction for value_type */
-} GjClause;
-
-/* eligible.c: recognising */
+/* eligible.c: which tables and indexes are for us */
 extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
@@ -41,8 +24,7 @@ extern bool GjIndexEligible(IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjHasCurrentOf(const RelOptInfo *rel);
 extern List *GjKeyPredicate(const IndexOptInfo *index);
-extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-							RestrictInfo *rinfo, GjClause *clause);
+extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
 
 /*
  * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
@@ -75,6 +57,8 @@ typedef struct GjKeyCondition
 /* fold.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo);
+extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+							 RestrictInfo *rinfo, Relids small, GjSource *key);
 
 /* foldnull.c: rows with a NULL key */
 extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,

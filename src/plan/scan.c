@@ -42,7 +42,6 @@ static CustomPath *make_path(const GjCostInput *input, List *conditions, List *a
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
-static Expr *index_key(IndexOptInfo *index);
 
 const CustomPathMethods GjScanPathMethods = {
 	.CustomName = GJ_SCAN_NAME,
@@ -280,7 +279,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	scan->custom_exprs = list_make3(index_key(index), GjKeyPredicate(index), values);
+	scan->custom_exprs = list_make3(GjIndexKeyExpr(index), GjKeyPredicate(index), values);
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),
@@ -292,13 +291,4 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
-}
-
-/*
- * The indexed column or expression
- */
-static Expr *
-index_key(IndexOptInfo *index)
-{
-	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }
