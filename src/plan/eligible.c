@@ -16,69 +16,57 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
-#include "catalog/pg_class.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
+#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
-static bool has_eligible_index(RelOptInfo *rel);
+static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
 
 /*
- * Is it worth a look whether we can scan this table?
+ * Is this a user's table, and scanned as such?  One that is expanded into its children is
+ * scanned through them.
  */
 bool
-GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+GjIsUserTable(const RangeTblEntry *rte)
 {
-	return (gj_force || rel->tuples >= gj_min_rows) && GjRelationSearchable(rel, rte);
+	return rte->rtekind == RTE_RELATION && !rte->inh && !IsCatalogRelationOid(rte->relid);
 }
 
 /*
- * Can this table be scanned by us at all?
+ * Say why a user's table cannot be scanned by us, or is not worth it; NULL if nothing is
+ * against it
  *
- * The fetch reads heap pages, so other table access methods are out.  A table
- * that is expanded into its children is scanned through them; of a sampled table
- * the sample decides which rows exist; a cursor's row is found by its TID only.
+ * Of a sampled table the sample decides which rows exist; a cursor's row is found by its TID
+ * only.  The fetch reads heap pages, so other table access methods are out.
  */
-bool
-GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte)
+const char *
+GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 {
-	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
-		return false;
-	if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW)
-		return false;
-	if (GjHasCurrentOf(rel))
-		return false;
-	if (!has_eligible_index(rel))
-		return false;
-	if (IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel))
-		return false;
-
-	return is_heap(rte->relid);
-}
-
-static bool
-has_eligible_index(RelOptInfo *rel)
-{
-	ListCell   *lc;
-
-	foreach(lc, rel->indexlist)
-	{
-		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
-			return true;
-	}
-	return false;
+	if (rte->tablesample != NULL)
+		return "the table is sampled";
+	if (rel->tuples < min_rows)
+		return GjChoiceFormat("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
+							  rel->tuples, min_rows);
+	if (has_current_of(rel))
+		return "a cursor says which row is wanted (WHERE CURRENT OF)";
+	if (!bms_is_empty(rel->lateral_relids))
+		return "the table refers to others (LATERAL)";
+	if (IS_DUMMY_REL(rel))
+		return "the query's conditions exclude all rows of the table";
+	if (!is_heap(rte->relid))
+		return "the table's access method is not heap";
+	return NULL;
 }
 
 /*
- * Is the row that a cursor stands on wanted?  No node but a TID scan can tell.  There may be
- * other conditions, of row security.
+ * Is the row that a cursor stands on wanted?  There may be other conditions, of row security.
  */
-bool
-GjHasCurrentOf(const RelOptInfo *rel)
+static bool
+has_current_of(const RelOptInfo *rel)
 {
 	ListCell   *lc;
 
@@ -91,7 +79,7 @@ GjHasCurrentOf(const RelOptInfo *rel)
 }
 
 /*
- * The planner holds a lock on the table already
+ * Is this a heap?  The planner has it locked.
  */
 static bool
 is_heap(Oid relid)
@@ -115,6 +103,15 @@ GjIndexIsOurs(const IndexOptInfo *index)
 
 /*
  * Is it one of ours, and does it hold every row that the query may ask for?
+ */
+bool
+GjIndexEligible(const IndexOptInfo *index)
+{
+	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
+}
+
+/*
+ * Say why an index of ours does not hold every row that the query may ask for; NULL if it does
  *
  * A partial index does if the query's clauses imply its predicate.  They must also keep
  * out what it does not hold: a TID that a mirror still has may lead to a row that is
@@ -127,11 +124,14 @@ GjIndexIsOurs(const IndexOptInfo *index)
  * the scan, be the index partial or not: a row too many is one that a sequential scan with
  * the same clauses would deliver as well.  (Core's bitmap scans: am/bitmap.c.)
  */
-bool
-GjIndexEligible(IndexOptInfo *index)
+const char *
+GjRefuseIndex(const IndexOptInfo *index)
 {
-	return GjIndexIsOurs(index) && !index->hypothetical &&
-		(index->indpred == NIL || index->predOK);
+	if (index->hypothetical)
+		return "the index is hypothetical";
+	if (index->indpred != NIL && !index->predOK)
+		return "the index is partial, and its WHERE does not follow from the query's";
+	return NULL;
 }
 
 /*

@@ -45,6 +45,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
@@ -66,6 +67,8 @@ typedef struct Fold
 } Fold;
 
 static bool may_go_first(RelOptInfo *rel, RestrictInfo *rinfo);
+static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
+static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
@@ -82,20 +85,24 @@ static bool value_is_usable(Fold *cx, Node *value);
 
 /*
  * Fold a restriction of a table for an index; NULL if it says nothing about the key
+ *
+ * If it has the key, but is not for us, and somebody wants to know, *refused becomes the reason.
  */
 GjKeyCondition *
-GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
+GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+			 const char **refused)
 {
 	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true};
 	GjKeyCondition *condition;
-	GjKeyNode  *node;
+	GjKeyNode  *node = NULL;
 
-	if (!may_go_first(rel, rinfo))
-		return NULL;
-
-	node = fold(&cx, (Node *) rinfo->clause);
+	if (may_go_first(rel, rinfo))
+		node = fold(&cx, (Node *) rinfo->clause);
 	if (node == NULL)
+	{
+		say_why(&cx, rinfo, refused);
 		return NULL;
+	}
 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
@@ -108,21 +115,23 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
  * Fold a join's clause: is it "key = value", with a value of the small side?
  *
  * The key must not be cast: the join makes the key of a small row by a key extraction function,
- * not by the conversions that a scan has for its list of values.
+ * not by the conversions that a scan has for its list of values.  If it is not for us, *refused
+ * becomes the reason, as above.
  */
 bool
 GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
-				 Relids small, GjSource *key)
+				 Relids small, GjSource *key, const char **refused)
 {
 	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small};
-	GjKeyNode  *node;
+	GjKeyNode  *node = NULL;
 
-	if (!IsA(rinfo->clause, OpExpr) || !may_go_first(rel, rinfo))
+	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, rinfo))
+		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
+	{
+		say_why(&cx, rinfo, refused);
 		return false;
-
-	node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
-	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE || OidIsValid(node->source.cast))
-		return false;
+	}
 	*key = node->source;
 	return true;
 }
@@ -135,6 +144,53 @@ static bool
 may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
 {
 	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel);
+}
+
+/*
+ * Find the reason why a clause that has the key was not folded, if somebody wants to know
+ */
+static void
+say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
+{
+	Node	   *clause = (Node *) rinfo->clause;
+	const char *what;
+
+	if (!GjChoiceIsNoted() || !GjChoiceHasKey(rinfo, cx->index))
+		return;
+
+	if (!may_go_first(cx->rel, rinfo))
+		what = "has to wait for a security barrier";
+	else if (contain_volatile_functions(clause))
+		what = "is volatile";
+	else if (contain_subplans(clause))
+		what = "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
+	else if (!has_key_as_side(cx, rinfo->clause))
+		what = "has the key within an expression";
+	else if (bms_overlap(rinfo->left_relids, cx->rel->relids) &&
+			 bms_overlap(rinfo->right_relids, cx->rel->relids))
+		what = "compares the key with what depends on the same row";
+	else
+		what = "is of a form, or compares with a type, that the index does not answer";
+	*refused = GjChoiceSay(cx->root, rinfo, what);
+}
+
+/*
+ * Is the key alone on a side of this comparison?  True of what is no comparison, too, of
+ * which that cannot be said.
+ */
+static bool
+has_key_as_side(Fold *cx, Expr *clause)
+{
+	List	   *args;
+	Oid			cast;
+
+	if (IsA(clause, OpExpr))
+		args = ((OpExpr *) clause)->args;
+	else if (IsA(clause, ScalarArrayOpExpr))
+		args = ((ScalarArrayOpExpr *) clause)->args;
+	else
+		return true;
+	return match_key(cx, linitial(args), &cast) || match_key(cx, llast(args), &cast);
 }
 
 static GjKeyNode *
@@ -303,7 +359,7 @@ is_empty_array(Node *array)
 }
 
 /*
- * Is this the index's key, or an exact cast of it?
+ * Is this the index's key, or, but for joins, an exact cast of it?
  */
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
@@ -314,8 +370,8 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 	if (match_index_to_operand(expr, 0, cx->index))
 		return true;
 
-	if (!IsA(expr, FuncExpr) || list_length(func->args) != 1 || !cast_is_exact(func->funcid) ||
-		!match_index_to_operand(linitial(func->args), 0, cx->index))
+	if (cx->small != NULL || !IsA(expr, FuncExpr) || list_length(func->args) != 1 ||
+		!cast_is_exact(func->funcid) || !match_index_to_operand(linitial(func->args), 0, cx->index))
 		return false;
 	*cast = func->funcid;
 	return true;

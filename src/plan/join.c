@@ -61,18 +61,20 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "choice.h"
 #include "joinpath.h"
 #include "planner.h"
 
 /* Bytes that a collected row takes besides its columns */
 #define SMALL_ROW_OVERHEAD		80
 
-static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
-							 JoinPathExtraData *extra);
+static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
-static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
-						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
-static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
+static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
+						  const char *refused);
+static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
+static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -90,31 +92,44 @@ static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
  * Offer the ways in which one side of this join can be the big table
  *
  * The hook is called with either order of an inner join, so that each call has to
- * try one side only.
+ * try one side only.  A semijoin may come as an inner join when a side has been made unique;
+ * that is for core's own nodes.
  */
 void
 GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
 {
 	List	   *clauses = extra->restrictlist;
+	const char *refused;
 
-	if (!join_is_eligible(root, joinrel, jointype, extra))
+	if (extra->sjinfo->jointype != jointype)
 		return;
 
+	refused = refuse_join(root, joinrel, clauses);
 	switch (jointype)
 	{
 		case JOIN_INNER:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses, refused);
 			break;
 		case JOIN_SEMI:
-			consider_sides(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses);
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses);
+			consider_side(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses, refused);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses,
+						  refused);
 			break;
 		case JOIN_LEFT:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses, refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join also returns its rows without a match (LEFT, RIGHT)");
 			break;
 		case JOIN_ANTI:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses,
+						  refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join returns its rows without a match (NOT EXISTS)");
+			break;
+		case JOIN_FULL:
+			GjChoiceJoinRefused(root, innerrel, outerrel, clauses,
+								"the join is a FULL join, which returns all of its rows");
 			break;
 		default:
 			break;
@@ -122,29 +137,25 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 }
 
 /*
- * Is it a join that this node can run, whichever side is the big one?
- *
- * A semijoin may come as an inner join when a side has been made unique; that is
- * for core's own nodes.
+ * Say why this node cannot run the join, whichever side is the big one; NULL if it can
  */
-static bool
-join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
-				 JoinPathExtraData *extra)
+static const char *
+refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
 	ListCell   *lc;
 
 	if (changes_rows(root) &&
 		planner_rt_fetch(root->parse->resultRelation, root)->inh)
-		return false;
-	if (!bms_is_empty(joinrel->lateral_relids) || extra->sjinfo->jointype != jointype)
-		return false;
+		return "a join that changes a partitioned table, or one with children, is not offered";
+	if (!bms_is_empty(joinrel->lateral_relids))
+		return "the join refers to other tables (LATERAL)";
 
-	foreach(lc, extra->restrictlist)
+	foreach(lc, restrictlist)
 	{
 		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
-			return false;
+			return "the join has a condition that depends on no row";
 	}
-	return true;
+	return NULL;
 }
 
 static bool
@@ -154,63 +165,81 @@ changes_rows(PlannerInfo *root)
 }
 
 /*
- * Offer a path for each clause that could be the one that the indexes answer
+ * Consider a side as the big one, unless the join was refused before
  */
 static void
-consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
-			   RelOptInfo *small, GjJoinKind kind, List *restrictlist)
+consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
+			  GjJoinKind kind, List *restrictlist, const char *refused)
 {
 	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = kind,
 	.restrictlist = restrictlist};
-	ListCell   *lc;
 
-	if (!GjJoinIsSmaller(small, big) || !sides_are_eligible(root, &cand))
-		return;
-
-	foreach(lc, restrictlist)
-	{
-		cand.rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (!clause_joins_sides(&cand, cand.rinfo))
-			continue;
-		if (cand.tables == NIL)
-			cand.tables = GjJoinTables(root, big);
-		if (cand.tables == NIL)
-			return;
-		if (choose_scans(root, &cand))
-			add_join_path(root, &cand);
-	}
+	if (refused == NULL)
+		refused = refuse_sides(root, &cand);
+	if (refused == NULL)
+		add_join_paths(root, &cand);
+	GjChoiceJoinRefused(root, big, small, restrictlist, refused);
 }
 
 /*
- * Is the small side smaller than the big one?  If it is not, there is nothing to select,
- * and a join of many tables of one size is planned without looking at each pair.
+ * Say why these sides cannot be joined by us, or why it is not worth it; NULL if nothing is
+ * against it
+ *
+ * If the small side is not smaller than the big one, there is nothing to select.  That is
+ * tested first, so that a join of many tables of one size is planned without looking at each
+ * pair.
  */
-bool
-GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big)
-{
-	return gj_force || small->rows < Max(big->tuples, big->rows);
-}
-
-static bool
-sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
+static const char *
+refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	RelOptInfo *big = cand->big;
+	RelOptInfo *small = cand->small;
 
-	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || IS_DUMMY_REL(big))
-		return false;
+	if (!gj_force && small->rows >= Max(big->tuples, big->rows))
+		return GjChoiceFormat("the other side of the join has about %.0f rows, "
+							  "no fewer than this table", small->rows);
+	if (!IS_SIMPLE_REL(big))
+		return "the big side is a join itself";
+	if (!bms_is_empty(big->lateral_relids))
+		return "the table refers to others (LATERAL)";
 	if ((changes_rows(root) || root->rowMarks != NIL) &&
 		planner_rt_fetch(big->relid, root)->rtekind != RTE_RELATION)
-		return false;
-	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
-		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))
-		return false;
-	if (has_record_column(big) || has_record_column(cand->small))
-		return false;
+		return "a UNION ALL is not joined where rows are changed or locked";
+	if (IS_DUMMY_REL(big) || IS_DUMMY_REL(small))
+		return "the query's conditions exclude all rows of a side";
+	if (small->cheapest_total_path == NULL ||
+		!bms_is_empty(PATH_REQ_OUTER(small->cheapest_total_path)))
+		return "the other side of the join refers to other tables (LATERAL)";
+	if (has_record_column(big) || has_record_column(small))
+		return "a column of type record is wanted";
+	if (GjJoinKeepsUnmatched(cand->kind) &&
+		(needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) ||
+		 needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big)))
+		return "an expression over the table has to be NULL where there is no match";
+	return NULL;
+}
 
-	return !GjJoinKeepsUnmatched(cand->kind) ||
-		(!needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) &&
-		 !needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big));
+/*
+ * Offer a path for each clause that could be the one that the indexes answer
+ */
+static void
+add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->restrictlist)
+	{
+		cand->rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (!clause_joins_sides(cand, cand->rinfo))
+			continue;
+		if (cand->tables == NIL)
+			cand->tables = GjJoinTables(root, cand->big);
+		if (cand->tables == NIL)
+			return;
+		if (choose_scans(root, cand))
+			add_join_path(root, cand);
+	}
 }
 
 /*

@@ -54,9 +54,6 @@ typedef enum GjJoinPathPrivate
 	GJ_JOIN_PATH_COUNT
 } GjJoinPathPrivate;
 
-/* join.c */
-extern bool GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big);
-
 /* jointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,

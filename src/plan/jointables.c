@@ -44,6 +44,7 @@
 #include "joinpath.h"
 
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static bool has_eligible_index(const RelOptInfo *rel);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
@@ -80,11 +81,24 @@ add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
 		return true;
 	if (rte->inh)
 		return add_members(root, rel, tables);
-	if (!GjRelationSearchable(rel, rte))
+	if (!GjIsUserTable(rte) || !has_eligible_index(rel) || GjRefuseTable(rel, rte, 0) != NULL)
 		return false;
 
 	*tables = lappend(*tables, rel);
 	return true;
+}
+
+static bool
+has_eligible_index(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -256,7 +270,9 @@ static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
 {
-	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key) &&
+	const char *refused;
+
+	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
 		(cand->scans == NIL ||
 		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
 }
@@ -312,7 +328,7 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 /*
  * Make the plan of one scan; columns are those that the joined row has of the big
  * side, as Vars of the latter.  All of the table's own clauses are tested, what a partial
- * index's predicate implies included: GjIndexEligible().
+ * index's predicate implies included: GjRefuseIndex().
  */
 Plan *
 GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan *scan,

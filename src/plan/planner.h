@@ -17,12 +17,12 @@
 #include "plan.h"
 
 /* eligible.c: which tables and indexes are for us */
-extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
+extern bool GjIsUserTable(const RangeTblEntry *rte);
+extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(IndexOptInfo *index);
+extern bool GjIndexEligible(const IndexOptInfo *index);
+extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
-extern bool GjHasCurrentOf(const RelOptInfo *rel);
 extern List *GjKeyPredicate(const IndexOptInfo *index);
 extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
 
@@ -56,9 +56,10 @@ typedef struct GjKeyCondition
 
 /* fold.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-									RestrictInfo *rinfo);
+									RestrictInfo *rinfo, const char **refused);
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-							 RestrictInfo *rinfo, Relids small, GjSource *key);
+							 RestrictInfo *rinfo, Relids small, GjSource *key,
+							 const char **refused);
 
 /* foldnull.c: rows with a NULL key */
 extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,

@@ -28,10 +28,11 @@
 #include "choice.h"
 #include "planner.h"
 
+static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  List *rinfos);
+						  const char **refused);
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
@@ -54,24 +55,49 @@ const CustomPathMethods GjScanPathMethods = {
 void
 GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
+	const char *table_refused = NULL;
+	bool		has_index = false;
 	ListCell   *lc;
 
-	GjChoiceExamine(root, rel, rte);
-	if (rel->baserestrictinfo == NIL || !bms_is_empty(rel->lateral_relids) ||
-		!GjRelationEligible(root, rel, rte))
+	if (!GjIsUserTable(rte) || (rel->baserestrictinfo == NIL && !GjChoiceIsNoted()))
 		return;
 
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		List	   *conditions;
+		const char *refused;
 
-		if (!GjIndexEligible(index) || is_hopeless(rel, index))
+		if (!GjIndexIsOurs(index))
 			continue;
-		conditions = fold_clauses(root, rel, index, rel->baserestrictinfo);
-		if (conditions != NIL)
-			add_scan_path(root, rel, index, conditions);
+		if (!has_index)
+			table_refused = GjRefuseTable(rel, rte, gj_force ? 0 : gj_min_rows);
+		has_index = true;
+		refused = table_refused ? table_refused : consider_index(root, rel, index);
+		if (refused != NULL)
+			GjChoiceRefused(rte->relid, index->indexoid, refused);
 	}
+	if (!has_index)
+		GjChoiceRefused(rte->relid, InvalidOid, "the table has no gpujoin index");
+}
+
+/*
+ * Offer a scan through an index, or say why not
+ */
+static const char *
+consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+{
+	const char *refused = GjRefuseIndex(index);
+	List	   *conditions;
+
+	if (refused != NULL || is_hopeless(rel, index))
+		return refused;
+
+	refused = GJ_CHOICE_NO_CONDITION;
+	conditions = fold_clauses(root, rel, index, &refused);
+	if (conditions == NIL)
+		return refused;
+	add_scan_path(root, rel, index, conditions);
+	return NULL;
 }
 
 /*
@@ -115,17 +141,18 @@ has_array_to_count(List *rinfos)
 }
 
 /*
- * Those of the clauses that say something about the index's key, as conditions on it
+ * Fold those of the table's clauses that say something about the index's key
  */
 static List *
-fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *rinfos)
+fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	foreach(lc, rinfos)
+	foreach(lc, rel->baserestrictinfo)
 	{
-		GjKeyCondition *condition = GjFoldClause(root, rel, index, lfirst_node(RestrictInfo, lc));
+		GjKeyCondition *condition = GjFoldClause(root, rel, index,
+												 lfirst_node(RestrictInfo, lc), refused);
 
 		if (condition != NULL)
 			result = lappend(result, condition);
@@ -157,7 +184,7 @@ static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	GjCostInput input = {.rel = rel,.index = index};
-	/* of baserestrictinfo, a partial index's predicate or not: GjIndexEligible() says why */
+	/* of baserestrictinfo, a partial index's predicate or not: GjRefuseIndex() says why */
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
@@ -257,7 +284,7 @@ drop_bitmap_paths(List *paths, IndexOptInfo *index)
 
 /*
  * PlanCustomPath: clauses come in the order in which they have to be tested.  They are all
- * that the table has, what a partial index's predicate implies included: GjIndexEligible().
+ * that the table has, what a partial index's predicate implies included: GjRefuseIndex().
  */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
