@@ -108,26 +108,22 @@ check_procs(CatCList *procs, const char *family)
 	for (int i = 0; i < procs->n_members; i++)
 	{
 		Form_pg_amproc proc = (Form_pg_amproc) GETSTRUCT(&procs->members[i]->tuple);
+		const char *problem = NULL;
 
 		if (proc->amprocnum != GJ_KEY_PROC)
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains function %s "
-							"with invalid support number %d",
-							family, GJ_NAME, format_procedure(proc->amproc),
-							proc->amprocnum)));
-			result = false;
-		}
+			problem = "invalid support number";
 		else if (proc->amproclefttype != proc->amprocrighttype ||
 				 !check_amproc_signature(proc->amproc, INT8OID, false, 1, 1,
 										 proc->amproclefttype))
+			problem = "wrong signature for support number";
+
+		if (problem)
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator family \"%s\" of access method %s contains function %s "
-							"with wrong signature for support number %d",
-							family, GJ_NAME, format_procedure(proc->amproc),
+							"with %s %d",
+							family, GJ_NAME, format_procedure(proc->amproc), problem,
 							proc->amprocnum)));
 			result = false;
 		}

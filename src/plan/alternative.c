@@ -109,18 +109,9 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 static Path *
 find_guessed_path(RelOptInfo *rel, List *conditions)
 {
-	Path	   *cheapest = NULL;
+	Path	   *cheapest = GjCheapestOther(rel);
 	IndexPath  *index_path = NULL;
-	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == NULL || path->total_cost < cheapest->total_cost))
-			cheapest = path;
-	}
 	if (cheapest == NULL)
 		return NULL;
 
@@ -133,6 +124,26 @@ find_guessed_path(RelOptInfo *rel, List *conditions)
 	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
 		!rests_on_guess(index_path, conditions))
 		return NULL;
+	return cheapest;
+}
+
+/*
+ * The cheapest path of a relation that is not ours; NULL if there is none
+ */
+Path *
+GjCheapestOther(const RelOptInfo *rel)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
 	return cheapest;
 }
 

@@ -288,26 +288,17 @@ path_index(CustomPath *path)
 }
 
 /*
- * The cost of the cheapest path that is not ours.  A bitmap scan of our index may have
+ * The cost of the cheapest path that is not ours; 0 if there is none.  A bitmap scan of our index may have
  * driven out the sequential scan before.
  */
 static Cost
 cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 {
-	Cost		cheapest = 0.0;
-	ListCell   *lc;
+	Path	   *cheapest = GjCheapestOther(rel);
 
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == 0.0 || path->total_cost < cheapest))
-			cheapest = path->total_cost;
-	}
-	if (cheapest == 0.0 && IS_SIMPLE_REL(rel))
-		cheapest = create_seqscan_path(root, rel, NULL, 0)->total_cost;
-	return cheapest;
+	if (cheapest == NULL && IS_SIMPLE_REL(rel))
+		cheapest = create_seqscan_path(root, rel, NULL, 0);
+	return cheapest ? cheapest->total_cost : 0.0;
 }
 
 /*

@@ -116,6 +116,9 @@ extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 /* bitmap.c: which indexes core need not make bitmap scans of */
 extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
 
+/* alternative.c */
+extern Path *GjCheapestOther(const RelOptInfo *rel);
+
 /* resident.c: which indexes a device holds, as far as is known */
 extern void GjNoteMirrors(RelOptInfo *rel);
 extern bool GjIndexIsResident(Oid index_oid);
