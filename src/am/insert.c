@@ -111,7 +111,7 @@ lock_tail(Relation index, const GjIndexInfo *info, int *lane)
 }
 
 /*
- * A row more than fits would run into the page's special space
+ * Check a tail page: a row more than fits would be written over the page's special space
  */
 static void
 check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
@@ -176,7 +176,7 @@ lock_open_page(Relation index, int lane)
 }
 
 /*
- * Lock a page that was found without a lock; false, and unlocked, if it does not do
+ * Lock a candidate and check that it can still be used; if not, unlock it and return false
  *
  * The free space map is only a hint: two backends may have found the same page, or
  * one that a lane has open, perhaps our own.  So this must not wait for the lock.

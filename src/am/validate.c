@@ -36,7 +36,7 @@ static bool check_storage(Form_pg_opclass opclass);
 /*
  * Validate an operator class, and with it its family
  *
- * Says what is wrong, all of it, at level INFO.
+ * Reports everything that is wrong, at level INFO.
  */
 bool
 gjvalidate(Oid opclassoid)
@@ -81,7 +81,7 @@ copy_family_name(Oid family_oid)
 }
 
 /*
- * Keys are stored as four or eight bytes, by value or not
+ * Check that keys are stored as four or eight bytes, by value or not
  */
 static bool
 check_storage(Form_pg_opclass opclass)
@@ -167,7 +167,7 @@ check_operators(CatCList *operators, Oid family_oid, const char *family)
 }
 
 /*
- * The class's own type needs its equality operator and its function
+ * Check that the class's own type has its equality operator and its function
  */
 static bool
 check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass)

@@ -56,8 +56,8 @@ const CustomPathMethods GjAlternativePathMethods = {
 };
 
 /*
- * Offer an alternative of our path, which is the caller's to give away, and the cheapest
- * other one, if that rests on a guess
+ * Offer a choice between our path and the cheapest other one, if the latter rests on a guess;
+ * our path becomes part of it
  */
 void
 GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
@@ -103,7 +103,7 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 }
 
 /*
- * The cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
+ * Return the cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
  * scan for an array of unknown length
  */
 static Path *
@@ -128,7 +128,7 @@ find_guessed_path(RelOptInfo *rel, List *conditions)
 }
 
 /*
- * The cheapest path of a relation that is not ours; NULL if there is none
+ * Return the cheapest path of a relation that is not ours; NULL if there is none
  */
 Path *
 GjCheapestOther(const RelOptInfo *rel)
@@ -176,8 +176,8 @@ condition_is_unknown(GjKeyNode *node)
 }
 
 /*
- * From how many keys on is our path the cheaper one?  PG_INT32_MAX: never, as far as can
- * be told.
+ * Return the number of keys from which on our path is the cheaper one; PG_INT32_MAX if it
+ * never is, as far as can be told
  */
 static int
 count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device)
@@ -220,7 +220,7 @@ is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool 
 }
 
 /*
- * PlanCustomPath: the children test all clauses
+ * PlanCustomPath: make the plan; it has no quals, since its children test all clauses
  */
 static Plan *
 plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,

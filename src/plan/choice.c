@@ -62,8 +62,8 @@ GjChoiceRefused(Oid relation, Oid index, const char *reason)
 }
 
 /*
- * Note why the indexes of a side cannot answer a join; NULL: it was considered, and the reason,
- * if it was not offered, is in the clauses
+ * Note why the indexes of a side cannot answer a join; refused is NULL where only its clauses
+ * can be the reason
  *
  * When a table was looked at alone, nothing could be said of an index whose key only joins
  * name.  Here that note gets a better reason.
@@ -107,7 +107,7 @@ list_tables(PlannerInfo *root, RelOptInfo *big)
 }
 
 /*
- * Was a GpuJoin offered?  It is noted with one of its tables.
+ * Was a GpuJoin offered for these tables?  It was noted with one of them.
  */
 static bool
 is_offered(PlannerInfo *root, List *tables)
@@ -179,7 +179,7 @@ refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, Restric
 }
 
 /*
- * Make a reason of what is known; who is not asked for it need not format it
+ * Format a reason; if nobody asks for reasons, return the format itself, to save the time
  */
 const char *
 GjChoiceFormat(const char *format,...)
@@ -196,7 +196,7 @@ GjChoiceFormat(const char *format,...)
 }
 
 /*
- * Make a reason of what is wrong with a condition, with its text, if that can be had
+ * Make a reason of what is wrong with a condition, and of its text if it can be shown
  */
 const char *
 GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
@@ -208,7 +208,7 @@ GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
 }
 
 /*
- * Does the condition name the index's key?  Of an indexed expression that is not known.
+ * Does the condition name the index's column?  Of an indexed expression we do not know.
  */
 bool
 GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
@@ -273,7 +273,7 @@ GjChoiceTaken(CustomPath *path)
 }
 
 /*
- * The index of a path; of a join with several tables, the first one's
+ * Return the index of a path; for a join with several tables, the first one's
  */
 static Oid
 path_index(CustomPath *path)
@@ -288,8 +288,8 @@ path_index(CustomPath *path)
 }
 
 /*
- * The cost of the cheapest path that is not ours; 0 if there is none.  A bitmap scan of our index may have
- * driven out the sequential scan before.
+ * Return the cost of the cheapest path that is not ours; 0 if there is none.  A bitmap scan of
+ * our index may have driven out the sequential scan before.
  */
 static Cost
 cheapest_other(PlannerInfo *root, RelOptInfo *rel)
@@ -302,8 +302,8 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Clauses as text, long ones cut; NULL if there is something in them that only a finished
- * plan could show
+ * Turn clauses into text, which is cut if it is long; NULL if there is something in them that
+ * only a finished plan could show
  */
 static const char *
 deparse(PlannerInfo *root, List *rinfos)

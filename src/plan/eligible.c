@@ -27,8 +27,7 @@ static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
 
 /*
- * Is this a user's table, and scanned as such?  One that is expanded into its children is
- * scanned through them.
+ * Is this a user's table that is scanned itself, not expanded into its children?
  */
 bool
 GjIsUserTable(const RangeTblEntry *rte)
@@ -63,7 +62,7 @@ GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 }
 
 /*
- * Is the row that a cursor stands on wanted?  There may be other conditions, of row security.
+ * Is the row wanted on which a cursor stands?  Row security may have added other conditions.
  */
 static bool
 has_current_of(const RelOptInfo *rel)
@@ -135,7 +134,7 @@ GjRefuseIndex(const IndexOptInfo *index)
 }
 
 /*
- * What is to be tested before a row's key is read: the predicate of a partial index whose
+ * Return what must be tested before a row's key is read: the predicate of a partial index whose
  * key is an expression, which may fail for other rows.  Reading a column never fails.
  */
 List *
@@ -146,7 +145,7 @@ GjKeyPredicate(const IndexOptInfo *index)
 
 /*
  * Are the index's keys the indexed values themselves, as all our operator classes make them?
- * Only then can a value be made of a key, or its partition be told.
+ * Only then can the value be had back from a key, or the key's partition be told.
  */
 bool
 GjIndexKeepsValues(const IndexOptInfo *index)
@@ -162,7 +161,7 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 }
 
 /*
- * The indexed column or expression
+ * Return the indexed column or expression
  */
 Expr *
 GjIndexKeyExpr(const IndexOptInfo *index)

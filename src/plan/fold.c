@@ -86,7 +86,7 @@ static bool value_is_usable(Fold *cx, Node *value);
 /*
  * Fold a restriction of a table for an index; NULL if it says nothing about the key
  *
- * If it has the key, but is not for us, and somebody wants to know, *refused becomes the reason.
+ * Where reasons are wanted, *refused becomes the reason why a clause with the key is not folded.
  */
 GjKeyCondition *
 GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
@@ -112,11 +112,10 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 }
 
 /*
- * Fold a join's clause: is it "key = value", with a value of the small side?
+ * Fold a join's clause; false if it is not "key = value", with a value of the small side
  *
  * The key must not be cast: the join makes the key of a small row by a key extraction function,
- * not by the conversions that a scan has for its list of values.  If it is not for us, *refused
- * becomes the reason, as above.
+ * not by the conversions that a scan has for its list of values.  *refused is as above.
  */
 bool
 GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
@@ -137,8 +136,8 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 }
 
 /*
- * Does it depend on the row, and do security barriers let it go first?  Our nodes test it
- * before all other clauses.
+ * May our nodes test this clause before all others?  It must depend on the row, and no security
+ * barrier may stand before it.
  */
 static bool
 may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
@@ -175,8 +174,7 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 }
 
 /*
- * Is the key alone on a side of this comparison?  True of what is no comparison, too, of
- * which that cannot be said.
+ * Is the key alone on a side of this comparison?  True also if it is no comparison.
  */
 static bool
 has_key_as_side(Fold *cx, Expr *clause)
@@ -222,8 +220,8 @@ fold(Fold *cx, Node *expr)
 }
 
 /*
- * Each operand must yield a set, and one of them keys: the whole table is not what an
- * index is for.
+ * Fold an OR: each operand must yield a set, and one of them keys, since an index is not for
+ * reading the whole table
  */
 static GjKeyNode *
 fold_or(Fold *cx, BoolExpr *expr)
@@ -274,7 +272,7 @@ fold_and(Fold *cx, BoolExpr *expr)
 }
 
 /*
- * COALESCE(x, false): false and NULL are the same here
+ * Fold COALESCE(x, false) as x: false and NULL are the same here
  */
 static GjKeyNode *
 fold_coalesce(Fold *cx, CoalesceExpr *expr)
@@ -292,7 +290,7 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 }
 
 /*
- * key = value, key <> value, or one of these turned round
+ * Fold key = value, key <> value, or one of these turned round
  */
 static GjKeyNode *
 fold_comparison(Fold *cx, OpExpr *op)
@@ -329,7 +327,7 @@ fold_comparison(Fold *cx, OpExpr *op)
 }
 
 /*
- * key = ANY (array), key <> ALL (array); = ALL and <> ANY ask for something else, and
+ * Fold key = ANY (array) or key <> ALL (array); = ALL and <> ANY ask for something else, and
  * <> ALL ('{}') for all rows
  */
 static GjKeyNode *
@@ -359,7 +357,7 @@ is_empty_array(Node *array)
 }
 
 /*
- * Is this the index's key, or, but for joins, an exact cast of it?
+ * Is this the index's key, or an exact cast of it?  Joins take the key alone.
  */
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
@@ -378,8 +376,8 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 }
 
 /*
- * Casts of integers whose comparison by = says the same as that of the integers, or
- * of which match/values.c knows which integers become equal
+ * Is this a cast of integers after which = says the same as before, or one for which
+ * match/values.c finds the integers that become equal to a value?
  */
 static bool
 cast_is_exact(Oid cast)

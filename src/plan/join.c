@@ -287,8 +287,8 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
 }
 
 /*
- * Does this clause compare something of the big side with something of the small
- * side?  Which index may answer it is looked at only then.
+ * Does this clause compare something of the big side with something of the small side?
+ * Only if it does are the indexes looked at.
  */
 static bool
 clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
@@ -342,9 +342,9 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * A path of the small side that each process of a parallel plan can run, if such a plan
- * could be.  Not where it must be known which small rows had a match: no process sees all
- * big rows; nor where processes might collect different rows.
+ * Return a path of the small side that each process of a parallel plan can run; NULL if the
+ * join cannot be parallel.  It cannot where one must know which small rows had a match, since
+ * no process sees all big rows, nor where processes might collect different rows.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -359,7 +359,7 @@ parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * As many workers as the fetch from the largest table would have
+ * Return the number of workers that the largest table's fetch would have
  */
 static int
 count_workers(const GjJoinCandidate *cand)
@@ -416,7 +416,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Each path has costs of its own in its scans
+ * Copy the scans, as each path keeps costs of its own in them
  */
 static List *
 copy_scans(List *scans)
@@ -435,7 +435,7 @@ copy_scans(List *scans)
 }
 
 /*
- * The cost of the join:
+ * Estimate the cost of the join:
  *
  *	  small side		its path, then what a hash join charges to build its table;
  *						where it exceeds the memory limit, a sort besides
@@ -503,7 +503,7 @@ key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * The cost of the small side, and into how many batches it will fall
+ * Estimate the cost of the small side; returns into how many batches it will fall
  */
 static double
 cost_collect(const GjJoinCandidate *cand, Cost *cost)

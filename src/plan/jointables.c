@@ -128,8 +128,7 @@ add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 }
 
 /*
- * Write an expression over the big side for one of its tables, from the top down, a
- * level at a time
+ * Translate an expression over the big side for one of its tables, a level at a time
  */
 static Node *
 translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
@@ -145,7 +144,7 @@ translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
 }
 
 /*
- * A clause of the join, for one of the big side's tables
+ * Translate a clause of the join for one of the big side's tables
  */
 RestrictInfo *
 GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOptInfo *big)
@@ -154,7 +153,7 @@ GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOpt
 }
 
 /*
- * The key's side of the candidate's clause, over the big side
+ * Return the key's side of the candidate's clause, over the big side
  */
 Expr *
 GjJoinKeyExpr(const GjJoinCandidate *cand)
@@ -188,7 +187,7 @@ GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * The way from the big side down to a table as a plan has it (exec/route.h), of which the key
+ * List the way from the big side down to a table as a plan has it (exec/route.h), of which the key
  * tells the first level
  */
 List *
@@ -211,8 +210,8 @@ GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 /*
  * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
  *
- * Of several the smallest is best, as each is read from end to end, unless a bigger one
- * saves the heap: which, costs will tell.
+ * Of several indexes the smallest is best, as each is read from end to end; but a bigger one
+ * may spare the heap.  Then both ways are kept, and costs decide.
  */
 GjJoinScan *
 GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
@@ -263,8 +262,8 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
 }
 
 /*
- * Does the index answer the clause, in the same way as the other tables' indexes do?
- * The small side's keys are made only once.
+ * Does the index answer the clause, with the same operator and key extraction as the other
+ * tables' indexes?  The small side's keys are made only once.
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
@@ -301,7 +300,9 @@ GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 }
 
 /*
- * Matches are spread evenly over the big side's rows.  Where the key tells the
+ * Estimate one way to scan
+ *
+ * Matches are taken to be spread evenly over the big side's rows.  Where the key tells the
  * partition, a table is not searched if none of the keys is its own; n of them hit
  * one of p tables with probability 1 - (1 - 1/p)^n.
  */

@@ -22,9 +22,9 @@
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
- * The way from the top down to a table: for each partitioned table its OID, invalid if the
- * index's key does not divide it, and that of the partition; NIL if it divides none.  In
- * share the part of the keys that is to be expected here.
+ * List the way from the top down to a table: for each level the OID of the partitioned table,
+ * invalid if the index's key does not divide it, and that of the partition; NIL if the key
+ * divides none.  *share becomes the part of the keys that is to be expected in this table.
  */
 List *
 GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
@@ -70,7 +70,7 @@ is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 }
 
 /*
- * The column by which alone a table is partitioned; NULL if there is none
+ * Return the column by which alone a table is partitioned; NULL if there is none
  */
 Var *
 GjOnlyPartitionKey(const RelOptInfo *rel)

@@ -101,9 +101,10 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 }
 
 /*
- * Does a search for one key cost more than some path that is there already?  So it is where
- * a btree has the row that is asked for, and such queries are planned more often than
- * any others.  Not where a path that costs more may be an alternative for the execution.
+ * Does a search for one key cost more than some path that is there already?
+ *
+ * That is so where a btree has the row that is asked for, and such queries are planned more
+ * often than any others.  False where both paths may go into a GpuAlternative.
  */
 static bool
 is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
@@ -161,7 +162,7 @@ fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char
 }
 
 /*
- * The clauses that conditions were made of; on demand, only those of which nothing is
+ * List the clauses that conditions were made of; with exact_only, those of which nothing is
  * left to be tested
  */
 static List *
@@ -283,8 +284,9 @@ drop_bitmap_paths(List *paths, IndexOptInfo *index)
 }
 
 /*
- * PlanCustomPath: clauses come in the order in which they have to be tested.  They are all
- * that the table has, what a partial index's predicate implies included: GjRefuseIndex().
+ * PlanCustomPath: make the plan.  The clauses come in the order in which they have to be
+ * tested.  They are all that the table has, what a partial index's predicate implies
+ * included: GjRefuseIndex().
  */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
