@@ -90,6 +90,16 @@
  * reading the index, a fifth of the table's pages and without its tuples, beats the
  * sequential scan until about three quarters of the rows match.
  *
+ * "make no-regret" looks for choices that are not the best.  Three kinds remain, where the
+ * planner knows no better:
+ *
+ *	- keys that no row has: PostgreSQL expects rows for each, so a btree looks dearer than it
+ *	  is, and a LIMIT above a sequential scan cheaper;
+ *	- parallel plans of some 10 to 20 ms of work: how long workers take to start is the
+ *	  machine's affair, which parallel_setup_cost may be told;
+ *	- conditions that nearly all rows satisfy: both ways read all of the table, and a row is
+ *	  charged alike, though GpuScan takes half of a sequential scan's time for it.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
