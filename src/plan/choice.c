@@ -173,7 +173,8 @@ refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, Restric
 
 	if (GjFoldJoinClause(root, table, index, rinfo, small->relids, &key, &refused))
 		refused = GjChoiceSay(root, rinfo, IS_OTHER_REL(table) ?
-							  "would do, but not each partition or child has an index that answers it" :
+							  "would do, but not each partition or child has an index "
+							  "that answers it" :
 							  "would do, but not in a join of this form");
 	return refused;
 }

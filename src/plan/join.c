@@ -48,8 +48,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_type_d.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -57,16 +55,12 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
-#include "utils/selfuncs.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "choice.h"
 #include "joinpath.h"
 #include "planner.h"
-
-/* Bytes that a collected row takes besides its columns */
-#define SMALL_ROW_OVERHEAD		80
 
 static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
@@ -84,9 +78,6 @@ static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
 static List *copy_scans(List *scans);
-static void cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
-static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
-static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 
 /*
  * Offer the ways in which one side of this join can be the big table
@@ -404,7 +395,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 	path->custom_paths = list_make1(cand->small_path);
 
 	cand->scans = copy_scans(cand->scans);
-	cost_join(root, cand, &startup, &run);
+	GjJoinCost(root, cand, &startup, &run);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
@@ -432,90 +423,4 @@ copy_scans(List *scans)
 		copies = lappend(copies, copy);
 	}
 	return copies;
-}
-
-/*
- * Estimate the cost of the join:
- *
- *	  small side		its path, then what a hash join charges to build its table;
- *						where it exceeds the memory limit, a sort besides
- *	  batches			each searches the index anew: a match a batch
- *	  big rows			GjCostSearch, over all tables and batches
- *	  pairs				the join quals on each pair with equal keys
- *	  result			cpu_tuple_cost and the target list
- *
- * In a parallel plan each process collects the small side; what is done for each big row,
- * pair and result row is divided.
- */
-static void
-cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
-{
-	PathTarget *target = cand->joinrel->reltarget;
-	double		divisor = GjParallelDivisor(cand->workers);
-	double		pairs;
-	QualCost	joinquals;
-	ListCell   *lc;
-
-	cand->selectivity = key_selectivity(root, cand);
-	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
-									  cand->small->rows, NULL, NULL);
-	cand->nbatches = cost_collect(cand, startup);
-	cand->by_key = GjJoinIsByKey(root, cand);
-	*run = 0.0;
-
-	/* No row comes before the first table has been searched; the others come later */
-	foreach(lc, cand->scans)
-	{
-		GjJoinScan *scan = lfirst(lc);
-
-		GjJoinCostScan(root, cand, scan);
-		if (lc == list_head(cand->scans))
-			*startup += scan->startup;
-		else
-			*run += scan->startup;
-		*run += scan->run;
-	}
-
-	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
-	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
-												   list_make1(cand->rinfo)), root);
-	*startup += joinquals.startup + target->cost.startup;
-	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
-		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
-}
-
-/*
- * Estimate what share of all pairs has equal keys, whatever the join's type makes
- * of them.
- */
-static Selectivity
-key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
-{
-	SpecialJoinInfo sjinfo;
-
-	memset(&sjinfo, 0, sizeof(sjinfo));
-	sjinfo.type = T_SpecialJoinInfo;
-	sjinfo.min_lefthand = sjinfo.syn_lefthand = cand->small->relids;
-	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
-	sjinfo.jointype = JOIN_INNER;
-
-	return clauselist_selectivity(root, list_make1(cand->rinfo), 0, JOIN_INNER, &sjinfo);
-}
-
-/*
- * Estimate the cost of the small side; returns into how many batches it will fall
- */
-static double
-cost_collect(const GjJoinCandidate *cand, Cost *cost)
-{
-	double		rows = cand->small->rows;
-	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
-	double		nbatches = ceil(bytes / GjWorkMemory());
-
-	*cost = cand->small_path->total_cost +
-		rows * (cpu_operator_cost + cpu_tuple_cost);
-	if (nbatches > 1.0)
-		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +
-			2.0 * bytes / BLCKSZ * seq_page_cost;
-	return Max(nbatches, 1.0);
 }

@@ -63,9 +63,11 @@ extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
 									RelOptInfo *table);
-extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
 							const GjJoinScan *scan, List *columns);
+
+/* joincost.c */
+extern void GjJoinCost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 
 /* joinclauses.c */
 extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);

@@ -28,8 +28,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_class_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
@@ -49,7 +47,6 @@ static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
 						 const GjSource *key);
-static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
 
@@ -274,56 +271,6 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
 		(cand->scans == NIL ||
 		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
-}
-
-/*
- * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
- * scan, the cheaper one stays
- */
-void
-GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
-{
-	GjJoinScan	this;
-
-	cost_scan(root, cand, scan);
-	if (scan->other == NULL)
-		return;
-	cost_scan(root, cand, scan->other);
-	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
-		return;
-
-	/* both stay known: a parallel plan chooses anew */
-	this = *scan;
-	*scan = *this.other;
-	scan->other = palloc(sizeof(GjJoinScan));
-	*scan->other = this;
-}
-
-/*
- * Estimate one way to scan
- *
- * Matches are taken to be spread evenly over the big side's rows.  Where the key tells the
- * partition, a table is not searched if none of the keys is its own; n of them hit
- * one of p tables with probability 1 - (1 - 1/p)^n.
- */
-static void
-cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
-{
-	RelOptInfo *table = scan->table;
-	double		share = Min(1.0, cand->nkeys * cand->selectivity);
-	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
-		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.quals = table->baserestrictcost,.workers = cand->workers,
-	.index_only = scan->index_only};
-
-	scan->nmatches = input.nmatches;
-	GjCostSearch(root, &input, &scan->startup, &scan->run);
-	scan->startup += (cand->nbatches - 1.0) *
-		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
-					input.nmatches / cand->nbatches);
-	if (cand->by_key)
-		scan->startup *= 1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys);
-	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
 }
 
 /*
