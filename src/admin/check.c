@@ -63,7 +63,7 @@ gpujoin_check(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_index_info(index regclass): figures of an index, by reading it whole
+ * gpujoin_index_info(index regclass): returns figures of an index, for which it reads it whole
  */
 Datum
 gpujoin_index_info(PG_FUNCTION_ARGS)
@@ -131,9 +131,9 @@ note_open_page(GjCheckState *state, BlockNumber block)
 }
 
 /*
- * A page that is open must be so for a lane, or nobody would ever fill it again
+ * Check that a page with the OPEN flag is open for a lane: nobody else would ever fill it
  *
- * It may have been closed since it was met: look again, with its lock held.
+ * It may have been closed since the flag was seen, so look again, with the page locked.
  */
 static void
 check_open_page(GjCheckState *state, BlockNumber block)
@@ -157,7 +157,7 @@ check_open_page(GjCheckState *state, BlockNumber block)
 }
 
 /*
- * Check the metapage, and that the file has what it counts
+ * Check the metapage, and that the file has all the blocks that it counts
  */
 static void
 check_meta(GjCheckState *state)

@@ -39,7 +39,7 @@ static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
 
 /*
- * gpujoin_load(regclass): have an index mirrored when this returns
+ * gpujoin_load(regclass): load an index onto the device and wait until it is there
  *
  * Returns the device memory that it takes.
  */
@@ -83,7 +83,7 @@ wait_a_moment(void)
 }
 
 /*
- * gpujoin_unload(regclass): free the device memory of an index; was there any?
+ * gpujoin_unload(regclass): free the device memory of an index; returns whether it had any
  *
  * A load by somebody else is stopped at its end.
  */

@@ -47,7 +47,7 @@ static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
 static const char *mirror_state_name(const GjMirror *mirror);
 
 /*
- * gpujoin_status(): the service, the device, and who answered, in one row
+ * gpujoin_status(): returns a row about the service, the device, and who answered
  */
 Datum
 gpujoin_status(PG_FUNCTION_ARGS)
@@ -86,7 +86,7 @@ gpujoin_status(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_mirrors(): a row for each entry of the table
+ * gpujoin_mirrors(): returns a row for each entry of the table of mirrors
  */
 Datum
 gpujoin_mirrors(PG_FUNCTION_ARGS)
@@ -109,7 +109,7 @@ gpujoin_mirrors(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_fallbacks(): how often each reason kept the device from answering
+ * gpujoin_fallbacks(): returns how often each reason kept the device from answering
  */
 Datum
 gpujoin_fallbacks(PG_FUNCTION_ARGS)
@@ -130,7 +130,7 @@ gpujoin_fallbacks(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_stats_reset(): count answers and fallbacks from zero again
+ * gpujoin_stats_reset(): sets the counters of answers and fallbacks to zero
  */
 Datum
 gpujoin_stats_reset(PG_FUNCTION_ARGS)
@@ -142,7 +142,7 @@ gpujoin_stats_reset(PG_FUNCTION_ARGS)
 /* Rows ------------------------------------------------------------------------------- */
 
 /*
- * Begin a set of rows with so many columns
+ * Begin a set of rows of this many columns
  */
 static ReturnSetInfo *
 start_rows(FunctionCallInfo fcinfo, int ncolumns)

@@ -127,8 +127,8 @@ add_scan_key(Relation index, GjKeySet *set, ScanKey key)
 }
 
 /*
- * May the key be one that rows which are not in the index do not have, as 1 / x has WHERE
- * x <> 0?
+ * Can computing the key fail for rows outside a partial index, as 1 / x does for those that
+ * WHERE x <> 0 leaves out?
  *
  * A bitmap heap scan rechecks conditions on the key before those of the index's predicate.
  * So it must not get other rows' TIDs.  Where blocks are lossy, since the work memory is
@@ -142,7 +142,7 @@ key_may_fail(Relation index)
 }
 
 /*
- * The heap's length, after the match; the executor has locked the table
+ * Get the heap's length, after the match; the executor has locked the table
  */
 static BlockNumber
 get_heap_length(Relation index)

@@ -97,7 +97,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 }
 
 /*
- * Write the init fork of an unlogged index: what it is reset to after a crash
+ * Write the init fork of an unlogged index, to which it is reset after a crash
  */
 void
 gjbuildempty(Relation index)

@@ -3,9 +3,17 @@
  * insert.c
  *	  Adding one entry.
  *
- * A backend has a preferred lane and takes another one whose tail page is free at
- * the moment, so that inserters rarely wait.  A row goes to the tail page; a full
- * tail is flushed to the lane's open data page; a full data page is closed and
+ * Why rows come through tail pages: generic WAL finds out what changed by comparing the page
+ * before and after byte by byte, about 1 ns a byte: 7 us for a full page, several times what a
+ * btree insertion costs.  Only what lies between pd_lower and pd_upper is left out.  On a tail
+ * page rows lie one behind the other, and pd_lower ends behind the last: with at most 64 rows an
+ * insertion compares 300 bytes on average.  To move a full tail to a data page compares a whole
+ * page, but once for 64 rows.  Measured: INSERT ... SELECT of a million random keys takes 0.6
+ * times as long as with a btree instead.
+ *
+ * There are several lanes (reloption lanes).  A backend has a preferred one and takes another
+ * whose tail page is free at the moment, so that inserters rarely wait.  A row goes to the tail
+ * page; a full tail is flushed to the lane's open data page; a full data page is closed and
  * another one opened: one that VACUUM found to have free slots, or a new one.
  *
  * The new page is found, or added to the file, before any page is locked.  By the
@@ -111,7 +119,7 @@ lock_tail(Relation index, const GjIndexInfo *info, int *lane)
 }
 
 /*
- * A row more than fits would run into the page's special space
+ * Check a tail page: a row more than fits would be written over the page's special space
  */
 static void
 check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
@@ -176,7 +184,7 @@ lock_open_page(Relation index, int lane)
 }
 
 /*
- * Lock a page that was found without a lock; false, and unlocked, if it does not do
+ * Lock a candidate and check that it can still be used; if not, unlock it and return false
  *
  * The free space map is only a hint: two backends may have found the same page, or
  * one that a lane has open, perhaps our own.  So this must not wait for the lock.

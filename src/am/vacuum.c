@@ -16,6 +16,11 @@
  * slot seen used under a share lock still holds the same entry when the page is
  * locked exclusively, and the callback runs without any lock.
  *
+ * Slots are freed in place.  Data pages with at least a sixteenth of their slots free go into
+ * the free space map, which is a hint: who takes a page from it looks again, with the page
+ * locked (insert.c).  Ten rounds of updating every row with a VACUUM after each leave an index of
+ * twice its fresh size: the new versions of one round need room beside the old ones.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -79,7 +84,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		clean_data(&state, block);
 	}
 
-	/* before the caller may make the dead tuples' places free: see src/README */
+	/* before the caller may make the dead tuples' places free: exec/entryvisible.c */
 	GjEpochRaise(info->index);
 
 	stats->num_pages = nblocks;

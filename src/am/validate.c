@@ -36,7 +36,7 @@ static bool check_storage(Form_pg_opclass opclass);
 /*
  * Validate an operator class, and with it its family
  *
- * Says what is wrong, all of it, at level INFO.
+ * Reports everything that is wrong, at level INFO.
  */
 bool
 gjvalidate(Oid opclassoid)
@@ -81,7 +81,7 @@ copy_family_name(Oid family_oid)
 }
 
 /*
- * Keys are stored as four or eight bytes, by value or not
+ * Check that keys are stored as four or eight bytes, by value or not
  */
 static bool
 check_storage(Form_pg_opclass opclass)
@@ -108,26 +108,22 @@ check_procs(CatCList *procs, const char *family)
 	for (int i = 0; i < procs->n_members; i++)
 	{
 		Form_pg_amproc proc = (Form_pg_amproc) GETSTRUCT(&procs->members[i]->tuple);
+		const char *problem = NULL;
 
 		if (proc->amprocnum != GJ_KEY_PROC)
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains function %s "
-							"with invalid support number %d",
-							family, GJ_NAME, format_procedure(proc->amproc),
-							proc->amprocnum)));
-			result = false;
-		}
+			problem = "invalid support number";
 		else if (proc->amproclefttype != proc->amprocrighttype ||
 				 !check_amproc_signature(proc->amproc, INT8OID, false, 1, 1,
 										 proc->amproclefttype))
+			problem = "wrong signature for support number";
+
+		if (problem)
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator family \"%s\" of access method %s contains function %s "
-							"with wrong signature for support number %d",
-							family, GJ_NAME, format_procedure(proc->amproc),
+							"with %s %d",
+							family, GJ_NAME, format_procedure(proc->amproc), problem,
 							proc->amprocnum)));
 			result = false;
 		}
@@ -171,7 +167,7 @@ check_operators(CatCList *operators, Oid family_oid, const char *family)
 }
 
 /*
- * The class's own type needs its equality operator and its function
+ * Check that the class's own type has its equality operator and its function
  */
 static bool
 check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass)

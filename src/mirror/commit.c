@@ -73,7 +73,7 @@ GjMirrorCommitInit(void)
 }
 
 /*
- * Drop the mirrors of what was in the file of an index that is about to be built
+ * Drop the mirror of an index that is about to be built: the file's contents are gone
  */
 void
 GjMirrorRelationRebuilt(Relation index)
@@ -86,7 +86,7 @@ GjMirrorRelationRebuilt(Relation index)
 }
 
 /*
- * Note an index that has been built: its mirror may be wanted once this is committed
+ * Remember that this transaction has built an index
  */
 void
 GjMirrorRelationBuilt(Relation index)
@@ -161,8 +161,10 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 }
 
 /*
- * Pass on what is wanted of a transaction that has committed.  An index built in it twice, or
- * dropped again, is wanted under a key that no loader will find; it then forgets it.
+ * Ask for mirrors of what the transaction has built, after it has committed
+ *
+ * An index that it built twice, or dropped again, is wanted under a key that no loader will
+ * find; the loader then forgets it.
  */
 static void
 fulfil(void)

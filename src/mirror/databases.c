@@ -27,7 +27,8 @@
 #define MAX_RETRY_MS			60000
 
 /*
- * All databases but templates that nobody can connect to; or only those that one can
+ * List all databases but templates that nobody can connect to; or only those that allow
+ * connections
  */
 List *
 GjDatabaseList(GjDatabases *databases, bool only_open)
@@ -64,7 +65,7 @@ GjDatabaseList(GjDatabases *databases, bool only_open)
 }
 
 /*
- * The database if it needs attention, or NULL
+ * Find a database among those that need attention; NULL if it is not there
  */
 GjDatabase *
 GjDatabaseFind(GjDatabases *databases, Oid oid)
@@ -82,7 +83,7 @@ GjDatabaseFind(GjDatabases *databases, Oid oid)
 }
 
 /*
- * The database, which needs attention
+ * Find a database, or add it to those that need attention
  */
 GjDatabase *
 GjDatabaseNeed(GjDatabases *databases, Oid oid)
@@ -99,7 +100,7 @@ GjDatabaseNeed(GjDatabases *databases, Oid oid)
 }
 
 /*
- * A database where there is something to do now, or NULL
+ * Choose a database where there is something to do now; NULL if there is none
  */
 GjDatabase *
 GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
@@ -155,7 +156,7 @@ GjDatabasePostpone(GjDatabase *database)
 }
 
 /*
- * Does the database exist, or allow connections?
+ * Is the database among those listed?
  */
 bool
 GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open)

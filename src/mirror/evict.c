@@ -180,8 +180,8 @@ GjMirrorSweep(void)
 }
 
 /*
- * The mirror that may be evicted and was not used for longest, or -1; and what all that may
- * be evicted hold.  Needs the lock.
+ * Find the mirror that may be evicted and has not been used for longest, or -1; also adds up
+ * what all that may be evicted hold.  Needs the lock.
  */
 static int
 find_victim(GjLoadMode mode, uint64 *evictable)
@@ -216,7 +216,7 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 }
 
 /*
- * Drop the mirror that was not used for longest; its memory is not free with that
+ * Drop the mirror that has not been used for longest; its memory is freed later
  */
 static bool
 drop_victim(GjLoadMode mode, int *place, GjMirror *victim)

@@ -57,8 +57,9 @@ GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key)
 }
 
 /*
- * Is the file gone, or cut to nothing, which is what PostgreSQL leaves of a dropped one until the
- * next checkpoint?  Or does its name belong to another database by now?  Any process may ask.
+ * Is the file gone, or does its name belong to another database by now?  A file of no length
+ * counts as gone: that is what PostgreSQL leaves of a dropped one until the next checkpoint.
+ * Any process may ask.
  */
 bool
 GjMirrorIsGone(const GjMirrorKey *key)
@@ -78,7 +79,8 @@ GjMirrorIsGone(const GjMirrorKey *key)
 }
 
 /*
- * A number for the database that has this OID now; false, with errno, if it has none
+ * Get a number that tells the database which has this OID now from earlier ones; false, with
+ * errno, if there is none
  */
 static bool
 get_database_made(Oid database, Oid tablespace, uint64 *made)

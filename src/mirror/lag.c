@@ -3,6 +3,22 @@
  * lag.c
  *	  What a mirror lacks: the pages that have changed since it was brought up to date.
  *
+ * The metapage's sequence counts changes to data pages; each change draws the next number and
+ * leaves it on the page as its change counter, which never goes back, also when the page is
+ * used anew.  Three things tell what has changed since a sequence number S:
+ *
+ *	- the metapage lists the pages that lanes have open: these change all the time;
+ *	- the journal, a ring in a block of its own, has the ranges of blocks that were opened
+ *	  for insertion or lost entries, each with a sequence number; neighbours share an entry,
+ *	  which then carries the later number;
+ *	- if the ring has lost entries with numbers above S (journal_floor says up to which number
+ *	  it has), the pages' change counters do.
+ *
+ * So a copy taken at S lacks the pages that were open at S and the ranges with numbers above S.
+ * A change and its journal entry are one WAL record: had the entry been made before, a copy
+ * could be taken in between and would never learn of the change.  A flush to an open page needs
+ * no entry; closing a page needs none either, since it was open at S or was opened after S.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */

@@ -91,7 +91,7 @@ GjLauncherInit(void)
 }
 
 /*
- * What launcher and loaders have in common, as background workers
+ * Fill in what the launcher and the loaders have in common as background workers
  */
 static void
 describe_worker(BackgroundWorker *worker, const char *function, const char *type, int restart_time)
@@ -185,7 +185,7 @@ reload(Launcher *launcher)
 }
 
 /*
- * Do what can be done without waiting; returns after how many ms to look again
+ * Do what can be done without waiting; returns the ms after which to look again
  */
 static long
 launcher_step(Launcher *launcher)
@@ -221,7 +221,7 @@ launcher_step(Launcher *launcher)
 }
 
 /*
- * Is it another device, or the same with its memory lost?  Warn if it has no room at all.
+ * Is the device another one, or has it lost its memory?  Warns if it has no room at all.
  */
 static bool
 see_device(Launcher *launcher)
@@ -261,7 +261,7 @@ is_loader_running(Launcher *launcher)
 }
 
 /*
- * Has the loader that ended done its task?
+ * See whether the loader that has ended did its task
  */
 static void
 judge_loader(Launcher *launcher)
@@ -283,7 +283,7 @@ judge_loader(Launcher *launcher)
 }
 
 /*
- * Take over what others have asked for, and say when all of that is done
+ * Take over what others have asked for, and note in shared memory when all of it is done
  */
 static void
 collect_requests(Launcher *launcher)

@@ -52,8 +52,8 @@ static GjFallback fallback_of(GjServiceResult result);
 /*
  * Load an index, unless it is loaded
  *
- * GJ_FALLBACK_NONE: there is a mirror now.  Otherwise the reason why not, among them that
- * somebody else is loading it.
+ * Returns GJ_FALLBACK_NONE if there is a mirror now; otherwise the reason why not, which may be
+ * that somebody else is loading it.
  */
 GjFallback
 GjMirrorLoad(Relation index, GjLoadMode mode)
@@ -86,7 +86,7 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 }
 
 /*
- * Load an index whose entry in the table is ours.  Whatever happens, it is not then.
+ * Load an index whose entry in the table is ours.  Whatever happens, it is not ours afterwards.
  */
 GjFallback
 GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode)
@@ -112,7 +112,7 @@ GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode)
 }
 
 /*
- * The device memory that a mirror takes
+ * Return the device memory that a mirror takes
  */
 uint64
 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
@@ -132,7 +132,7 @@ GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
 /*
  * Bring a mirror up to date with the index
  *
- * Returns false if it is not, be it that somebody else is doing that.
+ * Returns false if it is not up to date, perhaps as somebody else is doing that.
  */
 bool
 GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_pushed)

@@ -169,7 +169,7 @@ open_if_free(Oid index_oid, bool *is_locked)
 }
 
 /*
- * Load an index, if it still is what was wanted; its entry is ours
+ * Load an index whose entry is ours, if it still is what was wanted
  */
 static void
 load_wanted(int place, const GjMirror *wanted)
@@ -206,7 +206,7 @@ load_wanted(int place, const GjMirror *wanted)
 }
 
 /*
- * Say once that an index which shall be loaded always cannot be, for a reason that will stay
+ * Log once that a pinned index cannot be loaded, for a reason that will stay
  */
 static void
 log_refusal(Relation index, int tries, GjFallback why)

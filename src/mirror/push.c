@@ -36,7 +36,7 @@ static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shap
 static bool must_give_way(Relation index);
 
 /*
- * The shape of an index's mirror: its INCLUDE columns are carried, all of them
+ * Describe the shape of an index's mirror, which has all of its INCLUDE columns
  */
 void
 GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
@@ -54,7 +54,7 @@ GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
 }
 
 /*
- * Push pages, from the first on: again after a failure
+ * Push pages, from the first one on; so again after a failure
  */
 GjServiceResult
 GjMirrorPushPages(GjMirrorPush *state, const GjServiceColumn *column)

@@ -97,7 +97,7 @@ GjMirrorTableExists(void)
 }
 
 /*
- * Entries to be looked at by GjMirrorGet()
+ * Return the number of entries that GjMirrorGet() can be asked for
  */
 int
 GjMirrorTableSize(void)

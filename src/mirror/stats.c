@@ -56,7 +56,7 @@ GjFallbackGet(GjFallback why)
 }
 
 /*
- * A word for a reason
+ * Return a word for a reason
  */
 const char *
 GjFallbackName(GjFallback why)
@@ -65,7 +65,7 @@ GjFallbackName(GjFallback why)
 }
 
 /*
- * A reason in words
+ * Return a reason in words
  */
 const char *
 GjFallbackText(GjFallback why)

@@ -80,8 +80,8 @@ GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 }
 
 /*
- * Does a device hold the index, as far as can be told without reading it?  The build
- * of the index is not compared.
+ * Does a device hold the index, as far as can be told without reading it?  So its build id is
+ * not compared.
  */
 bool
 GjMirrorIsResident(Relation index)
@@ -106,7 +106,7 @@ GjMirrorIsResident(Relation index)
 }
 
 /*
- * Count a match
+ * Count a match by a mirror
  */
 void
 GjMirrorUsed(int place)
@@ -122,8 +122,8 @@ GjMirrorUsed(int place)
 /*
  * Become the one that loads a mirror
  *
- * GJ_FALLBACK_NONE: *place is the caller's to load, or, if it is -1, the mirror is ready.
- * Otherwise the reason why not.
+ * Returns GJ_FALLBACK_NONE if *place is the caller's to load or, where it is -1, the mirror is
+ * ready; otherwise the reason why not.
  */
 GjFallback
 GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
@@ -233,7 +233,8 @@ GjMirrorSetProgress(int place, BlockNumber pages_done)
 }
 
 /*
- * Note that the copies have all changes up to state, which was read before any page was
+ * Finish a load or synchronisation: the mirror has all changes up to state, which was read before
+ * any page was
  */
 void
 GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
@@ -307,7 +308,7 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
 /* Helpers --------------------------------------------------------------------------- */
 
 /*
- * Let nobody find the entry any more, or have its owner do that.  Needs the lock.
+ * Drop an entry, or have its owner drop it, so that nobody finds it.  Needs the lock.
  */
 void
 GjMirrorDropEntry(GjMirror *mirror)
@@ -344,7 +345,8 @@ GjMirrorFindEntry(const GjMirrorKey *key, int *place)
 /*
  * Find an entry that may be used for another mirror, or NULL.  Needs the lock.
  *
- * One that says why a load failed is given up for it, unless somebody counts on that load.
+ * If none is free, one is given up on which nobody counts: the note of a failed load that was a
+ * query's, the wish of a build, or a mirror that was lost with the device's memory.
  */
 GjMirror *
 GjMirrorFindFreeEntry(int *place)
@@ -383,8 +385,8 @@ is_replaceable(const GjMirror *mirror)
 }
 
 /*
- * Make the entry one that this process loads.  What is known of loads of the same thing that
- * failed is kept.  Needs the lock.
+ * Make this process the owner and loader of an entry.  What is known of failed loads of the same
+ * index is kept.  Needs the lock.
  */
 void
 GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)

@@ -156,8 +156,8 @@ GjMirrorAbandonEntry(int place)
 }
 
 /*
- * The service does not know the column of this entry any more, although it has not lost
- * its memory as a whole
+ * Want a mirror again whose column the service does not know any more, although it has not
+ * lost its memory as a whole
  */
 void
 GjMirrorGone(int place, const GjServiceColumn *column)
@@ -172,7 +172,7 @@ GjMirrorGone(int place, const GjServiceColumn *column)
 }
 
 /*
- * Follow a change of the reloption
+ * Pin a mirror or not, after the index's reloption was changed
  */
 void
 GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
@@ -188,8 +188,8 @@ GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
 }
 
 /*
- * For the launcher: want again what had to be given up and whose time has come, and all that
- * went with the device's memory.  A new device has room: what did not fit is tried again.
+ * Ask again, as the launcher, for what had to be given up and whose time has come, and for all
+ * that was lost with the device's memory.  What did not fit is tried again on a new device.
  */
 void
 GjMirrorRetry(bool new_device)
@@ -252,7 +252,7 @@ give_up(GjMirror *mirror, GjFallback why, int retry_ms)
 }
 
 /*
- * Is it the loader who tries again?  Where memory is short, a query will say whether the
+ * Will the loader try again by itself?  Not where memory is short: a query will say whether the
  * mirror is still worth having.
  */
 static bool

@@ -17,7 +17,7 @@
  *
  * Rows enter through a lane's tail page and move, a tail-full at a time, to free
  * slots of the lane's open data page.  After that an entry never moves.  NULL
- * keys are not stored.  Why this is so, and the lock order: src/README.
+ * keys are not stored.  am/insert.c says why, write.c has the lock order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

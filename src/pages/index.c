@@ -65,7 +65,7 @@ GjRelationIsIndex(Relation rel)
 }
 
 /*
- * Bytes of a stored key: the operator class's storage type decides
+ * Return the width of a stored key in bytes, which is that of the operator class's storage type
  */
 int
 GjIndexKeyWidth(Relation index)
@@ -74,7 +74,7 @@ GjIndexKeyWidth(Relation index)
 }
 
 /*
- * Is the index to be mirrored after each start of the server, and kept so?
+ * Does the index have the reloption preload: is its mirror made at server start, and pinned?
  */
 bool
 GjIndexIsPreloaded(Relation index)
@@ -83,7 +83,7 @@ GjIndexIsPreloaded(Relation index)
 }
 
 /*
- * Open an index of ours that the user may manage, with the locks that a query takes
+ * Open an index of ours with the locks that a query takes; an error if the user may not manage it
  *
  * The table's stays until the transaction's end; to be closed with NoLock or the index's lock.
  */

@@ -157,7 +157,7 @@ GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info)
 }
 
 /*
- * The width of a tail row, for who has no more than the index at hand
+ * Return the width of a tail row, for callers that have not read the metapage
  */
 int
 GjRowWidth(TupleDesc desc)

@@ -55,7 +55,7 @@ GjPredicateLock(Relation index, Snapshot snapshot)
 }
 
 /*
- * Lock the indexes that tell who inserts a duplicate
+ * Lock the unique indexes, which report a duplicate to whoever inserts one
  */
 static void
 lock_constraints(Relation heap, Snapshot snapshot)

@@ -25,10 +25,10 @@ static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
 static BlockNumber check_length(Relation index, BlockNumber min_blocks);
 
 /*
- * Get what stands still in the metapage
+ * Get what never changes in the metapage
  *
- * Who looks at an index for the first time learns here that it is too short, and not from
- * the journal or a tail page that is not there.
+ * The first call for an index also checks its length, so that one which is too short is found
+ * out here, and not by reading a journal or a tail page that is not there.
  */
 void
 GjIndexGetInfo(Relation index, GjIndexInfo *info)
@@ -53,7 +53,7 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 }
 
 /*
- * Read what changes, at one moment
+ * Read what changes in the metapage, all of it at one moment
  */
 void
 GjIndexGetState(Relation index, GjIndexState *state)
@@ -268,8 +268,8 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 }
 
 /*
- * The number is checked: who goes for a page that is not a data page might wait for
- * ever, for a tail that it has locked itself.
+ * Return the block that a lane has open, after a check of its number: if it were not a data
+ * page, the caller might wait for ever, for a tail that it has locked itself
  */
 static BlockNumber
 get_open_block(Relation index, GjMetaPage meta, int lane)

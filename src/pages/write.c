@@ -11,10 +11,11 @@
  * Lock order, everywhere: tail page, data page, journal, metapage; of two data
  * pages the lane's open page before the candidate.  Pages are registered for WAL in
  * the same order, because replay locks them in the order of registration, and on a
- * standby there are readers.  Only the holder of a lane's
- * tail lock changes which data page the lane has open, so reading that from the
- * metapage under a short share lock is good until the tail is unlocked.  Nobody
- * extends the relation while holding a content lock.
+ * standby there are readers.  The lock on the candidate is only tried, never waited for,
+ * since another lane may hold it while it tries ours.  Only the holder of a lane's tail lock
+ * changes which data page the lane has open, so reading that from the metapage under a short
+ * share lock is good until the tail is unlocked.  Nobody extends the relation while holding a
+ * content lock.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -373,7 +374,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 /*
  * Count a finished bulk deletion, whether it deleted something or not
  *
- * Index-only answers rest on this: see src/README, "vacuum epoch".
+ * Index-only answers rest on this: exec/entryvisible.c.
  */
 void
 GjEpochRaise(Relation index)

@@ -56,8 +56,8 @@ const CustomPathMethods GjAlternativePathMethods = {
 };
 
 /*
- * Offer an alternative of our path, which is the caller's to give away, and the cheapest
- * other one, if that rests on a guess
+ * Offer a choice between our path and the cheapest other one, if the latter rests on a guess;
+ * our path becomes part of it
  */
 void
 GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
@@ -103,24 +103,15 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 }
 
 /*
- * The cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
+ * Return the cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
  * scan for an array of unknown length
  */
 static Path *
 find_guessed_path(RelOptInfo *rel, List *conditions)
 {
-	Path	   *cheapest = NULL;
+	Path	   *cheapest = GjCheapestOther(rel);
 	IndexPath  *index_path = NULL;
-	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == NULL || path->total_cost < cheapest->total_cost))
-			cheapest = path;
-	}
 	if (cheapest == NULL)
 		return NULL;
 
@@ -133,6 +124,26 @@ find_guessed_path(RelOptInfo *rel, List *conditions)
 	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
 		!rests_on_guess(index_path, conditions))
 		return NULL;
+	return cheapest;
+}
+
+/*
+ * Return the cheapest path of a relation that is not ours; NULL if there is none
+ */
+Path *
+GjCheapestOther(const RelOptInfo *rel)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
 	return cheapest;
 }
 
@@ -165,8 +176,8 @@ condition_is_unknown(GjKeyNode *node)
 }
 
 /*
- * From how many keys on is our path the cheaper one?  PG_INT32_MAX: never, as far as can
- * be told.
+ * Return the number of keys from which on our path is the cheaper one; PG_INT32_MAX if it
+ * never is, as far as can be told
  */
 static int
 count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device)
@@ -209,7 +220,7 @@ is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool 
 }
 
 /*
- * PlanCustomPath: the children test all clauses
+ * PlanCustomPath: make the plan; it has no quals, since its children test all clauses
  */
 static Plan *
 plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,

@@ -31,7 +31,7 @@ static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
 static bool find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno);
 
 /*
- * Take from the indexes of ours what they are no use for in this query
+ * Keep core from making bitmap scans of those of our indexes whose key is in a long OR chain
  */
 void
 GjHideFromChains(PlannerInfo *root, RelOptInfo *rel)
@@ -55,8 +55,8 @@ GjHideFromChains(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * The column of the table that the query names, for one of a partition, or another part,
- * of it; false for expressions and columns that it does not have
+ * Turn a column of a partition or child into that of the table which the query names; false
+ * if that has no such column, or it is an expression
  */
 static bool
 find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * choice.c
- *	  What the hooks note for gpujoin_explain_choice() (choicenotes.c).
+ *	  What the planner's files note for gpujoin_explain_choice() (choicenotes.c).
  *
- * Where no path is offered, the reason is found by asking again, one test after the
- * other: the hooks themselves need not know about reasons.
+ * Each test that decides whether a path is offered returns its reason, a constant where
+ * nobody wants to know.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -12,14 +12,13 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "mb/pg_wchar.h"
 #include "utils/ruleutils.h"
 
@@ -31,126 +30,174 @@
 /* Characters of a condition that are shown */
 #define SHOWN_CHARACTERS		200
 
-static const char *refuse_table(RelOptInfo *rel, RangeTblEntry *rte);
-static const char *refuse_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
-static const char *refuse_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo);
+static bool is_offered(PlannerInfo *root, List *tables);
+static void improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big,
+						  RelOptInfo *small, List *restrictlist, const char *refused);
+static const char *refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index,
+								 RestrictInfo *rinfo, RelOptInfo *small);
+static List *list_tables(PlannerInfo *root, RelOptInfo *big);
 static Oid	path_index(CustomPath *path);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
 static bool is_deparsable(Node *clause);
 
 /*
- * An index was taken out of the planner's list
+ * Note that an index was taken out of the planner's list
  */
 void
 GjChoiceHidden(Oid relation, const IndexOptInfo *index)
 {
-	if (GjChoiceIsNoted())
-		GjChoiceAdd(relation, index->indexoid, NULL)->reason =
-			gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off";
+	GjChoiceRefused(relation, index->indexoid,
+					gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off");
 }
 
 /*
- * Note why a table cannot be scanned through its indexes of ours; those that can are
- * noted when the path is offered
+ * Note why no path was offered for an index, or for a table that has none of ours
  */
 void
-GjChoiceExamine(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+GjChoiceRefused(Oid relation, Oid index, const char *reason)
 {
-	const char *table_reason;
-	bool		has_index = false;
+	if (GjChoiceIsNoted())
+		GjChoiceAdd(relation, index, NULL)->reason = GjChoiceText(reason);
+}
+
+/*
+ * Note why the indexes of a side cannot answer a join; refused is NULL where only its clauses
+ * can be the reason
+ *
+ * When a table was looked at alone, nothing could be said of an index whose key only joins
+ * name.  Here that note gets a better reason.
+ */
+void
+GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small, List *restrictlist,
+					const char *refused)
+{
+	List	   *tables;
 	ListCell   *lc;
 
-	if (!GjChoiceIsNoted() || rte->rtekind != RTE_RELATION || rte->inh ||
-		IsCatalogRelationOid(rte->relid))
+	if (!GjChoiceIsNoted() || !IS_SIMPLE_REL(big))
 		return;
+	tables = list_tables(root, big);
+	if (is_offered(root, tables))
+		return;
+	foreach(lc, tables)
+		improve_notes(root, lfirst(lc), big, small, restrictlist, refused);
+}
 
-	table_reason = refuse_table(rel, rte);
-	foreach(lc, rel->indexlist)
+/*
+ * List the tables that a side stands for: itself, or those below it
+ */
+static List *
+list_tables(PlannerInfo *root, RelOptInfo *big)
+{
+	List	   *tables = NIL;
+
+	if (!planner_rt_fetch(big->relid, root)->inh)
+		return list_make1(big);
+
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *rel = root->simple_rel_array[i];
+
+		if (rel != NULL && rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
+			bms_equal(rel->top_parent_relids, big->relids))
+			tables = lappend(tables, rel);
+	}
+	return tables;
+}
+
+/*
+ * Was a GpuJoin offered for these tables?  It was noted with one of them.
+ */
+static bool
+is_offered(PlannerInfo *root, List *tables)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		RelOptInfo *table = lfirst(lc);
+		Oid			relid = planner_rt_fetch(table->relid, root)->relid;
+		ListCell   *lc2;
+
+		foreach(lc2, table->indexlist)
+		{
+			if (GjChoiceFind(relid, lfirst_node(IndexOptInfo, lc2)->indexoid,
+							 GjJoinPathMethods.CustomName) != NULL)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Put a better reason in the place of "no condition on its key"
+ */
+static void
+improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo *small,
+			  List *restrictlist, const char *refused)
+{
+	Oid			relid = planner_rt_fetch(table->relid, root)->relid;
+	ListCell   *lc;
+
+	foreach(lc, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		const char *reason = table_reason;
+		GjChoice   *choice = GjChoiceFind(relid, index->indexoid, NULL);
+		ListCell   *lc2;
 
-		if (!GjIndexIsOurs(index))
+		if (choice == NULL || strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0)
 			continue;
-		has_index = true;
-		if (reason == NULL)
-			reason = refuse_index(root, rel, index);
-		if (reason != NULL)
-			GjChoiceAdd(rte->relid, index->indexoid, NULL)->reason = GjChoiceText(reason);
-	}
-	if (!has_index && gj_enabled)
-		GjChoiceAdd(rte->relid, InvalidOid, NULL)->reason = "the table has no gpujoin index";
-}
 
-static const char *
-refuse_table(RelOptInfo *rel, RangeTblEntry *rte)
-{
-	if (rte->tablesample != NULL)
-		return "the table is sampled";
-	if (!gj_force && rel->tuples < gj_min_rows)
-		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
-						rel->tuples, gj_min_rows);
-	if (GjHasCurrentOf(rel))
-		return "a cursor says which row is wanted (WHERE CURRENT OF)";
-	if (!bms_is_empty(rel->lateral_relids))
-		return "the table refers to others (LATERAL)";
-	return NULL;
+		foreach(lc2, restrictlist)
+		{
+			RestrictInfo *rinfo = GjJoinClauseOf(root, lfirst_node(RestrictInfo, lc2), table,
+												 big);
+
+			if (GjChoiceHasKey(rinfo, index))
+				choice->reason = GjChoiceText(refused ? refused :
+											  refuse_clause(root, table, index, rinfo, small));
+		}
+	}
 }
 
 /*
- * The reason that comes closest to an offer, of the conditions on the key
+ * Say why the index does not answer this clause, in which its key is
  */
 static const char *
-refuse_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, RestrictInfo *rinfo,
+			  RelOptInfo *small)
 {
-	const char *reason = NULL;
-	ListCell   *lc;
+	const char *refused = NULL;
+	GjSource	key;
 
-	if (index->hypothetical)
-		return "the index is hypothetical";
-	if (!GjIndexEligible(index))
-		return "the index is partial, and its WHERE does not follow from the query's";
-
-	foreach(lc, rel->baserestrictinfo)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (GjFoldClause(root, rel, index, rinfo) != NULL)
-			return NULL;
-		if (GjChoiceHasKey(rinfo, index))
-			reason = refuse_clause(root, rel, rinfo);
-	}
-	return reason ? reason : GJ_CHOICE_NO_CONDITION;
-}
-
-static const char *
-refuse_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
-{
-	const char *what = GjChoiceRefuseClause(rel, rinfo);
-
-	if (rinfo->pseudoconstant)
-		what = "does not depend on the row";
-	return GjChoiceSay(root, rinfo, what ? what : GJ_CHOICE_UNKNOWN_FORM);
+	if (GjFoldJoinClause(root, table, index, rinfo, small->relids, &key, &refused))
+		refused = GjChoiceSay(root, rinfo, IS_OTHER_REL(table) ?
+							  "would do, but not each partition or child has an index "
+							  "that answers it" :
+							  "would do, but not in a join of this form");
+	return refused;
 }
 
 /*
- * What no clause on a key may be, whether it is a table's own or a join's
+ * Format a reason; if nobody asks for reasons, return the format itself, to save the time
  */
 const char *
-GjChoiceRefuseClause(RelOptInfo *rel, RestrictInfo *rinfo)
+GjChoiceFormat(const char *format,...)
 {
-	if (!restriction_is_securely_promotable(rinfo, rel))
-		return "has to wait for a security barrier";
-	if (contain_volatile_functions((Node *) rinfo->clause))
-		return "is volatile";
-	if (contain_subplans((Node *) rinfo->clause))
-		return "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
-	return NULL;
+	char		text[SHOWN_CHARACTERS];
+	va_list		args;
+
+	if (!GjChoiceIsNoted())
+		return format;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return pstrdup(text);
 }
 
 /*
- * Say something of a condition; with its text, if that can be had
+ * Make a reason of what is wrong with a condition, and of its text if it can be shown
  */
 const char *
 GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
@@ -161,6 +208,9 @@ GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
 		psprintf("the condition on the key %s", what);
 }
 
+/*
+ * Does the condition name the index's column?  Of an indexed expression we do not know.
+ */
 bool
 GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
 {
@@ -173,8 +223,8 @@ GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
 }
 
 /*
- * A path of ours is about to be added.  Of several in one place (joins in another order)
- * the cheapest is noted, compared with what is there.
+ * Note a path of ours that is about to be added.  Of several in one place (joins in another
+ * order) the cheapest is noted, compared with what is there.
  */
 void
 GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
@@ -208,7 +258,7 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 }
 
 /*
- * A plan is made of a path of ours
+ * Note that a plan is made of a path of ours
  */
 void
 GjChoiceTaken(CustomPath *path)
@@ -224,7 +274,7 @@ GjChoiceTaken(CustomPath *path)
 }
 
 /*
- * The index of a path; of a join with several tables, the first one's
+ * Return the index of a path; for a join with several tables, the first one's
  */
 static Oid
 path_index(CustomPath *path)
@@ -239,31 +289,22 @@ path_index(CustomPath *path)
 }
 
 /*
- * The cost of the cheapest path that is not ours.  A bitmap scan of our index may have
- * driven out the sequential scan before.
+ * Return the cost of the cheapest path that is not ours; 0 if there is none.  A bitmap scan of
+ * our index may have driven out the sequential scan before.
  */
 static Cost
 cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 {
-	Cost		cheapest = 0.0;
-	ListCell   *lc;
+	Path	   *cheapest = GjCheapestOther(rel);
 
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == 0.0 || path->total_cost < cheapest))
-			cheapest = path->total_cost;
-	}
-	if (cheapest == 0.0 && IS_SIMPLE_REL(rel))
-		cheapest = create_seqscan_path(root, rel, NULL, 0)->total_cost;
-	return cheapest;
+	if (cheapest == NULL && IS_SIMPLE_REL(rel))
+		cheapest = create_seqscan_path(root, rel, NULL, 0);
+	return cheapest ? cheapest->total_cost : 0.0;
 }
 
 /*
- * Clauses as text, long ones cut; NULL if there is something in them that only a finished
- * plan could show
+ * Turn clauses into text, which is cut if it is long; NULL if there is something in them that
+ * only a finished plan could show
  */
 static const char *
 deparse(PlannerInfo *root, List *rinfos)

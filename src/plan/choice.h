@@ -29,23 +29,16 @@ typedef struct GjChoice
 /* The reason of an index whose table has no condition on its key; a join may know better */
 #define GJ_CHOICE_NO_CONDITION	"no condition on its key, other than in joins"
 
-/* Of a condition of which nothing better is known */
-#define GJ_CHOICE_UNKNOWN_FORM \
-	"is of a form, or compares with a type, that the index does not answer"
-
 /* choice.c */
 extern void GjChoiceHidden(Oid relation, const IndexOptInfo *index);
-extern void GjChoiceExamine(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
+extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,
+								List *restrictlist, const char *refused);
+extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
 extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
 extern void GjChoiceTaken(CustomPath *path);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
-extern const char *GjChoiceRefuseClause(RelOptInfo *rel, RestrictInfo *rinfo);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
-
-/* choicejoin.c: the same for joins */
-extern void GjChoiceExamineJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-								RelOptInfo *innerrel, JoinType jointype,
-								JoinPathExtraData *extra);
 
 /* choicenotes.c: notes are wanted, and where to */
 extern bool GjChoiceIsNoted(void);

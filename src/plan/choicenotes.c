@@ -39,7 +39,8 @@ static Datum text_or_null(const char *value, bool *isnull);
 PG_FUNCTION_INFO_V1(gpujoin_explain_choice);
 
 /*
- * gpujoin_explain_choice(query): a row for each index and place where it was thought of
+ * gpujoin_explain_choice(query): returns a row for each index and place of the query in which
+ * it was considered
  */
 Datum
 gpujoin_explain_choice(PG_FUNCTION_ARGS)
@@ -71,7 +72,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 }
 
 /*
- * A prepared statement may have a plan already: it is made anew
+ * Have EXPLAIN plan the query.  A prepared statement may have a plan already: it is made anew.
  */
 static void
 plan_query(const char *query)

@@ -90,6 +90,16 @@
  * reading the index, a fifth of the table's pages and without its tuples, beats the
  * sequential scan until about three quarters of the rows match.
  *
+ * "make no-regret" looks for choices that are not the best.  Three kinds remain, where the
+ * planner knows no better:
+ *
+ *	- keys that no row has: PostgreSQL expects rows for each, so a btree looks dearer than it
+ *	  is, and a LIMIT above a sequential scan cheaper;
+ *	- parallel plans of some 10 to 20 ms of work: how long workers take to start is the
+ *	  machine's affair, which parallel_setup_cost may be told;
+ *	- conditions that nearly all rows satisfy: both ways read all of the table, and a row is
+ *	  charged alike, though GpuScan takes half of a sequential scan's time for it.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -125,7 +135,7 @@ static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
 /*
- * The cost of one match
+ * Return the cost of one match
  */
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
@@ -134,7 +144,7 @@ GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 }
 
 /*
- * The same, by a device or on the CPU; the latter divided among so many processes
+ * Return the cost of a match by a device, or on the CPU, divided among divisor processes
  */
 static Cost
 cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
@@ -152,7 +162,7 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device
 }
 
 /*
- * The cost of a match for an index-only answer
+ * Return the cost of a match for an index-only answer
  */
 static Cost
 cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device)
@@ -182,7 +192,7 @@ cost_set(double nkeys)
 }
 
 /*
- * The cost of a bitmap index scan, for the access method
+ * Return the cost of a bitmap index scan, for the access method
  */
 Cost
 GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches)
@@ -191,7 +201,7 @@ GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches)
 }
 
 /*
- * The cost of a match and of fetching what it found
+ * Estimate the cost of a match and of fetching what it found
  */
 void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
@@ -201,7 +211,7 @@ GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *r
 }
 
 /*
- * The same, with the match by a device or on the CPU
+ * Estimate the same for a match by a device, or for one on the CPU
  */
 void
 GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *startup,
@@ -225,8 +235,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 }
 
 /*
- * Among how many the work of a process is divided, if a node has so many workers: the
- * leader helps as far as reading the workers' rows leaves it time.
+ * Return the number of processes by which the work of a node with so many workers is divided:
+ * the leader helps as far as reading the workers' rows leaves it time
  */
 double
 GjParallelDivisor(int workers)
@@ -239,7 +249,7 @@ GjParallelDivisor(int workers)
 }
 
 /*
- * How many workers can help: with the heap's pages, and with the index's, if the index
+ * Return how many workers can help: with the heap's pages, or with the index's if the index
  * alone may answer
  */
 int
@@ -259,7 +269,7 @@ GjCountWorkers(const GjCostInput *input)
 }
 
 /*
- * What it costs to start workers, besides what a Gather node is charged for
+ * Return what it costs to start workers, besides what a Gather node is charged for
  *
  * The tables of one parent are scanned by the same workers: each is charged for a part.
  */
@@ -279,7 +289,7 @@ GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers)
 }
 
 /*
- * On how many of the heap's pages matches are that have no order
+ * Return on how many of the heap's pages matches lie if they have no order
  */
 double
 GjHeapPages(const RelOptInfo *rel, double nmatches)

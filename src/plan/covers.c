@@ -27,16 +27,12 @@
 
 #include "access/sysattr.h"
 #include "access/xact.h"
-#include "fmgr.h"
 #include "nodes/bitmapset.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/lsyscache.h"
 
-#include "pages/pages.h"
 #include "planner.h"
 
-static bool keys_are_values(const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 
 /*
@@ -51,7 +47,7 @@ GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **at
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!keys_are_values(index))
+		!GjIndexKeepsValues(index))
 		return false;
 
 	foreach(lc, filters)
@@ -79,22 +75,6 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 		*attnos = lappend_int(*attnos, attno);
 	}
 	return true;
-}
-
-/*
- * Is the key function one that changes nothing?
- */
-static bool
-keys_are_values(const IndexOptInfo *index)
-{
-	Oid			type = index->opcintype[0];
-	Oid			proc = get_opfamily_proc(index->opfamily[0], type, type, GJ_KEY_PROC);
-	FmgrInfo	key_proc;
-
-	if (!OidIsValid(proc))
-		return false;
-	fmgr_info(proc, &key_proc);
-	return GjKeyProcKeepsValue(key_proc.fn_addr);
 }
 
 static bool

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * eligible.c
- *	  Which tables, indexes and clauses gpujoin can answer.
+ *	  Which tables and indexes gpujoin can use.
  *
  * Only indexes that the planner itself listed are looked at: it has left out
  * those that are not valid, or not yet usable by this transaction's snapshot.
- * A clause is recognised by its operator's place in the index's operator family,
- * never by what its types look like.
+ * Which clauses they answer, fold.c knows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,79 +16,56 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
-#include "catalog/pg_class.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
-#include "optimizer/paths.h"
-#include "optimizer/restrictinfo.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
+#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
-static bool has_eligible_index(RelOptInfo *rel);
+static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
-static bool split_clause(IndexOptInfo *index, Expr *expr, GjClause *clause);
-static bool split_equality(IndexOptInfo *index, OpExpr *op, GjClause *clause);
-static bool split_any(IndexOptInfo *index, ScalarArrayOpExpr *op, GjClause *clause);
-static bool value_is_usable(PlannerInfo *root, RelOptInfo *rel, Node *value);
-static bool look_up_operator(IndexOptInfo *index, GjClause *clause);
 
 /*
- * Is it worth a look whether we can scan this table?
+ * Is this a user's table that is scanned itself, not expanded into its children?
  */
 bool
-GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+GjIsUserTable(const RangeTblEntry *rte)
 {
-	return (gj_force || rel->tuples >= gj_min_rows) && GjRelationSearchable(rel, rte);
+	return rte->rtekind == RTE_RELATION && !rte->inh && !IsCatalogRelationOid(rte->relid);
 }
 
 /*
- * Can this table be scanned by us at all?
+ * Say why a user's table cannot be scanned by us, or is not worth it; NULL if nothing is
+ * against it
  *
- * The fetch reads heap pages, so other table access methods are out.  A table
- * that is expanded into its children is scanned through them; of a sampled table
- * the sample decides which rows exist; a cursor's row is found by its TID only.
+ * Of a sampled table the sample decides which rows exist; a cursor's row is found by its TID
+ * only.  The fetch reads heap pages, so other table access methods are out.
  */
-bool
-GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte)
+const char *
+GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 {
-	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
-		return false;
-	if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW)
-		return false;
-	if (GjHasCurrentOf(rel))
-		return false;
-	if (!has_eligible_index(rel))
-		return false;
-	if (IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel))
-		return false;
-
-	return is_heap(rte->relid);
-}
-
-static bool
-has_eligible_index(RelOptInfo *rel)
-{
-	ListCell   *lc;
-
-	foreach(lc, rel->indexlist)
-	{
-		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
-			return true;
-	}
-	return false;
+	if (rte->tablesample != NULL)
+		return "the table is sampled";
+	if (rel->tuples < min_rows)
+		return GjChoiceFormat("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
+							  rel->tuples, min_rows);
+	if (has_current_of(rel))
+		return "a cursor says which row is wanted (WHERE CURRENT OF)";
+	if (!bms_is_empty(rel->lateral_relids))
+		return "the table refers to others (LATERAL)";
+	if (IS_DUMMY_REL(rel))
+		return "the query's conditions exclude all rows of the table";
+	if (!is_heap(rte->relid))
+		return "the table's access method is not heap";
+	return NULL;
 }
 
 /*
- * Is the row that a cursor stands on wanted?  No node but a TID scan can tell.  There may be
- * other conditions, of row security.
+ * Is the row wanted on which a cursor stands?  Row security may have added other conditions.
  */
-bool
-GjHasCurrentOf(const RelOptInfo *rel)
+static bool
+has_current_of(const RelOptInfo *rel)
 {
 	ListCell   *lc;
 
@@ -102,7 +78,7 @@ GjHasCurrentOf(const RelOptInfo *rel)
 }
 
 /*
- * The planner holds a lock on the table already
+ * Is this a heap?  The planner has it locked.
  */
 static bool
 is_heap(Oid relid)
@@ -126,6 +102,15 @@ GjIndexIsOurs(const IndexOptInfo *index)
 
 /*
  * Is it one of ours, and does it hold every row that the query may ask for?
+ */
+bool
+GjIndexEligible(const IndexOptInfo *index)
+{
+	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
+}
+
+/*
+ * Say why an index of ours does not hold every row that the query may ask for; NULL if it does
  *
  * A partial index does if the query's clauses imply its predicate.  They must also keep
  * out what it does not hold: a TID that a mirror still has may lead to a row that is
@@ -138,15 +123,18 @@ GjIndexIsOurs(const IndexOptInfo *index)
  * the scan, be the index partial or not: a row too many is one that a sequential scan with
  * the same clauses would deliver as well.  (Core's bitmap scans: am/bitmap.c.)
  */
-bool
-GjIndexEligible(IndexOptInfo *index)
+const char *
+GjRefuseIndex(const IndexOptInfo *index)
 {
-	return GjIndexIsOurs(index) && !index->hypothetical &&
-		(index->indpred == NIL || index->predOK);
+	if (index->hypothetical)
+		return "the index is hypothetical";
+	if (index->indpred != NIL && !index->predOK)
+		return "the index is partial, and its WHERE does not follow from the query's";
+	return NULL;
 }
 
 /*
- * What is to be tested before a row's key is read: the predicate of a partial index whose
+ * Return what must be tested before a row's key is read: the predicate of a partial index whose
  * key is an expression, which may fail for other rows.  Reading a column never fails.
  */
 List *
@@ -156,110 +144,27 @@ GjKeyPredicate(const IndexOptInfo *index)
 }
 
 /*
- * Does the index answer this clause?  If so, fill in what is known about it.
- *
- * Our node tests the clause before all others, so it must be one that security
- * barriers let go first.
+ * Are the index's keys the indexed values themselves, as all our operator classes make them?
+ * Only then can the value be had back from a key, or the key's partition be told.
  */
 bool
-GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-				RestrictInfo *rinfo, GjClause *clause)
+GjIndexKeepsValues(const IndexOptInfo *index)
 {
-	memset(clause, 0, sizeof(*clause));
-	clause->rinfo = rinfo;
+	Oid			type = index->opcintype[0];
+	Oid			proc = get_opfamily_proc(index->opfamily[0], type, type, GJ_KEY_PROC);
+	FmgrInfo	key_proc;
 
-	return !rinfo->pseudoconstant &&
-		restriction_is_securely_promotable(rinfo, rel) &&
-		split_clause(index, rinfo->clause, clause) &&
-		value_is_usable(root, rel, (Node *) clause->value_expr) &&
-		look_up_operator(index, clause);
-}
-
-static bool
-split_clause(IndexOptInfo *index, Expr *expr, GjClause *clause)
-{
-	if (IsA(expr, OpExpr))
-		return split_equality(index, (OpExpr *) expr, clause);
-	if (IsA(expr, ScalarArrayOpExpr))
-		return split_any(index, (ScalarArrayOpExpr *) expr, clause);
-	return false;
-}
-
-/*
- * key = value, or value = key turned round
- */
-static bool
-split_equality(IndexOptInfo *index, OpExpr *op, GjClause *clause)
-{
-	Node	   *left = linitial(op->args);
-	Node	   *right;
-
-	if (list_length(op->args) != 2)
+	if (!OidIsValid(proc))
 		return false;
-	right = lsecond(op->args);
-
-	if (match_index_to_operand(left, 0, index))
-	{
-		clause->key_expr = (Expr *) left;
-		clause->value_expr = (Expr *) right;
-		clause->opno = op->opno;
-	}
-	else if (match_index_to_operand(right, 0, index))
-	{
-		clause->key_expr = (Expr *) right;
-		clause->value_expr = (Expr *) left;
-		clause->opno = get_commutator(op->opno);
-	}
-	return OidIsValid(clause->opno);
+	fmgr_info(proc, &key_proc);
+	return GjKeyProcKeepsValue(key_proc.fn_addr);
 }
 
 /*
- * key = ANY(array); ALL asks for something else
+ * Return the indexed column or expression
  */
-static bool
-split_any(IndexOptInfo *index, ScalarArrayOpExpr *op, GjClause *clause)
+Expr *
+GjIndexKeyExpr(const IndexOptInfo *index)
 {
-	Node	   *left = linitial(op->args);
-
-	if (!op->useOr || !match_index_to_operand(left, 0, index))
-		return false;
-
-	clause->key_expr = (Expr *) left;
-	clause->value_expr = lsecond(op->args);
-	clause->opno = op->opno;
-	clause->is_array = true;
-	return true;
-}
-
-/*
- * Is this the same value for each row of the table, so that it can be evaluated
- * before any of them is read?  Subplans are not: they would have to be initialised
- * where no row stands behind them.  Uncorrelated ones are parameters by now.
- */
-static bool
-value_is_usable(PlannerInfo *root, RelOptInfo *rel, Node *value)
-{
-	return !contain_subplans(value) &&
-		!contain_volatile_functions(value) &&
-		!bms_overlap(pull_varnos(root, value), rel->relids);
-}
-
-/*
- * Find the operator in the index's family and how its right side becomes a key
- */
-static bool
-look_up_operator(IndexOptInfo *index, GjClause *clause)
-{
-	Oid			family = index->opfamily[0];
-	Oid			left_type;
-	int			strategy;
-
-	if (get_op_opfamily_strategy(clause->opno, family) != GJ_EQUAL_STRATEGY)
-		return false;
-
-	get_op_opfamily_properties(clause->opno, family, false,
-							   &strategy, &left_type, &clause->value_type);
-	clause->key_proc = get_opfamily_proc(family, clause->value_type, clause->value_type,
-										 GJ_KEY_PROC);
-	return OidIsValid(clause->key_proc);
+	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

@@ -4,6 +4,10 @@
  *	  Fold a clause into a condition on the key: sources of keys, combined by AND
  *	  and OR.
  *
+ * A comparison is recognised by its operator's place in the index's operator family, never
+ * by what its types look like.  A join's clause is a comparison, too, with a value of the
+ * other side.
+ *
  * In WHERE, a clause lets a row pass if it is true; whether it is false or NULL
  * otherwise makes no difference.  So what is folded is the set of keys for which a
  * clause is true, and
@@ -41,6 +45,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
@@ -50,6 +55,7 @@ typedef struct Fold
 	PlannerInfo *root;
 	RelOptInfo *rel;
 	IndexOptInfo *index;
+	Relids		small;			/* of a join's clause: tables that a value may be of */
 	bool		exact;
 	List	   *siblings;		/* operands of the OR that is being folded */
 
@@ -60,6 +66,9 @@ typedef struct Fold
 	GjSource	answer;
 } Fold;
 
+static bool may_go_first(RelOptInfo *rel, RestrictInfo *rinfo);
+static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
+static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
@@ -72,33 +81,114 @@ static bool cast_is_exact(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
 static bool find_operator(Fold *cx, Oid equality, GjSource *source);
 static bool key_is_integer(const IndexOptInfo *index);
-static bool value_is_usable(PlannerInfo *root, Node *value);
+static bool value_is_usable(Fold *cx, Node *value);
 
 /*
  * Fold a restriction of a table for an index; NULL if it says nothing about the key
  *
- * Our node tests the clause before all others, so it must be one that security
- * barriers let go first.
+ * Where reasons are wanted, *refused becomes the reason why a clause with the key is not folded.
  */
 GjKeyCondition *
-GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
+GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+			 const char **refused)
 {
 	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true};
 	GjKeyCondition *condition;
-	GjKeyNode  *node;
+	GjKeyNode  *node = NULL;
 
-	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, rel))
-		return NULL;
-
-	node = fold(&cx, (Node *) rinfo->clause);
+	if (may_go_first(rel, rinfo))
+		node = fold(&cx, (Node *) rinfo->clause);
 	if (node == NULL)
+	{
+		say_why(&cx, rinfo, refused);
 		return NULL;
+	}
 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->node = node;
 	condition->exact = cx.exact;
 	return condition;
+}
+
+/*
+ * Fold a join's clause; false if it is not "key = value", with a value of the small side
+ *
+ * The key must not be cast: the join makes the key of a small row by a key extraction function,
+ * not by the conversions that a scan has for its list of values.  *refused is as above.
+ */
+bool
+GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+				 Relids small, GjSource *key, const char **refused)
+{
+	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small};
+	GjKeyNode  *node = NULL;
+
+	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, rinfo))
+		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
+	{
+		say_why(&cx, rinfo, refused);
+		return false;
+	}
+	*key = node->source;
+	return true;
+}
+
+/*
+ * May our nodes test this clause before all others?  It must depend on the row, and no security
+ * barrier may stand before it.
+ */
+static bool
+may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel);
+}
+
+/*
+ * Find the reason why a clause that has the key was not folded, if somebody wants to know
+ */
+static void
+say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
+{
+	Node	   *clause = (Node *) rinfo->clause;
+	const char *what;
+
+	if (!GjChoiceIsNoted() || !GjChoiceHasKey(rinfo, cx->index))
+		return;
+
+	if (!may_go_first(cx->rel, rinfo))
+		what = "has to wait for a security barrier";
+	else if (contain_volatile_functions(clause))
+		what = "is volatile";
+	else if (contain_subplans(clause))
+		what = "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
+	else if (!has_key_as_side(cx, rinfo->clause))
+		what = "has the key within an expression";
+	else if (bms_overlap(rinfo->left_relids, cx->rel->relids) &&
+			 bms_overlap(rinfo->right_relids, cx->rel->relids))
+		what = "compares the key with what depends on the same row";
+	else
+		what = "is of a form, or compares with a type, that the index does not answer";
+	*refused = GjChoiceSay(cx->root, rinfo, what);
+}
+
+/*
+ * Is the key alone on a side of this comparison?  True also if it is no comparison.
+ */
+static bool
+has_key_as_side(Fold *cx, Expr *clause)
+{
+	List	   *args;
+	Oid			cast;
+
+	if (IsA(clause, OpExpr))
+		args = ((OpExpr *) clause)->args;
+	else if (IsA(clause, ScalarArrayOpExpr))
+		args = ((ScalarArrayOpExpr *) clause)->args;
+	else
+		return true;
+	return match_key(cx, linitial(args), &cast) || match_key(cx, llast(args), &cast);
 }
 
 static GjKeyNode *
@@ -130,8 +220,8 @@ fold(Fold *cx, Node *expr)
 }
 
 /*
- * Each operand must yield a set, and one of them keys: the whole table is not what an
- * index is for.
+ * Fold an OR: each operand must yield a set, and one of them keys, since an index is not for
+ * reading the whole table
  */
 static GjKeyNode *
 fold_or(Fold *cx, BoolExpr *expr)
@@ -182,7 +272,7 @@ fold_and(Fold *cx, BoolExpr *expr)
 }
 
 /*
- * COALESCE(x, false): false and NULL are the same here
+ * Fold COALESCE(x, false) as x: false and NULL are the same here
  */
 static GjKeyNode *
 fold_coalesce(Fold *cx, CoalesceExpr *expr)
@@ -200,7 +290,7 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 }
 
 /*
- * key = value, key <> value, or one of these turned round
+ * Fold key = value, key <> value, or one of these turned round
  */
 static GjKeyNode *
 fold_comparison(Fold *cx, OpExpr *op)
@@ -233,12 +323,11 @@ fold_comparison(Fold *cx, OpExpr *op)
 	else
 		return NULL;
 
-	return value_is_usable(cx->root, (Node *) source.value) ?
-		GjMakeSource(&source) : NULL;
+	return value_is_usable(cx, (Node *) source.value) ? GjMakeSource(&source) : NULL;
 }
 
 /*
- * key = ANY (array), key <> ALL (array); = ALL and <> ANY ask for something else, and
+ * Fold key = ANY (array) or key <> ALL (array); = ALL and <> ANY ask for something else, and
  * <> ALL ('{}') for all rows
  */
 static GjKeyNode *
@@ -252,7 +341,7 @@ fold_array(Fold *cx, ScalarArrayOpExpr *op)
 
 	if (!match_key(cx, linitial(op->args), &source.cast) ||
 		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), &source) ||
-		!value_is_usable(cx->root, (Node *) source.value) ||
+		!value_is_usable(cx, (Node *) source.value) ||
 		(!op->useOr && is_empty_array((Node *) source.value)))
 		return NULL;
 	return GjMakeSource(&source);
@@ -268,7 +357,7 @@ is_empty_array(Node *array)
 }
 
 /*
- * Is this the index's key, or an exact cast of it?
+ * Is this the index's key, or an exact cast of it?  Joins take the key alone.
  */
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
@@ -279,16 +368,16 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 	if (match_index_to_operand(expr, 0, cx->index))
 		return true;
 
-	if (!IsA(expr, FuncExpr) || list_length(func->args) != 1 || !cast_is_exact(func->funcid) ||
-		!match_index_to_operand(linitial(func->args), 0, cx->index))
+	if (cx->small != NULL || !IsA(expr, FuncExpr) || list_length(func->args) != 1 ||
+		!cast_is_exact(func->funcid) || !match_index_to_operand(linitial(func->args), 0, cx->index))
 		return false;
 	*cast = func->funcid;
 	return true;
 }
 
 /*
- * Casts of integers whose comparison by = says the same as that of the integers, or
- * of which match/values.c knows which integers become equal
+ * Is this a cast of integers after which = says the same as before, or one for which
+ * match/values.c finds the integers that become equal to a value?
  */
 static bool
 cast_is_exact(Oid cast)
@@ -379,16 +468,16 @@ key_is_integer(const IndexOptInfo *index)
 }
 
 /*
- * Is this the same value for each row, so that it can be evaluated before any of them
- * is read?  Subplans are not: they would have to be initialised where no row stands
+ * Is this the same value for each row of the table, so that it can be evaluated before any
+ * of them is read?  Subplans are not: they would have to be initialised where no row stands
  * behind them.  Uncorrelated ones are parameters by now, and run when the scan starts, as
  * they are for a btree's scan.
  */
 static bool
-value_is_usable(PlannerInfo *root, Node *value)
+value_is_usable(Fold *cx, Node *value)
 {
 	if (IsA(value, Const) || IsA(value, Param))
 		return true;
 	return !contain_subplans(value) && !contain_volatile_functions(value) &&
-		bms_is_empty(pull_varnos(root, value));
+		bms_is_subset(pull_varnos(cx->root, value), cx->small);
 }

@@ -83,7 +83,7 @@ is_null_key(Node *test, IndexOptInfo *index)
 }
 
 /*
- * If this is array_position(array, NULL) IS NOT NULL, the array
+ * Return the array of array_position(array, NULL) IS NOT NULL; NULL if it is something else
  */
 static Expr *
 array_searched_for_null(Node *condition)
@@ -104,7 +104,7 @@ array_searched_for_null(Node *condition)
 }
 
 /*
- * An array that cannot fail, or one from which keys are taken anyway
+ * Is this an array that cannot fail, or one from which keys are taken anyway?
  */
 static bool
 array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)

@@ -27,7 +27,7 @@ static Expr *make_array(Oid type, List *nodes);
 static void add_step(GjKeyNode *node, List **lists, List **values);
 
 /*
- * A leaf
+ * Make a leaf
  */
 GjKeyNode *
 GjMakeSource(const GjSource *source)
@@ -113,7 +113,7 @@ make_array_source(List *nodes)
 }
 
 /*
- * An array of the sources' values, constant if they all are
+ * Make an array of the sources' values, a constant if they all are
  */
 static Expr *
 make_array(Oid type, List *nodes)
@@ -157,7 +157,7 @@ make_array(Oid type, List *nodes)
 }
 
 /*
- * Write conditions, all of which are to hold, as a key plan; the values come apart
+ * Write conditions, all of which are to hold, as a key plan; their values go to *values
  */
 List *
 GjMakeKeyPlan(List *conditions, List **values)

@@ -120,7 +120,6 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
-	GjChoiceExamineJoin(root, joinrel, outerrel, innerrel, jointype, extra);
 	force_paths(joinrel);
 }
 

@@ -48,8 +48,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_type_d.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -57,22 +55,20 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
-#include "utils/selfuncs.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "choice.h"
 #include "joinpath.h"
 #include "planner.h"
 
-/* Bytes that a collected row takes besides its columns */
-#define SMALL_ROW_OVERHEAD		80
-
-static bool join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
-							 JoinPathExtraData *extra);
+static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
-static void consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
-						   RelOptInfo *small, GjJoinKind kind, List *restrictlist);
-static bool sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand);
+static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
+						  const char *refused);
+static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
+static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -82,39 +78,49 @@ static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
 static List *copy_scans(List *scans);
-static void cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
-static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
-static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 
 /*
  * Offer the ways in which one side of this join can be the big table
  *
  * The hook is called with either order of an inner join, so that each call has to
- * try one side only.
+ * try one side only.  A semijoin may come as an inner join when a side has been made unique;
+ * that is for core's own nodes.
  */
 void
 GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
 {
 	List	   *clauses = extra->restrictlist;
+	const char *refused;
 
-	if (!join_is_eligible(root, joinrel, jointype, extra))
+	if (extra->sjinfo->jointype != jointype)
 		return;
 
+	refused = refuse_join(root, joinrel, clauses);
 	switch (jointype)
 	{
 		case JOIN_INNER:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses, refused);
 			break;
 		case JOIN_SEMI:
-			consider_sides(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses);
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses);
+			consider_side(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses, refused);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses,
+						  refused);
 			break;
 		case JOIN_LEFT:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses, refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join also returns its rows without a match (LEFT, RIGHT)");
 			break;
 		case JOIN_ANTI:
-			consider_sides(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses,
+						  refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join returns its rows without a match (NOT EXISTS)");
+			break;
+		case JOIN_FULL:
+			GjChoiceJoinRefused(root, innerrel, outerrel, clauses,
+								"the join is a FULL join, which returns all of its rows");
 			break;
 		default:
 			break;
@@ -122,29 +128,25 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 }
 
 /*
- * Is it a join that this node can run, whichever side is the big one?
- *
- * A semijoin may come as an inner join when a side has been made unique; that is
- * for core's own nodes.
+ * Say why this node cannot run the join, whichever side is the big one; NULL if it can
  */
-static bool
-join_is_eligible(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
-				 JoinPathExtraData *extra)
+static const char *
+refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
 	ListCell   *lc;
 
 	if (changes_rows(root) &&
 		planner_rt_fetch(root->parse->resultRelation, root)->inh)
-		return false;
-	if (!bms_is_empty(joinrel->lateral_relids) || extra->sjinfo->jointype != jointype)
-		return false;
+		return "a join that changes a partitioned table, or one with children, is not offered";
+	if (!bms_is_empty(joinrel->lateral_relids))
+		return "the join refers to other tables (LATERAL)";
 
-	foreach(lc, extra->restrictlist)
+	foreach(lc, restrictlist)
 	{
 		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
-			return false;
+			return "the join has a condition that depends on no row";
 	}
-	return true;
+	return NULL;
 }
 
 static bool
@@ -154,63 +156,81 @@ changes_rows(PlannerInfo *root)
 }
 
 /*
- * Offer a path for each clause that could be the one that the indexes answer
+ * Consider a side as the big one, unless the join was refused before
  */
 static void
-consider_sides(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
-			   RelOptInfo *small, GjJoinKind kind, List *restrictlist)
+consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
+			  GjJoinKind kind, List *restrictlist, const char *refused)
 {
 	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = kind,
 	.restrictlist = restrictlist};
-	ListCell   *lc;
 
-	if (!GjJoinIsSmaller(small, big) || !sides_are_eligible(root, &cand))
-		return;
-
-	foreach(lc, restrictlist)
-	{
-		cand.rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (!clause_joins_sides(&cand, cand.rinfo))
-			continue;
-		if (cand.tables == NIL)
-			cand.tables = GjJoinTables(root, big);
-		if (cand.tables == NIL)
-			return;
-		if (choose_scans(root, &cand))
-			add_join_path(root, &cand);
-	}
+	if (refused == NULL)
+		refused = refuse_sides(root, &cand);
+	if (refused == NULL)
+		add_join_paths(root, &cand);
+	GjChoiceJoinRefused(root, big, small, restrictlist, refused);
 }
 
 /*
- * Is the small side smaller than the big one?  If it is not, there is nothing to select,
- * and a join of many tables of one size is planned without looking at each pair.
+ * Say why these sides cannot be joined by us, or why it is not worth it; NULL if nothing is
+ * against it
+ *
+ * If the small side is not smaller than the big one, there is nothing to select.  That is
+ * tested first, so that a join of many tables of one size is planned without looking at each
+ * pair.
  */
-bool
-GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big)
-{
-	return gj_force || small->rows < Max(big->tuples, big->rows);
-}
-
-static bool
-sides_are_eligible(PlannerInfo *root, GjJoinCandidate *cand)
+static const char *
+refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	RelOptInfo *big = cand->big;
+	RelOptInfo *small = cand->small;
 
-	if (!IS_SIMPLE_REL(big) || !bms_is_empty(big->lateral_relids) || IS_DUMMY_REL(big))
-		return false;
+	if (!gj_force && small->rows >= Max(big->tuples, big->rows))
+		return GjChoiceFormat("the other side of the join has about %.0f rows, "
+							  "no fewer than this table", small->rows);
+	if (!IS_SIMPLE_REL(big))
+		return "the big side is a join itself";
+	if (!bms_is_empty(big->lateral_relids))
+		return "the table refers to others (LATERAL)";
 	if ((changes_rows(root) || root->rowMarks != NIL) &&
 		planner_rt_fetch(big->relid, root)->rtekind != RTE_RELATION)
-		return false;
-	if (IS_DUMMY_REL(cand->small) || cand->small->cheapest_total_path == NULL ||
-		!bms_is_empty(PATH_REQ_OUTER(cand->small->cheapest_total_path)))
-		return false;
-	if (has_record_column(big) || has_record_column(cand->small))
-		return false;
+		return "a UNION ALL is not joined where rows are changed or locked";
+	if (IS_DUMMY_REL(big) || IS_DUMMY_REL(small))
+		return "the query's conditions exclude all rows of a side";
+	if (small->cheapest_total_path == NULL ||
+		!bms_is_empty(PATH_REQ_OUTER(small->cheapest_total_path)))
+		return "the other side of the join refers to other tables (LATERAL)";
+	if (has_record_column(big) || has_record_column(small))
+		return "a column of type record is wanted";
+	if (GjJoinKeepsUnmatched(cand->kind) &&
+		(needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) ||
+		 needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big)))
+		return "an expression over the table has to be NULL where there is no match";
+	return NULL;
+}
 
-	return !GjJoinKeepsUnmatched(cand->kind) ||
-		(!needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) &&
-		 !needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big));
+/*
+ * Offer a path for each clause that could be the one that the indexes answer
+ */
+static void
+add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->restrictlist)
+	{
+		cand->rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (!clause_joins_sides(cand, cand->rinfo))
+			continue;
+		if (cand->tables == NIL)
+			cand->tables = GjJoinTables(root, cand->big);
+		if (cand->tables == NIL)
+			return;
+		if (choose_scans(root, cand))
+			add_join_path(root, cand);
+	}
 }
 
 /*
@@ -258,8 +278,8 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
 }
 
 /*
- * Does this clause compare something of the big side with something of the small
- * side?  Which index may answer it is looked at only then.
+ * Does this clause compare something of the big side with something of the small side?
+ * Only if it does are the indexes looked at.
  */
 static bool
 clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
@@ -313,9 +333,9 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * A path of the small side that each process of a parallel plan can run, if such a plan
- * could be.  Not where it must be known which small rows had a match: no process sees all
- * big rows; nor where processes might collect different rows.
+ * Return a path of the small side that each process of a parallel plan can run; NULL if the
+ * join cannot be parallel.  It cannot where one must know which small rows had a match, since
+ * no process sees all big rows, nor where processes might collect different rows.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -330,7 +350,7 @@ parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * As many workers as the fetch from the largest table would have
+ * Return the number of workers that the largest table's fetch would have
  */
 static int
 count_workers(const GjJoinCandidate *cand)
@@ -375,7 +395,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 	path->custom_paths = list_make1(cand->small_path);
 
 	cand->scans = copy_scans(cand->scans);
-	cost_join(root, cand, &startup, &run);
+	GjJoinCost(root, cand, &startup, &run);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
@@ -387,7 +407,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Each path has costs of its own in its scans
+ * Copy the scans, as each path keeps costs of its own in them
  */
 static List *
 copy_scans(List *scans)
@@ -403,90 +423,4 @@ copy_scans(List *scans)
 		copies = lappend(copies, copy);
 	}
 	return copies;
-}
-
-/*
- * The cost of the join:
- *
- *	  small side		its path, then what a hash join charges to build its table;
- *						where it exceeds the memory limit, a sort besides
- *	  batches			each searches the index anew: a match a batch
- *	  big rows			GjCostSearch, over all tables and batches
- *	  pairs				the join quals on each pair with equal keys
- *	  result			cpu_tuple_cost and the target list
- *
- * In a parallel plan each process collects the small side; what is done for each big row,
- * pair and result row is divided.
- */
-static void
-cost_join(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
-{
-	PathTarget *target = cand->joinrel->reltarget;
-	double		divisor = GjParallelDivisor(cand->workers);
-	double		pairs;
-	QualCost	joinquals;
-	ListCell   *lc;
-
-	cand->selectivity = key_selectivity(root, cand);
-	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value_expr),
-									  cand->small->rows, NULL, NULL);
-	cand->nbatches = cost_collect(cand, startup);
-	cand->by_key = GjJoinIsByKey(root, cand);
-	*run = 0.0;
-
-	/* No row comes before the first table has been searched; the others come later */
-	foreach(lc, cand->scans)
-	{
-		GjJoinScan *scan = lfirst(lc);
-
-		GjJoinCostScan(root, cand, scan);
-		if (lc == list_head(cand->scans))
-			*startup += scan->startup;
-		else
-			*run += scan->startup;
-		*run += scan->run;
-	}
-
-	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
-	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
-												   list_make1(cand->rinfo)), root);
-	*startup += joinquals.startup + target->cost.startup;
-	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
-		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
-}
-
-/*
- * Estimate what share of all pairs has equal keys, whatever the join's type makes
- * of them.
- */
-static Selectivity
-key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
-{
-	SpecialJoinInfo sjinfo;
-
-	memset(&sjinfo, 0, sizeof(sjinfo));
-	sjinfo.type = T_SpecialJoinInfo;
-	sjinfo.min_lefthand = sjinfo.syn_lefthand = cand->small->relids;
-	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
-	sjinfo.jointype = JOIN_INNER;
-
-	return clauselist_selectivity(root, list_make1(cand->rinfo), 0, JOIN_INNER, &sjinfo);
-}
-
-/*
- * The cost of the small side, and into how many batches it will fall
- */
-static double
-cost_collect(const GjJoinCandidate *cand, Cost *cost)
-{
-	double		rows = cand->small->rows;
-	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
-	double		nbatches = ceil(bytes / GjWorkMemory());
-
-	*cost = cand->small_path->total_cost +
-		rows * (cpu_operator_cost + cpu_tuple_cost);
-	if (nbatches > 1.0)
-		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +
-			2.0 * bytes / BLCKSZ * seq_page_cost;
-	return Max(nbatches, 1.0);
 }

@@ -45,8 +45,8 @@ const CustomPathMethods GjJoinPathMethods = {
 };
 
 /*
- * PlanCustomPath: the target list may be empty, then core puts its own there later.
- * In either case it can use no more than the path's target.
+ * PlanCustomPath: make the plan.  The target list may be empty, then core puts its own there
+ * later.  In either case it can use no more than the path's target.
  */
 static Plan *
 plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -62,7 +62,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 
 	GjChoiceTaken(path);
 	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value_expr, joinquals,
+	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
@@ -87,7 +87,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 }
 
 /*
- * The clause that the indexes answer, for EXPLAIN: over the big side, with the key on
+ * Write the clause that the indexes answer, for EXPLAIN: over the big side, with the key on
  * the left, however the query or the planner wrote it
  */
 static Expr *
@@ -96,11 +96,11 @@ key_qual(const GjJoinCandidate *cand)
 	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
 
 	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
-						 cand->key.value_expr, written->opcollid, written->inputcollid);
+						 cand->key.value, written->opcollid, written->inputcollid);
 }
 
 /*
- * The partitions that each table belongs to, if it matters
+ * List the partitions that each table belongs to, if the join goes by partitions; else NIL
  */
 static List *
 partitions(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -116,7 +116,7 @@ partitions(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * Tell the clauses that decide on a match from those that decide on a result row
+ * Separate the clauses that decide on a match from those that decide on a result row
  */
 static void
 split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,

@@ -54,7 +54,7 @@ goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
 }
 
 /*
- * Pseudoconstant clauses are kept: nobody else tests them
+ * List the bare clauses, pseudoconstant ones included: nobody else tests them
  */
 List *
 GjBareClauses(List *rinfos)

@@ -21,7 +21,7 @@ typedef struct GjJoinCandidate
 	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
 	List	   *scans;			/* list of GjJoinScan, one for each of these */
 	RestrictInfo *rinfo;		/* the clause that the indexes answer */
-	GjClause	key;			/* it, as the first table's index answers it */
+	GjSource	key;			/* it, as the first table's index answers it */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
 	bool		by_key;			/* the big side is partitioned by the key alone */
@@ -37,7 +37,7 @@ typedef struct GjJoinScan
 {
 	RelOptInfo *table;
 	IndexOptInfo *index;
-	GjClause	key;			/* the join's clause, written for this table */
+	GjSource	key;			/* the join's clause, written for this table */
 	bool		index_only;		/* the index has all columns that are needed */
 	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
 								 * index that has all columns, the other without */
@@ -54,9 +54,6 @@ typedef enum GjJoinPathPrivate
 	GJ_JOIN_PATH_COUNT
 } GjJoinPathPrivate;
 
-/* join.c */
-extern bool GjJoinIsSmaller(const RelOptInfo *small, const RelOptInfo *big);
-
 /* jointables.c */
 extern List *GjJoinTables(PlannerInfo *root, RelOptInfo *big);
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
@@ -66,9 +63,11 @@ extern List *GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand,
 									RelOptInfo *table);
-extern void GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
 							const GjJoinScan *scan, List *columns);
+
+/* joincost.c */
+extern void GjJoinCost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 
 /* joinclauses.c */
 extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);

@@ -28,8 +28,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_class_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
@@ -44,13 +42,13 @@
 #include "joinpath.h"
 
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static bool has_eligible_index(const RelOptInfo *rel);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
-						 const GjClause *key);
-static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+						 const GjSource *key);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-						 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key);
+						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
 
 /*
  * List the tables of the big side; NIL if there is one that we cannot scan, or if
@@ -80,11 +78,24 @@ add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
 		return true;
 	if (rte->inh)
 		return add_members(root, rel, tables);
-	if (!GjRelationSearchable(rel, rte))
+	if (!GjIsUserTable(rte) || !has_eligible_index(rel) || GjRefuseTable(rel, rte, 0) != NULL)
 		return false;
 
 	*tables = lappend(*tables, rel);
 	return true;
+}
+
+static bool
+has_eligible_index(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -114,8 +125,7 @@ add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 }
 
 /*
- * Write an expression over the big side for one of its tables, from the top down, a
- * level at a time
+ * Translate an expression over the big side for one of its tables, a level at a time
  */
 static Node *
 translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
@@ -131,7 +141,7 @@ translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big)
 }
 
 /*
- * A clause of the join, for one of the big side's tables
+ * Translate a clause of the join for one of the big side's tables
  */
 RestrictInfo *
 GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOptInfo *big)
@@ -140,7 +150,7 @@ GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOpt
 }
 
 /*
- * The key's side of the candidate's clause, over the big side
+ * Return the key's side of the candidate's clause, over the big side
  */
 Expr *
 GjJoinKeyExpr(const GjJoinCandidate *cand)
@@ -174,7 +184,7 @@ GjJoinIsByKey(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * The way from the big side down to a table as a plan has it (exec/route.h), of which the key
+ * List the way from the big side down to a table as a plan has it (exec/route.h), of which the key
  * tells the first level
  */
 List *
@@ -197,8 +207,8 @@ GjJoinPartitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 /*
  * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
  *
- * Of several the smallest is best, as each is read from end to end, unless a bigger one
- * saves the heap: which, costs will tell.
+ * Of several indexes the smallest is best, as each is read from end to end; but a bigger one
+ * may spare the heap.  Then both ways are kept, and costs decide.
  */
 GjJoinScan *
 GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
@@ -211,7 +221,7 @@ GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *tab
 	foreach(lc, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		GjClause	key;
+		GjSource	key;
 		List	   *attnos;
 
 		if (!GjIndexEligible(index))
@@ -237,7 +247,7 @@ GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *tab
 }
 
 static void
-keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjClause *key)
+keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjSource *key)
 {
 	if (*scan != NULL && (*scan)->index->pages <= index->pages)
 		return;
@@ -249,71 +259,24 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
 }
 
 /*
- * Does the index answer the clause, in the same way as the other tables' indexes do?
- * The small side's keys are made only once.
+ * Does the index answer the clause, with the same operator and key extraction as the other
+ * tables' indexes?  The small side's keys are made only once.
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-			 RelOptInfo *table, RestrictInfo *rinfo, GjClause *key)
+			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
 {
-	return GjClauseMatches(root, table, index, rinfo, key) && !key->is_array &&
-		bms_is_subset(pull_varnos(root, (Node *) key->value_expr), cand->small->relids) &&
+	const char *refused;
+
+	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
 		(cand->scans == NIL ||
 		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
 }
 
 /*
- * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
- * scan, the cheaper one stays
- */
-void
-GjJoinCostScan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
-{
-	GjJoinScan	this;
-
-	cost_scan(root, cand, scan);
-	if (scan->other == NULL)
-		return;
-	cost_scan(root, cand, scan->other);
-	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
-		return;
-
-	/* both stay known: a parallel plan chooses anew */
-	this = *scan;
-	*scan = *this.other;
-	scan->other = palloc(sizeof(GjJoinScan));
-	*scan->other = this;
-}
-
-/*
- * Matches are spread evenly over the big side's rows.  Where the key tells the
- * partition, a table is not searched if none of the keys is its own; n of them hit
- * one of p tables with probability 1 - (1 - 1/p)^n.
- */
-static void
-cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
-{
-	RelOptInfo *table = scan->table;
-	double		share = Min(1.0, cand->nkeys * cand->selectivity);
-	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
-		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.quals = table->baserestrictcost,.workers = cand->workers,
-	.index_only = scan->index_only};
-
-	scan->nmatches = input.nmatches;
-	GjCostSearch(root, &input, &scan->startup, &scan->run);
-	scan->startup += (cand->nbatches - 1.0) *
-		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
-					input.nmatches / cand->nbatches);
-	if (cand->by_key)
-		scan->startup *= 1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys);
-	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
-}
-
-/*
  * Make the plan of one scan; columns are those that the joined row has of the big
  * side, as Vars of the latter.  All of the table's own clauses are tested, what a partial
- * index's predicate implies included: GjIndexEligible().
+ * index's predicate implies included: GjRefuseIndex().
  */
 Plan *
 GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan *scan,
@@ -347,7 +310,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.qual = (List *) copyObject(filters);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make2(copyObject(scan->key.key_expr),
+	plan->custom_exprs = list_make2(GjIndexKeyExpr(scan->index),
 									GjKeyPredicate(scan->index));
 	Assert(list_length(plan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),

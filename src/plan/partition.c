@@ -16,17 +16,15 @@
 
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
-#include "utils/lsyscache.h"
 
-#include "pages/pages.h"
 #include "planner.h"
 
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
- * The way from the top down to a table: for each partitioned table its OID, invalid if the
- * index's key does not divide it, and that of the partition; NIL if it divides none.  In
- * share the part of the keys that is to be expected here.
+ * List the way from the top down to a table: for each level the OID of the partitioned table,
+ * invalid if the index's key does not divide it, and that of the partition; NIL if the key
+ * divides none.  *share becomes the part of the keys that is to be expected in this table.
  */
 List *
 GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
@@ -63,20 +61,6 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 	return NIL;
 }
 
-/*
- * Are the index's keys the values, as all our operator classes make them?  Only then can
- * it be said what a key's partition is.
- */
-bool
-GjIndexKeepsValues(const IndexOptInfo *index)
-{
-	FmgrInfo	key_proc;
-
-	fmgr_info(get_opfamily_proc(index->opfamily[0], index->opcintype[0], index->opcintype[0],
-								GJ_KEY_PROC), &key_proc);
-	return GjKeyProcKeepsValue(key_proc.fn_addr);
-}
-
 static bool
 is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 {
@@ -86,7 +70,7 @@ is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 }
 
 /*
- * The column by which alone a table is partitioned; NULL if there is none
+ * Return the column by which alone a table is partitioned; NULL if there is none
  */
 Var *
 GjOnlyPartitionKey(const RelOptInfo *rel)

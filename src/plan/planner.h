@@ -16,32 +16,15 @@
 #include "node/keyplan.h"
 #include "plan.h"
 
-/*
- * A clause "key = value" or "key = ANY(array)" that a gpujoin index answers.  The
- * other side is free of the index's relation and not volatile; for a join clause
- * it speaks of the small side, for a scan clause it is constant during a scan.
- */
-typedef struct GjClause
-{
-	RestrictInfo *rinfo;
-	Expr	   *key_expr;		/* the index's side, as the clause has it */
-	Expr	   *value_expr;		/* the other side: a value, or an array */
-	bool		is_array;
-	Oid			opno;			/* the equality, with the key on the left */
-	Oid			value_type;		/* of a value, or of the array's elements, as the
-								 * operator takes it */
-	Oid			key_proc;		/* key extraction for value_type */
-} GjClause;
-
-/* eligible.c: recognising */
-extern bool GjRelationEligible(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern bool GjRelationSearchable(RelOptInfo *rel, RangeTblEntry *rte);
+/* eligible.c: which tables and indexes are for us */
+extern bool GjIsUserTable(const RangeTblEntry *rte);
+extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(IndexOptInfo *index);
-extern bool GjHasCurrentOf(const RelOptInfo *rel);
+extern bool GjIndexEligible(const IndexOptInfo *index);
+extern const char *GjRefuseIndex(const IndexOptInfo *index);
+extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern List *GjKeyPredicate(const IndexOptInfo *index);
-extern bool GjClauseMatches(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-							RestrictInfo *rinfo, GjClause *clause);
+extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
 
 /*
  * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
@@ -73,7 +56,10 @@ typedef struct GjKeyCondition
 
 /* fold.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-									RestrictInfo *rinfo);
+									RestrictInfo *rinfo, const char **refused);
+extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+							 RestrictInfo *rinfo, Relids small, GjSource *key,
+							 const char **refused);
 
 /* foldnull.c: rows with a NULL key */
 extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
@@ -88,7 +74,6 @@ extern List *GjMakeKeyPlan(List *conditions, List **values);
 /* partition.c: through which partitions one comes to a table */
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
-extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
 /* covers.c: can the heap be left out? */
@@ -130,6 +115,9 @@ extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 
 /* bitmap.c: which indexes core need not make bitmap scans of */
 extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
+
+/* alternative.c */
+extern Path *GjCheapestOther(const RelOptInfo *rel);
 
 /* resident.c: which indexes a device holds, as far as is known */
 extern void GjNoteMirrors(RelOptInfo *rel);

@@ -32,7 +32,7 @@ static HTAB *residents = NULL;
 static void note_mirror(Oid index_oid);
 
 /*
- * Find out about the indexes of a table that is being planned for; they are locked
+ * Note which indexes of a table, for which a plan is being made, have a mirror; they are locked
  */
 void
 GjNoteMirrors(RelOptInfo *rel)

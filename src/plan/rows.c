@@ -56,7 +56,7 @@ static Selectivity estimate_source(PlannerInfo *root, const GjSource *source,
 								   const KeyStatistics *key);
 
 /*
- * Estimate the share of the table's rows that satisfy all conditions, and the keys
+ * Estimate the share of the table's rows that satisfy all conditions, and the number of keys
  */
 Selectivity
 GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -86,7 +86,7 @@ GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 }
 
 /*
- * Is there something in it that PostgreSQL can but guess?
+ * Is there something in it that PostgreSQL can only guess?
  */
 static bool
 estimate_is_ours(GjKeyNode *node)
@@ -105,7 +105,7 @@ estimate_is_ours(GjKeyNode *node)
 }
 
 /*
- * Is it an array of which only the execution will tell how long it is?
+ * Is it an array whose length is known only when the plan is executed?
  */
 bool
 GjSourceIsUnknown(const GjSource *source)
@@ -188,7 +188,7 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 }
 
 /*
- * A source of rows with a NULL key is taken to be empty, as it nearly always is
+ * Estimate one source.  One of rows with a NULL key is taken to be empty, as it nearly always is.
  */
 static Selectivity
 estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
@@ -211,8 +211,7 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 }
 
 /*
- * Will the set that comes out be the complement of a list?  Not if something that has
- * to hold as well is a list.
+ * Will the resulting set be the complement of a list?  An intersection with a list is a list.
  */
 bool
 GjNodeIsComplement(GjKeyNode *node)
@@ -233,7 +232,7 @@ GjNodeIsComplement(GjKeyNode *node)
 }
 
 /*
- * How far do the rows stand in the order of their keys, as ANALYZE has found?
+ * Return the correlation of the key with the place of the rows, as ANALYZE has found it
  */
 double
 GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index)

@@ -104,8 +104,8 @@ table_may_differ(PlannerInfo *root, Index rti)
 }
 
 /*
- * What rows come from, before anything is filtered.  A UNION ALL has no plan of its own, but
- * members that have.
+ * May processes read different rows, before anything is filtered?  A UNION ALL has no plan of
+ * its own, but its members have.
  */
 static bool
 source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
@@ -183,7 +183,7 @@ query_may_differ(PlannerInfo *root)
 }
 
 /*
- * Is it left to the order of rows which of them stands for several?
+ * Does the order of rows decide which of several equal rows is returned?
  */
 static bool
 groups_may_differ(const Query *query)
@@ -255,7 +255,8 @@ expr_may_differ(PlannerInfo *root, Node *expr)
 }
 
 /*
- * What contain_volatile_functions() does not see
+ * Is there something else in the expression that makes values differ, which
+ * contain_volatile_functions() does not see?
  */
 static bool
 may_differ_walker(Node *node, void *context)
@@ -294,8 +295,10 @@ subplan_may_differ(PlannerInfo *root, const SubPlan *subplan)
 }
 
 /*
- * Subqueries that give a value once are evaluated above the Gather, which hands the value to
- * all.  Only those of a subquery that is itself below the Gather are not.
+ * May a parameter have different values in different processes?
+ *
+ * A subquery that gives one value is evaluated above the Gather, which hands the value to all
+ * processes; but not one that belongs to a subquery which is itself below the Gather.
  */
 static bool
 param_may_differ(PlannerInfo *root, const Param *param)

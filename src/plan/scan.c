@@ -28,10 +28,11 @@
 #include "choice.h"
 #include "planner.h"
 
+static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  List *rinfos);
+						  const char **refused);
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
@@ -42,7 +43,6 @@ static CustomPath *make_path(const GjCostInput *input, List *conditions, List *a
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
-static Expr *index_key(IndexOptInfo *index);
 
 const CustomPathMethods GjScanPathMethods = {
 	.CustomName = GJ_SCAN_NAME,
@@ -55,30 +55,56 @@ const CustomPathMethods GjScanPathMethods = {
 void
 GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
+	const char *table_refused = NULL;
+	bool		has_index = false;
 	ListCell   *lc;
 
-	GjChoiceExamine(root, rel, rte);
-	if (rel->baserestrictinfo == NIL || !bms_is_empty(rel->lateral_relids) ||
-		!GjRelationEligible(root, rel, rte))
+	if (!GjIsUserTable(rte) || (rel->baserestrictinfo == NIL && !GjChoiceIsNoted()))
 		return;
 
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		List	   *conditions;
+		const char *refused;
 
-		if (!GjIndexEligible(index) || is_hopeless(rel, index))
+		if (!GjIndexIsOurs(index))
 			continue;
-		conditions = fold_clauses(root, rel, index, rel->baserestrictinfo);
-		if (conditions != NIL)
-			add_scan_path(root, rel, index, conditions);
+		if (!has_index)
+			table_refused = GjRefuseTable(rel, rte, gj_force ? 0 : gj_min_rows);
+		has_index = true;
+		refused = table_refused ? table_refused : consider_index(root, rel, index);
+		if (refused != NULL)
+			GjChoiceRefused(rte->relid, index->indexoid, refused);
 	}
+	if (!has_index)
+		GjChoiceRefused(rte->relid, InvalidOid, "the table has no gpujoin index");
 }
 
 /*
- * Does a search for one key cost more than some path that is there already?  So it is where
- * a btree has the row that is asked for, and such queries are planned more often than
- * any others.  Not where a path that costs more may be an alternative for the execution.
+ * Offer a scan through an index, or say why not
+ */
+static const char *
+consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+{
+	const char *refused = GjRefuseIndex(index);
+	List	   *conditions;
+
+	if (refused != NULL || is_hopeless(rel, index))
+		return refused;
+
+	refused = GJ_CHOICE_NO_CONDITION;
+	conditions = fold_clauses(root, rel, index, &refused);
+	if (conditions == NIL)
+		return refused;
+	add_scan_path(root, rel, index, conditions);
+	return NULL;
+}
+
+/*
+ * Does a search for one key cost more than some path that is there already?
+ *
+ * That is so where a btree has the row that is asked for, and such queries are planned more
+ * often than any others.  False where both paths may go into a GpuAlternative.
  */
 static bool
 is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
@@ -116,17 +142,18 @@ has_array_to_count(List *rinfos)
 }
 
 /*
- * Those of the clauses that say something about the index's key, as conditions on it
+ * Fold those of the table's clauses that say something about the index's key
  */
 static List *
-fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *rinfos)
+fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	foreach(lc, rinfos)
+	foreach(lc, rel->baserestrictinfo)
 	{
-		GjKeyCondition *condition = GjFoldClause(root, rel, index, lfirst_node(RestrictInfo, lc));
+		GjKeyCondition *condition = GjFoldClause(root, rel, index,
+												 lfirst_node(RestrictInfo, lc), refused);
 
 		if (condition != NULL)
 			result = lappend(result, condition);
@@ -135,7 +162,7 @@ fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *rinf
 }
 
 /*
- * The clauses that conditions were made of; on demand, only those of which nothing is
+ * List the clauses that conditions were made of; with exact_only, those of which nothing is
  * left to be tested
  */
 static List *
@@ -158,7 +185,7 @@ static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	GjCostInput input = {.rel = rel,.index = index};
-	/* of baserestrictinfo, a partial index's predicate or not: GjIndexEligible() says why */
+	/* of baserestrictinfo, a partial index's predicate or not: GjRefuseIndex() says why */
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = GjEstimateConditions(root, rel, index, conditions, &input.nkeys);
@@ -257,8 +284,9 @@ drop_bitmap_paths(List *paths, IndexOptInfo *index)
 }
 
 /*
- * PlanCustomPath: clauses come in the order in which they have to be tested.  They are all
- * that the table has, what a partial index's predicate implies included: GjIndexEligible().
+ * PlanCustomPath: make the plan.  The clauses come in the order in which they have to be
+ * tested.  They are all that the table has, what a partial index's predicate implies
+ * included: GjRefuseIndex().
  */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -280,7 +308,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	scan->custom_exprs = list_make3(index_key(index), GjKeyPredicate(index), values);
+	scan->custom_exprs = list_make3(GjIndexKeyExpr(index), GjKeyPredicate(index), values);
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),
@@ -292,13 +320,4 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
-}
-
-/*
- * The indexed column or expression
- */
-static Expr *
-index_key(IndexOptInfo *index)
-{
-	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

@@ -35,7 +35,7 @@ static bool has_path_of_ours(const Path *path);
 static bool is_trivial_target(const RelOptInfo *rel);
 
 /*
- * Add what the subquery's shared paths give, if that was left out for its OFFSET
+ * Add the parallel paths that PostgreSQL left out because the subquery has an OFFSET
  */
 void
 GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel)
@@ -66,7 +66,7 @@ GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Has it an OFFSET or LIMIT, but none that limits?
+ * Does the subquery have an OFFSET or LIMIT, but none that limits anything?
  */
 static bool
 is_unlimited_after_all(const RelOptInfo *rel)
@@ -84,7 +84,7 @@ rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Does the path have one of ours where it is divided among processes?
+ * Is one of our paths in it, where the path is divided among processes?
  */
 static bool
 has_path_of_ours(const Path *path)
@@ -115,7 +115,7 @@ has_path_of_ours(const Path *path)
 }
 
 /*
- * Are the rows that are wanted the subquery's rows as they are?
+ * Are the subquery's rows wanted as they are?
  */
 static bool
 is_trivial_target(const RelOptInfo *rel)

@@ -47,6 +47,8 @@ SELECT * FROM choices('SELECT * FROM facts WHERE k + 1 IN (1, 2)');
 SELECT * FROM choices('SELECT * FROM facts WHERE k::text = ''1''');
 SELECT * FROM choices('SELECT * FROM facts WHERE k = 1 OR k IS NULL');
 SELECT * FROM choices('SELECT * FROM facts WHERE k = (random() * 5)::int');
+SELECT * FROM choices('SELECT * FROM facts WHERE k = v');
+SELECT * FROM choices('SELECT * FROM facts WHERE k = 1 AND false');
 SELECT * FROM choices('SELECT * FROM facts TABLESAMPLE system (1) WHERE k = 1');
 CREATE INDEX facts_part ON facts USING gpujoin (v) WHERE id > 100;
 SELECT * FROM choices('SELECT * FROM facts WHERE v = 1 AND k = 1 AND id > 50');
@@ -76,6 +78,8 @@ SELECT * FROM choices('SELECT * FROM facts JOIN facts_too USING (k)');
 SELECT * FROM choices('SELECT * FROM keys LEFT JOIN facts USING (k)');
 SELECT * FROM choices('SELECT * FROM keys WHERE NOT EXISTS (SELECT FROM facts WHERE keys.k = facts.k)');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k AND s.k + f.k > 5');
+-- A value of the big side that is NULL where there is no match
+SELECT * FROM choices('SELECT * FROM keys LEFT JOIN (SELECT k, coalesce(v, 5) AS w FROM facts) f USING (k)');
 -- Partitions, of which each has a row
 CREATE TABLE halves (id int, k int) PARTITION BY RANGE (id);
 CREATE TABLE halves_1 PARTITION OF halves FOR VALUES FROM (0) TO (60000);
