@@ -175,7 +175,11 @@ OBJS = \
 	src/tidarray.o \
 	src/tidbitmap.o \
 	src/tidset.o \
-	src/tidshare.o
+	src/tidshare.o \
+	src/exec/filter.o \
+	src/exec/filteredmatch.o \
+	src/exec/filtertest.o \
+	src/plan/filter.o
 
 EXTENSION = gpujoin
 DATA = sql/gpujoin--1.0.sql
@@ -261,13 +265,13 @@ device-note: $(CUDA_LIBRARY) all-lib
 	@echo "CUDA device library: $(if $(CUDA_LIBRARY),built,not built ($(if \
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
-# Loops over millions of TIDs.
-src/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
+# Loops over millions of TIDs and entries.
+src/tidarray.o src/exec/filter.o src/exec/filtertest.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # PGXS knows no header dependencies; the headers are few and the compile is short.
-$(OBJS): $(wildcard src/*.h cuda/gpujoin_*.h)
+$(OBJS): $(wildcard src/*.h src/*/*.h cuda/gpujoin_*.h)
 ifeq ($(with_llvm),yes)
-$(OBJS:.o=.bc): $(wildcard src/*.h cuda/gpujoin_*.h)
+$(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h cuda/gpujoin_*.h)
 endif
 
 endif

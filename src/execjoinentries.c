@@ -21,21 +21,21 @@ static uint64 wanted_columns(const GjJoinScanState *scan);
 static void find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk);
 
 /*
- * Prepare.  Entries can go into the scan slot and, where no filter needs the row there and
- * nothing is computed, straight into the joined slot.
+ * Prepare.  Entries can go into the scan slot and, where no filter needs the row there, since
+ * all were tested on the entry, and nothing is computed, straight into the joined slot.
  */
 void
 GjJoinEntriesInit(GjJoinScanState *scan)
 {
-	PlanState  *ps = &scan->css.ss.ps;
-	CustomScan *plan = (CustomScan *) ps->plan;
+	CustomScan *plan = (CustomScan *) scan->css.ss.ps.plan;
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
+	GjIndexOnlyFilter(scan->index_only, scan->entry_filter);
 	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
 	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan,
 									list_nth(plan->custom_private, GJ_JOIN_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
-	if (ps->qual == NULL)
+	if (scan->filter_is_all)
 		scan->joined_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
 											  plan->scan.scanrelid);
 	if (scan->joined_fill != NULL)
@@ -63,7 +63,8 @@ wanted_columns(const GjJoinScanState *scan)
 	const GjEntryFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
 		scan->joined_fill != NULL ? scan->joined_fill : scan->row_fill;
 
-	return fill->columns | (scan->lookup ? GJ_ENTRY_KEY : 0);
+	return fill->columns | GjEntryFilterColumns(scan->entry_filter) |
+		(scan->lookup ? GJ_ENTRY_KEY : 0);
 }
 
 /*
@@ -88,7 +89,7 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 		GjEntryFillSlot(scan->row_fill, entry, scan->css.ss.ss_ScanTupleSlot);
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
-		if (ExecQual(ps->qual, ps->ps_ExprContext))
+		if (scan->filter_is_all || ExecQual(ps->qual, ps->ps_ExprContext))
 		{
 			ExecProject(scan->projection);
 			return partners;

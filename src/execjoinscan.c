@@ -48,6 +48,7 @@ static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
 static GjTidSet *search(CustomScanState *node, Size limit);
 static bool is_index_only(CustomScan *plan);
+static List *filter_plan(CustomScan *plan);
 static void start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
@@ -122,6 +123,9 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, heap, estate->es_snapshot);
 	scan->block = GjFetchGetBlock(scan->fetch);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = forget_tids};
+	scan->entry_filter = GjEntryFilterInit(filter_plan(plan), lsecond(plan->custom_exprs),
+										   &node->ss.ps);
+	scan->filter_is_all = GjEntryFilterIsAll(filter_plan(plan), plan->scan.plan.qual);
 	if (index_only)
 		GjJoinEntriesInit(scan);
 }
@@ -130,6 +134,12 @@ static bool
 is_index_only(CustomScan *plan)
 {
 	return boolVal(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_ONLY));
+}
+
+static List *
+filter_plan(CustomScan *plan)
+{
+	return list_nth(plan->custom_private, GJ_JOIN_SCAN_FILTER_PLAN);
 }
 
 /*
@@ -197,6 +207,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 	Size		limit = GjWorkMemory() / 2;
 
 	Assert(scan->tids == NULL);
+	GjEntryFilterStart(scan->entry_filter, scan->css.ss.ps.ps_ExprContext);
 	scan->keys = keys;
 	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
 		GjJoinEntriesMatch(scan, limit, all_keys, lookup, search);
@@ -209,10 +220,18 @@ static GjTidSet *
 search(CustomScanState *node, Size limit)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
-	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
+	Relation	heap = node->ss.ss_currentRelation;
+	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
+	GjTidSet   *tids;
 
-	GjExecMatch(node->ss.ss_currentRelation, scan->index, node->ss.ps.state->es_snapshot,
-				scan->keys, tids, &scan->stats);
+	if (scan->entry_filter != NULL)
+		tids = GjExecMatchFiltered(heap, scan->index, snapshot, scan->keys,
+								   scan->entry_filter, scan->context, limit, &scan->stats);
+	else
+	{
+		tids = GjTidSetCreate(scan->context, limit);
+		GjExecMatch(heap, scan->index, snapshot, scan->keys, tids, &scan->stats);
+	}
 	if (scan->index_only != NULL)
 		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;
@@ -416,7 +435,8 @@ forget_tids(CustomScanState *node)
 }
 
 /*
- * The join decides whether what was found is used again; a share cannot be
+ * The join decides whether what was found is used again; a share cannot be, nor what was
+ * filtered by other params.  Within EvalPlanQual these change without a word in chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -424,7 +444,8 @@ rescan(CustomScanState *node)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
 	GjJoinScanStop(scan);
-	if (scan->share.shared != NULL)
+	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
+		bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
 		GjJoinScanDropTids(scan);
 	ExecScanReScan(&node->ss);
 }
@@ -450,6 +471,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	GjExplainIndex(es, linitial_oid(list_nth(plan->custom_private, GJ_JOIN_SCAN_INDEX_OID)));
+	GjExplainIndexFilter(node, ancestors, es, filter_plan(plan), &scan->stats);
 	if (is_index_only(plan))
 		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
 						   GjIndexOnlyGetStats(scan->index_only));

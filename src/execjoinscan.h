@@ -11,6 +11,7 @@
 
 #include "exec.h"
 #include "execparallel.h"
+#include "exec/filter.h"
 #include "smallside.h"
 
 /*
@@ -24,6 +25,8 @@ typedef struct GjJoinScanState
 	GjShare		share;
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
+	GjEntryFilter *entry_filter;	/* what entries have to pass; NULL: nothing */
+	bool		filter_is_all;	/* it has all filters of the plan, if there are any */
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	GjTidSet   *tids;			/* of the current batch; NULL: not searched for, or not so */
 	MemoryContext context;		/* of what is found */

@@ -17,8 +17,8 @@
  * those of all-visible pages are rows without a fetch (execindexonly.c).  They come
  * first, in a virtual slot of the table's shape; then what is left is fetched.
  *
- * A rescan that changes none of the params in the key clauses delivers the same
- * TIDs again.  That is right only because the snapshot of a scan never changes
+ * A rescan that changes none of the params in the key clauses and in filters of entries
+ * delivers the same TIDs again.  That is right only because the snapshot of a scan never changes
  * while it lives.
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
@@ -126,6 +126,9 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->fetch = GjFetchCreate(estate->es_query_cxt, node->ss.ss_currentRelation,
 								estate->es_snapshot);
 	scan->share = (GjShare) {.fetch = scan->fetch,.stats = &scan->stats,.forget = drop_results};
+	scan->entry_filter = GjEntryFilterInit(GjScanGetPrivate(plan, GJ_SCAN_FILTER_PLAN),
+									 (List *) GjScanGetExpr(plan, GJ_SCAN_FILTER_VALUES),
+									 &node->ss.ps);
 	scan->tuple_fill = GjTupleFillScan(&node->ss);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	if (is_index_only(plan))
@@ -152,8 +155,8 @@ use_heap_slot(GjScanState *scan, EState *estate)
 }
 
 /*
- * Filters need the row as a scan tuple; without any, a target list of plain columns is
- * filled from the entry at once.
+ * Filters need the row as a scan tuple, unless they were all tested on the entry; without any, a
+ * target list of plain columns is filled from the entry at once.
  */
 static void
 begin_index_only(GjScanState *scan)
@@ -162,11 +165,13 @@ begin_index_only(GjScanState *scan)
 	CustomScan *plan = (CustomScan *) ps->plan;
 
 	scan->index_only = GjIndexOnlyCreate(&scan->css.ss, scan->index);
+	GjIndexOnlyFilter(scan->index_only, scan->entry_filter);
 	scan->share.index_only = GjIndexOnlyGetStats(scan->index_only);
 	scan->row_fill = GjEntryFillRow(scan->index, &plan->scan,
 									GjScanGetPrivate(plan, GJ_SCAN_ATTNOS));
 	GjIndexOnlyFeed(scan->index_only, scan->row_fill);
-	if (ps->qual == NULL && ps->ps_ProjInfo != NULL)
+	if (GjEntryFilterIsAll(GjScanGetPrivate(plan, GJ_SCAN_FILTER_PLAN), plan->scan.plan.qual) &&
+		ps->ps_ProjInfo != NULL)
 		scan->target_fill = GjEntryFillTarget(scan->row_fill, plan->scan.plan.targetlist,
 											  plan->scan.scanrelid);
 	if (scan->target_fill != NULL)
@@ -352,7 +357,8 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 
 	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
-		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
+		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)) ||
+		bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
 		drop_results(node);
 	else if (GjIndexOnlyIsStarted(scan->index_only))
 	{
@@ -391,6 +397,8 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 						  GjKeyPlanClauses(GjScanGetPrivate(plan, GJ_SCAN_KEY_PLAN),
 										   (List *) GjScanGetExpr(plan, GJ_SCAN_VALUES),
 										   (Expr *) GjScanGetExpr(plan, GJ_SCAN_KEY)));
+	GjExplainIndexFilter(node, ancestors, es, GjScanGetPrivate(plan, GJ_SCAN_FILTER_PLAN),
+						 &scan->stats);
 	if (is_index_only(plan))
 		GjExplainIndexOnly(es, scan->stats.searches == 0 ? NULL :
 						   GjIndexOnlyGetStats(scan->index_only));

@@ -13,6 +13,7 @@
 #include "execkeyshare.h"
 #include "execparallel.h"
 #include "plan.h"
+#include "exec/filter.h"
 
 typedef struct GjScanState
 {
@@ -28,6 +29,7 @@ typedef struct GjScanState
 	GjTidSet   *tids;			/* what is fetched; NULL: not known yet */
 
 	GjKeyUser	key_user;
+	GjEntryFilter *entry_filter;	/* what entries have to pass; NULL: nothing */
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	GjEntryFill *row_fill;		/* of its scan slot */

@@ -8,8 +8,9 @@
  * table can have (execkeyshare.c).  Within EvalPlanQual, where params get other values
  * without a word, a scan makes a set of its own.
  *
- * Where entries will do, they are asked for, else TIDs.  In a parallel plan it may be
- * another process that searches (execparallel.c).
+ * Where entries will do, they are asked for, else TIDs: of all entries, or of those that pass
+ * the filters that an entry can be tested by.  In a parallel plan it may be another process
+ * that searches (execparallel.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -70,6 +71,7 @@ GjScanMatch(GjScanState *scan)
 {
 	Size		memory = search_memory(scan);
 
+	GjEntryFilterStart(scan->entry_filter, scan->css.ss.ps.ps_ExprContext);
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
 		return GjShareEntries(&scan->css, scan->index_only, scan->keys, scan->row_fill->columns,
@@ -96,14 +98,21 @@ static GjTidSet *
 search_tids(CustomScanState *node, Size limit)
 {
 	GjScanState *scan = (GjScanState *) node;
+	Relation	heap = node->ss.ss_currentRelation;
 	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
-	GjTidSet   *tids = GjTidSetCreate(scan->context, limit);
+	GjTidSet   *tids;
 
-	if (scan->keys->nulls)
-		GjExecMatchAll(node->ss.ss_currentRelation, snapshot, tids, &scan->stats);
+	if (scan->entry_filter != NULL && !scan->keys->nulls)
+		tids = GjExecMatchFiltered(heap, scan->index, snapshot, scan->keys, scan->entry_filter,
+								   scan->context, limit, &scan->stats);
 	else
-		GjExecMatch(node->ss.ss_currentRelation, scan->index, snapshot, scan->keys, tids,
-					&scan->stats);
+	{
+		tids = GjTidSetCreate(scan->context, limit);
+		if (scan->keys->nulls)
+			GjExecMatchAll(heap, snapshot, tids, &scan->stats);
+		else
+			GjExecMatch(heap, scan->index, snapshot, scan->keys, tids, &scan->stats);
+	}
 	if (scan->index_only != NULL)
 		GjIndexOnlyGetStats(scan->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;

@@ -67,6 +67,7 @@ typedef struct GjJoinScan
 	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
 								 * index that has all columns, the other without */
 	double		nmatches;		/* TIDs expected */
+	Selectivity filtered;		/* the share of them that filters of entries drop */
 	double		rows;			/* expected to pass the table's filters, in a process */
 	Cost		startup;
 	Cost		run;
@@ -106,7 +107,7 @@ typedef enum GjJoinExprs
  * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each
  * table of the big side.  That has the table's filters as its qual and the joined
  * row's big columns, in their order, as its target list; custom_private is a list
- * indexed by these, custom_exprs the indexed expression.
+ * indexed by these, custom_exprs the indexed expression and the values of the filter plan.
  */
 typedef enum GjJoinScanPrivate
 {
@@ -114,6 +115,7 @@ typedef enum GjJoinScanPrivate
 	GJ_JOIN_SCAN_KEY_ATTNO,		/* Integer: heap attribute that is the key, 0: expression */
 	GJ_JOIN_SCAN_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
 	GJ_JOIN_SCAN_ATTNOS,		/* int list: heap attributes they then have */
+	GJ_JOIN_SCAN_FILTER_PLAN,	/* the filters that entries are tested by: filterplan.h */
 	GJ_JOIN_SCAN_PRIVATE_COUNT
 } GjJoinScanPrivate;
 

@@ -89,6 +89,13 @@ extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filter
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 
+/* plan/filter.c: which filters can be tested on entries? */
+extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List *quals,
+							  List **values);
+extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+								 List *rinfos);
+
 /* plancost.c: the formulas */
 typedef struct GjCostInput
 {
@@ -97,6 +104,7 @@ typedef struct GjCostInput
 	double		nkeys;			/* distinct keys expected */
 	double		key_share;		/* of which the table is searched for this part; 0: all */
 	double		nmatches;		/* TIDs expected */
+	Selectivity filtered;		/* the share of them that filters of entries drop */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* all-visible pages need not be read */
@@ -155,6 +163,7 @@ typedef enum GjScanPrivate
 	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables, from the top down, invalid if
 								 * the key does not divide them, each followed by the
 								 * partition that the table is or belongs to */
+	GJ_SCAN_FILTER_PLAN,		/* the filters that entries are tested by: filterplan.h */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 
@@ -163,6 +172,7 @@ typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES,				/* list: the values of the key plan's sources */
 	GJ_SCAN_KEY,				/* the key, as the index has it */
+	GJ_SCAN_FILTER_VALUES,		/* list: the values of the filter plan */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 

@@ -313,7 +313,8 @@ count_workers(const GjJoinCandidate *cand)
 	{
 		GjJoinScan *scan = lfirst(lc);
 		GjCostInput input = {.rel = scan->table,.index = scan->index,
-			.nmatches = scan->nmatches,.index_only = scan->index_only};
+			.nmatches = scan->nmatches,.filtered = scan->filtered,
+		.index_only = scan->index_only};
 
 		workers = Max(workers, GjCountWorkers(&input));
 	}

@@ -281,10 +281,12 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.quals = table->baserestrictcost,.workers = cand->workers,
+	.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo),
+		.quals = table->baserestrictcost,.workers = cand->workers,
 	.index_only = scan->index_only};
 
 	scan->nmatches = input.nmatches;
+	scan->filtered = input.filtered;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
 	scan->startup += (cand->nbatches - 1.0) *
 		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
@@ -307,6 +309,8 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	List	   *filters = GjBareClauses(GjOrderClauses(root, table->baserestrictinfo));
 	List	   *tlist = NIL;
 	List	   *attnos = NIL;
+	List	   *filter_plan;
+	List	   *filter_values;
 	bool		index_only;
 	ListCell   *lc;
 
@@ -320,6 +324,8 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	index_only = scan->index_only &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
 
+	filter_plan = GjMakeFilterPlan(scan->index, table->relid, filters, &filter_values);
+
 	plan->scan.plan.startup_cost = scan->startup;
 	plan->scan.plan.total_cost = scan->startup + scan->run;
 	plan->scan.plan.plan_rows = scan->rows;
@@ -330,10 +336,10 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.qual = (List *) copyObject(filters);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make1(copyObject(scan->key.key_expr));
-	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),
+	plan->custom_exprs = list_make2(copyObject(scan->key.key_expr), filter_values);
+	plan->custom_private = list_make5(list_make1_oid(scan->index->indexoid),
 									  makeInteger(scan->index->indexkeys[0]),
-									  makeBoolean(index_only), attnos);
+									  makeBoolean(index_only), attnos, filter_plan);
 	Assert(list_length(plan->custom_private) == GJ_JOIN_SCAN_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	plan->methods = &GjJoinScanPlanMethods;

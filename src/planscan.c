@@ -173,6 +173,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	input.filtered = GjFilterShare(root, rel, index, filters);
 	if (rel->consider_parallel)
 		workers = GjCountWorkers(&input);
 
@@ -266,6 +267,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
 	List	   *key_plan;
 	List	   *values;
+	List	   *filter_values;
 	double		share;
 
 	GjChoiceTaken(path);
@@ -276,15 +278,18 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &GjScanPlanMethods;
-	scan->custom_exprs = list_make2(values, index_key(index));
-	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
 									  makeInteger(index->indexkeys[0]),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
 	scan->custom_private = lappend(scan->custom_private,
 								   GjFindPartitions(root, rel, index, &share));
+	scan->custom_private = lappend(scan->custom_private,
+								   GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual,
+													&filter_values));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
+	scan->custom_exprs = list_make3(values, index_key(index), filter_values);
+	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 
 	return &scan->scan.plan;
 }
