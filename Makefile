@@ -178,6 +178,7 @@ OBJS = \
 	src/tidshare.o \
 	src/exec/filter.o \
 	src/exec/filteredmatch.o \
+	src/exec/filterrun.o \
 	src/exec/filtertest.o \
 	src/plan/filter.o
 
@@ -266,7 +267,7 @@ device-note: $(CUDA_LIBRARY) all-lib
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
 # Loops over millions of TIDs and entries.
-src/tidarray.o src/exec/filter.o src/exec/filtertest.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/tidarray.o src/exec/filter.o src/exec/filterrun.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # PGXS knows no header dependencies; the headers are few and the compile is short.
 $(OBJS): $(wildcard src/*.h src/*/*.h cuda/gpujoin_*.h)

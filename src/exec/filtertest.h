@@ -9,6 +9,10 @@
 #ifndef GPUJOIN_EXEC_FILTERTEST_H
 #define GPUJOIN_EXEC_FILTERTEST_H
 
+#include <math.h>
+
+#include "catalog/pg_type_d.h"
+
 #include "keyset.h"
 #include "node/filterplan.h"
 #include "sets/batch.h"
@@ -42,13 +46,41 @@ typedef struct GjColumnTest
 	GjKeySet   *set;			/* for floating-point numbers, of their bits */
 } GjColumnTest;
 
+/*
+ * Is it compared in double precision?
+ */
+static inline bool
+GjIsFloat(Oid type)
+{
+	return type == FLOAT4OID || type == FLOAT8OID;
+}
+
+/*
+ * A number's bits, with equal ones for equal numbers
+ */
+static inline int64
+GjFloatKey(double value)
+{
+	union
+	{
+		double		number;
+		int64		bits;
+	}			both;
+
+	both.number = isnan(value) ? NAN : value == 0.0 ? 0.0 : value;
+	return both.bits;
+}
+
+/* filtertest.c */
 extern void GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator,
 						  Oid value_type, Datum value, bool isnull);
 extern void GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 					  Datum array, bool isnull);
 extern void GjTestTrue(GjColumnTest *test);
 extern void GjTestConstant(GjColumnTest *test, Datum value, bool isnull);
+
+/* filterrun.c */
 extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
-					  uint8 *results);
+					  uint8 *pg_restrict results);
 
 #endif							/* GPUJOIN_EXEC_FILTERTEST_H */
