@@ -92,8 +92,36 @@ sub filter
 	return pick("$b.v < " . upto(100), "$b.id % 3 <> 1", "length($b.t) % 2 = 0", "$b.v IS NOT NULL",
 		"($b.v > " . upto(80) . " OR $b.id % 5 = 0)", "$b.v = ANY (ARRAY[1, 5, 9, 33, NULL])",
 		"$b.id NOT IN (3, 4, 5)", "$b.t LIKE '%a%'", "coalesce($b.v, 0) + $b.id > 50",
-		'random() >= 0', "$b.k IS NOT NULL", 'true',
-		$round{predicate} ? "$b.$round{predicate}" : 'true');
+		'random() >= 0', "$b.k IS NOT NULL", 'true', entry_filter($b, 2), entry_filter($b, 2),
+		entry_filter($b, 2), $round{predicate} ? "$b.$round{predicate}" : 'true');
+}
+
+# One that can be tested on the entries of an index that has the columns: see create_indexes().
+sub entry_filter
+{
+	my ($b, $depth) = @_;
+	my $operator = sub { pick('<', '<=', '=', '<>', '>=', '>') };
+	my $number = sub { pick(upto(100), upto(40), '-1', '2147483648', 'NULL::int2',
+			'(SELECT max(w) FROM small)') };
+	my $float = sub { pick("'NaN'", "'Infinity'", "'-0'", upto(10), '2.5') . '::'
+		  . pick('float4', 'float8') };
+	my @leaves = (
+		sub { "$b." . pick('v', 'k2', 'id') . ' ' . $operator->() . ' ' . $number->() },
+		sub { $number->() . ' ' . $operator->() . " $b." . pick('v', 'k2') },
+		sub { "$b.v BETWEEN " . upto(50) . ' AND ' . (20 + upto(80)) . '::int8' },
+		sub { "$b.k2 " . pick('IN', 'NOT IN') . ' (' . join(', ', map { pick($number->(), upto(40)) }
+				1 .. pick(1, 3, 20)) . ')' },
+		sub { "$b.v " . pick('= ANY', '<> ALL') . ' (' . pick("'{}'::int2[]", 'NULL::int[]',
+				"'{1,2,NULL,50}'::int8[]", 'ARRAY(SELECT w FROM small WHERE w % 3 = 1)') . ')' },
+		sub { "$b.f " . $operator->() . ' ' . $float->() },
+		sub { "$b.f = ANY (ARRAY[" . $float->() . ', ' . $float->() . ', 3])' },
+		sub { pick('', 'NOT ') . "$b.ok" },
+		sub { "$b.ok IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') },
+		sub { "$b." . pick('f', 'ok', 'v', 'k') . ' IS ' . pick('', 'NOT ') . 'NULL' });
+	return pick(@leaves)->() if $depth == 0 || chance(0.4);
+	my ($left, $right) = map { entry_filter($b, $depth - 1) } 1 .. 2;
+	return pick("($left OR $right)", "($left AND $right)", "NOT ($left)", "(($left) IS NOT TRUE)",
+		"(($left OR $right) IS " . pick('FALSE', 'NOT FALSE', 'UNKNOWN') . ')');
 }
 
 sub filters
@@ -206,7 +234,7 @@ my %shapes = (
 	covered => sub {
 		# only columns that some indexes have: see create_indexes()
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
-			' AND b.id % 3 <> 1', ' AND b.v IS NOT NULL AND b.k IS NOT NULL');
+			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1', ' AND b.v IS NOT NULL AND b.k IS NOT NULL');
 		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1');
 		"SELECT $what FROM big b WHERE $where";
 	},
@@ -220,6 +248,9 @@ my %shapes = (
 	limited => sub { "SELECT id, v, k FROM big b WHERE " . key_condition('b') . filters('b')
 		  . " ORDER BY " . pick('id', 'v, id', 'k DESC, id') . " LIMIT " . upto(30)
 		  . " OFFSET " . pick(0, 0, 3) },
+	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)', 'sum(v)')
+		  . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
+		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
 	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
 		  . key_condition('b') },
 	union_all => sub { "SELECT id, k FROM big b WHERE " . key_condition('b')
@@ -238,7 +269,8 @@ my %shapes = (
 		my $what = pick('count(*), sum(b.v)', 's.w, b.id', 'b.k, b.v',
 			'DISTINCT b.id, b.v, b.k');
 		"SELECT $what FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
-		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100));
+		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100),
+			' WHERE ' . entry_filter('b', 2));
 	},
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
@@ -325,6 +357,11 @@ sub generic_query
 	return pick(
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
 				"($array)" ] },
+		sub { [ "SELECT id, t FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v >= \$2::int "
+			  . "AND (\$3 IS NULL OR b.k2 = ANY (\$3::int8[])) AND NOT b.ok IS FALSE",
+				"($array, " . upto(60) . ', ' . pick('NULL', "'{1,2,3,17}'") . ')' ] },
+		sub { [ "SELECT v, k2 FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v < \$2::int2",
+				"($array, " . pick(upto(60), 'NULL') . ')' ] },
 		sub { [ "SELECT count(*), sum(v) FROM big b WHERE b.k = \$1::$type AND b.v > \$2::int",
 				"(" . value($type, number()) . ", " . upto(60) . ")" ] },
 		sub { [ "SELECT id, k FROM big b WHERE b.k IN (\$1::$type, \$2::$type, \$3::$type)",
@@ -379,8 +416,10 @@ sub rows_sql
 	$key = "CASE WHEN hashint4(i * 7) % 100 < $round{nulls} THEN NULL ELSE $key END"
 	  if $round{nulls};
 	my $long = $round{toasted} ? "repeat(md5(i::text), (i % 40 = 0)::int * 100)" : "''";
-	return "INSERT INTO big (id, k, v, t, k2) SELECT i, $key, i % 100, "
-	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37 "
+	return "INSERT INTO big (id, k, v, t, k2, f, ok) SELECT i, $key, i % 100, "
+	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37, "
+	  . "(CASE i % 13 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' ELSE (i % 20 / 2.0)::text END)::float4, "
+	  . "CASE i % 5 WHEN 0 THEN NULL ELSE i % 3 = 0 END "
 	  . "FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
@@ -396,7 +435,8 @@ sub create_tables
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
 		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
 			  by_list deep inherited)));
-	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int";
+	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int, "
+	  . "f float4, ok bool";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
 	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
 	my @leaves = ('big');
@@ -405,7 +445,8 @@ sub create_tables
 	{
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
-		  . "CREATE TABLE big_1 (t text, x int, k2 int, k $round{type}, v int, id int) $with;\n"
+		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}, v int, id int, "
+		  . "f float4) $with;\n"
 		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
@@ -425,8 +466,8 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (k);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES WITH (MODULUS 4, REMAINDER 1) $with;\n"
-		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, id int, gone2 int, t text, "
-		  . "gone1 text) $with;\n"
+		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, f float4, id int, gone2 int, "
+		  . "ok bool, t text, gone1 text) $with;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_2 FOR VALUES WITH (MODULUS 4, REMAINDER 3);\n";
 	}
 	elsif ($round{kind} eq 'by_list')
@@ -442,7 +483,7 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO (400) $with;\n"
 		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, "
-		  . "v int) PARTITION BY HASH (k);\n"
+		  . "v int, f float4, ok bool) PARTITION BY HASH (k);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big_1 "
 		  . "FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_3 PARTITION OF big_1 "
@@ -502,7 +543,8 @@ sub create_indexes
 	foreach my $table (@tables)
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
-		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)');
+		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)',
+			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
 		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$include$lanes$where;\n";
 		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k)$include;\n"
 		  if $round{predicate} && chance(0.8);
@@ -522,6 +564,8 @@ sub random_change
 	return pick(
 		sub { my $sql = rows_sql($round{next}, $n); $round{next} += $n; $sql },
 		sub { "UPDATE big SET v = (v + 1) % 100 WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET ok = NOT ok, f = NULL WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET t = t || 'z' WHERE " . $any->() . ";\n" },
 		sub {
 			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE " . $any->() . ";\n" },
