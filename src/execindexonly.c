@@ -55,11 +55,11 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
 }
 
 /*
- * Drop entries that do not pass.  The filter must be started before each start of the answer,
- * which must ask for the filter's columns, too.
+ * Drop entries that do not pass.  The filter may be reset before each start and restart of the
+ * answer, which must be asked for the filter's columns, too.
  */
 void
-GjIndexOnlyFilter(GjIndexOnly *io, const GjEntryFilter *filter)
+GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter)
 {
 	io->filter = filter;
 }

@@ -43,7 +43,7 @@ typedef struct GjIndexOnlyChunk
 } GjIndexOnlyChunk;
 
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
-extern void GjIndexOnlyFilter(GjIndexOnly *io, const struct GjEntryFilter *filter);
+extern void GjIndexOnlyFilter(GjIndexOnly *io, struct GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjEntryFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
 extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);

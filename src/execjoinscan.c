@@ -59,6 +59,7 @@ static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
 static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
+static void refilter(GjJoinScanState *scan);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
@@ -207,7 +208,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 	Size		limit = GjWorkMemory() / 2;
 
 	Assert(scan->tids == NULL);
-	GjEntryFilterStart(scan->entry_filter, scan->css.ss.ps.ps_ExprContext);
+	GjEntryFilterReset(scan->entry_filter);
 	scan->keys = keys;
 	if (scan->index_only != NULL && GjIndexOnlyIsPossible(scan->index_only))
 		GjJoinEntriesMatch(scan, limit, all_keys, lookup, search);
@@ -224,7 +225,7 @@ search(CustomScanState *node, Size limit)
 	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
 	GjTidSet   *tids;
 
-	if (scan->entry_filter != NULL)
+	if (scan->entry_filter != NULL && !scan->unfiltered)
 		tids = GjExecMatchFiltered(heap, scan->index, snapshot, scan->keys,
 								   scan->entry_filter, scan->context, limit, &scan->stats);
 	else
@@ -420,6 +421,7 @@ GjJoinScanDropTids(GjJoinScanState *scan)
 		GjKeySetFree(scan->own_keys);
 	scan->tids = NULL;
 	scan->own_keys = NULL;
+	scan->unfiltered = false;
 }
 
 /*
@@ -435,8 +437,8 @@ forget_tids(CustomScanState *node)
 }
 
 /*
- * The join decides whether what was found is used again; a share cannot be, nor what was
- * filtered by other params.  Within EvalPlanQual these change without a word in chgParam.
+ * The join decides whether what was found is used again; a share cannot be.  Within
+ * EvalPlanQual params change without a word in chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -444,10 +446,25 @@ rescan(CustomScanState *node)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
 	GjJoinScanStop(scan);
-	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
-		bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
+	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL)
 		GjJoinScanDropTids(scan);
+	else if (bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
+		refilter(scan);
 	ExecScanReScan(&node->ss);
+}
+
+/*
+ * The filter of entries has other params: entries that are kept are filtered anew.  Filtered
+ * TIDs are dropped for those of all entries, which will do for all params that are still to come.
+ */
+static void
+refilter(GjJoinScanState *scan)
+{
+	GjEntryFilterReset(scan->entry_filter);
+	if (scan->tids == NULL || scan->unfiltered || GjIndexOnlyIsStarted(scan->index_only))
+		return;
+	GjJoinScanDropTids(scan);
+	scan->unfiltered = true;
 }
 
 static void

@@ -26,6 +26,7 @@ typedef struct GjJoinScanState
 	Relation	index;			/* NULL in a mere EXPLAIN */
 	GjKeyReader key_reader;
 	GjEntryFilter *entry_filter;	/* what entries have to pass; NULL: nothing */
+	bool		unfiltered;		/* the TIDs are to be those of all entries, all the same */
 	bool		filter_is_all;	/* it has all filters of the plan, if there are any */
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	GjTidSet   *tids;			/* of the current batch; NULL: not searched for, or not so */

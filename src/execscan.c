@@ -17,8 +17,8 @@
  * those of all-visible pages are rows without a fetch (execindexonly.c).  They come
  * first, in a virtual slot of the table's shape; then what is left is fetched.
  *
- * A rescan that changes none of the params in the key clauses and in filters of entries
- * delivers the same TIDs again.  That is right only because the snapshot of a scan never changes
+ * A rescan that changes none of the params in the key clauses delivers the same TIDs again, if
+ * these were not filtered by others.  That is right only because the snapshot of a scan never changes
  * while it lives.
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
@@ -61,6 +61,7 @@ static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
+static void refilter(GjScanState *scan);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
@@ -341,6 +342,7 @@ drop_results(CustomScanState *node)
 		GjIndexOnlyReset(scan->index_only);
 	scan->keys = NULL;
 	scan->tids = NULL;
+	scan->unfiltered = false;
 	MemoryContextReset(scan->context);
 	GjKeysRelease(&scan->key_user);
 }
@@ -357,10 +359,11 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 
 	if (scan->share.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
-		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)) ||
-		bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
+		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
-	else if (GjIndexOnlyIsStarted(scan->index_only))
+	else if (bms_overlap(node->ss.ps.chgParam, GjEntryFilterParams(scan->entry_filter)))
+		refilter(scan);
+	if (GjIndexOnlyIsStarted(scan->index_only))
 	{
 		GjFetchReset(scan->fetch);
 		scan->tids = NULL;
@@ -368,6 +371,21 @@ rescan(CustomScanState *node)
 	}
 	else if (scan->tids != NULL)
 		GjFetchStart(scan->fetch, scan->tids);
+}
+
+/*
+ * The filter of entries has other params, the keys are the same: entries that are kept are
+ * filtered anew.  Filtered TIDs are dropped for those of all entries, which will do for all
+ * params that are still to come.
+ */
+static void
+refilter(GjScanState *scan)
+{
+	GjEntryFilterReset(scan->entry_filter);
+	if (scan->tids == NULL || scan->unfiltered || GjIndexOnlyIsStarted(scan->index_only))
+		return;
+	drop_results(&scan->css);
+	scan->unfiltered = true;
 }
 
 static void

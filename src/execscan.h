@@ -30,6 +30,7 @@ typedef struct GjScanState
 
 	GjKeyUser	key_user;
 	GjEntryFilter *entry_filter;	/* what entries have to pass; NULL: nothing */
+	bool		unfiltered;		/* the TIDs are to be those of all entries, all the same */
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	GjEntryFill *row_fill;		/* of its scan slot */

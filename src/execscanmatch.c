@@ -71,7 +71,7 @@ GjScanMatch(GjScanState *scan)
 {
 	Size		memory = search_memory(scan);
 
-	GjEntryFilterStart(scan->entry_filter, scan->css.ss.ps.ps_ExprContext);
+	GjEntryFilterReset(scan->entry_filter);
 	if (scan->index_only != NULL && !scan->keys->nulls &&
 		GjIndexOnlyIsPossible(scan->index_only))
 		return GjShareEntries(&scan->css, scan->index_only, scan->keys, scan->row_fill->columns,
@@ -102,7 +102,7 @@ search_tids(CustomScanState *node, Size limit)
 	Snapshot	snapshot = node->ss.ps.state->es_snapshot;
 	GjTidSet   *tids;
 
-	if (scan->entry_filter != NULL && !scan->keys->nulls)
+	if (scan->entry_filter != NULL && !scan->unfiltered && !scan->keys->nulls)
 		tids = GjExecMatchFiltered(heap, scan->index, snapshot, scan->keys, scan->entry_filter,
 								   scan->context, limit, &scan->stats);
 	else

@@ -8,7 +8,8 @@
  * so that AND, OR and NOT in three-valued logic are a few operations on bits.  An entry passes
  * if the result is TRUE.
  *
- * What columns are compared with is evaluated when a scan starts (filtertest.c).
+ * What columns are compared with is evaluated once a scan, when the first entries come
+ * (filtertest.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -36,7 +37,7 @@ typedef struct Condition
 	Oid			value_type;		/* of the value, or of the array's elements */
 	GjFilterOperator operator;
 	ExprState  *value;			/* NULL: there is none */
-	GjColumnTest test;			/* since the last start */
+	GjColumnTest test;			/* once it has been started */
 } Condition;
 
 struct GjEntryFilter
@@ -44,7 +45,9 @@ struct GjEntryFilter
 	Condition	root;
 	uint64		columns;
 	Bitmapset  *params;
-	MemoryContext context;		/* of what lives from one start to the next */
+	ExprContext *econtext;
+	bool		started;		/* values are known */
+	MemoryContext context;		/* of what is made of them */
 };
 
 /* Reading a plan */
@@ -64,8 +67,8 @@ static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
 static bool collect_params(Node *node, void *params);
-static void start_condition(GjEntryFilter *filter, Condition *condition,
-							ExprContext *econtext);
+static void start(GjEntryFilter *filter);
+static void start_condition(GjEntryFilter *filter, Condition *condition);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
 static void run_operands(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -88,6 +91,7 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 	filter = palloc0(sizeof(GjEntryFilter));
 	filter->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin filter",
 											ALLOCSET_SMALL_SIZES);
+	filter->econtext = CreateExprContext(parent->state);
 	reader.filter = filter;
 	reader.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
 	read_condition(&reader, &filter->root);
@@ -182,7 +186,7 @@ collect_params(Node *node, void *params)
 }
 
 /*
- * The executor params that it uses: when one changes, it must be started anew
+ * The executor params that it uses: when one changes, it must be reset
  */
 Bitmapset *
 GjEntryFilterParams(const GjEntryFilter *filter)
@@ -210,31 +214,37 @@ GjEntryFilterIsAll(List *plan, List *quals)
 }
 
 /*
- * Evaluate what columns are compared with.  Uses the per-tuple memory, and resets it.
+ * Forget what columns were compared with.  Costs nothing, and so evaluates nothing.
  */
 void
-GjEntryFilterStart(GjEntryFilter *filter, ExprContext *econtext)
+GjEntryFilterReset(GjEntryFilter *filter)
 {
-	if (filter == NULL)
-		return;
-	MemoryContextReset(filter->context);
-	start_condition(filter, &filter->root, econtext);
+	if (filter != NULL)
+		filter->started = false;
 }
 
 static void
-start_condition(GjEntryFilter *filter, Condition *condition, ExprContext *econtext)
+start(GjEntryFilter *filter)
+{
+	MemoryContextReset(filter->context);
+	start_condition(filter, &filter->root);
+	filter->started = true;
+}
+
+static void
+start_condition(GjEntryFilter *filter, Condition *condition)
 {
 	MemoryContext old;
 	Datum		value;
 	bool		isnull;
 
 	for (int i = 0; i < condition->noperands; i++)
-		start_condition(filter, &condition->operands[i], econtext);
+		start_condition(filter, &condition->operands[i]);
 	if (condition->value == NULL)
 		return;
 
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	value = ExecEvalExpr(condition->value, econtext, &isnull);
+	old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
+	value = ExecEvalExpr(condition->value, filter->econtext, &isnull);
 	if (condition->step == GJ_FILTER_COMPARE)
 		GjTestCompare(&condition->test, condition->type, condition->operator,
 					  condition->value_type, value, isnull);
@@ -244,7 +254,7 @@ start_condition(GjEntryFilter *filter, Condition *condition, ExprContext *econte
 	else
 		GjTestConstant(&condition->test, value, isnull);
 	MemoryContextSwitchTo(old);
-	ResetExprContext(econtext);
+	ResetExprContext(filter->econtext);
 }
 
 /*
@@ -252,12 +262,14 @@ start_condition(GjEntryFilter *filter, Condition *condition, ExprContext *econte
  * columns[] has what GjEntryFilterColumns() says; there are at most GJ_BATCH_ROWS entries.
  */
 int
-GjEntryFilterRun(const GjEntryFilter *filter, const GjBatchColumn *columns, int n, uint16 *rows)
+GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n, uint16 *rows)
 {
 	uint8		results[GJ_BATCH_ROWS];
 	int			npassed = 0;
 
 	Assert(n <= GJ_BATCH_ROWS);
+	if (!filter->started)
+		start(filter);
 	run(&filter->root, columns, n, results);
 	for (int i = 0; i < n; i++)
 	{

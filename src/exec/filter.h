@@ -3,8 +3,9 @@
  * filter.h
  *	  Which entries of an index pass a scan's filters, decided on their columns.
  *
- * Life: made from the plan when the node begins; started with each (re)scan, when params have
- * their values; then run on entries, as many times as there are some.
+ * Life: made from the plan when the node begins; reset with each (re)scan, when params may have
+ * other values; then run on entries, as many times as there are some.  What they are compared
+ * with is evaluated when the first ones come.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,18 +26,18 @@ typedef struct GjEntryFilter GjEntryFilter;
 
 /* filter.c */
 extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *parent);
-extern void GjEntryFilterStart(GjEntryFilter *filter, ExprContext *econtext);
+extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjEntryFill */
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
 extern bool GjEntryFilterIsAll(List *plan, List *quals);	/* are no quals left? */
-extern int	GjEntryFilterRun(const GjEntryFilter *filter, const GjBatchColumn *columns, int n,
+extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
 							 uint16 *rows);
 
 /* filteredmatch.c */
-extern int	GjFilterEntries(const GjEntryFilter *filter, const GjEntrySet *set, uint64 first,
-							int n, uint16 *rows);
+extern int	GjFilterEntries(GjEntryFilter *filter, const GjEntrySet *set, uint64 first, int n,
+							uint16 *rows);
 extern GjTidSet *GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot,
-									 const GjKeySet *keys, const GjEntryFilter *filter,
+									 const GjKeySet *keys, GjEntryFilter *filter,
 									 MemoryContext parent, Size limit, GjMatchStats *stats);
 
 #endif							/* GPUJOIN_EXEC_FILTER_H */

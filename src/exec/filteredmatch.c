@@ -67,7 +67,7 @@
 typedef struct FilteredMatch
 {
 	Relation	index;
-	const GjEntryFilter *filter;
+	GjEntryFilter *filter;
 	MemoryContext context;		/* of the entries */
 	GjEntryMatch match;
 	GjEntrySet *whole;
@@ -84,7 +84,7 @@ static void take_passing(FilteredMatch *fm, const GjEntrySet *set);
  * List those of n entries from first on that pass, counted from there; at most GJ_BATCH_ROWS
  */
 int
-GjFilterEntries(const GjEntryFilter *filter, const GjEntrySet *set, uint64 first, int n,
+GjFilterEntries(GjEntryFilter *filter, const GjEntrySet *set, uint64 first, int n,
 				uint16 *rows)
 {
 	GjBatchColumn columns[1 + GJ_MAX_INCLUDED];
@@ -101,12 +101,12 @@ GjFilterEntries(const GjEntryFilter *filter, const GjEntrySet *set, uint64 first
 }
 
 /*
- * Find the TIDs of the keys whose entries pass a filter that has been started, and of those
- * that cannot be told.  The set is finished, and lives below parent.
+ * Find the TIDs of the keys whose entries pass a filter, and of those of which it cannot be
+ * told.  The set is finished, and lives below parent.
  */
 GjTidSet *
 GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys,
-					const GjEntryFilter *filter, MemoryContext parent, Size limit,
+					GjEntryFilter *filter, MemoryContext parent, Size limit,
 					GjMatchStats *stats)
 {
 	FilteredMatch fm = {.index = index,.filter = filter,.stats = stats};

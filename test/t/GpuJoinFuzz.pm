@@ -358,7 +358,7 @@ sub generic_query
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
 				"($array)" ] },
 		sub { [ "SELECT id, t FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v >= \$2::int "
-			  . "AND (\$3 IS NULL OR b.k2 = ANY (\$3::int8[])) AND NOT b.ok IS FALSE",
+			  . "AND (\$3::int8[] IS NULL OR b.k2 = ANY (\$3::int8[])) AND NOT b.ok IS FALSE",
 				"($array, " . upto(60) . ', ' . pick('NULL', "'{1,2,3,17}'") . ')' ] },
 		sub { [ "SELECT v, k2 FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v < \$2::int2",
 				"($array, " . pick(upto(60), 'NULL') . ')' ] },
