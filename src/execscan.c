@@ -17,9 +17,9 @@
  * those of all-visible pages are rows without a fetch (execindexonly.c).  They come
  * first, in a virtual slot of the table's shape; then what is left is fetched.
  *
- * A rescan that changes none of the params in the key clauses delivers the same TIDs again, if
- * these were not filtered by others.  That is right only because the snapshot of a scan never changes
- * while it lives.
+ * A rescan that changes none of the params in the key clauses delivers the same
+ * TIDs again, unless these were filtered by params that have changed.  That is right only
+ * because the snapshot of a scan never changes while it lives.
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
  * changed, so the recheck method tests it against the key set; that copy of the

@@ -153,9 +153,9 @@ is_deeply([ differing($node, $gone, @queries) ], [], 'right after that, too');
 
 # ---- filters and entries that are there no more ---------------------------------------------
 
-# The mirror's entries lead to places that other rows have by now, with the same keys and with values
-# that pass the filter, while those of the entries do not. Of two entries with one TID the mirror's
-# comes first: were it believed, the row would be lost.
+# The mirror's entries lead to places that other rows have by now, with the same keys and with
+# values that pass the filter, while those of the entries do not. Of two entries with one TID the
+# mirror's comes first: were it believed, the row would be lost.
 my $passing = 'SELECT id, i, pad FROM t WHERE k IN (77, 78) AND i = -100';
 my $lost = "SELECT count(*) FROM ($passing) q";
 

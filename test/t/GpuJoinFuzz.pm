@@ -9,16 +9,13 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use GpuJoinRandom;
 
 our @EXPORT = qw(create_tables random_query transaction check_indexes);
 
 # ---------------------------------------------------------------------------------------------
 # Random things
 # ---------------------------------------------------------------------------------------------
-
-sub pick { return $_[ int(rand(@_)) ]; }
-sub upto { return int(rand($_[0])); }
-sub chance { return rand() < $_[0]; }
 
 # For each type: the SQL value of a number, and whether integer arithmetic is defined on it.
 my %types = (
@@ -94,34 +91,6 @@ sub filter
 		"$b.id NOT IN (3, 4, 5)", "$b.t LIKE '%a%'", "coalesce($b.v, 0) + $b.id > 50",
 		'random() >= 0', "$b.k IS NOT NULL", 'true', entry_filter($b, 2), entry_filter($b, 2),
 		entry_filter($b, 2), $round{predicate} ? "$b.$round{predicate}" : 'true');
-}
-
-# One that can be tested on the entries of an index that has the columns: see create_indexes().
-sub entry_filter
-{
-	my ($b, $depth) = @_;
-	my $operator = sub { pick('<', '<=', '=', '<>', '>=', '>') };
-	my $number = sub { pick(upto(100), upto(40), '-1', '2147483648', 'NULL::int2',
-			'(SELECT max(w) FROM small)') };
-	my $float = sub { pick("'NaN'", "'Infinity'", "'-0'", upto(10), '2.5') . '::'
-		  . pick('float4', 'float8') };
-	my @leaves = (
-		sub { "$b." . pick('v', 'k2', 'id') . ' ' . $operator->() . ' ' . $number->() },
-		sub { $number->() . ' ' . $operator->() . " $b." . pick('v', 'k2') },
-		sub { "$b.v BETWEEN " . upto(50) . ' AND ' . (20 + upto(80)) . '::int8' },
-		sub { "$b.k2 " . pick('IN', 'NOT IN') . ' (' . join(', ', map { pick($number->(), upto(40)) }
-				1 .. pick(1, 3, 20)) . ')' },
-		sub { "$b.v " . pick('= ANY', '<> ALL') . ' (' . pick("'{}'::int2[]", 'NULL::int[]',
-				"'{1,2,NULL,50}'::int8[]", 'ARRAY(SELECT w FROM small WHERE w % 3 = 1)') . ')' },
-		sub { "$b.f " . $operator->() . ' ' . $float->() },
-		sub { "$b.f = ANY (ARRAY[" . $float->() . ', ' . $float->() . ', 3])' },
-		sub { pick('', 'NOT ') . "$b.ok" },
-		sub { "$b.ok IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') },
-		sub { "$b." . pick('f', 'ok', 'v', 'k') . ' IS ' . pick('', 'NOT ') . 'NULL' });
-	return pick(@leaves)->() if $depth == 0 || chance(0.4);
-	my ($left, $right) = map { entry_filter($b, $depth - 1) } 1 .. 2;
-	return pick("($left OR $right)", "($left AND $right)", "NOT ($left)", "(($left) IS NOT TRUE)",
-		"(($left OR $right) IS " . pick('FALSE', 'NOT FALSE', 'UNKNOWN') . ')');
 }
 
 sub filters
@@ -234,7 +203,8 @@ my %shapes = (
 	covered => sub {
 		# only columns that some indexes have: see create_indexes()
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
-			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1', ' AND b.v IS NOT NULL AND b.k IS NOT NULL');
+			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1',
+			' AND b.v IS NOT NULL AND b.k IS NOT NULL');
 		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1');
 		"SELECT $what FROM big b WHERE $where";
 	},
@@ -248,8 +218,8 @@ my %shapes = (
 	limited => sub { "SELECT id, v, k FROM big b WHERE " . key_condition('b') . filters('b')
 		  . " ORDER BY " . pick('id', 'v, id', 'k DESC, id') . " LIMIT " . upto(30)
 		  . " OFFSET " . pick(0, 0, 3) },
-	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)', 'sum(v)')
-		  . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
+	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)',
+			'sum(v)') . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
 		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
 	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
 		  . key_condition('b') },
@@ -358,7 +328,8 @@ sub generic_query
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
 				"($array)" ] },
 		sub { [ "SELECT id, t FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v >= \$2::int "
-			  . "AND (\$3::int8[] IS NULL OR b.k2 = ANY (\$3::int8[])) AND NOT b.ok IS FALSE",
+			  . "AND (\$3::int8[] IS NULL OR b.k2 = ANY (\$3::int8[])) "
+			  . "AND NOT b.ok IS FALSE",
 				"($array, " . upto(60) . ', ' . pick('NULL', "'{1,2,3,17}'") . ')' ] },
 		sub { [ "SELECT v, k2 FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v < \$2::int2",
 				"($array, " . pick(upto(60), 'NULL') . ')' ] },
@@ -383,26 +354,6 @@ sub generic_query
 			  . "WHERE b.k = ANY (ARRAY(SELECT k FROM small WHERE w < \$1::int))",
 				"(" . upto(60) . ")" ] })->();
 }
-
-my @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
-	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
-	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
-	  join_collapse_limit=1 enable_bitmapscan=off geqo_threshold=2 hash_mem_multiplier=1
-	  cursor_tuple_fraction=1 constraint_exclusion=on),
-	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-	. 'max_parallel_workers_per_gather=2',
-	'parallel_leader_participation=off',
-	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
-
-# What is not divided costs nothing, so that what can be divided is.
-my $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-  . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
-  . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
-  . 'gpujoin.device_search_cost=0';
-
-# A search costs about what a btree charges for so many keys: which of the two is taken depends on
-# the array that comes (GpuAlternative).
-my @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
 
 # ---------------------------------------------------------------------------------------------
 # A round: tables, then changes and queries in turn
