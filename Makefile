@@ -157,8 +157,9 @@ device-note: $(CUDA_LIBRARY) all-lib
 	@echo "CUDA device library: $(if $(CUDA_LIBRARY),built,not built ($(if \
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
-# Loops over millions of TIDs, and over the columns of batches.
+# Loops over millions of TIDs and entries, and over the columns of batches.
 src/sets/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/exec/filter.o src/exec/filterrun.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/agg/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
 
 # The compiler says which headers an object was made from. These rules are narrower than those of

@@ -24,6 +24,7 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
+#include "node/filterplan.h"
 #include "service/service.h"
 #include "explain.h"
 
@@ -74,6 +75,30 @@ GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 
 	ExplainPropertyText("Key Condition",
 						deparse_condition(condition, context, is_join || es->verbose), es);
+}
+
+/*
+ * Show which of the plan's filters entries are tested by, and how many were dropped.  Rows that
+ * come from the heap are tested by all filters, which core shows.
+ */
+void
+GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
+					 List *filter_plan, const GjMatchStats *match)
+{
+	Plan	   *plan = node->ss.ps.plan;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
+	List	   *quals = NIL;
+	ListCell   *lc;
+
+	if (filter_plan == NIL)
+		return;
+	foreach(lc, (List *) list_nth(filter_plan, GJ_FILTER_PLAN_QUALS))
+		quals = lappend(quals, list_nth(plan->qual, lfirst_int(lc)));
+	ExplainPropertyText("Index Filter",
+						deparse_condition(make_ands_explicit(quals), context, es->verbose), es);
+	if (es->analyze && match->searches > 0 &&
+		(match->filtered > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
 }
 
 /*

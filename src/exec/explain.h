@@ -17,6 +17,8 @@
 extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 								  List *key_quals);
+extern void GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
+								 List *filter_plan, const GjMatchStats *match);
 extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);
 extern bool GjExplainMachine(const ExplainState *es);
 extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,

@@ -5,8 +5,9 @@
  *
  * Each chunk of entries is tested when it is wanted: those that are rows, without a look
  * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * entryvisible.c does the test, and has the proof.  indexonlyshare.c has what there is
- * to do in a parallel plan.
+ * entryvisible.c does the test, and has the proof.  Before it, those that do not pass the
+ * filter are dropped (filteredmatch.c).  indexonlyshare.c has what there is to do in a parallel
+ * plan.
  *
  * Nothing is held between calls: no pin, no lock.
  *
@@ -22,17 +23,12 @@
 
 #include "base/gpujoin.h"
 #include "entryvisible.h"
+#include "filter.h"
 #include "indexonlystate.h"
 #include "search.h"
 
-/* A piece of a match: small enough for the processor's cache */
-#define PIECE_BYTES				((Size) 1024 * 1024)
-
 /* What a TID takes in a set, growing and being put in order */
 #define REST_TID_BYTES			(4 * sizeof(uint64))
-
-/* More than the entries of any page take */
-#define MIN_PIECE_BYTES			((Size) 64 * 1024)
 
 static void make_whole(GjIndexOnly *io);
 static bool has_room(const GjIndexOnly *io);
@@ -42,6 +38,7 @@ static bool find_in_match(GjIndexOnly *io);
 static bool take_range(GjIndexOnly *io);
 static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
+static int	drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids);
 
 /*
  * Prepare answering for a node
@@ -56,6 +53,16 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
 	io->index = index;
 	io->snapshot = estate->es_snapshot;
 	return io;
+}
+
+/*
+ * Drop entries that do not pass.  The filter may be reset before each start and restart of the
+ * answer, which must be asked for the filter's columns, too.
+ */
+void
+GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter)
+{
+	io->filter = filter;
 }
 
 /*
@@ -134,17 +141,7 @@ GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size l
 static void
 make_whole(GjIndexOnly *io)
 {
-	GjIndexInfo info;
-	GjEntryWidths widths;
-
-	GjIndexGetInfo(io->index, &info);
-	widths.key = info.key_width;
-	widths.nincluded = info.nincluded;
-	for (int i = 0; i < info.nincluded; i++)
-		widths.included[i] = info.included[i].width;
-	io->whole = GjEntrySetCreate(io->context, io->limit, &widths,
-								 (io->columns & GJ_ENTRY_KEY) != 0,
-								 (uint32) (io->columns >> 1));
+	io->whole = GjExecCreateEntries(io->index, io->context, io->limit, io->columns);
 }
 
 /*
@@ -153,9 +150,7 @@ make_whole(GjIndexOnly *io)
 void
 GjIndexOnlyMakePiece(GjIndexOnly *io)
 {
-	io->piece = GjEntrySetCreatePiecewise(io->context,
-										  Max(Min(io->limit, PIECE_BYTES), MIN_PIECE_BYTES),
-										  io->whole);
+	io->piece = GjEntrySetCreatePiecewise(io->context, GJ_PIECE_BYTES(io->limit), io->whole);
 	GjIndexOnlyDeliver(io, io->piece);
 	GjEntrySetFree(io->whole);
 	io->whole = NULL;
@@ -422,7 +417,9 @@ load_chunk(GjIndexOnly *io)
 {
 	GjIndexOnlyChunk *chunk = &io->chunk;
 	const uint64 *tids = io->entries->tids + io->position;
+	uint64		passing[GJ_CHUNK_ENTRIES];
 	uint64		rest[GJ_CHUNK_ENTRIES];
+	uint16		places[GJ_CHUNK_ENTRIES];
 	int			nrest = 0;
 	int			n = (int) Min(io->entries->nentries - io->position, GJ_CHUNK_ENTRIES);
 
@@ -431,6 +428,11 @@ load_chunk(GjIndexOnly *io)
 	chunk->next = 0;
 	io->position += n;
 	GjEntrySetPrefetch(io->entries, chunk->first, n);
+	if (io->filter != NULL)
+	{
+		n = drop_filtered(io, n, places, passing);
+		tids = passing;
+	}
 	if (io->certain)
 	{
 		int			nrows = GjEntriesTestMap(io->heap, tids, n, chunk->rows, rest, &nrest);
@@ -440,6 +442,8 @@ load_chunk(GjIndexOnly *io)
 		else
 			chunk->nrows = nrows;
 	}
+	for (int i = 0; io->filter != NULL && i < chunk->nrows; i++)
+		chunk->rows[i] = places[chunk->rows[i]];
 
 	io->stats.rows += chunk->nrows;
 	if (chunk->nrows == n)
@@ -451,4 +455,20 @@ load_chunk(GjIndexOnly *io)
 		  GjTidSetAddPacked(io->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
 			 RelationGetRelationName(io->index));
+}
+
+/*
+ * Find out which of a chunk's n entries pass the filter: their places in the chunk, and their
+ * TIDs
+ */
+static int
+drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
+{
+	uint64		first = io->chunk.first;
+	int			npassed = GjFilterEntries(io->filter, io->entries, first, n, places);
+
+	for (int i = 0; i < npassed; i++)
+		tids[i] = io->entries->tids[first + places[i]];
+	io->match_stats->filtered += n - npassed;
+	return npassed;
 }

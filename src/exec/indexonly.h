@@ -22,6 +22,7 @@
 #include "fill.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
+struct GjEntryFilter;
 
 typedef struct GjIndexOnlyStats
 {
@@ -42,6 +43,7 @@ typedef struct GjIndexOnlyChunk
 } GjIndexOnlyChunk;
 
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
+extern void GjIndexOnlyFilter(GjIndexOnly *io, struct GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
 extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);

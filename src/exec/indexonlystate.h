@@ -29,6 +29,7 @@ struct GjIndexOnly
 	Relation	index;
 	Snapshot	snapshot;
 	List	   *fills;			/* of the slots that entries are put into */
+	struct GjEntryFilter *filter;	/* what entries have to pass; NULL: nothing */
 
 	/* The match that is being delivered */
 	MemoryContext parent;

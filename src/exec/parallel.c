@@ -98,11 +98,12 @@ static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
 static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
- * Entries are asked for where they will do
+ * Entries are asked for where they will do.  What they are filtered by may have changed.
  */
 GjTidSet *
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
+	GjEntryFilterReset(table->entry_filter);
 	if (table->index_only != NULL && !table->keys->nulls &&
 		GjIndexOnlyIsPossible(table->index_only))
 		return match_entries(table, columns, limit, can_share);

@@ -18,8 +18,8 @@
  * first, in a virtual slot of the table's shape; then what is left is fetched.
  *
  * A rescan that changes none of the params in the key clauses delivers the same
- * TIDs again.  That is right only because the snapshot of a scan never changes
- * while it lives.
+ * TIDs again, unless these were filtered by params that have changed.  That is right only
+ * because the snapshot of a scan never changes while it lives.
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
  * changed, so the recheck method tests it against the key set; that copy of the
@@ -161,7 +161,7 @@ GjScanLoad(PlanState *ps, GjIndexOnlyChunk **chunk)
 	GjTableScan *table = &scan->table;
 	const GjFill *fill = table->target_fill;
 
-	if (fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
+	if (fill == NULL && table->filter_is_all && ps->ps_ProjInfo == NULL)
 		fill = table->row_fill;
 	if (fill == NULL)
 		return NULL;
@@ -310,6 +310,7 @@ drop_results(CustomScanState *node)
 		GjIndexOnlyReset(table->index_only);
 	table->keys = NULL;
 	table->tids = NULL;
+	table->all_tids = false;
 	MemoryContextReset(table->context);
 	GjKeysRelease(&scan->key_user);
 }
@@ -329,7 +330,9 @@ rescan(CustomScanState *node)
 	if (table->shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
-	else if (GjIndexOnlyIsStarted(table->index_only))
+	else
+		GjTableScanRefilter(table);
+	if (GjIndexOnlyIsStarted(table->index_only))
 	{
 		GjFetchReset(table->fetch);
 		table->tids = NULL;
@@ -351,12 +354,13 @@ end_scan(CustomScanState *node)
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	const GjTableScan *table = &((GjScanState *) node)->table;
+	GjTableScan *table = &((GjScanState *) node)->table;
 
 	GjTableScanExplainIndex(table, es);
 	GjExplainKeyCondition(node, ancestors, es,
 						  GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
 										   (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 										   (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)));
+	GjTableScanExplainFilter(table, ancestors, es);
 	GjTableScanExplain(table, es);
 }

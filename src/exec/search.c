@@ -14,6 +14,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "fill.h"
 #include "search.h"
 
 static void prepare_match(Relation index, Snapshot snapshot);
@@ -46,6 +47,24 @@ GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *ke
 	if (!GjTidSetIsLossy(tids))
 		stats->tids = found + GjTidSetCount(tids);
 	pgstat_count_index_tuples(index, GjTidSetCount(tids));
+}
+
+/*
+ * Make a set for these columns of an index's entries: bits as in GjFill
+ */
+GjEntrySet *
+GjExecCreateEntries(Relation index, MemoryContext parent, Size limit, uint64 columns)
+{
+	GjIndexInfo info;
+	GjEntryWidths widths;
+
+	GjIndexGetInfo(index, &info);
+	widths.key = info.key_width;
+	widths.nincluded = info.nincluded;
+	for (int i = 0; i < info.nincluded; i++)
+		widths.included[i] = info.included[i].width;
+	return GjEntrySetCreate(parent, limit, &widths, (columns & GJ_ENTRY_KEY) != 0,
+							(uint32) (columns >> 1));
 }
 
 /*

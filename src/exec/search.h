@@ -15,6 +15,8 @@ extern void GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const 
 						GjTidSet *tids, GjMatchStats *stats);
 extern void GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids,
 						   GjMatchStats *stats);
+extern GjEntrySet *GjExecCreateEntries(Relation index, MemoryContext parent, Size limit,
+									   uint64 columns);
 extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot snapshot,
 							   const GjKeySet *keys, GjEntrySet *whole,
 							   GjMatchStats *stats);

@@ -7,6 +7,8 @@
  * mere EXPLAIN; the node sets keys and asks for a match (parallel.c), of TIDs or of entries.
  * Where the index has every column that the plan needs, rows of all-visible pages come from
  * entries, without a fetch (indexonly.c).  They come first; then what is left is fetched.
+ * Of what is found, entries that do not pass the filters that an entry can be tested by are
+ * dropped first (filteredmatch.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -26,6 +28,7 @@
 #include "table.h"
 
 static bool is_index_only(const GjTableScan *table);
+static void init_filter(GjTableScan *table);
 static void open_index_only(GjTableScan *table, bool to_target);
 
 /*
@@ -97,25 +100,38 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	table->fetch = GjFetchCreate(estate->es_query_cxt, ss->ss_currentRelation,
 								 estate->es_snapshot);
 	table->forget = forget;
+	init_filter(table);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
 }
 
+static void
+init_filter(GjTableScan *table)
+{
+	PlanState  *ps = &table->css.ss.ps;
+	List	   *plan = GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN);
+
+	table->entry_filter = GjEntryFilterInit(plan, (List *)
+											GjTableScanGetExpr(table, GJ_TABLE_FILTER_VALUES),
+											ps);
+	table->filter_is_all = GjEntryFilterIsAll(plan, ps->plan->qual);
+}
+
 /*
- * Entries go into the scan slot or, where no filter needs the row there and nothing is
- * computed, straight into a slot of the target list.
+ * Entries go into the scan slot or, where no filter needs the row there, since all were tested
+ * on the entry, and nothing is computed, straight into a slot of the target list.
  */
 static void
 open_index_only(GjTableScan *table, bool to_target)
 {
-	PlanState  *ps = &table->css.ss.ps;
-	Scan	   *plan = (Scan *) ps->plan;
+	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
 	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index);
+	GjIndexOnlyFilter(table->index_only, table->entry_filter);
 	table->row_fill = GjFillEntryRow(table->index, plan,
 									 GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjIndexOnlyFeed(table->index_only, table->row_fill);
-	if (to_target && ps->qual == NULL)
+	if (to_target && table->filter_is_all)
 		table->target_fill = GjFillTarget(table->row_fill, plan->plan.targetlist,
 										  plan->scanrelid);
 	if (table->target_fill != NULL)
@@ -123,22 +139,47 @@ open_index_only(GjTableScan *table, bool to_target)
 }
 
 /*
- * Search the index for the TIDs of the keys, in this process
+ * Search the index for the TIDs of the keys, in this process: of all entries, or of those that
+ * pass the filter
  */
 GjTidSet *
 GjTableScanSearch(GjTableScan *table, Size limit)
 {
 	Relation	heap = table->css.ss.ss_currentRelation;
 	Snapshot	snapshot = table->css.ss.ps.state->es_snapshot;
-	GjTidSet   *tids = GjTidSetCreate(table->context, limit);
+	GjTidSet   *tids;
 
-	if (table->keys->nulls)
-		GjExecMatchAll(heap, snapshot, tids, &table->stats);
+	if (table->entry_filter != NULL && !table->all_tids && !table->keys->nulls)
+		tids = GjExecMatchFiltered(heap, table->index, snapshot, table->keys,
+								   table->entry_filter, table->context, limit, &table->stats);
 	else
-		GjExecMatch(heap, table->index, snapshot, table->keys, tids, &table->stats);
+	{
+		tids = GjTidSetCreate(table->context, limit);
+		if (table->keys->nulls)
+			GjExecMatchAll(heap, snapshot, tids, &table->stats);
+		else
+			GjExecMatch(heap, table->index, snapshot, table->keys, tids, &table->stats);
+	}
 	if (table->index_only != NULL)
 		GjIndexOnlyGetStats(table->index_only)->heap_fetches += GjTidSetCount(tids);
 	return tids;
+}
+
+/*
+ * For a rescan that changes none of the keys.  If the filter of entries has other params, entries
+ * that are kept are filtered anew.  Filtered TIDs are dropped for those of all entries, which will
+ * do for all params that are still to come.
+ */
+void
+GjTableScanRefilter(GjTableScan *table)
+{
+	if (!bms_overlap(table->css.ss.ps.chgParam, GjEntryFilterParams(table->entry_filter)))
+		return;
+	GjEntryFilterReset(table->entry_filter);
+	if (table->tids == NULL || table->all_tids || GjIndexOnlyIsStarted(table->index_only))
+		return;
+	table->forget(&table->css);
+	table->all_tids = true;
 }
 
 /*
@@ -184,6 +225,16 @@ void
 GjTableScanExplainIndex(const GjTableScan *table, ExplainState *es)
 {
 	GjExplainIndex(es, linitial_oid(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_OID)));
+}
+
+/*
+ * Show by what entries are filtered
+ */
+void
+GjTableScanExplainFilter(GjTableScan *table, List *ancestors, ExplainState *es)
+{
+	GjExplainIndexFilter(&table->css, ancestors, es,
+						 GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN), &table->stats);
 }
 
 /*

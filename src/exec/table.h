@@ -16,6 +16,7 @@
 #include "node/tableplan.h"
 #include "fetch.h"
 #include "fill.h"
+#include "filter.h"
 #include "indexonly.h"
 #include "keys.h"
 
@@ -39,6 +40,11 @@ typedef struct GjTableScan
 	GjFill	   *tuple_fill;		/* fetched tuples to the result slot; NULL likewise */
 	GjMatchStats stats;
 
+	/* What index entries are tested by, before they become rows or TIDs (filter.h) */
+	GjEntryFilter *entry_filter;	/* NULL: nothing */
+	bool		filter_is_all;	/* an entry that passes satisfies all quals of the plan */
+	bool		all_tids;		/* TIDs are to be those of all entries, all the same */
+
 	/* The part in a parallel plan (parallel.c) */
 	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL: not in parallel */
 	bool		alone;			/* shared, but this process does all of it */
@@ -52,10 +58,13 @@ extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
 extern GjTidSet *GjTableScanSearch(GjTableScan *table, Size limit);
+extern void GjTableScanRefilter(GjTableScan *table);
 extern bool GjTableScanContinue(GjTableScan *table);
 extern void GjTableScanClear(GjTableScan *table);
 extern void GjTableScanEnd(GjTableScan *table);
 extern void GjTableScanExplainIndex(const GjTableScan *table, struct ExplainState *es);
+extern void GjTableScanExplainFilter(GjTableScan *table, List *ancestors,
+									 struct ExplainState *es);
 extern void GjTableScanExplain(const GjTableScan *table, struct ExplainState *es);
 
 /* One of the lists in the plan's private data */

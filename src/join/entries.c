@@ -29,7 +29,8 @@ GjJoinEntriesColumns(const GjJoinScanState *scan)
 	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
 		table->target_fill != NULL ? table->target_fill : table->row_fill;
 
-	return (fill != NULL ? fill->columns : 0) | (scan->lookup ? GJ_ENTRY_KEY : 0);
+	return (fill != NULL ? fill->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
+		(scan->lookup ? GJ_ENTRY_KEY : 0);
 }
 
 /*
@@ -55,7 +56,7 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 		GjFillFromEntry(table->row_fill, entry, table->css.ss.ss_ScanTupleSlot);
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = table->css.ss.ss_ScanTupleSlot;
-		if (ExecQual(ps->qual, ps->ps_ExprContext))
+		if (table->filter_is_all || ExecQual(ps->qual, ps->ps_ExprContext))
 		{
 			ExecProject(scan->projection);
 			return partners;

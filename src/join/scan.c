@@ -362,6 +362,7 @@ GjJoinScanDropTids(GjJoinScanState *scan)
 	if (scan->own_keys != NULL)
 		GjKeySetFree(scan->own_keys);
 	table->tids = NULL;
+	table->all_tids = false;
 	scan->own_keys = NULL;
 }
 
@@ -378,7 +379,8 @@ forget_tids(CustomScanState *node)
 }
 
 /*
- * The join decides whether what was found is used again; a share cannot be
+ * The join decides whether what was found is used again; a share cannot be.  Within
+ * EvalPlanQual params change without a word in chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -386,8 +388,10 @@ rescan(CustomScanState *node)
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
 	GjJoinScanStop(scan);
-	if (scan->table.shared != NULL)
+	if (scan->table.shared != NULL || node->ss.ps.state->es_epq_active != NULL)
 		GjJoinScanDropTids(scan);
+	else
+		GjTableScanRefilter(&scan->table);
 	ExecScanReScan(&node->ss);
 }
 
@@ -400,8 +404,9 @@ end_scan(CustomScanState *node)
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	const GjTableScan *table = (GjTableScan *) node;
+	GjTableScan *table = (GjTableScan *) node;
 
 	GjTableScanExplainIndex(table, es);
+	GjTableScanExplainFilter(table, ancestors, es);
 	GjTableScanExplain(table, es);
 }

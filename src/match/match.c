@@ -152,6 +152,7 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->pages_skipped += stats->pages_skipped;
 	sum->pages_pushed += stats->pages_pushed;
 	sum->tids += stats->tids;
+	sum->filtered += stats->filtered;
 	sum->pieces += stats->pieces;
 	INSTR_TIME_ADD(sum->set_elapsed, stats->set_elapsed);
 	INSTR_TIME_ADD(sum->elapsed, stats->elapsed);

@@ -17,6 +17,7 @@ typedef enum GjTablePrivate
 	GJ_TABLE_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0: expression */
 	GJ_TABLE_INDEX_ONLY,		/* Boolean: may rows come from the index alone? */
 	GJ_TABLE_ATTNOS,			/* int list: heap attributes they then have */
+	GJ_TABLE_FILTER_PLAN,		/* the filters that entries are tested by: node/filterplan.h */
 	GJ_TABLE_PRIVATE_COUNT
 } GjTablePrivate;
 
@@ -25,6 +26,7 @@ typedef enum GjTableExprs
 {
 	GJ_TABLE_KEY,				/* the key, as the index has it */
 	GJ_TABLE_PREDICATE,			/* list: GjKeyPredicate() */
+	GJ_TABLE_FILTER_VALUES,		/* list: the values of the filter plan */
 	GJ_TABLE_EXPRS_COUNT
 } GjTableExprs;
 

@@ -189,7 +189,8 @@ gives_batches(Path *path)
 }
 
 /*
- * Do its rows come from index entries, so that nobody returns them one by one?
+ * Do its rows come from index entries, so that nobody returns them one by one?  They do where
+ * no filter needs a row.
  */
 static bool
 gives_arrays(Path *path)
@@ -201,13 +202,19 @@ gives_arrays(Path *path)
 	if (!IsA(custom, CustomPath))
 		return false;
 	if (custom->methods == &GjScanPathMethods)
-		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY));
+		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
+			GjFilterTakesAll(custom->path.parent,
+							 list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX),
+							 GjScanPathFilters(custom));
 	if (custom->methods != &GjJoinPathMethods)
 		return false;
 	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
 	foreach(lc, cand->scans)
 	{
-		if (!((GjJoinScan *) lfirst(lc))->index_only)
+		const GjJoinScan *scan = lfirst(lc);
+
+		if (!scan->index_only ||
+			!GjFilterTakesAll(scan->table, scan->index, scan->table->baserestrictinfo))
 			return false;
 	}
 	return true;

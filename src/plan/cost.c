@@ -19,6 +19,7 @@
  *			  + E gpujoin.device_search_cost
  *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *	  filter =	M gpujoin.tid_cost					test each entry by the filters it can be
  *
  *	  pages	 =	scattered + C^2 (clustered - scattered)
  *	  scattered	= F page_cost
@@ -33,6 +34,9 @@
  * No tuple comes before the match is done.  But index-only answers of the CPU come in
  * pieces of some 50,000 entries: what the search for the others costs comes later, so
  * that a LIMIT may spare it.
+ *
+ * Where filters can be tested on entries, entries are what is matched, each costs the test,
+ * and M is in heap, and in F, the number of those that PostgreSQL expects to pass.
  *
  * A device counts if the index's mirror is there when the plan is made, and the set
  * is a list (resident.c).  Who answers is decided when the scan starts; a plan whose
@@ -130,7 +134,8 @@
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
 					   double divisor);
-static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device);
+static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
+						 int workers);
 static Cost cost_set(double nkeys);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
@@ -162,13 +167,13 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device
 }
 
 /*
- * Return the cost of a match for an index-only answer
+ * Return the cost of a match of entries, which so many workers help with
  */
 static Cost
-cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device)
+cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device, int workers)
 {
 	IndexOptInfo *index = input->index;
-	double		divisor = GjParallelDivisor(input->workers);
+	double		divisor = GjParallelDivisor(workers);
 	double		bytes = nmatches * sizeof(uint64) * (index->ncolumns + 1);
 	double		pieces = ceil(bytes / get_hash_memory_limit());
 	double		nranges = 0.0;
@@ -176,8 +181,8 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 	if (!device)
 		return cost_match(index, nkeys, nmatches, false, divisor);
 
-	if (input->workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
-		nranges = GjCountRanges(nkeys, nmatches, index->tuples, input->workers + 1);
+	if (workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
+		nranges = GjCountRanges(nkeys, nmatches, index->tuples, workers + 1);
 	if (nranges > 0.0)
 		return cost_match(index, nkeys, nmatches, true, divisor) +
 			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
@@ -219,19 +224,23 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 {
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
+	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
-	Cost		match = input->index_only ? cost_entries(input, nkeys, nmatches, device) :
+	Cost		match = input->index_only || input->filtered > 0.0 ?
+		cost_entries(input, nkeys, nmatches, device, input->index_only ? input->workers : 0) :
 		cost_match(input->index, nkeys, nmatches, device, 1.0);
 	Cost		later = 0.0;
 
+	if (input->filtered > 0.0)
+		match += nmatches * gj_tid_cost;
 	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
 		later = (match - cost_set(nkeys)) * (1.0 - FIRST_ENTRIES / nmatches);
 
 	*startup = match - later + input->quals.startup;
-	*run = later + heap_share * cost_heap_pages(root, input, nmatches) +
-		nmatches * per_tuple / GjParallelDivisor(input->workers);
+	*run = later + heap_share * cost_heap_pages(root, input, npassing) +
+		npassing * per_tuple / GjParallelDivisor(input->workers);
 }
 
 /*
@@ -256,7 +265,7 @@ int
 GjCountWorkers(const GjCostInput *input)
 {
 	RelOptInfo *rel = input->rel;
-	double		heap_pages = GjHeapPages(rel, input->nmatches);
+	double		heap_pages = GjHeapPages(rel, input->nmatches * (1.0 - input->filtered));
 	int			workers;
 
 	if (input->index_only)

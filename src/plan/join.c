@@ -75,6 +75,7 @@ static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
 static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
+static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
 static List *copy_scans(List *scans);
@@ -335,18 +336,39 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 /*
  * Return a path of the small side that each process of a parallel plan can run; NULL if the
  * join cannot be parallel.  It cannot where one must know which small rows had a match, since
- * no process sees all big rows, nor where processes might collect different rows.
+ * no process sees all big rows, nor where processes might collect different rows, or filter
+ * entries for others by values that these have not.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
 		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
-		!GjRowsAreSameEverywhere(root, cand->small))
+		!GjRowsAreSameEverywhere(root, cand->small) || !filters_are_same(root, cand))
 		return NULL;
 	if (cand->small->cheapest_total_path->parallel_safe)
 		return cand->small->cheapest_total_path;
 	return get_cheapest_parallel_safe_total_inner(cand->small->pathlist);
+}
+
+static bool
+filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+		List	   *clauses = scan->table->baserestrictinfo;
+
+		if (!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->index, clauses)))
+			return false;
+		if (scan->other != NULL &&
+			!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->other->index,
+															 clauses)))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -362,7 +384,8 @@ count_workers(const GjJoinCandidate *cand)
 	{
 		GjJoinScan *scan = lfirst(lc);
 		GjCostInput input = {.rel = scan->table,.index = scan->index,
-			.nmatches = scan->nmatches,.index_only = scan->index_only};
+			.nmatches = scan->nmatches,.filtered = scan->filtered,
+		.index_only = scan->index_only};
 
 		workers = Max(workers, GjCountWorkers(&input));
 	}

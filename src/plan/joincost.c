@@ -148,10 +148,12 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
+	.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo),
 	.quals = table->baserestrictcost,.workers = cand->workers,
 	.index_only = scan->index_only};
 
 	scan->nmatches = input.nmatches;
+	scan->filtered = input.filtered;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
 	scan->startup += (cand->nbatches - 1.0) *
 		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,

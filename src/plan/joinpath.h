@@ -42,6 +42,7 @@ typedef struct GjJoinScan
 	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
 								 * index that has all columns, the other without */
 	double		nmatches;		/* TIDs expected */
+	Selectivity filtered;		/* the share of them that filters of entries drop */
 	double		rows;			/* expected to pass the table's filters, in a process */
 	Cost		startup;
 	Cost		run;

@@ -287,6 +287,8 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	List	   *filters = GjBareClauses(GjOrderClauses(root, table->baserestrictinfo));
 	List	   *tlist = NIL;
 	List	   *attnos = NIL;
+	List	   *filter_plan;
+	List	   *filter_values;
 	bool		index_only;
 	ListCell   *lc;
 
@@ -299,6 +301,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 
 	index_only = scan->index_only &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
+	filter_plan = GjMakeFilterPlan(scan->index, table->relid, filters, &filter_values);
 
 	plan->scan.plan.startup_cost = scan->startup;
 	plan->scan.plan.total_cost = scan->startup + scan->run;
@@ -310,12 +313,12 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.qual = (List *) copyObject(filters);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make2(GjIndexKeyExpr(scan->index),
-									GjKeyPredicate(scan->index));
+	plan->custom_exprs = list_make3(GjIndexKeyExpr(scan->index),
+									GjKeyPredicate(scan->index), filter_values);
 	Assert(list_length(plan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
-	plan->custom_private = list_make4(list_make1_oid(scan->index->indexoid),
+	plan->custom_private = list_make5(list_make1_oid(scan->index->indexoid),
 									  makeInteger(scan->index->indexkeys[0]),
-									  makeBoolean(index_only), attnos);
+									  makeBoolean(index_only), attnos, filter_plan);
 	Assert(list_length(plan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	plan->methods = GetCustomScanMethods(GJ_JOIN_SCAN_NAME, false);

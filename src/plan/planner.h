@@ -81,6 +81,14 @@ extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filter
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 
+/* filter.c: which filters can be tested on entries? */
+extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List *quals,
+							  List **values);
+extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+								 List *rinfos);
+
 /* cost.c: the formulas */
 typedef struct GjCostInput
 {
@@ -89,6 +97,7 @@ typedef struct GjCostInput
 	double		nkeys;			/* distinct keys expected */
 	double		key_share;		/* of which the table is searched for this part; 0: all */
 	double		nmatches;		/* TIDs expected */
+	Selectivity filtered;		/* the share of them that filters of entries drop */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* all-visible pages need not be read */
@@ -161,6 +170,9 @@ extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost
 extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 							 Cost run);
 extern bool GjPathIsOurs(const Path *path);
+
+/* scan.c: the clauses that a path's index leaves to be tested */
+extern List *GjScanPathFilters(const CustomPath *path);
 
 /* scan.c, join.c: to tell our paths from others */
 extern const CustomPathMethods GjScanPathMethods;

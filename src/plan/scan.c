@@ -202,8 +202,10 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	input.filtered = GjFilterShare(root, rel, index, filters);
 	if (rel->consider_parallel &&
-		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)))
+		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
+		GjValuesAreSameEverywhere(root, GjFilterClauses(rel, index, filters)))
 		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
@@ -261,6 +263,18 @@ make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 }
 
 /*
+ * List the clauses that the index does not answer by its keys
+ */
+List *
+GjScanPathFilters(const CustomPath *path)
+{
+	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
+
+	return list_difference_ptr(path->path.parent->baserestrictinfo,
+							   get_rinfos(conditions, true));
+}
+
+/*
  * Drop the bitmap heap scans that have this index alone as their source: they do the
  * same search and fetch, but take the TIDs through a hash table and recheck by the
  * array clause.  As the same blocks are read, the costs differ by less than what makes
@@ -298,6 +312,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
 	List	   *key_plan;
 	List	   *values;
+	List	   *filter_plan;
+	List	   *filter_values;
 	double		share;
 
 	GjChoiceTaken(path);
@@ -308,13 +324,16 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	scan->custom_exprs = list_make3(GjIndexKeyExpr(index), GjKeyPredicate(index), values);
+	filter_plan = GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual, &filter_values);
+	scan->custom_exprs = list_make4(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
+									values);
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY),
 									  list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS),
-									  key_plan);
+									  filter_plan);
+	scan->custom_private = lappend(scan->custom_private, key_plan);
 	scan->custom_private = lappend(scan->custom_private,
 								   GjFindPartitions(root, rel, index, &share));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);

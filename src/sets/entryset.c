@@ -264,7 +264,8 @@ GjEntrySetFree(GjEntrySet *set)
  * Which of two entries with one TID stays does not matter.  If both are certain, they
  * are one entry, found on its tail and again where it has moved to: a TID belongs to
  * another row only after a bulk deletion, and then none of the set's entries is used
- * (exec/entryvisible.c).
+ * as a row (exec/entryvisible.c); and to be dropped by a filter is allowed to both
+ * (exec/filteredmatch.c).
  */
 void
 GjEntrySetFinish(GjEntrySet *set, bool certain)
@@ -301,6 +302,19 @@ GjTidSet *
 GjEntrySetPlain(GjEntrySet *set)
 {
 	return set->tids == NULL ? set->plain : NULL;
+}
+
+/*
+ * Take it out of the set, of which nothing is left then, into another memory context
+ */
+GjTidSet *
+GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent)
+{
+	GjTidSet   *plain = GjEntrySetPlain(set);
+
+	MemoryContextSetParent(GetMemoryChunkContext(plain), parent);
+	set->plain = NULL;
+	return plain;
 }
 
 /*

@@ -49,6 +49,13 @@ typedef struct GjEntryArrays
 /* ... and so many for each, in or out of order */
 #define GJ_ENTRY_MERGE_BYTES	(sizeof(uint32) + sizeof(uint64))
 
+/*
+ * A piece of what the CPU finds: small enough for the processor's cache, and more than the
+ * entries of any page take
+ */
+#define GJ_PIECE_BYTES(limit) \
+	Max(Min(limit, (Size) 1024 * 1024), (Size) 64 * 1024)
+
 /* Bytes that the columns of an index have */
 typedef struct GjEntryWidths
 {
@@ -97,6 +104,7 @@ extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
+extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
 /* entryorder.c */

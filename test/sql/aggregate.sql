@@ -38,6 +38,13 @@ BEGIN
 	DROP TABLE got, expected;
 END $$;
 
+-- how many rows a GpuAgg took from arrays
+CREATE FUNCTION arrays(query text, OUT nrows text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON, COSTS OFF, TIMING OFF) ' || query INTO nrows;
+	nrows := substring(nrows FROM '"Rows From Arrays": (\d+)');
+END $$;
+
 -- all aggregates, without groups and with, of scans and joins
 SELECT * FROM compare('SELECT count(*), count(a), count(c), sum(a), sum(b), sum(c), avg(a), avg(b),
 	avg(c), min(a), max(b), min(c), max(d), min(t), min(o), max(o), bool_and(f), bool_or(f), every(f)
@@ -60,6 +67,31 @@ SELECT * FROM compare('SELECT k, count(*), sum(b), max(s) IS NULL AS no FROM fac
 	GROUP BY k');
 SELECT * FROM compare('SELECT k, count(*), sum(b) FROM facts WHERE k IN (4, 5) AND s <> ''s1''
 	GROUP BY k');
+-- filters that entries are tested by, so that the others go on as arrays; some need rows
+SELECT * FROM compare('SELECT k, count(*), sum(b), min(y) FROM facts
+	WHERE k IN (1, 2, 3, 50) AND a > 3 AND (f OR y IS NULL) GROUP BY k');
+SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
+	WHERE b.a IN (1, 3, 5) AND b.d >= date ''2020-03-01'' GROUP BY s.g');
+SELECT * FROM compare('SELECT k, count(*), sum(b) FROM facts
+	WHERE k IN (1, 2, 3, 50) AND a > 3 AND b % 2 = 0 GROUP BY k');
+SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
+	WHERE b.a > 3 AND b.b % 2 = 0 GROUP BY s.g');
+SET gpujoin.force = on;
+SELECT arrays('SELECT k, count(*) FROM facts WHERE k IN (1, 2) AND a > 3 GROUP BY k');
+SELECT arrays('SELECT count(*) FROM facts b JOIN small s USING (k) WHERE b.a > 3');
+SELECT arrays('SELECT k, count(*) FROM facts WHERE k IN (1, 2) AND b % 2 = 0 GROUP BY k');
+RESET gpujoin.force;
+-- the same where rows are in the heap and in arrays
+BEGIN;
+UPDATE facts SET a = 3 - a WHERE k = 2 AND id < 6000;
+DELETE FROM facts WHERE k = 3 AND id > 11000;
+SELECT * FROM compare('SELECT k, count(*), sum(b), min(y) FROM facts
+	WHERE k IN (1, 2, 3, 50) AND a < 3 AND f GROUP BY k');
+SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
+	WHERE b.a < 3 AND b.y > 10 GROUP BY s.g');
+SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
+	WHERE b.a < 3 AND b.b % 2 = 0 GROUP BY s.g');
+ROLLBACK;
 -- distinct rows, and above them
 SELECT * FROM compare('SELECT DISTINCT k, a, f FROM facts WHERE k < 5 AND k IN (1, 2, 3, 4)');
 SELECT * FROM compare('SELECT DISTINCT b.a, s.g FROM facts b JOIN small s USING (k)');

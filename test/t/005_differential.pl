@@ -131,7 +131,8 @@ BEGIN
 	FOR line IN EXECUTE explain LOOP
 		result := result || substring(line FROM 'Custom Scan \((\w+)\)')
 			|| substring(line FROM '(Parallel) Custom Scan \(Gpu')
-			|| substring(line FROM '(Bitmap Index Scan) on \w*gj');
+			|| substring(line FROM '(Bitmap Index Scan) on \w*gj')
+			|| substring(line FROM '(Index Filter):');
 	END LOOP;
 	DEALLOCATE ALL;
 	RETURN coalesce((SELECT string_agg(DISTINCT replace(n, ' ', ''), '+') FROM unnest(result) n),
@@ -285,7 +286,7 @@ cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
 my $used = 0;
 $used += $_ foreach values %shape_ours;
 cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
-foreach my $name (qw(GpuScan GpuJoin Parallel BitmapIndexScan))
+foreach my $name (qw(GpuScan GpuJoin Parallel BitmapIndexScan IndexFilter))
 {
 	ok(($ours{$name} // 0) > 10, "$name was used");
 }

@@ -9,16 +9,13 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use GpuJoinRandom;
 
 our @EXPORT = qw(create_tables random_query transaction check_indexes);
 
 # ---------------------------------------------------------------------------------------------
 # Random things
 # ---------------------------------------------------------------------------------------------
-
-sub pick { return $_[ int(rand(@_)) ]; }
-sub upto { return int(rand($_[0])); }
-sub chance { return rand() < $_[0]; }
 
 # For each type: the SQL value of a number, and whether integer arithmetic is defined on it.
 my %types = (
@@ -92,8 +89,8 @@ sub filter
 	return pick("$b.v < " . upto(100), "$b.id % 3 <> 1", "length($b.t) % 2 = 0", "$b.v IS NOT NULL",
 		"($b.v > " . upto(80) . " OR $b.id % 5 = 0)", "$b.v = ANY (ARRAY[1, 5, 9, 33, NULL])",
 		"$b.id NOT IN (3, 4, 5)", "$b.t LIKE '%a%'", "coalesce($b.v, 0) + $b.id > 50",
-		'random() >= 0', "$b.k IS NOT NULL", 'true',
-		$round{predicate} ? "$b.$round{predicate}" : 'true');
+		'random() >= 0', "$b.k IS NOT NULL", 'true', entry_filter($b, 2), entry_filter($b, 2),
+		entry_filter($b, 2), $round{predicate} ? "$b.$round{predicate}" : 'true');
 }
 
 sub filters
@@ -206,7 +203,8 @@ my %shapes = (
 	covered => sub {
 		# only columns that some indexes have: see create_indexes()
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
-			' AND b.id % 3 <> 1', ' AND b.v IS NOT NULL AND b.k IS NOT NULL');
+			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1',
+			' AND b.v IS NOT NULL AND b.k IS NOT NULL');
 		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1');
 		"SELECT $what FROM big b WHERE $where";
 	},
@@ -220,6 +218,9 @@ my %shapes = (
 	limited => sub { "SELECT id, v, k FROM big b WHERE " . key_condition('b') . filters('b')
 		  . " ORDER BY " . pick('id', 'v, id', 'k DESC, id') . " LIMIT " . upto(30)
 		  . " OFFSET " . pick(0, 0, 3) },
+	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)',
+			'sum(v)') . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
+		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
 	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
 		  . key_condition('b') },
 	union_all => sub { "SELECT id, k FROM big b WHERE " . key_condition('b')
@@ -238,7 +239,8 @@ my %shapes = (
 		my $what = pick('count(*), sum(b.v)', 's.w, b.id', 'b.k, b.v',
 			'DISTINCT b.id, b.v, b.k');
 		"SELECT $what FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
-		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100));
+		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100),
+			' WHERE ' . entry_filter('b', 2));
 	},
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
@@ -325,6 +327,12 @@ sub generic_query
 	return pick(
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
 				"($array)" ] },
+		sub { [ "SELECT id, t FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v >= \$2::int "
+			  . "AND (\$3::int8[] IS NULL OR b.k2 = ANY (\$3::int8[])) "
+			  . "AND NOT b.ok IS FALSE",
+				"($array, " . upto(60) . ', ' . pick('NULL', "'{1,2,3,17}'") . ')' ] },
+		sub { [ "SELECT v, k2 FROM big b WHERE b.k = ANY (\$1::${type}[]) AND b.v < \$2::int2",
+				"($array, " . pick(upto(60), 'NULL') . ')' ] },
 		sub { [ "SELECT count(*), sum(v) FROM big b WHERE b.k = \$1::$type AND b.v > \$2::int",
 				"(" . value($type, number()) . ", " . upto(60) . ")" ] },
 		sub { [ "SELECT id, k FROM big b WHERE b.k IN (\$1::$type, \$2::$type, \$3::$type)",
@@ -347,26 +355,6 @@ sub generic_query
 				"(" . upto(60) . ")" ] })->();
 }
 
-my @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
-	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
-	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
-	  join_collapse_limit=1 enable_bitmapscan=off geqo_threshold=2 hash_mem_multiplier=1
-	  cursor_tuple_fraction=1 constraint_exclusion=on),
-	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-	. 'max_parallel_workers_per_gather=2',
-	'parallel_leader_participation=off',
-	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
-
-# What is not divided costs nothing, so that what can be divided is.
-my $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-  . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
-  . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
-  . 'gpujoin.device_search_cost=0';
-
-# A search costs about what a btree charges for so many keys: which of the two is taken depends on
-# the array that comes (GpuAlternative).
-my @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
-
 # ---------------------------------------------------------------------------------------------
 # A round: tables, then changes and queries in turn
 # ---------------------------------------------------------------------------------------------
@@ -379,8 +367,10 @@ sub rows_sql
 	$key = "CASE WHEN hashint4(i * 7) % 100 < $round{nulls} THEN NULL ELSE $key END"
 	  if $round{nulls};
 	my $long = $round{toasted} ? "repeat(md5(i::text), (i % 40 = 0)::int * 100)" : "''";
-	return "INSERT INTO big (id, k, v, t, k2) SELECT i, $key, i % 100, "
-	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37 "
+	return "INSERT INTO big (id, k, v, t, k2, f, ok) SELECT i, $key, i % 100, "
+	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37, "
+	  . "(CASE i % 13 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' ELSE (i % 20 / 2.0)::text END)::float4, "
+	  . "CASE i % 5 WHEN 0 THEN NULL ELSE i % 3 = 0 END "
 	  . "FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
@@ -396,7 +386,8 @@ sub create_tables
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
 		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
 			  by_list deep inherited)));
-	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int";
+	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int, "
+	  . "f float4, ok bool";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
 	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
 	my @leaves = ('big');
@@ -405,7 +396,8 @@ sub create_tables
 	{
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
-		  . "CREATE TABLE big_1 (t text, x int, k2 int, k $round{type}, v int, id int) $with;\n"
+		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}, v int, id int, "
+		  . "f float4) $with;\n"
 		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
@@ -425,8 +417,8 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (k);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES WITH (MODULUS 4, REMAINDER 1) $with;\n"
-		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, id int, gone2 int, t text, "
-		  . "gone1 text) $with;\n"
+		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, f float4, id int, gone2 int, "
+		  . "ok bool, t text, gone1 text) $with;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_2 FOR VALUES WITH (MODULUS 4, REMAINDER 3);\n";
 	}
 	elsif ($round{kind} eq 'by_list')
@@ -442,7 +434,7 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO (400) $with;\n"
 		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, "
-		  . "v int) PARTITION BY HASH (k);\n"
+		  . "v int, f float4, ok bool) PARTITION BY HASH (k);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big_1 "
 		  . "FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_3 PARTITION OF big_1 "
@@ -502,7 +494,8 @@ sub create_indexes
 	foreach my $table (@tables)
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
-		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)');
+		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)',
+			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
 		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$include$lanes$where;\n";
 		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k)$include;\n"
 		  if $round{predicate} && chance(0.8);
@@ -522,6 +515,8 @@ sub random_change
 	return pick(
 		sub { my $sql = rows_sql($round{next}, $n); $round{next} += $n; $sql },
 		sub { "UPDATE big SET v = (v + 1) % 100 WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET ok = NOT ok, f = NULL WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET t = t || 'z' WHERE " . $any->() . ";\n" },
 		sub {
 			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE " . $any->() . ";\n" },

@@ -1,0 +1,67 @@
+# Random things that GpuJoinFuzz puts queries together from. All randomness comes from rand().
+package GpuJoinRandom;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(pick upto chance entry_filter @settings $parallel @alternative);
+
+sub pick { return $_[ int(rand(@_)) ]; }
+sub upto { return int(rand($_[0])); }
+sub chance { return rand() < $_[0]; }
+
+# One that can be tested on the entries of an index that has the columns: see create_indexes() in
+# GpuJoinFuzz.
+sub entry_filter
+{
+	my ($b, $depth) = @_;
+	my $operator = sub { pick('<', '<=', '=', '<>', '>=', '>') };
+	my $number = sub { pick(upto(100), upto(40), '-1', '2147483648', 'NULL::int2',
+			'(SELECT max(w) FROM small)') };
+	my $float = sub { pick("'NaN'", "'Infinity'", "'-0'", upto(10), '2.5') . '::'
+		  . pick('float4', 'float8') };
+	my @leaves = (
+		sub { "$b." . pick('v', 'k2', 'id') . ' ' . $operator->() . ' ' . $number->() },
+		sub { $number->() . ' ' . $operator->() . " $b." . pick('v', 'k2') },
+		sub { "$b.v BETWEEN " . upto(50) . ' AND ' . (20 + upto(80)) . '::int8' },
+		sub {
+			my @list = map { pick($number->(), upto(40)) } 1 .. pick(1, 3, 20);
+			"$b.k2 " . pick('IN', 'NOT IN') . ' (' . join(', ', @list) . ')';
+		},
+		sub { "$b.v " . pick('= ANY', '<> ALL') . ' (' . pick("'{}'::int2[]", 'NULL::int[]',
+				"'{1,2,NULL,50}'::int8[]", 'ARRAY(SELECT w FROM small WHERE w % 3 = 1)') . ')' },
+		sub { "$b.f " . $operator->() . ' ' . $float->() },
+		sub { "$b.f = ANY (ARRAY[" . $float->() . ', ' . $float->() . ', 3])' },
+		sub { pick('', 'NOT ') . "$b.ok" },
+		sub { "$b.ok IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') },
+		sub { "$b." . pick('f', 'ok', 'v', 'k') . ' IS ' . pick('', 'NOT ') . 'NULL' });
+	return pick(@leaves)->() if $depth == 0 || chance(0.4);
+	my ($left, $right) = map { entry_filter($b, $depth - 1) } 1 .. 2;
+	return pick("($left OR $right)", "($left AND $right)", "NOT ($left)", "(($left) IS NOT TRUE)",
+		"(($left OR $right) IS " . pick('FALSE', 'NOT FALSE', 'UNKNOWN') . ')');
+}
+
+# Settings of the planner
+our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
+	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
+	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
+	  join_collapse_limit=1 enable_bitmapscan=off geqo_threshold=2 hash_mem_multiplier=1
+	  cursor_tuple_fraction=1 constraint_exclusion=on),
+	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+	. 'max_parallel_workers_per_gather=2',
+	'parallel_leader_participation=off',
+	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
+
+# What is not divided costs nothing, so that what can be divided is.
+our $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+  . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
+  . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
+  . 'gpujoin.device_search_cost=0';
+
+# A search costs about what a btree charges for so many keys: which of the two is taken depends on
+# the array that comes (GpuAlternative).
+our @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
+
+1;
