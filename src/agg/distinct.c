@@ -5,7 +5,8 @@
  *
  * One set for all groups of an aggregate, for a set for each would be many small ones.  As
  * entries name groups by number, they are put in anew when groups leave and the others get
- * other numbers.
+ * other numbers.  Without groups, values that are close together have bits instead:
+ * distinctbits.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,6 +28,7 @@
 static void make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
 static void find_zero(GjDistinct *set, int nrows, int64 *counts);
+static void leave_bits(GjDistinct *set, int nrows);
 static int	add_narrow(GjDistinct *set, uint64 entry, uint64 hash);
 static int	add_wide(GjDistinct *set, const uint64 *entry, uint64 hash);
 
@@ -39,6 +41,7 @@ GjDistinctCreate(MemoryContext context, bool is_grouped, uint16 width)
 	set->is_grouped = is_grouped;
 	set->width = width;
 	set->is_wide = is_grouped && width == sizeof(uint64);
+	set->has_bits = !is_grouped;
 	set->batch_entries = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * 2 * sizeof(uint64));
 	set->batch_hashes = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * sizeof(uint64));
 	return set;
@@ -58,6 +61,8 @@ GjDistinctClear(GjDistinct *set)
 {
 	set->nused = 0;
 	set->has_zero = false;
+	set->has_bits = !set->is_grouped;
+	GjBitsFree(set);
 	if (set->nslots > GJ_DISTINCT_FLOOR)
 	{
 		GjRegionFree(&set->slots);
@@ -83,7 +88,7 @@ next_size(const GjDistinct *set)
 Size
 GjDistinctGrowth(const GjDistinct *set, int nrows)
 {
-	if ((set->nused + nrows) * 2 <= set->nslots)
+	if (set->has_bits || (set->nused + nrows) * 2 <= set->nslots)
 		return 0;
 	return next_size(set) * slot_size(set);
 }
@@ -154,6 +159,34 @@ GjDistinctGrow(GjDistinct *set)
 }
 
 /*
+ * Put the values that have bits into the table, with room for so many rows more.  There is one
+ * group, which may take what memory it needs.
+ */
+static void
+leave_bits(GjDistinct *set, int nrows)
+{
+	uint64		nvalues = GjBitsCount(set);
+	uint64		mask = set->width < sizeof(uint64) ?
+		((uint64) 1 << (set->width * BITS_PER_BYTE)) - 1 : PG_UINT64_MAX;
+	uint64		at = 0;
+	int64		value;
+
+	set->has_bits = false;
+	while ((nvalues + nrows) * 2 > set->nslots)
+		GjDistinctGrow(set);
+	while (GjBitsNext(set, &at, &value))
+	{
+		uint64		entry = (uint64) value & mask;
+
+		if (entry == 0)
+			set->has_zero = true;
+		else
+			set->nused += add_narrow(set, entry, hash_entry(entry, 0));
+	}
+	GjBitsFree(set);
+}
+
+/*
  * Add values of rows, for which there is room, and count those that are new to their groups
  */
 void
@@ -161,6 +194,12 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 {
 	uint16		missed[GJ_DISTINCT_ROWS];
 
+	if (set->has_bits)
+	{
+		if (GjBitsAdd(set, input, counts))
+			return;
+		leave_bits(set, input->nrows);
+	}
 	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
 	{
 		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);

@@ -199,6 +199,10 @@ typedef struct GjDistinct
 	bool		is_wide;
 	uint16		width;			/* of the values */
 	bool		has_zero;
+	bool		has_bits;		/* instead of slots: distinctbits.c */
+	GjRegion	bits;
+	int64		bits_low;		/* the value of the first one */
+	uint64		nbits;
 	GjRegion	slots;
 	uint64		nslots;			/* a power of two */
 	uint64		nused;
@@ -220,6 +224,12 @@ extern Size GjDistinctGrowth(const GjDistinct *set, int nrows);
 extern void GjDistinctGrow(GjDistinct *set);
 extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts);
 extern void GjDistinctKeep(GjDistinct *set, const uint32 *new_numbers);
+
+/* distinctbits.c */
+extern bool GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count);
+extern uint64 GjBitsCount(const GjDistinct *set);
+extern bool GjBitsNext(const GjDistinct *set, uint64 *at, int64 *value);
+extern void GjBitsFree(GjDistinct *set);
 
 /* aggint.c, aggfloat.c: the loops ------------------------------------------------------ */
 

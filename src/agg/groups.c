@@ -27,7 +27,7 @@
 #define GJ_DIRECT_MAX_SPAN		((uint64) 1 << 20)
 
 /* ... and as many times as long as there were rows */
-#define GJ_DIRECT_ROW_SHARE		16
+#define GJ_DIRECT_ROW_SHARE		128
 
 /* Up to this number of groups the room for them grows fourfold */
 #define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)

@@ -90,7 +90,7 @@ GjGucInit(void)
 							 NULL);
 
 	DefineCustomBoolVariable("gpujoin.aggregate",
-							 "Lets gpujoin aggregate and group the rows that it finds, and remove duplicates.",
+							 "Lets gpujoin aggregate, group and make distinct the rows it finds.",
 							 NULL,
 							 &gj_aggregate,
 							 true,

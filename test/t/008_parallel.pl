@@ -13,8 +13,10 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# An aggregate would be GpuAgg's, for which one process is enough.
 my $workers = 3;
 my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'reference'",
+	'gpujoin.aggregate = off',
 	"gpujoin.device_timeout = '10min'", 'max_worker_processes = 20', 'max_parallel_workers = 8',
 	'min_parallel_table_scan_size = 0', 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
 	'seq_page_cost = 0', 'random_page_cost = 0', 'gpujoin.setup_cost = 0',

@@ -82,6 +82,7 @@ is_deeply([ differing($node, @queries) ], [], 'answers are right');
 # slot taken has the CPU search. A leader alone does not.
 my $sum = "SELECT count(*), sum(id) FROM t WHERE $keys";
 my $parallel = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; '
+  . 'SET gpujoin.aggregate = off; '
   . 'SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;';
 like($node->safe_psql('postgres', "$parallel EXPLAIN $sum"),
 	qr/Parallel Custom Scan/, 'a parallel plan');

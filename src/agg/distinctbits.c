@@ -1,0 +1,221 @@
+/*-------------------------------------------------------------------------
+ *
+ * distinctbits.c
+ *	  What count(DISTINCT) has seen, without groups and of values that are close together: a
+ *	  bit for each.
+ *
+ * Numbers of companies or of days need a few kilobytes, which stay in the cache, and no hash.
+ * The bits cover the range that has been seen, until that is too wide; then the values go to
+ * the hash table for good.
+ *
+ * A value is told by its bits as a signed integer of its width, whatever its type: all that
+ * matters is which are the same.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "groupparts.h"
+
+/* The widest range: half a megabyte */
+#define GJ_MAX_BITS				((uint64) 1 << 22)
+
+#define GJ_FIRST_BITS			((uint64) 1 << 12)
+
+#define WORD_BITS				64
+
+static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
+static bool cover(GjDistinct *set, int64 low, int64 high);
+static void move_to(GjDistinct *set, int64 low, uint64 nbits);
+
+/*
+ * Add values of rows and count those that are new; false if their range is too wide, and
+ * nothing has been done.
+ */
+#define ADD(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		for (int i = 0; i < input->nrows; i++) \
+		{ \
+			uint64		at = (uint64) ((int64) values[i] - set->bits_low); \
+			uint64	   *word = &words[at / WORD_BITS]; \
+			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
+			nnew += (*word & bit) == 0; \
+			*word |= bit; \
+		} \
+	} while (0)
+
+bool
+GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count)
+{
+	uint64	   *words;
+	int64		nnew = 0;
+	int64		low;
+	int64		high;
+
+	find_range(set, input, &low, &high);
+	if (!cover(set, low, high))
+		return false;
+
+	words = (uint64 *) set->bits.start;
+	switch (set->width)
+	{
+		case sizeof(int8):
+			ADD(int8);
+			break;
+		case sizeof(int16):
+			ADD(int16);
+			break;
+		case sizeof(int32):
+			ADD(int32);
+			break;
+		default:
+			ADD(int64);
+			break;
+	}
+	*count += nnew;
+	return true;
+}
+
+#define FIND_RANGE(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		type		lowest = values[0]; \
+		type		highest = values[0]; \
+		for (int i = 1; i < input->nrows; i++) \
+		{ \
+			lowest = Min(lowest, values[i]); \
+			highest = Max(highest, values[i]); \
+		} \
+		*low = lowest; \
+		*high = highest; \
+	} while (0)
+
+static void
+find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high)
+{
+	switch (set->width)
+	{
+		case sizeof(int8):
+			FIND_RANGE(int8);
+			break;
+		case sizeof(int16):
+			FIND_RANGE(int16);
+			break;
+		case sizeof(int32):
+			FIND_RANGE(int32);
+			break;
+		default:
+			FIND_RANGE(int64);
+			break;
+	}
+}
+
+/*
+ * See that there are bits for a range; false if there would have to be too many
+ */
+static bool
+cover(GjDistinct *set, int64 low, int64 high)
+{
+	uint64		nbits = GJ_FIRST_BITS;
+	uint64		needed;
+
+	if (set->nbits > 0)
+	{
+		int64		last = set->bits_low + (int64) (set->nbits - 1);
+
+		if (low >= set->bits_low && high <= last)
+			return true;
+		low = Min(low, set->bits_low);
+		high = Max(high, last);
+	}
+
+	/* one less than their number, which may not fit */
+	needed = (uint64) high - (uint64) low;
+	if (needed >= GJ_MAX_BITS / 2)
+		return false;
+	while (nbits <= needed * 2)
+		nbits *= 2;
+
+	/* with as much room on either side, within the range of the type, and whole words moved */
+	low -= (int64) Min((nbits - needed) / 2, (uint64) low - (uint64) PG_INT64_MIN);
+	low = Min(low, PG_INT64_MAX - (int64) (nbits - 1));
+	move_to(set, low, nbits);
+	return true;
+}
+
+/*
+ * Have bits for another range, which contains the old one
+ */
+static void
+move_to(GjDistinct *set, int64 low, uint64 nbits)
+{
+	GjRegion	old = set->bits;
+	const uint64 *from = (const uint64 *) old.start;
+	int64		old_low = set->bits_low;
+	uint64		nwords = set->nbits / WORD_BITS;
+	uint64	   *to;
+
+	GjRegionAllocate(&set->bits, set->context, nbits / BITS_PER_BYTE);
+	memset(set->bits.start, 0, set->bits.size);
+	set->bits_low = low;
+	set->nbits = nbits;
+
+	to = (uint64 *) set->bits.start;
+	for (uint64 i = 0; i < nwords; i++)
+	{
+		for (uint64 word = from[i]; word != 0; word &= word - 1)
+		{
+			uint64		at = (uint64) old_low - (uint64) low + i * WORD_BITS +
+				pg_rightmost_one_pos64(word);
+
+			to[at / WORD_BITS] |= (uint64) 1 << (at % WORD_BITS);
+		}
+	}
+	GjRegionFree(&old);
+}
+
+/*
+ * How many bits are set
+ */
+uint64
+GjBitsCount(const GjDistinct *set)
+{
+	const uint64 *words = (const uint64 *) set->bits.start;
+	uint64		n = 0;
+
+	for (uint64 i = 0; i < set->nbits / WORD_BITS; i++)
+		n += pg_popcount64(words[i]);
+	return n;
+}
+
+/*
+ * Get the next value from the one at *at on, which is set behind it; false: there is none
+ */
+bool
+GjBitsNext(const GjDistinct *set, uint64 *at, int64 *value)
+{
+	const uint64 *words = (const uint64 *) set->bits.start;
+
+	for (; *at < set->nbits; ++*at)
+	{
+		if ((words[*at / WORD_BITS] >> (*at % WORD_BITS) & 1) == 0)
+			continue;
+		*value = set->bits_low + (int64) (*at)++;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Forget all values
+ */
+void
+GjBitsFree(GjDistinct *set)
+{
+	GjRegionFree(&set->bits);
+	set->nbits = 0;
+}
