@@ -125,7 +125,7 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno)
 }
 
 /*
- * Prepare filling a scan's result slot from tuples; NULL if there is more to do than that.
+ * Prepare filling a scan's result rows from tuples; NULL if there is more to do than that.
  * EvalPlanQual gives rows of its own.
  */
 GjFill *
@@ -134,8 +134,7 @@ GjFillTupleScan(const ScanState *scan)
 	const Scan *plan = (const Scan *) scan->ps.plan;
 	GjFill	   *fill;
 
-	if (scan->ps.qual != NULL || scan->ps.ps_ProjInfo == NULL ||
-		scan->ps.state->es_epq_active != NULL)
+	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
 		return NULL;
 	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
 						  plan->scanrelid);
