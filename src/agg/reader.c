@@ -4,10 +4,10 @@
  *	  The rows of a plan node as batches of columns.
  *
  * A node of ours whose rows come from index entries has them as arrays: they are taken from
- * there, without passing through the executor one by one.  What else a node returns, a row
- * from the heap, say, is put into arrays here.  Which of the two comes next is asked for each
- * batch, since a node may turn from the one to the other and back, as GpuScan does where
- * memory is short.
+ * there, without passing through the executor one by one.  From heap blocks columns are read
+ * (readtuples.c).  What else a node returns, a row that a filter has let through, say, is put
+ * into arrays one by one.  Which of these comes next is asked for each batch, since a node may
+ * turn from the one to the other and back, as GpuScan does where memory is short.
  *
  * A value keeps its width in the array, but an entry's key may be wider than its type.
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * direct.c
- *	  GpuJoin's short way: from index entries straight into result rows.
+ *	  GpuJoin's short way: from index entries or tuples straight into result rows.
  *
  * Where the join computes and filters nothing beyond its key, and a table's rows come from
  * entries, a result row is made of an entry and a small row, without the joined slot and a
@@ -12,8 +12,9 @@
  * a partner.  If no two small rows have the same key, it is one; and if no column of it is
  * wanted, nor a mark on it, it does not matter which.
  *
- * What is left to the heap goes the long way (rows.c): there the key of the tuple
- * decides.
+ * Of fetched tuples the fetch has tested the keys, or looked up the partners, block by block.
+ * What has columns elsewhere than other tuples goes the long way (rows.c), unless somebody takes
+ * rows as arrays.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
