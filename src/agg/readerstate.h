@@ -42,7 +42,7 @@ typedef enum GjReaderMode
 {
 	GJ_READER_PLAIN,			/* each entry or tuple is a row */
 	GJ_READER_WEIGHTS,			/* it is as many rows as it has partners */
-	GJ_READER_PAIRS				/* with each partner it is a row, of both of which columns are wanted */
+	GJ_READER_PAIRS				/* with each partner it is a row; columns of both are wanted */
 } GjReaderMode;
 
 /* reader.c */

@@ -19,7 +19,7 @@ typedef struct GjGuess
 	Relation	rel;
 	BufferAccessStrategy strategy;	/* NULL: the usual one */
 	bool		possible;		/* the relation is in shared buffers, not in a session's own */
-	int			trust;			/* so many blocks may be looked for in vain; 0: none is looked for */
+	int			trust;			/* how many may be looked for in vain; 0: none is looked for */
 	BlockNumber block;			/* the last one that was found or read, */
 	Buffer		buffer;			/* and where */
 } GjGuess;

@@ -6,8 +6,8 @@
  * A row that goes through a slot is taken apart, handed from node to node and put together
  * again.  Here a loop over a block's tuples reads one column, at the same place in each; next
  * to nothing is left but waiting for the tuples.  Where one of them is not like the others
- * (fill.c), core's heap_getattr() reads it, which knows about NULLs and about columns that were
- * added later.
+ * (fill.c), or the column lies behind one of variable length, core's heap_getattr() reads it,
+ * which knows about NULLs and about columns that were added later.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -32,7 +32,8 @@ GjReadyColumn(const GjReadyRows *ready, const GjFillOutput *output, const uint16
 	const HeapTupleData *tuples = ready->block->tuples;
 
 	Assert(output->by_value);
-	if (!all_have_place(tuples, output->place.attno, rows, n))
+	if (output->place.offset == GJ_NO_OFFSET ||
+		!all_have_place(tuples, output->place.attno, rows, n))
 		return read_attributes(ready, &output->place, rows, n, values, nulls);
 	read_places(tuples, &output->place, rows, n, values);
 	memset(nulls, 0, n);

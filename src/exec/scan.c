@@ -114,9 +114,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	scan->array_fill = GjFillTupleScan(&node->ss);
-	if (node->ss.ps.ps_ProjInfo != NULL)
-		table->tuple_fill = scan->array_fill;
+	table->tuple_fill = GjFillTupleScan(&node->ss, false);
+	table->array_fill = GjFillTupleScan(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 }
 
@@ -177,10 +176,10 @@ GjScanLoad(PlanState *ps, GjReadyRows *ready)
 				return true;
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
-		if (scan->array_fill == NULL || !table->filtered)
+		if (table->array_fill == NULL || !table->filtered)
 			return false;
 		*ready = (GjReadyRows) {
-			.fill = scan->array_fill,.block = GjFetchGetBlock(table->fetch),
+			.fill = table->array_fill,.block = GjFetchGetBlock(table->fetch),
 			.desc = RelationGetDescr(table->css.ss.ss_currentRelation)
 		};
 		if (ready->block->next < ready->block->ntuples || GjFetchLoad(table->fetch))

@@ -19,7 +19,6 @@ typedef struct GjScanState
 	GjTableScan		table;			/* first */
 	GjKeyProgram *program;		/* the conditions on the key */
 	GjKeyUser	key_user;		/* has the keys of which the table's are a part, or all */
-	GjFill	   *array_fill;		/* fetched tuples to arrays; NULL: there is more to do */
 	bool		is_cursor;		/* somebody may ask where a row lies */
 } GjScanState;
 

@@ -111,13 +111,16 @@ static void
 init_tuples(GjJoinScanState *scan, List *big)
 {
 	ScanState  *ss = &scan->table.css.ss;
-	GjFill	   *joined;
+	TupleDesc	desc = RelationGetDescr(ss->ss_currentRelation);
+	List	   *tlist = ss->ps.plan->targetlist;
+	Index		scanrelid = ((Scan *) ss->ps.plan)->scanrelid;
 
 	if (ss->ps.qual != NULL)
 		return;
-	joined = GjFillTupleRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
-							((Scan *) ss->ps.plan)->scanrelid);
-	scan->table.tuple_fill = GjFillTarget(joined, big, INDEX_VAR);
+	scan->table.tuple_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, false), big,
+										  INDEX_VAR);
+	scan->table.array_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, true), big,
+										  INDEX_VAR);
 }
 
 /*
@@ -251,7 +254,7 @@ GjJoinTuplesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
 	GjJoinScanState *scan = state->scan;
 
 	*ready = (GjReadyRows) {
-		.fill = scan->table.tuple_fill,.block = scan->block,
+		.fill = scan->table.array_fill,.block = scan->block,
 		.desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation)
 	};
 	*partners = scan->joined;

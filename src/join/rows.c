@@ -50,7 +50,7 @@ static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
 static TupleTableSlot *next_tuple(GjJoinState *state);
-static bool takes_tuples(const GjJoinScanState *scan);
+static bool takes_tuples(const GjJoinScanState *scan, const GjFill *fill);
 static bool next_big_row(GjJoinState *state);
 static void leave_rows(GjJoinState *state);
 static bool table_goes_on(GjJoinState *state);
@@ -140,7 +140,7 @@ GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
 				state->phase = GJ_PHASE_BIG_ROW;
 				break;
 			case GJ_PHASE_BIG_ROW:
-				if (!takes_tuples(state->scan))
+				if (!takes_tuples(state->scan, state->scan->table.array_fill))
 					return false;
 				if (GjJoinTuplesAreReady(state, ready, partners))
 					return true;
@@ -301,17 +301,18 @@ next_table(GjJoinState *state)
 static TupleTableSlot *
 next_tuple(GjJoinState *state)
 {
-	return takes_tuples(state->scan) ? GjJoinNextTuple(state, state->scan) : NULL;
+	GjJoinScanState *scan = state->scan;
+
+	return takes_tuples(scan, scan->table.tuple_fill) ? GjJoinNextTuple(state, scan) : NULL;
 }
 
 /*
- * Are tuples fetched of which result rows are made the short way?
+ * Are tuples fetched of which this fill makes result rows the short way?
  */
 static bool
-takes_tuples(const GjJoinScanState *scan)
+takes_tuples(const GjJoinScanState *scan, const GjFill *fill)
 {
-	return scan->table.tuple_fill != NULL && scan->fetching &&
-		(scan->joined || scan->table.filtered);
+	return fill != NULL && scan->fetching && (scan->joined || scan->table.filtered);
 }
 
 /*
