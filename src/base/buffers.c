@@ -45,7 +45,7 @@
 #define MOST_BUFFERS			128
 
 /* How many blocks are looked for in vain, one after the other, until that ends */
-#define MOST_VAIN				4
+#define MOST_VAIN				3
 
 static int64 last_place(const GjGuess *guess, BlockNumber block);
 static bool has_block(const GjGuess *guess, Buffer buffer, BlockNumber block);
@@ -111,6 +111,9 @@ GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found)
 {
 	Buffer		buffer;
 
+	/* Another one may have been read since, from which the search goes on */
+	if (!BufferIsValid(found))
+		found = GjGuessFind(guess, block);
 	if (BufferIsValid(found) && is_in_use(found) &&
 		ReadRecentBuffer(GjRelationLocator(guess->rel), MAIN_FORKNUM, block, found))
 	{
