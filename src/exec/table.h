@@ -38,6 +38,7 @@ typedef struct GjTableScan
 	GjFill	   *row_fill;		/* entries to the scan slot */
 	GjFill	   *target_fill;	/* to a slot of the target list; NULL: there is more to do */
 	GjFill	   *tuple_fill;		/* fetched tuples to the result slot; NULL likewise */
+	GjFill	   *array_fill;		/* to arrays of the result's columns; NULL likewise */
 	GjMatchStats stats;
 
 	/* What index entries are tested by, before they become rows or TIDs (filter.h) */
