@@ -19,15 +19,20 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
 #include "agg.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "compute.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "reader.h"
@@ -37,6 +42,7 @@ typedef struct GjAggState
 	CustomScanState css;		/* first */
 	PlanState  *child;
 	GjReader   *reader;
+	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
 	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
 	bool		filled;			/* the groups of this pass are there */
 	bool		begun;			/* some pass is */
@@ -45,6 +51,7 @@ typedef struct GjAggState
 
 static Node *create_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
+static void check_permissions(const CustomScan *plan);
 static GjGroups *create_groups(CustomScan *plan, EState *estate);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
@@ -100,6 +107,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	GjAggState *agg = (GjAggState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
+	check_permissions(plan);
 	/* it is read forwards; another pass is a rescan */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
@@ -110,8 +118,37 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
 								 get_private(plan, GJ_AGG_TYPES));
+	if (plan->custom_exprs != NIL)
+		agg->compute = GjComputeCreate(&node->ss, get_private(plan, GJ_AGG_TYPES),
+									   get_private(plan, GJ_AGG_CONDITIONS),
+									   get_private(plan, GJ_AGG_INPUTS));
+	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
+		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	agg->groups = create_groups(plan, estate);
 	agg->is_plain = is_plain(plan->scan.plan.targetlist);
+}
+
+/*
+ * May the user execute the aggregate functions?  PostgreSQL's own node asks that when it begins,
+ * for EXPLAIN as well.
+ */
+static void
+check_permissions(const CustomScan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->custom_scan_tlist)
+	{
+		const Aggref *aggref = (Aggref *) lfirst_node(TargetEntry, lc)->expr;
+		AclResult	result;
+
+		if (!IsA(aggref, Aggref))
+			continue;
+		result = GjCheckMayExecute(aggref->aggfnoid);
+		if (result != ACLCHECK_OK)
+			aclcheck_error(result, OBJECT_AGGREGATE, get_func_name(aggref->aggfnoid));
+		InvokeFunctionExecuteHook(aggref->aggfnoid);
+	}
 }
 
 static GjGroups *
@@ -119,7 +156,7 @@ create_groups(CustomScan *plan, EState *estate)
 {
 	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
 	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
-	int			naggs = list_length(aggregates) / 2;
+	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
 	ListCell   *lc;
@@ -130,10 +167,11 @@ create_groups(CustomScan *plan, EState *estate)
 		};
 	for (int i = 0; i < naggs; i++)
 	{
-		int			column = list_nth_int(aggregates, 2 * i + 1);
+		int			column = list_nth_int(aggregates, 3 * i + 1);
 
 		agg_specs[i] = (GjAggSpec) {
-			.kind = list_nth_int(aggregates, 2 * i),.column = column,.filter = -1,
+			.kind = list_nth_int(aggregates, 3 * i),.column = column,
+			.filter = list_nth_int(aggregates, 3 * i + 2),
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
@@ -251,7 +289,11 @@ fill(GjAggState *agg)
 		GjGroupsBegin(agg->groups);
 	agg->begun = true;
 	while ((batch = GjReaderNext(agg->reader)) != NULL)
+	{
+		if (agg->compute != NULL)
+			batch = GjComputeColumns(agg->compute, batch);
 		GjGroupsAdd(agg->groups, batch);
+	}
 	agg->filled = true;
 }
 
@@ -270,7 +312,8 @@ next_pass(GjAggState *agg)
 }
 
 /*
- * With the same rows below, groups that are all there are returned again
+ * With the same rows below, and nothing to compute otherwise, groups that are all there are
+ * returned again
  */
 static void
 rescan_agg(CustomScanState *node)
@@ -284,6 +327,7 @@ rescan_agg(CustomScanState *node)
 	if (agg->child->chgParam == NULL)
 	{
 		if (agg->filled && node->ss.ps.state->es_epq_active == NULL &&
+			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;
 		ExecReScan(agg->child);

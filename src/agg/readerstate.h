@@ -26,7 +26,10 @@ typedef struct GjReaderColumn
 struct GjReader
 {
 	PlanState  *node;
-	PlanState  *source;			/* whose rows are the node's: it, or what a subquery scan reads */
+	PlanState  *source;			/* whose rows are the node's by now: it, or one below it; NULL:
+								 * not known yet */
+	bool		mapped;			/* all columns are the source's as they are */
+	bool		appends;		/* there is an Append, so that the source changes */
 	bool		ended;			/* the node has said that there are no more rows */
 	int			natts;			/* of the node's slot, so many attributes are needed */
 	int			ncolumns;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * agg.c
- *	  GpuAgg paths and plans: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
+ *	  GpuAgg paths: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
  *
  * A GpuAgg takes the rows of a GpuScan, GpuJoin or GpuAlternative as arrays where they come
  * from index entries or nothing is left to do to a tuple, and one by one else.  It is offered
@@ -13,6 +13,9 @@
  * of an array is not returned by anybody, and was measured at 1 to 5 ns a column, a tenth of
  * an operator.  Groups are charged what PostgreSQL charges.
  *
+ * Of a partitioned table or a UNION ALL, the rows of all parts go into the same groups: the
+ * child is an Append, from which arrays are taken as well (agg/reader.c).  So run-time pruning
+ * stays the Append's.  It has, for each part, the path that is cheapest for an aggregate.
  * Nothing is offered for the parts of a partition-wise aggregation.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -23,19 +26,17 @@
 #include <math.h>
 
 #include "executor/nodeHash.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/tlist.h"
 #include "utils/selfuncs.h"
 
 #include "agg.h"
 #include "alternative.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "choice.h"
 #include "joinpath.h"
 #include "planner.h"
 
@@ -46,31 +47,22 @@
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
 
-/* custom_private of a path: a list indexed by these */
-typedef enum AggPathPrivate
-{
-	AGG_PATH_QUERY,				/* GjAggQuery, no Node */
-	AGG_PATH_COUNT
-} AggPathPrivate;
-
+static bool add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
-static Path *with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target);
+static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
+static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
+static Path *choose_part(PlannerInfo *root, Path *path);
+static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
 static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
+static double array_rows(Path *path);
+static Cost read_cost(Path *path);
 static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
+static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
-static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					  List *clauses, List *custom_plans);
-static List *describe_row(const GjAggQuery *query);
-static int	add_column(List **columns, List **types, List *child_tlist, Expr *expr);
-
-const CustomPathMethods GjAggPathMethods = {
-	.CustomName = GJ_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -82,8 +74,12 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	GjAggQuery *query;
 	PathTarget *target;
 
-	if (!gj_aggregate || (stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
+	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
 		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
+		return;
+	if (!gj_aggregate && !GjChoiceIsNoted())
+		return;
+	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
 	switch (stage)
@@ -100,8 +96,26 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		default:
 			return;
 	}
-	if (query->refused == NULL)
+	if (!gj_aggregate)
+		query->refused = "gpujoin.aggregate is off";
+	if (query->refused == NULL || GjChoiceIsNoted())
 		add_path_for(root, input, output, target, query);
+}
+
+/*
+ * Offer a path whose rows are distinct as they are; false: there is none
+ */
+static bool
+add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
+{
+	Path	   *path = GjFindDistinctPath(root, input);
+
+	if (path == NULL)
+		return false;
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, path);
+	return true;
 }
 
 static void
@@ -111,8 +125,17 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	CustomPath *path;
 	Path	   *child = find_input(root, input);
 
-	if (child == NULL || !GjAggTakesFrom(query, child->pathtarget))
+	if (child == NULL)
 		return;
+	if (query->refused == NULL && !GjPathRepeats(child))
+		query->refused = "a subquery that may have other rows when it is read again";
+	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
+		query->refused = "what is grouped or aggregated is computed above an Append";
+	if (query->refused != NULL)
+	{
+		GjChoiceAggregate(child, NULL, output, query->refused);
+		return;
+	}
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
@@ -123,9 +146,10 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	path->methods = &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
-	Assert(list_length(path->custom_private) == AGG_PATH_COUNT);
+	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
+	GjChoiceAggregate(child, path, output, NULL);
 
 	if (gj_force)
 		output->pathlist = NIL;
@@ -144,8 +168,13 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	CustomPath *offered = GjOfferFind(input);
 	Path	   *cheapest = input->cheapest_total_path;
 
+	Path	   *append;
+
 	if (offered != NULL)
-		return with_target(root, input, &offered->path, input->reltarget);
+		return GjPathWithTarget(root, &offered->path, input->reltarget);
+	append = append_parts(root, input);
+	if (append != NULL)
+		return append;
 	if (cheapest == NULL)
 		cheapest = input->pathlist == NIL ? NULL : linitial(input->pathlist);
 	if (cheapest != NULL && gives_batches(cheapest))
@@ -154,17 +183,101 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 }
 
 /*
- * Have a path return these columns.  All of ours can.
+ * The parts of a partitioned table, a table with children or a UNION ALL, one after another;
+ * NULL if it has none of ours, or is none of these
+ *
+ * Columns have the same places in the parts' targets and in the whole's.  Of a partitioned
+ * relation, the parts have got the target that the whole has by now.  Of others they have not:
+ * then it is computed above the Append, and the aggregates take their columns from below.
  */
 static Path *
-with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target)
+append_parts(PlannerInfo *root, RelOptInfo *rel)
+{
+	AppendPath *found = find_append(rel);
+	PathTarget *target = rel->reltarget;
+	List	   *parts = NIL;
+	AppendPath *append;
+	ListCell   *lc;
+
+	if (IS_PARTITIONED_REL(rel))
+		parts = list_parts(root, rel);
+	else if (found != NULL)
+	{
+		target = found->path.pathtarget;
+		foreach(lc, found->subpaths)
+			parts = lappend(parts, choose_part(root, lfirst(lc)));
+	}
+	if (parts == NIL)
+		return NULL;
+	append = create_append_path(root, rel, parts, NIL, NIL, NULL, 0, false, -1);
+	append->path.pathtarget = target;
+	return gives_batches(&append->path) ? &append->path : NULL;
+}
+
+static List *
+list_parts(PlannerInfo *root, RelOptInfo *rel)
+{
+	List	   *parts = NIL;
+
+	for (int i = 0; i < rel->nparts; i++)
+	{
+		RelOptInfo *part = rel->part_rels[i];
+
+		if (part == NULL || IS_DUMMY_REL(part))
+			continue;
+		if (IS_PARTITIONED_REL(part))
+			parts = list_concat(parts, list_parts(root, part));
+		else
+			parts = lappend(parts, choose_part(root, part->cheapest_total_path));
+	}
+	return parts;
+}
+
+/*
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered; or that
+ * gives them again, if this does not
+ */
+static Path *
+choose_part(PlannerInfo *root, Path *path)
+{
+	CustomPath *offered = GjOfferFind(path->parent);
+
+	if (!GjPathRepeats(path))
+		return (Path *) create_material_path(path->parent, path);
+	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
+		return GjPathWithTarget(root, &offered->path, path->pathtarget);
+	return path;
+}
+
+static AppendPath *
+find_append(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (IsA(path, ProjectionPath))
+			path = ((ProjectionPath *) path)->subpath;
+		if (IsA(path, AppendPath) && !path->parallel_aware && PATH_REQ_OUTER(path) == NULL)
+			return (AppendPath *) path;
+	}
+	return NULL;
+}
+
+/*
+ * Have a path return these columns.  All of ours can.
+ */
+Path *
+GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
 {
 	if (equal(path->pathtarget->exprs, target->exprs))
 	{
 		path->pathtarget = target;
 		return path;
 	}
-	return (Path *) create_projection_path(root, rel, path, target);
+	return (Path *) create_projection_path(root, path->parent, path, target);
 }
 
 static Path *
@@ -181,9 +294,19 @@ strip_projection(Path *path)
 static bool
 gives_batches(Path *path)
 {
+	ListCell   *lc;
+
 	path = strip_projection(path);
 	if (IsA(path, SubqueryScanPath) && path->parent->baserestrictinfo == NIL)
 		path = strip_projection(((SubqueryScanPath *) path)->subpath);
+	if (IsA(path, AppendPath))
+	{
+		foreach(lc, ((AppendPath *) path)->subpaths)
+		{
+			if (gives_batches(lfirst(lc)))
+				return true;
+		}
+	}
 	return IsA(path, CustomPath) &&
 		(GjPathIsOurs(path) || ((CustomPath *) path)->methods == &GjAggPathMethods ||
 		 ((CustomPath *) path)->methods == &GjAlternativePathMethods);
@@ -221,7 +344,34 @@ gives_arrays(Path *path)
 	return true;
 }
 
+/*
+ * How many of its rows come so
+ */
+static double
+array_rows(Path *path)
+{
+	double		rows = 0.0;
+	ListCell   *lc;
+
+	if (!IsA(path, AppendPath))
+		return gives_arrays(path) ? path->rows : 0.0;
+	foreach(lc, ((AppendPath *) path)->subpaths)
+		rows += array_rows(lfirst(lc));
+	return rows;
+}
+
 /* Costs ---------------------------------------------------------------------------- */
+
+/*
+ * What it costs to read all rows, if those that come in arrays need not be returned
+ */
+static Cost
+read_cost(Path *path)
+{
+	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+
+	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
+}
 
 static double
 estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
@@ -229,6 +379,25 @@ estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
 	if (query->groupings == NIL)
 		return 1.0;
 	return estimate_num_groups(root, query->groupings, rows, NULL, NULL);
+}
+
+/*
+ * What is computed for each row: FILTER conditions, and arguments that are expressions
+ */
+static Cost
+compute_cost(PlannerInfo *root, const GjAggQuery *query)
+{
+	QualCost	cost;
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->aggregates)
+	{
+		exprs = lappend(exprs, lfirst_node(Aggref, lc)->aggfilter);
+		exprs = lappend(exprs, GjAggregateArgument(lfirst_node(Aggref, lc)));
+	}
+	cost_qual_eval_node(&cost, (Node *) exprs, root);
+	return cost.per_tuple;
 }
 
 /*
@@ -243,14 +412,12 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
 	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
-	Cost		read = input->total_cost;
 	Cost		startup;
 	Cost		run;
 
-	if (gives_arrays(input) && !gj_force)
-		read = Max(read - rows * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS),
-				   input->startup_cost);
-	startup = Max(passes, 1.0) * (read + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost);
+	startup = Max(passes, 1.0) *
+		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
+		 rows * compute_cost(root, query));
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;
@@ -267,87 +434,4 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	path->path.startup_cost = startup + path->path.pathtarget->cost.startup;
 	path->path.total_cost = path->path.startup_cost + run +
 		path->path.pathtarget->cost.per_tuple * path->path.rows;
-}
-
-/* The plan -------------------------------------------------------------------------- */
-
-/*
- * PlanCustomPath
- */
-static Plan *
-plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		 List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjAggQuery *query = list_nth(path->custom_private, AGG_PATH_QUERY);
-	List	   *child_tlist = linitial_node(Plan, custom_plans)->targetlist;
-	List	   *columns = NIL;
-	List	   *types = NIL;
-	List	   *groupings = NIL;
-	List	   *aggregates = NIL;
-	ListCell   *lc;
-
-	foreach(lc, query->groupings)
-		groupings = lappend_int(groupings, add_column(&columns, &types, child_tlist, lfirst(lc)));
-	foreach(lc, query->aggregates)
-	{
-		Aggref	   *aggref = lfirst_node(Aggref, lc);
-		Expr	   *argument = GjAggregateArgument(aggref);
-		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
-
-		GjAggregateOf(aggref, &kind);
-		aggregates = lappend_int(aggregates, kind);
-		aggregates = lappend_int(aggregates, argument == NULL ? -1 :
-								 add_column(&columns, &types, child_tlist, argument));
-	}
-
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = query->having;
-	scan->custom_scan_tlist = describe_row(query);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(columns, types, groupings, aggregates);
-	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
-	return &scan->scan.plan;
-}
-
-/*
- * The node's own row: group columns, then aggregates
- */
-static List *
-describe_row(const GjAggQuery *query)
-{
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	foreach(lc, list_concat_copy(query->groupings, query->aggregates))
-		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
-											   list_length(tlist) + 1, NULL, false));
-	return tlist;
-}
-
-/*
- * Have a batch bring the column of the child that is this expression; returns which column of
- * the batch it is
- */
-static int
-add_column(List **columns, List **types, List *child_tlist, Expr *expr)
-{
-	TargetEntry *entry = tlist_member(expr, child_tlist);
-	GjValueType type = GJ_VALUE_BOOL;
-	int			n = 0;
-	ListCell   *lc;
-
-	if (entry == NULL || !GjValueTypeOf(exprType((Node *) expr), &type))
-		elog(ERROR, "a GpuAgg's input lacks a column");
-	foreach(lc, *columns)
-	{
-		if (lfirst_int(lc) == entry->resno)
-			return n;
-		n++;
-	}
-	*columns = lappend_int(*columns, entry->resno);
-	*types = lappend_int(*types, type);
-	return n;
 }

@@ -27,6 +27,13 @@ typedef struct GjAggQuery
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
+/* custom_private of a path: a list indexed by these; a path is never copied */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, no Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
+
 /* aggquery.c: reading the query */
 extern void GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having,
 							GjAggQuery *query);
@@ -36,9 +43,19 @@ extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
-/* agg.c: the paths, and the plan */
-extern const CustomPathMethods GjAggPathMethods;
+/* agg.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
+extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+
+/* repeat.c: may rows be read more than once? */
+extern bool GjQueryRepeats(PlannerInfo *root);
+extern bool GjPathRepeats(Path *path);
+
+/* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
+extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
+
+/* aggbuild.c: the plan */
+extern const CustomPathMethods GjAggPathMethods;
 
 #endif							/* GPUJOIN_PLAN_AGG_H */

@@ -11,8 +11,9 @@
  * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
  * so that they make no further groups.
  *
- * The child's rows may have to be read more than once (groups.h).  So nothing that decides
- * which rows there are, or what they are grouped by, may be volatile.
+ * The child's rows may have to be read more than once (repeat.c).  So nothing that decides
+ * which rows there are, or what they are grouped by, may be volatile, at this level or in a
+ * subquery that is read anew.  A join's small side is not: it is collected once.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,13 +30,13 @@
 
 #include "agg.h"
 
-static bool is_repeatable(PlannerInfo *root);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
-static bool has_member(const PathTarget *target, Expr *expr);
+static const char *computation_problem(Expr *expr);
+static bool has_expr(const PathTarget *target, Expr *expr);
 
 /*
  * Read what is to be computed for GROUP BY, aggregates and HAVING
@@ -51,13 +52,15 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 		query->refused = "grouping sets";
 	else if (parse->hasTargetSRFs)
 		query->refused = "a set-returning function in the target list";
-	else if (!is_repeatable(root))
+	else if (!GjQueryRepeats(root))
 		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
 		read_clauses(parse->groupClause, root->processed_tlist, query);
 		(void) (read_expr((Node *) grouped->reltarget->exprs, query) ||
 				read_expr((Node *) having, query));
+		if (contain_subplans((Node *) query->groupings))
+			refuse(query, "a subplan makes the values that rows are grouped by");
 	}
 }
 
@@ -75,27 +78,15 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 	else if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
 			 parse->havingQual != NULL || parse->hasWindowFuncs || parse->hasTargetSRFs)
 		query->refused = "DISTINCT above another computation";
-	else if (!is_repeatable(root))
+	else if (!GjQueryRepeats(root))
 		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
 		read_clauses(parse->distinctClause, root->processed_tlist, query);
 		(void) read_expr((Node *) target->exprs, query);
+		if (contain_subplans((Node *) query->groupings))
+			refuse(query, "a subplan makes the values that rows are grouped by");
 	}
-}
-
-/*
- * Do the same rows, grouped by the same values, come when they are read again?  Subplans are
- * not looked into.
- */
-static bool
-is_repeatable(PlannerInfo *root)
-{
-	Query	   *parse = root->parse;
-
-	return !contain_volatile_functions((Node *) parse->jointree) &&
-		!contain_subplans((Node *) parse->jointree) &&
-		!contain_volatile_functions((Node *) root->processed_tlist);
 }
 
 static void
@@ -178,8 +169,6 @@ aggregate_problem(const Aggref *aggref)
 
 	if (aggref->agglevelsup > 0 || aggref->aggsplit != AGGSPLIT_SIMPLE)
 		return "an aggregate of another query level";
-	if (aggref->aggfilter != NULL)
-		return "FILTER";
 	if (aggref->aggorder != NIL)
 		return "an aggregate with ORDER BY";
 	if (!GjAggregateOf(aggref, &kind))
@@ -195,10 +184,33 @@ aggregate_problem(const Aggref *aggref)
 			return "an aggregate with DISTINCT";
 	}
 	argument = GjAggregateArgument(aggref);
-	if (argument != NULL && !IsA(argument, Var))
-		return "an aggregate of an expression";
 	if (argument != NULL && !GjValueTypeOf(exprType((Node *) argument), &type))
 		return "an aggregate of a type that GpuAgg does not know";
+	if (aggref->aggfilter != NULL && computation_problem(aggref->aggfilter) != NULL)
+		return computation_problem(aggref->aggfilter);
+	return argument == NULL ? NULL : computation_problem(argument);
+}
+
+/*
+ * Why an expression cannot be computed for each row of a batch; NULL: it can
+ */
+static const char *
+computation_problem(Expr *expr)
+{
+	GjValueType type;
+	ListCell   *lc;
+
+	if (contain_volatile_functions((Node *) expr))
+		return "a volatile function in an aggregate";
+	if (contain_subplans((Node *) expr))
+		return "a subplan in an aggregate";
+	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (!IsA(lfirst(lc), Var))
+			return "a value that an outer join makes";
+		if (!GjValueTypeOf(lfirst_node(Var, lc)->vartype, &type))
+			return "an aggregate of a column of a type that GpuAgg does not know";
+	}
 	return NULL;
 }
 
@@ -230,23 +242,27 @@ GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
 
 	foreach(lc, query->groupings)
 	{
-		if (!has_member(target, lfirst(lc)))
+		if (!list_member(target->exprs, lfirst(lc)))
 			return false;
 	}
 	foreach(lc, query->aggregates)
 	{
-		Expr	   *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
+		Aggref	   *aggref = lfirst_node(Aggref, lc);
 
-		if (argument != NULL && !has_member(target, argument))
+		if (!has_expr(target, GjAggregateArgument(aggref)) || !has_expr(target, aggref->aggfilter))
 			return false;
 	}
 	return true;
 }
 
+/*
+ * Does the target have an expression, or all columns of which it is made?
+ */
 static bool
-has_member(const PathTarget *target, Expr *expr)
+has_expr(const PathTarget *target, Expr *expr)
 {
-	return list_member(target->exprs, expr);
+	return list_member(target->exprs, expr) ||
+		list_difference(pull_var_clause((Node *) expr, 0), target->exprs) == NIL;
 }
 
 /*
