@@ -272,7 +272,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 {
 	CustomScan *scan = makeNode(CustomScan);
 	GjAggQuery *query = list_nth(path->custom_private, AGG_PATH_QUERY);
-	List	   *child_tlist = linitial_node(Plan, custom_plans)->targetlist;
+	List	   *child_tlist = ((Plan *) linitial(custom_plans))->targetlist;
 	List	   *columns = NIL;
 	List	   *types = NIL;
 	List	   *groupings = NIL;
