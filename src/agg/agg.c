@@ -19,9 +19,13 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
@@ -45,6 +49,7 @@ typedef struct GjAggState
 
 static Node *create_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
+static void check_permissions(const CustomScan *plan);
 static GjGroups *create_groups(CustomScan *plan, EState *estate);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
@@ -100,6 +105,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	GjAggState *agg = (GjAggState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
+	check_permissions(plan);
 	/* it is read forwards; another pass is a rescan */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
@@ -112,6 +118,29 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 								 get_private(plan, GJ_AGG_TYPES));
 	agg->groups = create_groups(plan, estate);
 	agg->is_plain = is_plain(plan->scan.plan.targetlist);
+}
+
+/*
+ * May the user execute the aggregate functions?  PostgreSQL's own node asks that when it begins,
+ * for EXPLAIN as well.
+ */
+static void
+check_permissions(const CustomScan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->custom_scan_tlist)
+	{
+		const Aggref *aggref = (Aggref *) lfirst_node(TargetEntry, lc)->expr;
+		AclResult	result;
+
+		if (!IsA(aggref, Aggref))
+			continue;
+		result = GjCheckMayExecute(aggref->aggfnoid);
+		if (result != ACLCHECK_OK)
+			aclcheck_error(result, OBJECT_AGGREGATE, get_func_name(aggref->aggfnoid));
+		InvokeFunctionExecuteHook(aggref->aggfnoid);
+	}
 }
 
 static GjGroups *

@@ -85,8 +85,11 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 
 #if PG_VERSION_NUM >= 160000
 #define GjIsTableOwner(relid)	object_ownercheck(RelationRelationId, relid, GetUserId())
+#define GjCheckMayExecute(funcid) \
+	object_aclcheck(ProcedureRelationId, funcid, GetUserId(), ACL_EXECUTE)
 #else
 #define GjIsTableOwner(relid)	pg_class_ownercheck(relid, GetUserId())
+#define GjCheckMayExecute(funcid)	pg_proc_aclcheck(funcid, GetUserId(), ACL_EXECUTE)
 #endif
 
 #if PG_VERSION_NUM >= 170000

@@ -57,6 +57,7 @@ static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *outpu
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
 static Path *with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target);
 static Path *strip_projection(Path *path);
+static bool is_repeatable(Path *path);
 static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
 static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
@@ -110,7 +111,7 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	CustomPath *path;
 	Path	   *child = find_input(root, input);
 
-	if (child == NULL || !GjAggTakesFrom(query, child->pathtarget))
+	if (child == NULL || !is_repeatable(child) || !GjAggTakesFrom(query, child->pathtarget))
 		return;
 
 	path = makeNode(CustomPath);
@@ -172,6 +173,26 @@ strip_projection(Path *path)
 	while (IsA(path, ProjectionPath) && ((ProjectionPath *) path)->dummypp)
 		path = ((ProjectionPath *) path)->subpath;
 	return path;
+}
+
+/*
+ * Does the path give the same rows when it is read again?  Of the query at hand that is known.
+ */
+static bool
+is_repeatable(Path *path)
+{
+	for (;;)
+	{
+		path = strip_projection(path);
+		if (IsA(path, CustomPath) && ((CustomPath *) path)->methods == &GjAggPathMethods)
+			path = linitial(((CustomPath *) path)->custom_paths);
+		else if (!IsA(path, SubqueryScanPath))
+			return true;
+		else if (GjAggIsRepeatableBelow(path->parent->subroot))
+			path = ((SubqueryScanPath *) path)->subpath;
+		else
+			return false;
+	}
 }
 
 /*

@@ -31,6 +31,7 @@ typedef struct GjAggQuery
 extern void GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having,
 							GjAggQuery *query);
 extern void GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
+extern bool GjAggIsRepeatableBelow(PlannerInfo *subroot);
 extern bool GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target);
 extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);

@@ -12,7 +12,8 @@
  * so that they make no further groups.
  *
  * The child's rows may have to be read more than once (groups.h).  So nothing that decides
- * which rows there are, or what they are grouped by, may be volatile.
+ * which rows there are, or what they are grouped by, may be volatile, at this level or in a
+ * subquery that is read anew.  A join's small side is not: it is collected once.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,6 +31,7 @@
 #include "agg.h"
 
 static bool is_repeatable(PlannerInfo *root);
+static bool is_volatile(Node *node);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
@@ -58,6 +60,8 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 		read_clauses(parse->groupClause, root->processed_tlist, query);
 		(void) (read_expr((Node *) grouped->reltarget->exprs, query) ||
 				read_expr((Node *) having, query));
+		if (contain_subplans((Node *) query->groupings))
+			refuse(query, "a subplan makes the values that rows are grouped by");
 	}
 }
 
@@ -81,21 +85,45 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 	{
 		read_clauses(parse->distinctClause, root->processed_tlist, query);
 		(void) read_expr((Node *) target->exprs, query);
+		if (contain_subplans((Node *) query->groupings))
+			refuse(query, "a subplan makes the values that rows are grouped by");
 	}
 }
 
 /*
  * Do the same rows, grouped by the same values, come when they are read again?  Subplans are
- * not looked into.
+ * not looked into.  Policies are conditions as well, and not yet among the others.
  */
 static bool
 is_repeatable(PlannerInfo *root)
 {
 	Query	   *parse = root->parse;
+	ListCell   *lc;
 
-	return !contain_volatile_functions((Node *) parse->jointree) &&
-		!contain_subplans((Node *) parse->jointree) &&
+	foreach(lc, parse->rtable)
+	{
+		if (is_volatile((Node *) lfirst_node(RangeTblEntry, lc)->securityQuals))
+			return false;
+	}
+	return !is_volatile((Node *) parse->jointree) &&
 		!contain_volatile_functions((Node *) root->processed_tlist);
+}
+
+static bool
+is_volatile(Node *node)
+{
+	return contain_volatile_functions(node) || contain_subplans(node);
+}
+
+/*
+ * Does a subquery, below the one at hand, give the same rows when it is read again?  What it
+ * computes may be what they are grouped by.
+ */
+bool
+GjAggIsRepeatableBelow(PlannerInfo *subroot)
+{
+	return is_repeatable(subroot) && !contain_subplans((Node *) subroot->processed_tlist) &&
+		!is_volatile(subroot->parse->havingQual);
 }
 
 static void
