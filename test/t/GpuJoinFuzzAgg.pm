@@ -21,9 +21,9 @@ sub upto { return GpuJoinFuzz::upto(@_); }
 sub chance { return GpuJoinFuzz::chance(@_); }
 
 my $next;
-my @columns = qw(id k k2 a b c d s t g o x y);
-my @numbers = qw(id k2 a b c x y);
-my @groupable = qw(id k k k2 k2 a a b c d s t g g o);
+my @columns = qw(id v k k2 a b c d s tz ok o f y);
+my @numbers = qw(id v k2 a b c f y);
+my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o);
 
 # ---------------------------------------------------------------------------------------------
 # The table
@@ -36,7 +36,7 @@ sub facts_rows
 	my $span = key_span();
 	my $key = key_value("(hashint4(i) % $span + $span) % $span");
 
-	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, "
+	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, i % 100, "
 	  . "CASE WHEN i % 7 <> 0 THEN (i % 11 - 5)::int2 END, "
 	  . "CASE i % 211 WHEN 0 THEN -2147483648 WHEN 1 THEN 2147483647 WHEN 2 THEN NULL "
 	  . "ELSE i * 7919 % 1000 END, "
@@ -58,12 +58,12 @@ sub create_facts
 {
 	my $rows = pick(0, 30, 1500, 4000, 4000, 7000);
 	$next = 10001;
-	my $columns = "id int, k " . key_type() . ", k2 int, a int2, b int4, c int8, d date, "
-	  . "s timestamp, t timestamptz, g bool, o oid, x float4, y float8, z text, n numeric";
+	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
+	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, n numeric";
 	my $with = 'WITH (autovacuum_enabled = off)';
 	my $kind = pick(qw(TABLE TABLE TABLE TABLE), 'UNLOGGED TABLE', 'TEMP TABLE', 'partitioned');
-	my $include = pick('', ' INCLUDE (id, k2, a, b, c, d, s, t, g, o, x, y)',
-		' INCLUDE (id, k2, a, b, c, d, s, t, g, o, x, y)', ' INCLUDE (a, g, c)');
+	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y)';
+	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)');
 	my $sql = "CREATE $kind facts ($columns) $with;\n";
 
 	$sql = "CREATE TABLE facts ($columns) PARTITION BY HASH (id);\n" . join('', map {
@@ -82,8 +82,8 @@ sub change_facts
 {
 	my $some = "id % " . pick(2, 5, 50) . " = " . upto(2);
 
-	return pick("UPDATE facts SET a = a + 1, g = NOT g WHERE $some;\n",
-		"UPDATE facts SET x = NULL, c = c WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
+	return pick("UPDATE facts SET a = a + 1, ok = NOT ok WHERE $some;\n",
+		"UPDATE facts SET f = NULL, c = c WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
 		"UPDATE facts SET k = " . key_value(upto(20)) . " WHERE $some;\n", "VACUUM facts;\n",
 		"BEGIN;\nDELETE FROM facts WHERE $some;\nROLLBACK;\n",
 		facts_rows(next_rows(800), pick(1, 100, 800)));
@@ -107,17 +107,17 @@ sub aggregate
 {
 	my $any = pick(@columns);
 	my $number = pick(@numbers);
-	my $ordered = pick(grep { $_ ne 'g' } @columns);
+	my $ordered = pick(grep { $_ ne 'ok' } @columns);
 
-	return pick('count(*)', 'count(*)', 'count(1)', "count(f.$any)", "count(f.$any)",
-		"sum(f.$number)", "sum(f.$number)", "sum(f.$number)", "avg(f.$number)", "avg(f.$number)",
-		"min(f.$ordered)", "max(f.$ordered)", 'bool_and(f.g)', 'bool_or(f.g)', 'every(f.g)',
-		"count(DISTINCT f.$any)", "count(DISTINCT f.$any)",
+	return pick('count(*)', 'count(*)', 'count(1)', "count(b.$any)", "count(b.$any)",
+		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
+		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
+		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
 		# now and then one that is left to PostgreSQL
 		chance(0.1)
-		? pick('max(f.z)', 'sum(f.n)', "sum(DISTINCT f.a)", "count(*) FILTER (WHERE f.g)",
-			"sum(f.a + f.k2)", "count(f)", "array_agg(f.a ORDER BY f.id)")
-		: "count(f.a)");
+		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(*) FILTER (WHERE b.ok)",
+			"sum(b.a + b.k2)", "count(b.*)", "array_agg(b.a ORDER BY b.id)")
+		: "count(b.a)");
 }
 
 sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
@@ -128,48 +128,48 @@ sub group_columns
 	my $small = shift;
 	my @small = $small ? ('s.w', 's.w', 's.k') : ();
 	return map {
-		pick(@small, (map { "f.$_" } @groupable),
-			'f.a + 1', 'f.b % 7', 'f.g IS NULL', 'f.d + 1', 'f.k2 % 3', '5', 'f.a + f.k2',
-			chance(0.1) ? pick('f.x', 'f.z', 'f.n') : 'f.a')
+		pick(@small, (map { "b.$_" } @groupable),
+			'b.a + 1', 'b.b % 7', 'b.ok IS NULL', 'b.d + 1', 'b.k2 % 3', '5', 'b.a + b.k2',
+			chance(0.1) ? pick('b.f', 'b.t', 'b.n') : 'b.a')
 	} 1 .. pick(1, 1, 2, 2, 3, 5);
 }
 
 sub having
 {
-	return pick('', '', '', ' HAVING count(*) > 1', ' HAVING min(f.b) < 100', ' HAVING bool_or(f.g)',
-		' HAVING sum(f.a) IS NULL', ' HAVING count(DISTINCT f.k2) > 2 AND max(f.c) > 5',
+	return pick('', '', '', ' HAVING count(*) > 1', ' HAVING min(b.b) < 100', ' HAVING bool_or(b.ok)',
+		' HAVING sum(b.a) IS NULL', ' HAVING count(DISTINCT b.k2) > 2 AND max(b.c) > 5',
 		' HAVING count(*) > (SELECT min(w) FROM small)', ' HAVING false');
 }
 
 sub filter
 {
-	return pick('', '', '', ' AND f.a > 0', ' AND f.g', ' AND f.b % 3 = 1', ' AND f.x IS NOT NULL',
-		" AND f.z <> 't1'", ' AND f.k2 < 20', ' AND f.c > f.b', ' AND random() >= 0');
+	return pick('', '', '', ' AND b.a > 0', ' AND b.ok', ' AND b.b % 3 = 1', ' AND b.f IS NOT NULL',
+		" AND b.t <> 't1'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
 }
 
 # FROM and WHERE; 's' is there as well if a small side is asked for
-sub scan_source { return "facts f WHERE " . GpuJoinFuzz::key_condition('f') . filter(); }
+sub scan_source { return "facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(); }
 
 sub join_source
 {
 	my $small = GpuJoinFuzz::small_side('s');
-	return pick("$small JOIN facts f ON f.k = s.k WHERE true" . filter(),
-		"$small JOIN facts f ON f.k = s.k WHERE true" . filter(),
-		"$small LEFT JOIN facts f ON f.k = s.k",
-		"$small LEFT JOIN facts f ON f.k = s.k" . filter(),
-		"facts f RIGHT JOIN $small ON f.k = s.k",
-		"$small FULL JOIN facts f ON f.k = s.k",
-		"$small, facts f WHERE f.k = s.k AND f.a <> s.w" . filter(),
-		"$small JOIN facts f ON f.k = s.k JOIN (SELECT DISTINCT w FROM small) u ON u.w = s.w",
-		"$small LEFT JOIN (SELECT *, coalesce(k2, 7) AS e FROM facts) f ON f.k = s.k");
+	return pick("$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
+		"$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
+		"$small LEFT JOIN facts b ON b.k = s.k",
+		"$small LEFT JOIN facts b ON b.k = s.k" . filter(),
+		"facts b RIGHT JOIN $small ON b.k = s.k",
+		"$small FULL JOIN facts b ON b.k = s.k",
+		"$small, facts b WHERE b.k = s.k AND b.a <> s.w" . filter(),
+		"$small JOIN facts b ON b.k = s.k JOIN (SELECT DISTINCT w FROM small) u ON u.w = s.w",
+		"$small LEFT JOIN (SELECT *, coalesce(k2, 7) AS e FROM facts) b ON b.k = s.k");
 }
 
 sub semi_source
 {
 	my $small = GpuJoinFuzz::small_side('s');
-	return "facts f WHERE " . pick("f.k IN (SELECT s.k FROM $small)",
-		"EXISTS (SELECT FROM $small WHERE s.k = f.k)", "f.k = ANY (SELECT s.k FROM $small)",
-		"EXISTS (SELECT FROM $small WHERE s.k = f.k AND s.w < f.k2)") . filter();
+	return "facts b WHERE " . pick("b.k IN (SELECT s.k FROM $small)",
+		"EXISTS (SELECT FROM $small WHERE s.k = b.k)", "b.k = ANY (SELECT s.k FROM $small)",
+		"EXISTS (SELECT FROM $small WHERE s.k = b.k AND s.w < b.k2)") . filter();
 }
 
 sub source
@@ -210,51 +210,57 @@ sub some_groups
 {
 	my ($source, $small) = source();
 	my ($group, $other) = group_columns($small);
-	$other //= 'f.a';
+	$other //= 'b.a';
 	return pick(
-		"SELECT DISTINCT $group AS p, $other AS q, f.g AS r FROM $source",
-		"SELECT $group AS p, count(*) AS q, min(f.b) AS r FROM $source GROUP BY 1" . having(),
-		"SELECT $other AS p, count(DISTINCT f.k2) AS q, bool_or(f.g) AS r FROM $source GROUP BY 1",
-		"SELECT f.k2 AS p, f.a AS q, f.d AS r FROM $source" . pick('', ' OFFSET 0'));
+		"SELECT DISTINCT $group AS p, $other AS q, b.ok AS r FROM $source",
+		"SELECT $group AS p, count(*) AS q, min(b.b) AS r FROM $source GROUP BY 1" . having(),
+		"SELECT $other AS p, count(DISTINCT b.k2) AS q, bool_or(b.ok) AS r FROM $source GROUP BY 1",
+		"SELECT b.k2 AS p, b.a AS q, b.d AS r FROM $source" . pick('', ' OFFSET 0'));
+}
+
+sub about_groups
+{
+	my $from = shift;
+	return pick("SELECT count(*) FROM $from", "SELECT count(p), count(q) FROM $from",
+		"SELECT q, count(*) FROM $from GROUP BY q", "SELECT DISTINCT r, q FROM $from",
+		"SELECT r, count(*), count(DISTINCT p) FROM $from GROUP BY r", "SELECT * FROM $from",
+		"SELECT q, r, count(p) FROM $from GROUP BY 1, 2 HAVING count(*) > 1");
 }
 
 my %shapes = (
 	agg_plain => \&plain,
 	agg_grouped => \&grouped,
 	agg_distinct => \&distinct,
-	agg_of_groups => sub { "SELECT " . pick('count(*)', 'count(p), count(q)', 'q, count(*)',
-			'r, count(*), count(DISTINCT p)', 'q, r, count(p)', 'DISTINCT r, q') . " FROM ("
-		  . some_groups() . ") u" },
+	agg_of_groups => sub { about_groups("(" . some_groups() . ") u") },
 	agg_cte => sub { "WITH u AS " . pick('', 'MATERIALIZED ', 'NOT MATERIALIZED ') . "("
-		  . some_groups() . ") SELECT " . pick('*', 'q, count(*)', 'r, count(*), count(p)',
-			'DISTINCT q', 'count(*)') . " FROM u" . pick('', ' WHERE q IS NOT NULL') },
+		  . some_groups() . ") " . about_groups('u' . pick('', ' WHERE q IS NOT NULL')) },
 	agg_lateral => sub { "SELECT s.w, u.* FROM " . GpuJoinFuzz::small_side('s')
 		  . pick(', LATERAL (', ' LEFT JOIN LATERAL (') . pick(
-			"SELECT " . aggregates() . " FROM facts f WHERE f.k = s.k" . filter(),
-			"SELECT f.a, count(*), sum(f.b) FROM facts f WHERE f.k = ANY (ARRAY[s.k, s.k]) "
-			  . "GROUP BY f.a" . having(),
-			"SELECT DISTINCT f.g, f.a, s.w AS sw FROM facts f WHERE f.k = s.k" . filter(),
-			"SELECT f.a, count(*) AS c FROM " . scan_source() . " GROUP BY f.a "
+			"SELECT " . aggregates() . " FROM facts b WHERE b.k = s.k" . filter(),
+			"SELECT b.a, count(*), sum(b.b) FROM facts b WHERE b.k = ANY (ARRAY[s.k, s.k]) "
+			  . "GROUP BY b.a" . having(),
+			"SELECT DISTINCT b.ok, b.a, s.w AS sw FROM facts b WHERE b.k = s.k" . filter(),
+			"SELECT b.a, count(*) AS c FROM " . scan_source() . " GROUP BY b.a "
 			  . "HAVING count(*) > s.w") . ") u" },
-	agg_correlated => sub { "SELECT s.w, (SELECT " . aggregate() . " FROM facts f WHERE "
-		  . pick('f.k = s.k', 'f.k = ANY (ARRAY[s.k, s.k])') . filter() . ")::text AS q, "
+	agg_correlated => sub { "SELECT s.w, (SELECT " . aggregate() . " FROM facts b WHERE "
+		  . pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])') . filter() . ")::text AS q, "
 		  . "(SELECT " . aggregate() . " FROM " . scan_source() . ")::text AS r FROM "
 		  . GpuJoinFuzz::small_side('s') },
 	agg_above => sub { pick(
-			"SELECT w, n, sum(n) OVER (ORDER BY w, n) AS c FROM (SELECT f.k2 AS w, count(*) AS n "
+			"SELECT w, n, sum(n) OVER (ORDER BY w, n) AS c FROM (SELECT b.k2 AS w, count(*) AS n "
 			  . "FROM " . scan_source() . " GROUP BY 1) u",
-			"SELECT f.k2, count(*), rank() OVER (ORDER BY count(*), f.k2) FROM " . scan_source()
-			  . " GROUP BY f.k2",
-			"SELECT f.a, f.g, count(*) FROM " . scan_source() . " GROUP BY 1, 2 ORDER BY 1, 2 "
+			"SELECT b.k2, count(*), rank() OVER (ORDER BY count(*), b.k2) FROM " . scan_source()
+			  . " GROUP BY b.k2",
+			"SELECT b.a, b.ok, count(*) FROM " . scan_source() . " GROUP BY 1, 2 ORDER BY 1, 2 "
 			  . "LIMIT " . upto(9) . " OFFSET " . upto(3),
-			"SELECT DISTINCT f.k2, f.g FROM " . scan_source() . " ORDER BY 1 DESC, 2 LIMIT 4",
+			"SELECT DISTINCT b.k2, b.ok FROM " . scan_source() . " ORDER BY 1 DESC, 2 LIMIT 4",
 			"SELECT count(*)::int8 AS c FROM " . scan_source() . pick(' UNION ', ' UNION ALL ',
-				' EXCEPT ') . "SELECT sum(f.b) FROM " . join_source(),
+				' EXCEPT ') . "SELECT sum(b.b) FROM " . join_source(),
 			"SELECT s.w FROM " . GpuJoinFuzz::small_side('s') . " WHERE s.w < (SELECT count(*) "
-			  . "FROM facts f WHERE f.k = s.k)",
-			"SELECT f.id, f.a, f.c, count(*) FROM " . scan_source() . " GROUP BY f.id, f.a, f.c",
-			"SELECT f.k2, count(*) FROM facts f WHERE (SELECT count(*) FROM " . scan_source()
-			  . ") > 3 AND " . GpuJoinFuzz::key_condition('f') . " GROUP BY 1") });
+			  . "FROM facts b WHERE b.k = s.k)",
+			"SELECT b.id, b.a, b.c, count(*) FROM " . scan_source() . " GROUP BY b.id, b.a, b.c",
+			"SELECT b.k2, count(*) FROM facts b WHERE (SELECT count(*) FROM " . scan_source()
+			  . ") > 3 AND " . GpuJoinFuzz::key_condition('b') . " GROUP BY 1") });
 
 my @settings = (qw(work_mem=64kB work_mem=64kB work_mem=64kB enable_hashagg=off enable_sort=off
 	  enable_material=off enable_memoize=off enable_partitionwise_aggregate=on geqo_threshold=2
@@ -274,11 +280,11 @@ sub generic
 	my $by = join(', ', 1 .. @groups);
 
 	return pick(
-		"SELECT " . aggregates() . " FROM facts f WHERE f.k = ANY (\$1::${type}[])" . filter(),
-		"SELECT $list, " . aggregates() . " FROM facts f WHERE f.k = ANY (\$1::${type}[])"
+		"SELECT " . aggregates() . " FROM facts b WHERE b.k = ANY (\$1::${type}[])" . filter(),
+		"SELECT $list, " . aggregates() . " FROM facts b WHERE b.k = ANY (\$1::${type}[])"
 		  . filter() . " GROUP BY $by" . having(),
-		"SELECT DISTINCT $list FROM facts f WHERE f.k = ANY (\$1::${type}[])",
-		"SELECT $list, count(*) FROM unnest(\$1::${type}[]) u(k) JOIN facts f USING (k) GROUP BY $by"),
+		"SELECT DISTINCT $list FROM facts b WHERE b.k = ANY (\$1::${type}[])",
+		"SELECT $list, count(*) FROM unnest(\$1::${type}[]) u(k) JOIN facts b USING (k) GROUP BY $by"),
 	  "($array)";
 }
 
@@ -296,8 +302,6 @@ sub aggregate_query
 	else
 	{
 		$query = $shapes{$shape}->();
-		$query .= ' GROUP BY ' . join(', ', 1 .. 1 + ($1 eq 'q, r'))
-		  if $query =~ /SELECT (q|r|q, r), count\(/ && $query =~ / u( WHERE q IS NOT NULL)?$/;
 		$query .= ' ON true' if $query =~ /LEFT JOIN LATERAL/;
 	}
 	$args = pick(grep { !/BEGIN|VACUUM/ } map { change_facts() } 1 .. 20) =~ s/;\n$//r
