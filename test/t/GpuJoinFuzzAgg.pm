@@ -59,7 +59,8 @@ sub create_facts
 	my $rows = pick(0, 30, 1500, 4000, 4000, 7000);
 	$next = 10001;
 	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
-	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, n numeric";
+	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
+	  . "n numeric";
 	my $with = 'WITH (autovacuum_enabled = off)';
 	my $kind = pick(qw(TABLE TABLE TABLE TABLE), 'UNLOGGED TABLE', 'TEMP TABLE', 'partitioned');
 	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y)';
@@ -136,7 +137,8 @@ sub group_columns
 
 sub having
 {
-	return pick('', '', '', ' HAVING count(*) > 1', ' HAVING min(b.b) < 100', ' HAVING bool_or(b.ok)',
+	return pick('', '', '', ' HAVING count(*) > 1', ' HAVING min(b.b) < 100',
+		' HAVING bool_or(b.ok)',
 		' HAVING sum(b.a) IS NULL', ' HAVING count(DISTINCT b.k2) > 2 AND max(b.c) > 5',
 		' HAVING count(*) > (SELECT min(w) FROM small)', ' HAVING false');
 }
@@ -190,7 +192,8 @@ sub grouped
 	my @groups = group_columns($small);
 	my $list = join(', ', map { $groups[$_] . " AS g$_" } 0 .. $#groups);
 	my $what = chance(0.9) ? ', ' . aggregates() : '';
-	my $by = chance(0.5) ? join(', ', 1 .. @groups) : join(', ', map { $_ eq '5' ? 1 : $_ } @groups);
+	my $by =
+	  join(', ', chance(0.5) ? 1 .. @groups : map { $_ eq '5' ? 1 : $_ } @groups);
 
 	return "SELECT $list$what FROM $source GROUP BY $by" . having();
 }
@@ -284,7 +287,8 @@ sub generic
 		"SELECT $list, " . aggregates() . " FROM facts b WHERE b.k = ANY (\$1::${type}[])"
 		  . filter() . " GROUP BY $by" . having(),
 		"SELECT DISTINCT $list FROM facts b WHERE b.k = ANY (\$1::${type}[])",
-		"SELECT $list, count(*) FROM unnest(\$1::${type}[]) u(k) JOIN facts b USING (k) GROUP BY $by"),
+		"SELECT $list, count(*) FROM unnest(\$1::${type}[]) u(k) JOIN facts b USING (k) "
+		  . "GROUP BY $by"),
 	  "($array)";
 }
 
