@@ -16,6 +16,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinFuzz;
+use GpuJoinFuzzAgg;
 use GpuJoinTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -195,6 +196,9 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 		$script .= join('', (map { random_query() } 1 .. 12), transaction(), transaction(),
 			check_indexes());
 	}
+	$script .= create_facts();
+	$script .= join('', (map { aggregate_query() } 1 .. 9), change_facts(), change_facts())
+	  foreach 1 .. 4;
 	my @queries = $script =~ /^(SELECT compare.*;)$/mg;
 	my ($status, $out, $err) = $node->psql('postgres', $script, timeout => 300);
 	my $before = @failures;
@@ -286,7 +290,7 @@ cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
 my $used = 0;
 $used += $_ foreach values %shape_ours;
 cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
-foreach my $name (qw(GpuScan GpuJoin Parallel BitmapIndexScan IndexFilter))
+foreach my $name (qw(GpuScan GpuJoin GpuAgg Parallel BitmapIndexScan IndexFilter))
 {
 	ok(($ours{$name} // 0) > 10, "$name was used");
 }

@@ -11,7 +11,8 @@ use warnings;
 use Exporter 'import';
 use GpuJoinRandom;
 
-our @EXPORT = qw(create_tables random_query transaction check_indexes);
+our @EXPORT = qw(create_tables random_query transaction check_indexes
+  compare_sql key_type key_span key_value);
 
 # ---------------------------------------------------------------------------------------------
 # Random things
@@ -574,9 +575,16 @@ sub random_query
 	my $settings = join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 2)),
 		$how eq 'parallel' ? $parallel : (),
 		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@alternative) : ());
-	return "SELECT compare("
-	  . join(', ', map { quoted($_) } $shape, $how, $query, $args, $settings) . ");\n";
+	return compare_sql($shape, $how, $query, $args, $settings);
 }
+
+# The call that compares a query's answers
+sub compare_sql { return "SELECT compare(" . join(', ', map { quoted($_) } @_) . ");\n"; }
+
+# The round's key, for other tables than "big": its type, the span of numbers, one's value
+sub key_type { return $round{type}; }
+sub key_span { return $round{span}; }
+sub key_value { return $types{ $round{type} }{value}->($_[0]); }
 
 sub check_indexes
 {

@@ -1,0 +1,317 @@
+# Random aggregates, groups and distinct rows for 005_differential.pl, as text for psql.
+#
+# They are asked of a table of their own, "facts", which has a column of each type that GpuAgg
+# knows and some that it does not, with NULLs, extremes, NaN and infinity; and of joins with the
+# round's small sides.  Keys, conditions and small sides are those of GpuJoinFuzz.
+#
+# Floats are sums of quarters, so that PostgreSQL's answer does not depend on the order of rows,
+# and there is no -0.
+package GpuJoinFuzzAgg;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use GpuJoinFuzz;
+
+our @EXPORT = qw(create_facts aggregate_query change_facts);
+
+sub pick { return GpuJoinFuzz::pick(@_); }
+sub upto { return GpuJoinFuzz::upto(@_); }
+sub chance { return GpuJoinFuzz::chance(@_); }
+
+my $next;
+my @columns = qw(id v k k2 a b c d s tz ok o f y);
+my @numbers = qw(id v k2 a b c f y);
+my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o);
+
+# ---------------------------------------------------------------------------------------------
+# The table
+# ---------------------------------------------------------------------------------------------
+
+# Rows from first on; of the numbers of keys, few or many have several.
+sub facts_rows
+{
+	my ($first, $n) = @_;
+	my $span = key_span();
+	my $key = key_value("(hashint4(i) % $span + $span) % $span");
+
+	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, i % 100, "
+	  . "CASE WHEN i % 7 <> 0 THEN (i % 11 - 5)::int2 END, "
+	  . "CASE i % 211 WHEN 0 THEN -2147483648 WHEN 1 THEN 2147483647 WHEN 2 THEN NULL "
+	  . "ELSE i * 7919 % 1000 END, "
+	  . "CASE i % 97 WHEN 0 THEN 9223372036854775807 WHEN 1 THEN -9223372036854775808 "
+	  . "WHEN 2 THEN NULL ELSE i % 50 * 1000000007::int8 END, "
+	  . "CASE i % 301 WHEN 0 THEN 'infinity' ELSE date '1990-01-01' + i % 40 END, "
+	  . "timestamp '2000-01-01' + i % 20 * interval '1 s', "
+	  . "CASE i % 13 WHEN 0 THEN '-infinity' WHEN 1 THEN NULL "
+	  . "ELSE timestamptz '2000-01-01 UTC' + i % 9 * interval '1 day' END, "
+	  . "CASE i % 6 WHEN 0 THEN NULL ELSE i % 4 = 0 END, "
+	  . "CASE i % 17 WHEN 0 THEN 4294967295 ELSE i % 17 END::oid, "
+	  . "CASE i % 401 WHEN 0 THEN 'NaN' WHEN 1 THEN 'Infinity' WHEN 2 THEN '-Infinity' "
+	  . "WHEN 3 THEN NULL ELSE (i % 100 / 4.0)::text END::float4, "
+	  . "CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN -i / 4.0 ELSE 1 + i % 64 / 4.0 END, "
+	  . "'t' || i % 5, i % 7 / 7.0 FROM generate_series($first, $first + $n - 1) i;\n";
+}
+
+sub create_facts
+{
+	my $rows = pick(0, 30, 1500, 4000, 4000, 7000);
+	$next = 10001;
+	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
+	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
+	  . "n numeric";
+	my $with = 'WITH (autovacuum_enabled = off)';
+	my $kind = pick(qw(TABLE TABLE TABLE TABLE), 'UNLOGGED TABLE', 'TEMP TABLE', 'partitioned');
+	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y)';
+	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)');
+	my $sql = "CREATE $kind facts ($columns) $with;\n";
+
+	$sql = "CREATE TABLE facts ($columns) PARTITION BY HASH (id);\n" . join('', map {
+			"CREATE TABLE facts_$_ PARTITION OF facts "
+			  . "FOR VALUES WITH (MODULUS 3, REMAINDER $_) $with;\n"
+		} 0 .. 2) if $kind eq 'partitioned';
+	$sql .= "ALTER TABLE facts ADD CONSTRAINT facts_id PRIMARY KEY (id);\n" if chance(0.3);
+	$sql .= facts_rows(1, $rows);
+	$sql .= "CREATE INDEX facts_gj ON facts USING gpujoin (k)$include;\n";
+	$sql .= pick('', 'VACUUM ANALYZE facts', 'VACUUM (FREEZE, ANALYZE) facts', 'ANALYZE facts')
+	  . ";\n";
+	return $sql;
+}
+
+sub change_facts
+{
+	my $some = "id % " . pick(2, 5, 50) . " = " . upto(2);
+
+	return pick("UPDATE facts SET a = a + 1, ok = NOT ok WHERE $some;\n",
+		"UPDATE facts SET f = NULL, c = c WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
+		"UPDATE facts SET k = " . key_value(upto(20)) . " WHERE $some;\n", "VACUUM facts;\n",
+		"BEGIN;\nDELETE FROM facts WHERE $some;\nROLLBACK;\n",
+		facts_rows(next_rows(800), pick(1, 100, 800)));
+}
+
+# The first of so many rows that there have not been
+sub next_rows
+{
+	my $n = shift;
+	my $first = $next;
+
+	$next += $n;
+	return $first;
+}
+
+# ---------------------------------------------------------------------------------------------
+# What is asked
+# ---------------------------------------------------------------------------------------------
+
+sub aggregate
+{
+	my $any = pick(@columns);
+	my $number = pick(@numbers);
+	my $ordered = pick(grep { $_ ne 'ok' } @columns);
+
+	return pick('count(*)', 'count(*)', 'count(1)', "count(b.$any)", "count(b.$any)",
+		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
+		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
+		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
+		# now and then one that is left to PostgreSQL
+		chance(0.1)
+		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(*) FILTER (WHERE b.ok)",
+			"sum(b.a + b.k2)", "count(b.*)", "array_agg(b.a ORDER BY b.id)")
+		: "count(b.a)");
+}
+
+sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
+
+# Expressions to group by, by number of the column in the target list
+sub group_columns
+{
+	my $small = shift;
+	my @small = $small ? ('s.w', 's.w', 's.k') : ();
+	return map {
+		pick(@small, (map { "b.$_" } @groupable),
+			'b.a + 1', 'b.b % 7', 'b.ok IS NULL', 'b.d + 1', 'b.k2 % 3', '5', 'b.a + b.k2',
+			chance(0.1) ? pick('b.f', 'b.t', 'b.n') : 'b.a')
+	} 1 .. pick(1, 1, 2, 2, 3, 5);
+}
+
+sub having
+{
+	return pick('', '', '', ' HAVING count(*) > 1', ' HAVING min(b.b) < 100',
+		' HAVING bool_or(b.ok)',
+		' HAVING sum(b.a) IS NULL', ' HAVING count(DISTINCT b.k2) > 2 AND max(b.c) > 5',
+		' HAVING count(*) > (SELECT min(w) FROM small)', ' HAVING false');
+}
+
+sub filter
+{
+	return pick('', '', '', ' AND b.a > 0', ' AND b.ok', ' AND b.b % 3 = 1', ' AND b.f IS NOT NULL',
+		" AND b.t <> 't1'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
+}
+
+# FROM and WHERE; 's' is there as well if a small side is asked for
+sub scan_source { return "facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(); }
+
+sub join_source
+{
+	my $small = GpuJoinFuzz::small_side('s');
+	return pick("$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
+		"$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
+		"$small LEFT JOIN facts b ON b.k = s.k",
+		"$small LEFT JOIN facts b ON b.k = s.k" . filter(),
+		"facts b RIGHT JOIN $small ON b.k = s.k",
+		"$small FULL JOIN facts b ON b.k = s.k",
+		"$small, facts b WHERE b.k = s.k AND b.a <> s.w" . filter(),
+		"$small JOIN facts b ON b.k = s.k JOIN (SELECT DISTINCT w FROM small) u ON u.w = s.w",
+		"$small LEFT JOIN (SELECT *, coalesce(k2, 7) AS e FROM facts) b ON b.k = s.k");
+}
+
+sub semi_source
+{
+	my $small = GpuJoinFuzz::small_side('s');
+	return "facts b WHERE " . pick("b.k IN (SELECT s.k FROM $small)",
+		"EXISTS (SELECT FROM $small WHERE s.k = b.k)", "b.k = ANY (SELECT s.k FROM $small)",
+		"EXISTS (SELECT FROM $small WHERE s.k = b.k AND s.w < b.k2)") . filter();
+}
+
+sub source
+{
+	my $kind = upto(3);
+	return $kind == 0 ? (scan_source(), 0) : $kind == 1 ? (join_source(), 1) : (semi_source(), 0);
+}
+
+sub plain
+{
+	my ($source) = source();
+	return "SELECT " . aggregates() . " FROM $source" . having();
+}
+
+sub grouped
+{
+	my ($source, $small) = source();
+	my @groups = group_columns($small);
+	my $list = join(', ', map { $groups[$_] . " AS g$_" } 0 .. $#groups);
+	my $what = chance(0.9) ? ', ' . aggregates() : '';
+	my $by =
+	  join(', ', chance(0.5) ? 1 .. @groups : map { $_ eq '5' ? 1 : $_ } @groups);
+
+	return "SELECT $list$what FROM $source GROUP BY $by" . having();
+}
+
+sub distinct
+{
+	my ($source, $small) = source();
+	my @groups = group_columns($small);
+	my $list = join(', ', map { $groups[$_] . " AS g$_" } 0 .. $#groups);
+
+	return "SELECT DISTINCT $list FROM $source"
+	  . pick('', '', ' ORDER BY ' . join(', ', 1 .. @groups));
+}
+
+# Names for what a subquery gives, so that it can be read from outside
+sub some_groups
+{
+	my ($source, $small) = source();
+	my ($group, $other) = group_columns($small);
+	$other //= 'b.a';
+	return pick(
+		"SELECT DISTINCT $group AS p, $other AS q, b.ok AS r FROM $source",
+		"SELECT $group AS p, count(*) AS q, min(b.b) AS r FROM $source GROUP BY 1" . having(),
+		"SELECT $other AS p, count(DISTINCT b.k2) AS q, bool_or(b.ok) AS r FROM $source GROUP BY 1",
+		"SELECT b.k2 AS p, b.a AS q, b.d AS r FROM $source" . pick('', ' OFFSET 0'));
+}
+
+sub about_groups
+{
+	my $from = shift;
+	return pick("SELECT count(*) FROM $from", "SELECT count(p), count(q) FROM $from",
+		"SELECT q, count(*) FROM $from GROUP BY q", "SELECT DISTINCT r, q FROM $from",
+		"SELECT r, count(*), count(DISTINCT p) FROM $from GROUP BY r", "SELECT * FROM $from",
+		"SELECT q, r, count(p) FROM $from GROUP BY 1, 2 HAVING count(*) > 1");
+}
+
+my %shapes = (
+	agg_plain => \&plain,
+	agg_grouped => \&grouped,
+	agg_distinct => \&distinct,
+	agg_of_groups => sub { about_groups("(" . some_groups() . ") u") },
+	agg_cte => sub { "WITH u AS " . pick('', 'MATERIALIZED ', 'NOT MATERIALIZED ') . "("
+		  . some_groups() . ") " . about_groups('u' . pick('', ' WHERE q IS NOT NULL')) },
+	agg_lateral => sub { "SELECT s.w, u.* FROM " . GpuJoinFuzz::small_side('s')
+		  . pick(', LATERAL (', ' LEFT JOIN LATERAL (') . pick(
+			"SELECT " . aggregates() . " FROM facts b WHERE b.k = s.k" . filter(),
+			"SELECT b.a, count(*), sum(b.b) FROM facts b WHERE b.k = ANY (ARRAY[s.k, s.k]) "
+			  . "GROUP BY b.a" . having(),
+			"SELECT DISTINCT b.ok, b.a, s.w AS sw FROM facts b WHERE b.k = s.k" . filter(),
+			"SELECT b.a, count(*) AS c FROM " . scan_source() . " GROUP BY b.a "
+			  . "HAVING count(*) > s.w") . ") u" },
+	agg_correlated => sub { "SELECT s.w, (SELECT " . aggregate() . " FROM facts b WHERE "
+		  . pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])') . filter() . ")::text AS q, "
+		  . "(SELECT " . aggregate() . " FROM " . scan_source() . ")::text AS r FROM "
+		  . GpuJoinFuzz::small_side('s') },
+	agg_above => sub { pick(
+			"SELECT w, n, sum(n) OVER (ORDER BY w, n) AS c FROM (SELECT b.k2 AS w, count(*) AS n "
+			  . "FROM " . scan_source() . " GROUP BY 1) u",
+			"SELECT b.k2, count(*), rank() OVER (ORDER BY count(*), b.k2) FROM " . scan_source()
+			  . " GROUP BY b.k2",
+			"SELECT b.a, b.ok, count(*) FROM " . scan_source() . " GROUP BY 1, 2 ORDER BY 1, 2 "
+			  . "LIMIT " . upto(9) . " OFFSET " . upto(3),
+			"SELECT DISTINCT b.k2, b.ok FROM " . scan_source() . " ORDER BY 1 DESC, 2 LIMIT 4",
+			"SELECT count(*)::int8 AS c FROM " . scan_source() . pick(' UNION ', ' UNION ALL ',
+				' EXCEPT ') . "SELECT sum(b.b) FROM " . join_source(),
+			"SELECT s.w FROM " . GpuJoinFuzz::small_side('s') . " WHERE s.w < (SELECT count(*) "
+			  . "FROM facts b WHERE b.k = s.k)",
+			"SELECT b.id, b.a, b.c, count(*) FROM " . scan_source() . " GROUP BY b.id, b.a, b.c",
+			"SELECT b.k2, count(*) FROM facts b WHERE (SELECT count(*) FROM " . scan_source()
+			  . ") > 3 AND " . GpuJoinFuzz::key_condition('b') . " GROUP BY 1") });
+
+my @settings = (qw(work_mem=64kB work_mem=64kB work_mem=64kB enable_hashagg=off enable_sort=off
+	  enable_material=off enable_memoize=off enable_partitionwise_aggregate=on geqo_threshold=2
+	  join_collapse_limit=1 hash_mem_multiplier=1 enable_hashjoin=off enable_nestloop=off),
+	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+	. 'max_parallel_workers_per_gather=2',
+	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0',
+	'gpujoin.min_rows=0 gpujoin.setup_cost=20');
+
+sub generic
+{
+	my $type = GpuJoinFuzz::like_key();
+	my $array;
+	do { $array = GpuJoinFuzz::array($type) } while ($array =~ /SELECT/);
+	my @groups = group_columns(0);
+	my $list = join(', ', map { $groups[$_] . " AS g$_" } 0 .. $#groups);
+	my $by = join(', ', 1 .. @groups);
+
+	return pick(
+		"SELECT " . aggregates() . " FROM facts b WHERE b.k = ANY (\$1::${type}[])" . filter(),
+		"SELECT $list, " . aggregates() . " FROM facts b WHERE b.k = ANY (\$1::${type}[])"
+		  . filter() . " GROUP BY $by" . having(),
+		"SELECT DISTINCT $list FROM facts b WHERE b.k = ANY (\$1::${type}[])",
+		"SELECT $list, count(*) FROM unnest(\$1::${type}[]) u(k) JOIN facts b USING (k) "
+		  . "GROUP BY $by"),
+	  "($array)";
+}
+
+sub aggregate_query
+{
+	my $shape = chance(0.15) ? 'agg_generic' : pick(sort keys %shapes);
+	my $how = pick(qw(whole whole loop scroll cursor parallel));
+	my ($query, $args) = ('', '');
+
+	if ($shape eq 'agg_generic')
+	{
+		$how = 'generic';
+		($query, $args) = generic();
+	}
+	else
+	{
+		$query = $shapes{$shape}->();
+		$query .= ' ON true' if $query =~ /LEFT JOIN LATERAL/;
+	}
+	$args = pick(grep { !/BEGIN|VACUUM/ } map { change_facts() } 1 .. 20) =~ s/;\n$//r
+	  if $how eq 'cursor';
+	return compare_sql($shape, $how, $query, $args,
+		join(' ', map { pick(@settings) } 1 .. pick(0, 1, 1, 2)));
+}
+
+1;
