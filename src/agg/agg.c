@@ -388,7 +388,7 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
 		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist, i);
 
 		texts = lappend(texts, deparse_expression((Node *) entry->expr, context,
-												  list_length(es->rtable) > 1 || es->verbose,
+												  GjExplainTables(es) > 1 || es->verbose,
 												  false));
 	}
 	ExplainPropertyList("Group Key", texts, es);

@@ -180,13 +180,19 @@ GjCountBufferHit(Relation heap)
  */
 #define GJ_INITPLANS_BELOW_GATHER	(PG_VERSION_NUM >= 170000)
 
-/* EXPLAIN: 18 split its header --------------------------------------------------- */
+/*
+ * EXPLAIN: 18 split its header.  It also has a range table entry for GROUP BY, which is no
+ * table: a statement with it and one more still needs no names of tables before columns.
+ */
 
 #include "commands/explain.h"
 
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
+#define GjExplainTables(es)		((es)->rtable_size)
+#else
+#define GjExplainTables(es)		list_length((es)->rtable)
 #endif
 
 /* TIDBitmap ----------------------------------------------------------------- */

@@ -66,7 +66,7 @@ SELECT * FROM choices('SELECT * FROM facts FULL JOIN keys USING (k)');
 SELECT * FROM choices('SELECT * FROM facts WHERE NOT EXISTS (SELECT FROM keys WHERE keys.k = facts.k)');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k + 1');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k < f.k');
-SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.k = s.k + f.v');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k + f.v = f.k');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k::text = f.k::text');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.k = s.k + (random() * 5)::int');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.v = s.k');
