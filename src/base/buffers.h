@@ -19,16 +19,20 @@ typedef struct GjGuess
 	Relation	rel;
 	BufferAccessStrategy strategy;	/* NULL: the usual one */
 	bool		possible;		/* the relation is in shared buffers, not in a session's own */
-	bool		confirmed;		/* the last block was where the guess would have been */
-	int64		distance;		/* from the number of the last block to its buffer */
+	int			trust;			/* how many may be looked for in vain; 0: none is looked for */
+	BlockNumber block;			/* the last one that was found or read, */
+	Buffer		buffer;			/* and where */
 } GjGuess;
 
 extern void GjGuessStart(GjGuess *guess, Relation rel, BufferAccessStrategy strategy);
 
-/* ReadBufferExtended(), without the search if the guess is right */
-extern Buffer GjGuessRead(GjGuess *guess, BlockNumber block);
+/*
+ * Find the buffer where the block probably is, behind that of the last one, and ask for its
+ * header; InvalidBuffer if it is not there.  Blocks must ascend.
+ */
+extern Buffer GjGuessFind(GjGuess *guess, BlockNumber block);
 
-/* Ask for the header of the buffer where the block probably is; which, or InvalidBuffer */
-extern Buffer GjGuessPrefetch(const GjGuess *guess, BlockNumber block);
+/* ReadBufferExtended(), without a search if the block is where it has been found */
+extern Buffer GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found);
 
 #endif							/* GPUJOIN_BASE_BUFFERS_H */

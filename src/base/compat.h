@@ -43,11 +43,13 @@
 #define GjRelationTablespace(rel)	((rel)->rd_locator.spcOid)
 #define GjRelationFile(rel)			((rel)->rd_locator.relNumber)
 #define GjRelationLocator(rel)		((rel)->rd_locator)
+#define GjBufferTagFile(tag)		((tag)->relNumber)
 #else
 #define GjRelationDatabase(rel)		((rel)->rd_node.dbNode)
 #define GjRelationTablespace(rel)	((rel)->rd_node.spcNode)
 #define GjRelationFile(rel)			((rel)->rd_node.relNode)
 #define GjRelationLocator(rel)		((rel)->rd_node)
+#define GjBufferTagFile(tag)		((tag)->rnode.relNode)
 #endif
 
 #if PG_VERSION_NUM >= 170000

@@ -9,8 +9,8 @@
  * each time to ask for what the next touch reads:
  *
  *	taken off the set	ask for the buffer's header and for the line pointers, where the
- *						buffer can be guessed (base/buffers.c); nothing is pinned, nothing
- *						read: only addresses are computed
+ *						buffer can be guessed (base/buffers.c); nothing is pinned, and
+ *						nothing of the page is read
  *	pinned				where the guess failed, ask for the line pointers now
  *	soon delivered		ask for the tuples to which the line pointers lead
  *
@@ -204,7 +204,7 @@ take_block(GjBlocks *blocks)
 	blocks->ncoming++;
 	follow_prefetch(blocks);
 
-	coming->guess = GjGuessPrefetch(&blocks->guess, tids->block);
+	coming->guess = GjGuessFind(&blocks->guess, tids->block);
 	if (BufferIsValid(coming->guess))
 		GjPrefetchLinePointers(coming->guess, tids);
 	return true;
@@ -219,7 +219,7 @@ pin_block(GjBlocks *blocks)
 	ComingBlock *coming = coming_at(blocks, blocks->npinned);
 	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 
-	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block);
+	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block, coming->guess);
 	blocks->npinned++;
 	if (coming->buffer != coming->guess)
 		GjPrefetchLinePointers(coming->buffer, &coming->tids);

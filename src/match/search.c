@@ -145,6 +145,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
+	Buffer		found = InvalidBuffer;	/* where the next block but one probably is */
 	bool		matching = true;
 	BlockNumber block;
 	GjGuess		guess;
@@ -155,7 +156,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 	GjGuessStart(&guess, index, strategy);
 	if (start < end)
-		next = GjGuessRead(&guess, start);
+		next = GjGuessRead(&guess, start, InvalidBuffer);
 
 	for (block = start; block < end; block++)
 	{
@@ -170,8 +171,8 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 		}
 		if (block + 1 < end)
 		{
-			next = GjGuessRead(&guess, block + 1);
-			GjGuessPrefetch(&guess, block + 2);
+			next = GjGuessRead(&guess, block + 1, found);
+			found = GjGuessFind(&guess, block + 2);
 			if (matching)
 				prefetch_keys(BufferGetPage(next), info);
 		}
