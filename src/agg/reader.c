@@ -4,10 +4,10 @@
  *	  The rows of a plan node as batches of columns.
  *
  * A node of ours whose rows come from index entries has them as arrays: they are taken from
- * there, without passing through the executor one by one.  What else a node returns, a row
- * from the heap, say, is put into arrays here.  Which of the two comes next is asked for each
- * batch, since a node may turn from the one to the other and back, as GpuScan does where
- * memory is short.
+ * there, without passing through the executor one by one.  From heap blocks columns are read
+ * (readtuples.c).  What else a node returns, a row that a filter has let through, say, is put
+ * into arrays one by one.  Which of these comes next is asked for each batch, since a node may
+ * turn from the one to the other and back, as GpuScan does where memory is short.
  *
  * A value keeps its width in the array, but an entry's key may be wider than its type.
  *
@@ -24,40 +24,13 @@
 #include "executor/instrument.h"
 
 #include "agg.h"
-#include "exec/exec.h"
-#include "join/join.h"
-#include "reader.h"
-
-/* A wanted column */
-typedef struct Column
-{
-	int			slot_at;		/* in the node's result slot, from 0 */
-	int			at;				/* in the source's */
-	uint16		width;			/* of its type */
-	char	   *values;			/* room for a batch */
-	uint8	   *nulls;
-} Column;
-
-struct GjReader
-{
-	PlanState  *node;
-	PlanState  *source;			/* whose rows are the node's: it, or what a subquery scan reads */
-	bool		ended;			/* the node has said that there are no more rows */
-	int			natts;			/* of the node's slot, so many attributes are needed */
-	int			ncolumns;
-	Column	   *columns;
-	uint32	   *weights;
-	GjBatch		batch;
-	GjReaderStats stats;
-};
+#include "readerstate.h"
 
 static uint16 type_width(GjValueType type);
 static bool look_through(GjReader *reader, SubqueryScanState *node);
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
 static bool read_source(GjReader *reader, PlanState *node);
-static bool read_scan(GjReader *reader, PlanState *node);
-static bool read_join(GjReader *reader, GjJoinState *join);
 static bool read_groups(GjReader *reader, PlanState *node);
 static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill);
 static bool wants_small(const GjReader *reader, const GjJoinState *join);
@@ -70,11 +43,10 @@ static void take_column(GjReader *reader, int i, const GjFill *fill,
 						const GjIndexOnlyChunk *chunk, int first);
 static void gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 						  const uint16 *rows, int n);
-static const GjFillOutput *find_output(const GjFill *fill, int at);
 static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
 static bool read_slots(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
-static void put_value(Column *column, int row, Datum value, bool isnull);
+static void put_value(GjReaderColumn *column, int row, Datum value, bool isnull);
 static void own_columns(GjReader *reader, int nrows);
 
 GjReader *
@@ -86,12 +58,13 @@ GjReaderCreate(PlanState *node, List *attnos, List *types)
 
 	reader->node = reader->source = node;
 	reader->ncolumns = list_length(attnos);
-	reader->columns = palloc0_array(Column, reader->ncolumns);
+	reader->columns = palloc0_array(GjReaderColumn, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
 	reader->weights = palloc_array(uint32, GJ_BATCH_ROWS);
+	reader->has_nulls = palloc_array(bool, reader->ncolumns);
 	forboth(lc, attnos, lc2, types)
 	{
-		Column	   *column = &reader->columns[foreach_current_index(lc)];
+		GjReaderColumn *column = &reader->columns[foreach_current_index(lc)];
 
 		column->slot_at = column->at = lfirst_int(lc) - 1;
 		column->width = type_width(lfirst_int(lc2));
@@ -142,7 +115,7 @@ look_through(GjReader *reader, SubqueryScanState *node)
 	}
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
-		Column	   *column = &reader->columns[i];
+		GjReaderColumn *column = &reader->columns[i];
 
 		column->at = ((Var *) list_nth_node(TargetEntry, target, column->at)->expr)->varattno - 1;
 	}
@@ -234,47 +207,48 @@ list_nodes(GjReader *reader, PlanState **nodes)
 static bool
 read_source(GjReader *reader, PlanState *node)
 {
-	if (GjIsScan(node))
-		return read_scan(reader, node);
-	if (GjIsJoin(node))
-		return read_join(reader, (GjJoinState *) node);
+	GjReadyRows ready;
+	GjReaderMode mode;
+
 	if (GjIsAgg(node))
 		return read_groups(reader, node);
-	return false;
-}
-
-static bool
-read_scan(GjReader *reader, PlanState *node)
-{
-	GjIndexOnlyChunk *chunk;
-	const GjFill *fill = GjScanLoad(node, &chunk);
-
-	if (fill == NULL)
+	if (!GjReaderLoad(reader, node, &ready, &mode))
 		return false;
-	take_entries(reader, chunk, fill);
+	if (ready.chunk == NULL)
+		GjReaderTakeTuples(reader, node, &ready, mode);
+	else if (mode == GJ_READER_PLAIN)
+		take_entries(reader, ready.chunk, ready.fill);
+	else if (mode == GJ_READER_WEIGHTS)
+		take_weighted(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
+	else
+		take_pairs(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
 	return true;
 }
 
 /*
- * A join's rows are entries; entries that stand for several rows, if nothing is wanted of
- * their partners; or pairs
+ * Make the next rows of a scan or a join ready; false: they cannot be had as arrays
+ *
+ * A join's rows are entries or tuples; such that stand for several rows, if nothing is wanted
+ * of their partners; or pairs.
  */
-static bool
-read_join(GjReader *reader, GjJoinState *join)
+bool
+GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready, GjReaderMode *mode)
 {
-	GjIndexOnlyChunk *chunk;
-	const GjFill *fill;
-	bool		partners;
+	bool		partners = false;
 
-	if (!GjJoinLoad(join, &chunk, &fill, &partners))
-		return false;
-	if (!partners)
-		take_entries(reader, chunk, fill);
-	else if (!GjJoinIsInPairs(join) && !wants_small(reader, join))
-		take_weighted(reader, join, chunk->first, fill);
-	else
-		take_pairs(reader, join, chunk->first, fill);
-	return true;
+	if (GjIsJoin(node))
+	{
+		GjJoinState *join = (GjJoinState *) node;
+
+		if (!GjJoinLoad(join, ready, &partners))
+			return false;
+		*mode = !partners ? GJ_READER_PLAIN :
+			GjJoinIsInPairs(join) || wants_small(reader, join) ? GJ_READER_PAIRS :
+			GJ_READER_WEIGHTS;
+		return true;
+	}
+	*mode = GJ_READER_PLAIN;
+	return GjIsScan(node) && GjScanLoad(node, ready);
 }
 
 /*
@@ -291,7 +265,7 @@ read_groups(GjReader *reader, PlanState *node)
 	nrows = (int) Min(GjGroupsRemaining(groups), GJ_BATCH_ROWS);
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
-		Column	   *column = &reader->columns[i];
+		GjReaderColumn *column = &reader->columns[i];
 		int			number = GjAggColumn(node, column->at);
 
 		for (int row = 0; row < nrows; row++)
@@ -339,7 +313,7 @@ static void
 take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
 {
 	uint16		rows[GJ_BATCH_ROWS];
-	int			n = GjJoinTakeWeights(join, rows, reader->weights);
+	int			n = GjJoinTakeWeights(join, rows, reader->weights, GJ_BATCH_ROWS);
 
 	reader->batch.nrows = n;
 	reader->batch.weights = reader->weights;
@@ -376,14 +350,31 @@ take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill
 static void
 take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners)
 {
-	Column	   *to = &reader->columns[i];
+	GjReaderColumn *to = &reader->columns[i];
 
-	for (int row = 0; row < reader->batch.nrows; row++)
-		put_value(to, row, GjSmallRowValues(partners[row])[column],
-				  GjSmallRowNulls(partners[row], natts)[column]);
+	GjReaderPutPartners(to, 0, column, natts, partners, reader->batch.nrows);
 	reader->batch.columns[i] = (GjBatchColumn) {
 		.values = to->values,.nulls = to->nulls,.width = to->width
 	};
+}
+
+/*
+ * Put a column of small rows into an array, from its row first on; is there any NULL?
+ */
+bool
+GjReaderPutPartners(GjReaderColumn *to, int first, int column, int natts, GjSmallRow **partners,
+					int n)
+{
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull = GjSmallRowNulls(partners[i], natts)[column];
+
+		put_value(to, first + i, GjSmallRowValues(partners[i])[column], isnull);
+		any_null |= isnull;
+	}
+	return any_null;
 }
 
 /*
@@ -393,7 +384,7 @@ static void
 take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk *chunk,
 			int first)
 {
-	const GjFillOutput *output = find_output(fill, reader->columns[i].at);
+	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
 	const uint16 *rows = chunk->rows + first;
 	int			n = chunk->nrows - first;
 	uint64		entry = chunk->first + rows[0];
@@ -415,8 +406,8 @@ static void
 gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 			  const uint16 *rows, int n)
 {
-	const GjFillOutput *output = find_output(fill, reader->columns[i].at);
-	Column	   *column = &reader->columns[i];
+	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
+	GjReaderColumn *column = &reader->columns[i];
 
 	gather(column->values, output->values + first * output->width, output->width, rows, n);
 	if (output->nulls != NULL)
@@ -428,15 +419,18 @@ gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 	};
 }
 
-static const GjFillOutput *
-find_output(const GjFill *fill, int at)
+/*
+ * From where the column of the result comes
+ */
+const GjFillOutput *
+GjReaderFind(const GjFill *fill, int at)
 {
 	for (int i = 0; i < fill->noutputs; i++)
 	{
 		if (fill->outputs[i].at == at)
 			return &fill->outputs[i];
 	}
-	elog(ERROR, "entries lack attribute %d of the result", at + 1);
+	elog(ERROR, "rows that are ready lack attribute %d of the result", at + 1);
 }
 
 #define GATHER(type) \
@@ -500,7 +494,7 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 }
 
 static inline void
-put_value(Column *column, int row, Datum value, bool isnull)
+put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 {
 	column->nulls[row] = isnull;
 	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
@@ -515,7 +509,7 @@ own_columns(GjReader *reader, int nrows)
 {
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
-		const Column *column = &reader->columns[i];
+		const GjReaderColumn *column = &reader->columns[i];
 
 		reader->batch.columns[i] = (GjBatchColumn) {
 			.values = column->values,.nulls = column->nulls,.width = column->width

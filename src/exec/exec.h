@@ -16,6 +16,7 @@
 #include "indexonly.h"
 #include "keys.h"
 #include "parallel.h"
+#include "ready.h"
 #include "route.h"
 #include "small.h"
 #include "table.h"
@@ -23,7 +24,7 @@
 /* scan.c */
 extern void GjExecScanInit(void);
 extern bool GjIsScan(const PlanState *node);
-extern const GjFill *GjScanLoad(PlanState *node, GjIndexOnlyChunk **chunk);
+extern bool GjScanLoad(PlanState *node, GjReadyRows *ready);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);

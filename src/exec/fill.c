@@ -34,6 +34,7 @@
 static GjFill *create_fill(List *attributes);
 static void check_plan(const Scan *plan, List *attnos);
 static int	find_column(Relation index, AttrNumber attno);
+static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 static const GjFillOutput *find_output(const GjFill *fill, AttrNumber attno);
 static void add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output);
 static void order_outputs(GjFill *fill);
@@ -99,10 +100,11 @@ find_column(Relation index, AttrNumber attno)
 
 /*
  * Prepare filling slots of a target list's shape from tuples, where Vars of this number mean
- * attributes of the table.  What is something else, or has no place, is left out.
+ * attributes of the table.  What is something else, or has no place, is left out.  To fill
+ * arrays, no place is needed, but values that can be in an array.
  */
 GjFill *
-GjFillTupleRow(TupleDesc desc, List *tlist, Index varno)
+GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 {
 	GjFill	   *fill = create_fill(tlist);
 	ListCell   *lc;
@@ -114,7 +116,8 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno)
 		GjFillOutput output = {0};
 
 		if (!IsA(var, Var) || var->varno != varno ||
-			!GjTupleFindPlace(desc, var->varattno, &output.place))
+			!(GjTupleFindPlace(desc, var->varattno, &output.place) ||
+			  (to_arrays && describe_value(desc, var->varattno, &output.place))))
 			continue;
 		output.width = output.place.width;
 		output.by_value = output.place.by_value;
@@ -125,20 +128,21 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno)
 }
 
 /*
- * Prepare filling a scan's result slot from tuples; NULL if there is more to do than that.
- * EvalPlanQual gives rows of its own.
+ * Prepare filling a scan's result slot, or arrays, from tuples; NULL if there is more to do than
+ * that.  EvalPlanQual gives rows of its own; without a projection the result slot is another.
  */
 GjFill *
-GjFillTupleScan(const ScanState *scan)
+GjFillTupleScan(const ScanState *scan, bool to_arrays)
 {
 	const Scan *plan = (const Scan *) scan->ps.plan;
 	GjFill	   *fill;
 
-	if (scan->ps.qual != NULL || scan->ps.ps_ProjInfo == NULL ||
-		scan->ps.state->es_epq_active != NULL)
+	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
+		return NULL;
+	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
 		return NULL;
 	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
-						  plan->scanrelid);
+						  plan->scanrelid, to_arrays);
 	return fill->noutputs == list_length(plan->plan.targetlist) ? fill : NULL;
 }
 
@@ -167,6 +171,22 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 		offset += att->attlen;
 	}
 	return true;
+}
+
+/*
+ * Say what an attribute is that lies somewhere; false if it is not by value
+ */
+static bool
+describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
+{
+	Form_pg_attribute att;
+
+	if (attno <= 0)
+		return false;
+	att = TupleDescAttr(desc, attno - 1);
+	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
+	.offset = GJ_NO_OFFSET};
+	return att->attbyval;
 }
 
 /*

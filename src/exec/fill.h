@@ -27,8 +27,11 @@ typedef struct GjTuplePlace
 	AttrNumber	attno;			/* a tuple must have so many; 0: no place is known */
 	int16		width;
 	bool		by_value;
-	uint32		offset;			/* from the beginning of the tuple's data */
+	uint32		offset;			/* from the beginning of the tuple's data; or GJ_NO_OFFSET */
 } GjTuplePlace;
+
+/* Of an attribute that lies elsewhere in each tuple: good for arrays only (ready.h) */
+#define GJ_NO_OFFSET			PG_UINT32_MAX
 
 /* Where an attribute of the slot comes from */
 typedef struct GjFillOutput
@@ -58,8 +61,8 @@ typedef struct GjFill
 
 /* fill.c: fills are allocated in the current memory context */
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
-extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno);
-extern GjFill *GjFillTupleScan(const ScanState *scan);
+extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
+extern GjFill *GjFillTupleScan(const ScanState *scan, bool to_arrays);
 extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
 extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);

@@ -46,6 +46,7 @@
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static bool go_on_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
@@ -113,7 +114,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	table->tuple_fill = GjFillTupleScan(&node->ss);
+	table->tuple_fill = GjFillTupleScan(&node->ss, false);
+	table->array_fill = GjFillTupleScan(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 }
 
@@ -150,27 +152,53 @@ GjIsScan(const PlanState *node)
 }
 
 /*
- * For who takes rows as arrays: make the next rows that come from entries ready.  Those of the
- * chunk from next on are result rows, in arrays as the fill that is returned says; who takes
- * them moves next.  NULL: the next row, should there be one, comes from the executor.
+ * For who takes rows as arrays: make the next result rows ready, be they entries or tuples.
+ * False: the next row, should there be one, comes from the executor.
  */
-const GjFill *
-GjScanLoad(PlanState *ps, GjIndexOnlyChunk **chunk)
+bool
+GjScanLoad(PlanState *ps, GjReadyRows *ready)
 {
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
 	GjTableScan *table = &scan->table;
-	const GjFill *fill = table->target_fill;
 
-	if (fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
-		fill = table->row_fill;
-	if (fill == NULL)
-		return NULL;
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		start(scan);
-	if (table->tids != NULL)
-		return NULL;
-	*chunk = GjIndexOnlyGetChunk(table->index_only);
-	return (*chunk)->next < (*chunk)->nrows || GjIndexOnlyLoad(table->index_only) ? fill : NULL;
+	do
+	{
+		if (table->tids == NULL)
+		{
+			GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
+
+			*ready = (GjReadyRows) {.fill = entry_fill(table),.chunk = chunk};
+			if (ready->fill == NULL)
+				return false;
+			if (chunk->next < chunk->nrows || GjIndexOnlyLoad(table->index_only))
+				return true;
+			start_fetch(scan, GjIndexOnlyRest(table->index_only));
+		}
+		if (table->array_fill == NULL || !table->filtered)
+			return false;
+		*ready = (GjReadyRows) {
+			.fill = table->array_fill,.block = GjFetchGetBlock(table->fetch),
+			.desc = RelationGetDescr(table->css.ss.ss_currentRelation)
+		};
+		if (ready->block->next < ready->block->ntuples || GjFetchLoad(table->fetch))
+			return true;
+	} while (go_on_with_entries(scan));
+	return false;
+}
+
+/*
+ * What makes result rows of entries; NULL: there is more to do
+ */
+static const GjFill *
+entry_fill(const GjTableScan *table)
+{
+	const PlanState *ps = &table->css.ss.ps;
+
+	if (table->target_fill == NULL && ps->qual == NULL && ps->ps_ProjInfo == NULL)
+		return table->row_fill;
+	return table->target_fill;
 }
 
 /*

@@ -37,6 +37,7 @@ typedef struct GjTableScan
 	GjFill	   *row_fill;		/* entries to the scan slot */
 	GjFill	   *target_fill;	/* to a slot of the target list; NULL: there is more to do */
 	GjFill	   *tuple_fill;		/* fetched tuples to the result slot; NULL likewise */
+	GjFill	   *array_fill;		/* to arrays of the result's columns; NULL likewise */
 	GjMatchStats stats;
 
 	/* The part in a parallel plan (parallel.c) */

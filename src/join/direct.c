@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * direct.c
- *	  GpuJoin's short way: from index entries straight into result rows.
+ *	  GpuJoin's short way: from index entries or tuples straight into result rows.
  *
  * Where the join computes and filters nothing beyond its key, and a table's rows come from
  * entries, a result row is made of an entry and a small row, without the joined slot and a
@@ -12,8 +12,9 @@
  * a partner.  If no two small rows have the same key, it is one; and if no column of it is
  * wanted, nor a mark on it, it does not matter which.
  *
- * What is left to the heap goes the long way (rows.c): there the key of the tuple
- * decides.
+ * Of fetched tuples the fetch has tested the keys, or looked up the partners, block by block.
+ * What has columns elsewhere than other tuples goes the long way (rows.c), unless somebody takes
+ * rows as arrays.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -40,15 +41,28 @@ struct GjJoinDirect
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
 
+/* Rows that wait to be taken with their partners: entries of a chunk, or tuples of a block */
+typedef struct Waiting
+{
+	int		   *next;
+	int			nrows;
+	const uint16 *numbers;		/* of entries, from the first on; NULL: tuples */
+	uint64		first;
+	GjSmallRow **partners;
+} Waiting;
+
 static bool is_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
+static Waiting find_waiting(GjJoinState *state);
+static inline void take_row(GjJoinState *state, const Waiting *waiting);
+static inline uint16 row_number(const Waiting *waiting, int row);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
 static bool load_tuples(GjJoinScanState *scan);
-static inline void count_row(GjJoinScanState *scan);
+static inline void count_rows(GjJoinScanState *scan, int n);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
 
 /*
@@ -97,13 +111,16 @@ static void
 init_tuples(GjJoinScanState *scan, List *big)
 {
 	ScanState  *ss = &scan->table.css.ss;
-	GjFill	   *joined;
+	TupleDesc	desc = RelationGetDescr(ss->ss_currentRelation);
+	List	   *tlist = ss->ps.plan->targetlist;
+	Index		scanrelid = ((Scan *) ss->ps.plan)->scanrelid;
 
 	if (ss->ps.qual != NULL)
 		return;
-	joined = GjFillTupleRow(RelationGetDescr(ss->ss_currentRelation), ss->ps.plan->targetlist,
-							((Scan *) ss->ps.plan)->scanrelid);
-	scan->table.tuple_fill = GjFillTarget(joined, big, INDEX_VAR);
+	scan->table.tuple_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, false), big,
+										  INDEX_VAR);
+	scan->table.array_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, true), big,
+										  INDEX_VAR);
 }
 
 /*
@@ -218,16 +235,35 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
  * Are there entries that make result rows?
  */
 bool
-GjJoinDirectIsReady(GjJoinState *state)
+GjJoinEntriesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
+	GjJoinScanState *scan = state->direct_scan;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 
-	return state->pair != NULL || chunk->next < chunk->nrows ||
-		load_entries(state, state->direct_scan);
+	*ready = (GjReadyRows) {.fill = scan->direct_fill,.chunk = chunk};
+	*partners = scan->lookup;
+	return state->pair != NULL || chunk->next < chunk->nrows || load_entries(state, scan);
 }
 
 /*
- * Have some pairs of an entry been taken, and not all?
+ * Are there tuples that do?
+ */
+bool
+GjJoinTuplesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
+{
+	GjJoinScanState *scan = state->scan;
+
+	*ready = (GjReadyRows) {
+		.fill = scan->table.array_fill,.block = scan->block,
+		.desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation)
+	};
+	*partners = scan->joined;
+	return state->pair != NULL || scan->block->next < scan->block->ntuples ||
+		load_tuples(scan);
+}
+
+/*
+ * Have some pairs of an entry or a tuple been taken, and not all?
  */
 bool
 GjJoinIsInPairs(const GjJoinState *state)
@@ -260,24 +296,35 @@ GjJoinSmallColumns(const GjJoinState *state)
 }
 
 /*
- * Take up to so many pairs of the chunk's entries, which are numbered as in chunk->rows[], and
- * their partners
+ * Take up to so many tuples of the block, each of which is a row
+ */
+int
+GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
+{
+	GjFetchBlock *block = state->scan->block;
+	int			n = 0;
+
+	while (n < most && block->next < block->ntuples)
+		rows[n++] = (uint16) block->next++;
+	count_rows(state->scan, n);
+	return n;
+}
+
+/*
+ * Take up to so many pairs of the chunk's entries or the block's tuples, which are numbered as
+ * in rows[] of the chunk or from 0, and their partners
  */
 int
 GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
 {
-	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	Waiting		waiting = find_waiting(state);
 	int			n = 0;
 
-	while (n < most && (state->pair != NULL || chunk->next < chunk->nrows))
+	while (n < most && (state->pair != NULL || *waiting.next < waiting.nrows))
 	{
 		if (state->pair == NULL)
-		{
-			state->pair = scan->partners[chunk->next];
-			state->direct->entry = chunk->first + chunk->rows[chunk->next++];
-		}
-		rows[n] = (uint16) (state->direct->entry - chunk->first);
+			take_row(state, &waiting);
+		rows[n] = row_number(&waiting, *waiting.next - 1);
 		partners[n++] = state->pair;
 		take_partner(state);
 	}
@@ -285,27 +332,62 @@ GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int mos
 }
 
 /*
- * Take the chunk's other entries, each with the number of its partners; not in the middle of
- * an entry's
+ * Take up to so many of them, each with the number of its partners; not in the middle of one's
+ * pairs
  */
 int
-GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights)
+GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
 {
-	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	Waiting		waiting = find_waiting(state);
 	int			n = 0;
 
 	Assert(state->pair == NULL);
-	for (; chunk->next < chunk->nrows; chunk->next++)
+	while (n < most && *waiting.next < waiting.nrows)
 	{
-		rows[n] = chunk->rows[chunk->next];
 		weights[n] = 0;
-		for (state->pair = scan->partners[chunk->next]; state->pair != NULL;
-			 take_partner(state))
+		for (take_row(state, &waiting); state->pair != NULL; take_partner(state))
 			weights[n]++;
-		n++;
+		rows[n++] = row_number(&waiting, *waiting.next - 1);
 	}
 	return n;
+}
+
+static Waiting
+find_waiting(GjJoinState *state)
+{
+	GjIndexOnlyChunk *chunk;
+
+	if (state->phase != GJ_PHASE_DIRECT)
+		return (Waiting) {
+			.next = &state->scan->block->next,.nrows = state->scan->block->ntuples,
+			.partners = state->scan->block->partners
+		};
+	chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
+	return (Waiting) {
+		.next = &chunk->next,.nrows = chunk->nrows,.numbers = chunk->rows,.first = chunk->first,
+		.partners = state->direct_scan->partners
+	};
+}
+
+/*
+ * Go to the next row and its first partner
+ */
+static inline void
+take_row(GjJoinState *state, const Waiting *waiting)
+{
+	int			row = (*waiting->next)++;
+
+	state->pair = waiting->partners[row];
+	if (waiting->numbers != NULL)
+		state->direct->entry = waiting->first + waiting->numbers[row];
+	else
+		count_rows(state->scan, 1);
+}
+
+static inline uint16
+row_number(const Waiting *waiting, int row)
+{
+	return waiting->numbers != NULL ? waiting->numbers[row] : (uint16) row;
 }
 
 /* Tuples ---------------------------------------------------------------------------- */
@@ -330,7 +412,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 		if (scan->joined)
 			row = block->partners[block->next];
 		block->next++;
-		count_row(scan);
+		count_rows(scan, 1);
 	}
 
 	GjFillFromTuple(scan->table.tuple_fill, block->tuples[block->next - 1].t_data, slot);
@@ -381,13 +463,13 @@ load_tuples(GjJoinScanState *scan)
 }
 
 /*
- * To EXPLAIN, the scan has returned a row
+ * To EXPLAIN, the scan has returned rows
  */
 static inline void
-count_row(GjJoinScanState *scan)
+count_rows(GjJoinScanState *scan, int n)
 {
 	if (unlikely(scan->table.css.ss.ps.instrument != NULL))
-		scan->table.css.ss.ps.instrument->tuplecount += 1.0;
+		scan->table.css.ss.ps.instrument->tuplecount += n;
 }
 
 static void

@@ -16,20 +16,20 @@ extern void GjExecJoinInit(void);
 extern bool GjIsJoin(const PlanState *node);
 
 /*
- * rows.c, direct.c: for who takes rows as arrays.  GjJoinLoad() makes entries ready, if these
- * are the next rows, and says in which arrays they are; false: the next row, should there be
- * one, comes from the executor.  Either each entry of the chunk from next on is a row (no
- * partners), or the rows are the pairs that GjJoinTakePairs() gives, or, where nothing is wanted
- * of the partners, as many for each entry as GjJoinTakeWeights() says.
+ * rows.c, direct.c: for who takes rows as arrays.  GjJoinLoad() makes entries or tuples ready, if
+ * these are the next rows; false: the next row, should there be one, comes from the executor.
+ * Either each entry or tuple is a row (no partners), which for tuples GjJoinTakeTuples() gives;
+ * or the rows are the pairs that GjJoinTakePairs() gives, or, where nothing is wanted of the
+ * partners, as many for each entry or tuple as GjJoinTakeWeights() says.
  */
 typedef struct GjJoinState GjJoinState;
 
-extern bool GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
-					   bool *partners);
+extern bool GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners);
 extern int	GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno);
 extern int	GjJoinSmallColumns(const GjJoinState *state);
 extern bool GjJoinIsInPairs(const GjJoinState *state);
+extern int	GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most);
 extern int	GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most);
-extern int	GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights);
+extern int	GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most);
 
 #endif							/* GPUJOIN_JOIN_H */

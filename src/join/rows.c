@@ -50,7 +50,9 @@ static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
 static TupleTableSlot *next_tuple(GjJoinState *state);
+static bool takes_tuples(const GjJoinScanState *scan, const GjFill *fill);
 static bool next_big_row(GjJoinState *state);
+static void leave_rows(GjJoinState *state);
 static bool table_goes_on(GjJoinState *state);
 static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
@@ -96,10 +98,8 @@ GjExecJoin(CustomScanState *node)
 					return slot;
 				if (next_big_row(state))
 					state->phase = GJ_PHASE_PAIRS;
-				else if (!table_goes_on(state))
-					state->phase = GJ_PHASE_TABLE;
-				else if (state->direct_scan != NULL)
-					state->phase = GJ_PHASE_DIRECT;
+				else
+					leave_rows(state);
 				break;
 			case GJ_PHASE_PAIRS:
 				if (next_pair(state))
@@ -118,12 +118,11 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For who takes rows as arrays: go on until entries are ready that make result rows the short
- * way (GjJoinTakePairs).  False: the next row, should there be one, comes from GjExecJoin().
+ * For who takes rows as arrays: go on until rows are ready that are made the short way
+ * (direct.c).  False: the next row, should there be one, comes from GjExecJoin().
  */
 bool
-GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
-		   bool *partners)
+GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
 {
 	for (;;)
 	{
@@ -135,15 +134,18 @@ GjJoinLoad(GjJoinState *state, GjIndexOnlyChunk **chunk, const GjFill **fill,
 				prepare(state);
 				break;
 			case GJ_PHASE_DIRECT:
-				if (GjJoinDirectIsReady(state))
-				{
-					*chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
-					*fill = state->direct_scan->direct_fill;
-					*partners = state->direct_scan->lookup;
+				if (GjJoinEntriesAreReady(state, ready, partners))
 					return true;
-				}
+				GjJoinScanFetchRest(state->direct_scan, state->small);
 				state->phase = GJ_PHASE_BIG_ROW;
-				return false;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				if (!takes_tuples(state->scan, state->scan->table.array_fill))
+					return false;
+				if (GjJoinTuplesAreReady(state, ready, partners))
+					return true;
+				leave_rows(state);
+				break;
 			default:
 				return false;
 		}
@@ -301,10 +303,16 @@ next_tuple(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
-	if (scan->table.tuple_fill == NULL || !scan->fetching ||
-		!(scan->joined || scan->table.filtered))
-		return NULL;
-	return GjJoinNextTuple(state, scan);
+	return takes_tuples(scan, scan->table.tuple_fill) ? GjJoinNextTuple(state, scan) : NULL;
+}
+
+/*
+ * Are tuples fetched of which this fill makes result rows the short way?
+ */
+static bool
+takes_tuples(const GjJoinScanState *scan, const GjFill *fill)
+{
+	return fill != NULL && scan->fetching && (scan->joined || scan->table.filtered);
 }
 
 /*
@@ -322,6 +330,18 @@ next_big_row(GjJoinState *state)
 		return false;
 	ResetExprContext(state->css.ss.ps.ps_ExprContext);
 	return true;
+}
+
+/*
+ * After the last of the rows that are fetched: go on with what comes next
+ */
+static void
+leave_rows(GjJoinState *state)
+{
+	if (!table_goes_on(state))
+		state->phase = GJ_PHASE_TABLE;
+	else if (state->direct_scan != NULL)
+		state->phase = GJ_PHASE_DIRECT;
 }
 
 /*

@@ -207,6 +207,15 @@ start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 }
 
 /*
+ * After the last entry: begin with what is left to the heap
+ */
+void
+GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small)
+{
+	start_fetch(scan, small, GjIndexOnlyRest(scan->table.index_only));
+}
+
+/*
  * Put the next row that has partners and passes the filters into the joined slot and
  * return its partners; NULL at the end
  */
@@ -238,7 +247,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 		partners = GjJoinEntriesNext(scan, small);
 		if (partners != NULL)
 			return partners;
-		start_fetch(scan, small, GjIndexOnlyRest(scan->table.index_only));
+		GjJoinScanFetchRest(scan, small);
 	}
 	return next_fetched(scan, small);
 }

@@ -41,6 +41,7 @@ extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
 							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);
+extern void GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);

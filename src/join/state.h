@@ -83,7 +83,8 @@ extern void GjJoinDirectInit(GjJoinState *state);
 extern bool GjJoinWantsPartners(const GjJoinState *state);
 extern bool GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan);
 extern TupleTableSlot *GjJoinNextDirect(GjJoinState *state);
-extern bool GjJoinDirectIsReady(GjJoinState *state);
+extern bool GjJoinEntriesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners);
+extern bool GjJoinTuplesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners);
 extern TupleTableSlot *GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan);
 
 /* explain.c */

@@ -4,8 +4,9 @@
  *	  GpuAgg paths and plans: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
  *
  * A GpuAgg takes the rows of a GpuScan, GpuJoin or GpuAlternative as arrays where they come
- * from index entries, and one by one where they do not.  It is offered wherever one of these
- * was offered for its input, if it can compute all that is asked for (aggquery.c).
+ * from index entries or nothing is left to do to a tuple, and one by one else.  It is offered
+ * wherever one of these was offered for its input, if it can compute all that is asked for
+ * (aggquery.c).
  *
  * Costs: a row that stock PostgreSQL aggregates is charged cpu_tuple_cost by the node that
  * returns it, and cpu_operator_cost for each column that is hashed and each aggregate.  A row
