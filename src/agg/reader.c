@@ -9,6 +9,11 @@
  * batch, since a node may turn from the one to the other and back, as GpuScan does where
  * memory is short.
  *
+ * The rows of an Append are those of its children, one after another, in which the columns
+ * are in the same places.  While it is at one of ours, the arrays are taken from there.  The
+ * Append itself goes on to the next child, skips those that run-time pruning leaves out, and
+ * begins: so the first row of each child comes in a slot.
+ *
  * A value keeps its width in the array, but an entry's key may be wider than its type.
  *
  * Within EvalPlanQual rows come one by one: there a node may have to return a row that
@@ -41,7 +46,10 @@ typedef struct Column
 struct GjReader
 {
 	PlanState  *node;
-	PlanState  *source;			/* whose rows are the node's: it, or what a subquery scan reads */
+	PlanState  *source;			/* whose rows are the node's by now: it, or one below it; NULL:
+								 * not known yet */
+	bool		mapped;			/* all columns are the source's as they are */
+	bool		appends;		/* there is an Append, so that the source changes */
 	bool		ended;			/* the node has said that there are no more rows */
 	int			natts;			/* of the node's slot, so many attributes are needed */
 	int			ncolumns;
@@ -52,9 +60,11 @@ struct GjReader
 };
 
 static uint16 type_width(GjValueType type);
-static bool look_through(GjReader *reader, SubqueryScanState *node);
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
+static PlanState *node_below(GjReader *reader, PlanState *node);
+static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
+static int	column_below(PlanState *node, int at);
 static bool read_source(GjReader *reader, PlanState *node);
 static bool read_scan(GjReader *reader, PlanState *node);
 static bool read_join(GjReader *reader, GjJoinState *join);
@@ -73,6 +83,7 @@ static void gather_column(GjReader *reader, int i, const GjFill *fill, uint64 fi
 static const GjFillOutput *find_output(const GjFill *fill, int at);
 static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
 static bool read_slots(GjReader *reader);
+static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
 static void put_value(Column *column, int row, Datum value, bool isnull);
 static void own_columns(GjReader *reader, int nrows);
@@ -84,7 +95,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types)
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	reader->node = reader->source = node;
+	reader->node = node;
 	reader->ncolumns = list_length(attnos);
 	reader->columns = palloc0_array(Column, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
@@ -99,9 +110,6 @@ GjReaderCreate(PlanState *node, List *attnos, List *types)
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
 	}
-	while (IsA(reader->source, SubqueryScanState) &&
-		   look_through(reader, (SubqueryScanState *) reader->source))
-		;
 	return reader;
 }
 
@@ -123,31 +131,6 @@ type_width(GjValueType type)
 			return sizeof(int64);
 	}
 	elog(ERROR, "unknown type of values: %d", (int) type);
-}
-
-/*
- * Read from below a subquery scan, if that neither filters nor computes what is wanted
- */
-static bool
-look_through(GjReader *reader, SubqueryScanState *node)
-{
-	List	   *target = node->ss.ps.plan->targetlist;
-
-	if (node->ss.ps.qual != NULL)
-		return false;
-	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		if (!IsA(list_nth_node(TargetEntry, target, reader->columns[i].at)->expr, Var))
-			return false;
-	}
-	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		Column	   *column = &reader->columns[i];
-
-		column->at = ((Var *) list_nth_node(TargetEntry, target, column->at)->expr)->varattno - 1;
-	}
-	reader->source = node->subplan;
-	return true;
 }
 
 const GjBatch *
@@ -206,8 +189,9 @@ read_arrays(GjReader *reader)
 }
 
 /*
- * List the nodes from the one that is read down to the one that has the rows; none, if one
- * must be begun anew first, or EvalPlanQual may have a row for it: the executor sees to both.
+ * List the nodes from the one that is read down to the one that has the rows, the source;
+ * none, if one must be begun anew first, or EvalPlanQual may have a row for it: the executor
+ * sees to both.  None either, if a column is computed on the way.
  */
 static int
 list_nodes(GjReader *reader, PlanState **nodes)
@@ -217,18 +201,71 @@ list_nodes(GjReader *reader, PlanState **nodes)
 
 	if (node->state->es_epq_active != NULL)
 		return 0;
-	for (;;)
+	for (PlanState *below = node; below != NULL; below = node_below(reader, node))
 	{
+		node = below;
 		if (n == MAX_NODES || node->chgParam != NULL)
 			return 0;
 		nodes[n++] = node;
-		if (node != reader->source && IsA(node, SubqueryScanState))
-			node = ((SubqueryScanState *) node)->subplan;
-		else if (GjIsAlternative(node))
-			node = GjAlternativeChild(node);
-		else
-			return n;
 	}
+	if (node != reader->source)
+	{
+		reader->source = node;
+		reader->mapped = map_columns(reader, nodes, n);
+	}
+	return reader->mapped ? n : 0;
+}
+
+/*
+ * The node whose rows are this one's, as they are or in other columns; NULL if there is none,
+ * or not now
+ */
+static PlanState *
+node_below(GjReader *reader, PlanState *node)
+{
+	AppendState *append = (AppendState *) node;
+
+	if (IsA(node, SubqueryScanState))
+		return node->qual == NULL ? ((SubqueryScanState *) node)->subplan : NULL;
+	if (GjIsAlternative(node))
+		return GjAlternativeChild(node);
+	if (!IsA(node, AppendState))
+		return NULL;
+
+	reader->appends = true;
+	if (!append->as_begun || append->as_nasyncplans > 0)
+		return NULL;
+	return append->appendplans[append->as_whichplan];
+}
+
+/*
+ * Find the columns in the source's rows; false: one is computed further up
+ */
+static bool
+map_columns(GjReader *reader, PlanState **nodes, int nnodes)
+{
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		Column	   *column = &reader->columns[i];
+
+		column->at = column->slot_at;
+		for (int n = 0; n < nnodes - 1 && column->at >= 0; n++)
+			column->at = column_below(nodes[n], column->at);
+		if (column->at < 0)
+			return false;
+	}
+	return true;
+}
+
+static int
+column_below(PlanState *node, int at)
+{
+	Var		   *var;
+
+	if (!IsA(node, SubqueryScanState))
+		return at;
+	var = (Var *) list_nth_node(TargetEntry, node->plan->targetlist, at)->expr;
+	return IsA(var, Var) ? var->varattno - 1 : -1;
 }
 
 static bool
@@ -481,10 +518,24 @@ read_slots(GjReader *reader)
 			reader->ended = true;
 		else
 			put_row(reader, slot, nrows++);
+		if (reader->appends && !reader->ended && source_changes(reader))
+			break;
 	}
 	own_columns(reader, nrows);
 	reader->stats.slot_rows += nrows;
 	return nrows > 0;
+}
+
+/*
+ * Has an Append come to another child?  That may have arrays.
+ */
+static bool
+source_changes(GjReader *reader)
+{
+	PlanState  *nodes[MAX_NODES];
+	PlanState  *before = reader->source;
+
+	return list_nodes(reader, nodes) > 0 && reader->source != before;
 }
 
 static void

@@ -12,6 +12,9 @@
  * of an array is not returned by anybody, and was measured at 1 to 5 ns a column, a tenth of
  * an operator.  Groups are charged what PostgreSQL charges.
  *
+ * Of a partitioned table or a UNION ALL, the rows of all parts go into the same groups: the
+ * child is an Append, from which arrays are taken as well (agg/reader.c).  So run-time pruning
+ * stays the Append's.  It has, for each part, the path that is cheapest for an aggregate.
  * Nothing is offered for the parts of a partition-wise aggregation.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -55,11 +58,17 @@ typedef enum AggPathPrivate
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
+static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
+static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
+static Path *choose_part(PlannerInfo *root, Path *path);
+static AppendPath *find_append(const RelOptInfo *rel);
 static Path *with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target);
 static Path *strip_projection(Path *path);
 static bool is_repeatable(Path *path);
 static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
+static double array_rows(Path *path);
+static Cost read_cost(Path *path);
 static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
 static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -144,12 +153,98 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	CustomPath *offered = GjOfferFind(input);
 	Path	   *cheapest = input->cheapest_total_path;
 
+	Path	   *append;
+
 	if (offered != NULL)
 		return with_target(root, input, &offered->path, input->reltarget);
+	append = append_parts(root, input);
+	if (append != NULL)
+		return append;
 	if (cheapest == NULL)
 		cheapest = input->pathlist == NIL ? NULL : linitial(input->pathlist);
 	if (cheapest != NULL && gives_batches(cheapest))
 		return cheapest;
+	return NULL;
+}
+
+/*
+ * The parts of a partitioned table, a table with children or a UNION ALL, one after another;
+ * NULL if it has none of ours, or is none of these
+ *
+ * Columns have the same places in the parts' targets and in the whole's.  Of a partitioned
+ * relation, the parts have got the target that the whole has by now.  Of others they have not:
+ * then it is computed above the Append, and the aggregates take their columns from below.
+ */
+static Path *
+append_parts(PlannerInfo *root, RelOptInfo *rel)
+{
+	AppendPath *found = find_append(rel);
+	PathTarget *target = rel->reltarget;
+	List	   *parts = NIL;
+	AppendPath *append;
+	ListCell   *lc;
+
+	if (IS_PARTITIONED_REL(rel))
+		parts = list_parts(root, rel);
+	else if (found != NULL)
+	{
+		target = found->path.pathtarget;
+		foreach(lc, found->subpaths)
+			parts = lappend(parts, choose_part(root, lfirst(lc)));
+	}
+	if (parts == NIL)
+		return NULL;
+	append = create_append_path(root, rel, parts, NIL, NIL, NULL, 0, false, -1);
+	append->path.pathtarget = target;
+	return gives_batches(&append->path) ? &append->path : NULL;
+}
+
+static List *
+list_parts(PlannerInfo *root, RelOptInfo *rel)
+{
+	List	   *parts = NIL;
+
+	for (int i = 0; i < rel->nparts; i++)
+	{
+		RelOptInfo *part = rel->part_rels[i];
+
+		if (part == NULL || IS_DUMMY_REL(part))
+			continue;
+		if (IS_PARTITIONED_REL(part))
+			parts = list_concat(parts, list_parts(root, part));
+		else
+			parts = lappend(parts, choose_part(root, part->cheapest_total_path));
+	}
+	return parts;
+}
+
+/*
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered
+ */
+static Path *
+choose_part(PlannerInfo *root, Path *path)
+{
+	CustomPath *offered = GjOfferFind(path->parent);
+
+	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
+		return with_target(root, path->parent, &offered->path, path->pathtarget);
+	return path;
+}
+
+static AppendPath *
+find_append(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (IsA(path, ProjectionPath))
+			path = ((ProjectionPath *) path)->subpath;
+		if (IsA(path, AppendPath) && !path->parallel_aware && PATH_REQ_OUTER(path) == NULL)
+			return (AppendPath *) path;
+	}
 	return NULL;
 }
 
@@ -201,9 +296,19 @@ is_repeatable(Path *path)
 static bool
 gives_batches(Path *path)
 {
+	ListCell   *lc;
+
 	path = strip_projection(path);
 	if (IsA(path, SubqueryScanPath) && path->parent->baserestrictinfo == NIL)
 		path = strip_projection(((SubqueryScanPath *) path)->subpath);
+	if (IsA(path, AppendPath))
+	{
+		foreach(lc, ((AppendPath *) path)->subpaths)
+		{
+			if (gives_batches(lfirst(lc)))
+				return true;
+		}
+	}
 	return IsA(path, CustomPath) &&
 		(GjPathIsOurs(path) || ((CustomPath *) path)->methods == &GjAggPathMethods ||
 		 ((CustomPath *) path)->methods == &GjAlternativePathMethods);
@@ -234,7 +339,34 @@ gives_arrays(Path *path)
 	return true;
 }
 
+/*
+ * How many of its rows come so
+ */
+static double
+array_rows(Path *path)
+{
+	double		rows = 0.0;
+	ListCell   *lc;
+
+	if (!IsA(path, AppendPath))
+		return gives_arrays(path) ? path->rows : 0.0;
+	foreach(lc, ((AppendPath *) path)->subpaths)
+		rows += array_rows(lfirst(lc));
+	return rows;
+}
+
 /* Costs ---------------------------------------------------------------------------- */
+
+/*
+ * What it costs to read all rows, if those that come in arrays need not be returned
+ */
+static Cost
+read_cost(Path *path)
+{
+	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+
+	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
+}
 
 static double
 estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
@@ -256,14 +388,11 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
 	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
-	Cost		read = input->total_cost;
 	Cost		startup;
 	Cost		run;
 
-	if (gives_arrays(input) && !gj_force)
-		read = Max(read - rows * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS),
-				   input->startup_cost);
-	startup = Max(passes, 1.0) * (read + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost);
+	startup = Max(passes, 1.0) *
+		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost);
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;
