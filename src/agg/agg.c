@@ -32,6 +32,7 @@
 #include "agg.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "compute.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "reader.h"
@@ -41,6 +42,7 @@ typedef struct GjAggState
 	CustomScanState css;		/* first */
 	PlanState  *child;
 	GjReader   *reader;
+	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
 	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
 	bool		filled;			/* the groups of this pass are there */
 	bool		begun;			/* some pass is */
@@ -116,6 +118,12 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
 								 get_private(plan, GJ_AGG_TYPES));
+	if (plan->custom_exprs != NIL)
+		agg->compute = GjComputeCreate(&node->ss, get_private(plan, GJ_AGG_TYPES),
+									   get_private(plan, GJ_AGG_CONDITIONS),
+									   get_private(plan, GJ_AGG_INPUTS));
+	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
+		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	agg->groups = create_groups(plan, estate);
 	agg->is_plain = is_plain(plan->scan.plan.targetlist);
 }
@@ -148,7 +156,7 @@ create_groups(CustomScan *plan, EState *estate)
 {
 	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
 	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
-	int			naggs = list_length(aggregates) / 2;
+	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
 	ListCell   *lc;
@@ -159,10 +167,11 @@ create_groups(CustomScan *plan, EState *estate)
 		};
 	for (int i = 0; i < naggs; i++)
 	{
-		int			column = list_nth_int(aggregates, 2 * i + 1);
+		int			column = list_nth_int(aggregates, 3 * i + 1);
 
 		agg_specs[i] = (GjAggSpec) {
-			.kind = list_nth_int(aggregates, 2 * i),.column = column,.filter = -1,
+			.kind = list_nth_int(aggregates, 3 * i),.column = column,
+			.filter = list_nth_int(aggregates, 3 * i + 2),
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
@@ -280,7 +289,11 @@ fill(GjAggState *agg)
 		GjGroupsBegin(agg->groups);
 	agg->begun = true;
 	while ((batch = GjReaderNext(agg->reader)) != NULL)
+	{
+		if (agg->compute != NULL)
+			batch = GjComputeColumns(agg->compute, batch);
 		GjGroupsAdd(agg->groups, batch);
+	}
 	agg->filled = true;
 }
 
@@ -299,7 +312,8 @@ next_pass(GjAggState *agg)
 }
 
 /*
- * With the same rows below, groups that are all there are returned again
+ * With the same rows below, and nothing to compute otherwise, groups that are all there are
+ * returned again
  */
 static void
 rescan_agg(CustomScanState *node)
@@ -313,6 +327,7 @@ rescan_agg(CustomScanState *node)
 	if (agg->child->chgParam == NULL)
 	{
 		if (agg->filled && node->ss.ps.state->es_epq_active == NULL &&
+			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;
 		ExecReScan(agg->child);

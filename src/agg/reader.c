@@ -30,6 +30,7 @@
 
 #include "agg.h"
 #include "exec/exec.h"
+#include "groupparts.h"
 #include "join/join.h"
 #include "reader.h"
 
@@ -59,7 +60,6 @@ struct GjReader
 	GjReaderStats stats;
 };
 
-static uint16 type_width(GjValueType type);
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
@@ -105,32 +105,12 @@ GjReaderCreate(PlanState *node, List *attnos, List *types)
 		Column	   *column = &reader->columns[foreach_current_index(lc)];
 
 		column->slot_at = column->at = lfirst_int(lc) - 1;
-		column->width = type_width(lfirst_int(lc2));
+		column->width = GjValueWidth(lfirst_int(lc2));
 		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
 	}
 	return reader;
-}
-
-static uint16
-type_width(GjValueType type)
-{
-	switch (type)
-	{
-		case GJ_VALUE_BOOL:
-			return sizeof(bool);
-		case GJ_VALUE_INT2:
-			return sizeof(int16);
-		case GJ_VALUE_INT4:
-		case GJ_VALUE_OID:
-		case GJ_VALUE_FLOAT4:
-			return sizeof(int32);
-		case GJ_VALUE_INT8:
-		case GJ_VALUE_FLOAT8:
-			return sizeof(int64);
-	}
-	elog(ERROR, "unknown type of values: %d", (int) type);
 }
 
 const GjBatch *

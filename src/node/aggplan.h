@@ -3,8 +3,10 @@
  * aggplan.h
  *	  GpuAgg: what its planner's side and its executor's side agree on.
  *
- * A GpuAgg has one child plan, whose rows it groups and aggregates.  Its own row, which
- * custom_scan_tlist describes, has the columns by which it groups, then the aggregates.
+ * A GpuAgg has one child plan, whose rows it groups and aggregates.  They come in batches of
+ * columns: those of the child that are needed, then those that are computed from them by
+ * custom_exprs.  Its own row, which custom_scan_tlist describes, has the columns by which it
+ * groups, then the aggregates, then columns that only custom_exprs need.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -44,9 +46,14 @@ typedef enum GjValueType
 typedef enum GjAggPrivate
 {
 	GJ_AGG_COLUMNS,				/* int list: the child's attributes that a batch has */
-	GJ_AGG_TYPES,				/* int list: GjValueType of each */
+	GJ_AGG_TYPES,				/* int list: GjValueType of each, and of what is computed */
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
-	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind and column, or -1 */
+	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter, columns
+								 * of the batch or -1 */
+	GJ_AGG_CONDITIONS,			/* int list: for each computed column, the one that must be true
+								 * for it to be computed, which stands before it, or -1 */
+	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, which one of
+								 * the batch it is, or -1 */
 	GJ_AGG_PRIVATE_COUNT
 } GjAggPrivate;
 

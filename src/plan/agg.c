@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * agg.c
- *	  GpuAgg paths and plans: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
+ *	  GpuAgg paths: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
  *
  * A GpuAgg takes the rows of a GpuScan, GpuJoin or GpuAlternative as arrays where they come
  * from index entries, and one by one where they do not.  It is offered wherever one of these
@@ -25,13 +25,10 @@
 #include <math.h>
 
 #include "executor/nodeHash.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/tlist.h"
 #include "utils/selfuncs.h"
 
 #include "agg.h"
@@ -48,13 +45,6 @@
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
 
-/* custom_private of a path: a list indexed by these */
-typedef enum AggPathPrivate
-{
-	AGG_PATH_QUERY,				/* GjAggQuery, no Node */
-	AGG_PATH_COUNT
-} AggPathPrivate;
-
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
@@ -70,16 +60,8 @@ static bool gives_arrays(Path *path);
 static double array_rows(Path *path);
 static Cost read_cost(Path *path);
 static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
+static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
-static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					  List *clauses, List *custom_plans);
-static List *describe_row(const GjAggQuery *query);
-static int	add_column(List **columns, List **types, List *child_tlist, Expr *expr);
-
-const CustomPathMethods GjAggPathMethods = {
-	.CustomName = GJ_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -132,7 +114,7 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	path->methods = &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
-	Assert(list_length(path->custom_private) == AGG_PATH_COUNT);
+	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
 
@@ -377,6 +359,25 @@ estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
 }
 
 /*
+ * What is computed for each row: FILTER conditions, and arguments that are expressions
+ */
+static Cost
+compute_cost(PlannerInfo *root, const GjAggQuery *query)
+{
+	QualCost	cost;
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->aggregates)
+	{
+		exprs = lappend(exprs, lfirst_node(Aggref, lc)->aggfilter);
+		exprs = lappend(exprs, GjAggregateArgument(lfirst_node(Aggref, lc)));
+	}
+	cost_qual_eval_node(&cost, (Node *) exprs, root);
+	return cost.per_tuple;
+}
+
+/*
  * All rows are read before the first group is returned
  */
 static void
@@ -392,7 +393,8 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	Cost		run;
 
 	startup = Max(passes, 1.0) *
-		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost);
+		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
+		 rows * compute_cost(root, query));
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;
@@ -409,87 +411,4 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	path->path.startup_cost = startup + path->path.pathtarget->cost.startup;
 	path->path.total_cost = path->path.startup_cost + run +
 		path->path.pathtarget->cost.per_tuple * path->path.rows;
-}
-
-/* The plan -------------------------------------------------------------------------- */
-
-/*
- * PlanCustomPath
- */
-static Plan *
-plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		 List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjAggQuery *query = list_nth(path->custom_private, AGG_PATH_QUERY);
-	List	   *child_tlist = ((Plan *) linitial(custom_plans))->targetlist;
-	List	   *columns = NIL;
-	List	   *types = NIL;
-	List	   *groupings = NIL;
-	List	   *aggregates = NIL;
-	ListCell   *lc;
-
-	foreach(lc, query->groupings)
-		groupings = lappend_int(groupings, add_column(&columns, &types, child_tlist, lfirst(lc)));
-	foreach(lc, query->aggregates)
-	{
-		Aggref	   *aggref = lfirst_node(Aggref, lc);
-		Expr	   *argument = GjAggregateArgument(aggref);
-		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
-
-		GjAggregateOf(aggref, &kind);
-		aggregates = lappend_int(aggregates, kind);
-		aggregates = lappend_int(aggregates, argument == NULL ? -1 :
-								 add_column(&columns, &types, child_tlist, argument));
-	}
-
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = query->having;
-	scan->custom_scan_tlist = describe_row(query);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(columns, types, groupings, aggregates);
-	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
-	return &scan->scan.plan;
-}
-
-/*
- * The node's own row: group columns, then aggregates
- */
-static List *
-describe_row(const GjAggQuery *query)
-{
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	foreach(lc, list_concat_copy(query->groupings, query->aggregates))
-		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
-											   list_length(tlist) + 1, NULL, false));
-	return tlist;
-}
-
-/*
- * Have a batch bring the column of the child that is this expression; returns which column of
- * the batch it is
- */
-static int
-add_column(List **columns, List **types, List *child_tlist, Expr *expr)
-{
-	TargetEntry *entry = tlist_member(expr, child_tlist);
-	GjValueType type = GJ_VALUE_BOOL;
-	int			n = 0;
-	ListCell   *lc;
-
-	if (entry == NULL || !GjValueTypeOf(exprType((Node *) expr), &type))
-		elog(ERROR, "a GpuAgg's input lacks a column");
-	foreach(lc, *columns)
-	{
-		if (lfirst_int(lc) == entry->resno)
-			return n;
-		n++;
-	}
-	*columns = lappend_int(*columns, entry->resno);
-	*types = lappend_int(*types, type);
-	return n;
 }

@@ -27,6 +27,13 @@ typedef struct GjAggQuery
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
+/* custom_private of a path: a list indexed by these; a path is never copied */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, no Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
+
 /* aggquery.c: reading the query */
 extern void GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having,
 							GjAggQuery *query);
@@ -37,9 +44,11 @@ extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
-/* agg.c: the paths, and the plan */
-extern const CustomPathMethods GjAggPathMethods;
+/* agg.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
+
+/* aggbuild.c: the plan */
+extern const CustomPathMethods GjAggPathMethods;
 
 #endif							/* GPUJOIN_PLAN_AGG_H */

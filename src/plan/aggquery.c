@@ -37,7 +37,8 @@ static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
-static bool has_member(const PathTarget *target, Expr *expr);
+static const char *computation_problem(Expr *expr);
+static bool has_expr(const PathTarget *target, Expr *expr);
 
 /*
  * Read what is to be computed for GROUP BY, aggregates and HAVING
@@ -206,8 +207,6 @@ aggregate_problem(const Aggref *aggref)
 
 	if (aggref->agglevelsup > 0 || aggref->aggsplit != AGGSPLIT_SIMPLE)
 		return "an aggregate of another query level";
-	if (aggref->aggfilter != NULL)
-		return "FILTER";
 	if (aggref->aggorder != NIL)
 		return "an aggregate with ORDER BY";
 	if (!GjAggregateOf(aggref, &kind))
@@ -223,10 +222,33 @@ aggregate_problem(const Aggref *aggref)
 			return "an aggregate with DISTINCT";
 	}
 	argument = GjAggregateArgument(aggref);
-	if (argument != NULL && !IsA(argument, Var))
-		return "an aggregate of an expression";
 	if (argument != NULL && !GjValueTypeOf(exprType((Node *) argument), &type))
 		return "an aggregate of a type that GpuAgg does not know";
+	if (aggref->aggfilter != NULL && computation_problem(aggref->aggfilter) != NULL)
+		return computation_problem(aggref->aggfilter);
+	return argument == NULL ? NULL : computation_problem(argument);
+}
+
+/*
+ * Why an expression cannot be computed for each row of a batch; NULL: it can
+ */
+static const char *
+computation_problem(Expr *expr)
+{
+	GjValueType type;
+	ListCell   *lc;
+
+	if (contain_volatile_functions((Node *) expr))
+		return "a volatile function in an aggregate";
+	if (contain_subplans((Node *) expr))
+		return "a subplan in an aggregate";
+	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (!IsA(lfirst(lc), Var))
+			return "a value that an outer join makes";
+		if (!GjValueTypeOf(lfirst_node(Var, lc)->vartype, &type))
+			return "an aggregate of a column of a type that GpuAgg does not know";
+	}
 	return NULL;
 }
 
@@ -258,23 +280,27 @@ GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
 
 	foreach(lc, query->groupings)
 	{
-		if (!has_member(target, lfirst(lc)))
+		if (!list_member(target->exprs, lfirst(lc)))
 			return false;
 	}
 	foreach(lc, query->aggregates)
 	{
-		Expr	   *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
+		Aggref	   *aggref = lfirst_node(Aggref, lc);
 
-		if (argument != NULL && !has_member(target, argument))
+		if (!has_expr(target, GjAggregateArgument(aggref)) || !has_expr(target, aggref->aggfilter))
 			return false;
 	}
 	return true;
 }
 
+/*
+ * Does the target have an expression, or all columns of which it is made?
+ */
 static bool
-has_member(const PathTarget *target, Expr *expr)
+has_expr(const PathTarget *target, Expr *expr)
 {
-	return list_member(target->exprs, expr);
+	return list_member(target->exprs, expr) ||
+		list_difference(pull_var_clause((Node *) expr, 0), target->exprs) == NIL;
 }
 
 /*

@@ -82,7 +82,6 @@ SELECT * FROM compare('SELECT s.g, (SELECT count(*) FROM facts WHERE k = ANY (AR
 	(SELECT count(*) FROM facts WHERE k IN (7, 8)) AS m FROM small s');
 -- what is left to PostgreSQL
 SELECT * FROM compare('SELECT max(s) FROM facts WHERE k IN (1, 2)');
-SELECT * FROM compare('SELECT count(*) FILTER (WHERE a > 3) FROM facts WHERE k IN (1, 2)');
 SELECT * FROM compare('SELECT x, count(*) FROM facts WHERE k IN (1, 2) GROUP BY x');
 SELECT * FROM compare('SELECT k, a, count(*) FROM facts WHERE k IN (1, 2) GROUP BY ROLLUP (k, a)');
 SELECT * FROM compare('SELECT sum(DISTINCT a) FROM facts WHERE k IN (1, 2)');
