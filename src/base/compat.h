@@ -232,6 +232,41 @@ GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offse
 	return true;
 }
 
+/* Columns that are NOT NULL: 18 has a constraint for that, which may have to be validated ----- */
+
+#if PG_VERSION_NUM >= 180000
+#include "catalog/pg_constraint.h"
+#else
+#include "catalog/pg_attribute.h"
+#include "utils/syscache.h"
+#endif
+
+/*
+ * Is a column NOT NULL, and which transaction has said so?
+ */
+static inline bool
+GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
+{
+	bool		result = false;
+#if PG_VERSION_NUM >= 180000
+	HeapTuple	row = findNotNullConstraintAttnum(relid, attno);
+#else
+	HeapTuple	row = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(attno));
+#endif
+
+	if (!HeapTupleIsValid(row))
+		return false;
+	*since = HeapTupleHeaderGetXmin(row->t_data);
+#if PG_VERSION_NUM >= 180000
+	result = ((Form_pg_constraint) GETSTRUCT(row))->convalidated;
+	heap_freetuple(row);
+#else
+	result = ((Form_pg_attribute) GETSTRUCT(row))->attnotnull;
+	ReleaseSysCache(row);
+#endif
+	return result;
+}
+
 /* Joins: 18 counts the disabled nodes of a path's inputs --------------------------- */
 
 #if PG_VERSION_NUM >= 180000

@@ -45,6 +45,7 @@
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
 
+static bool add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
@@ -52,7 +53,6 @@ static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
-static Path *with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target);
 static Path *strip_projection(Path *path);
 static bool is_repeatable(Path *path);
 static bool gives_batches(Path *path);
@@ -73,6 +73,8 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	GjAggQuery *query;
 	PathTarget *target;
 
+	if (stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
+		return;
 	if (!gj_aggregate || (stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
 		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
 		return;
@@ -93,6 +95,22 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	}
 	if (query->refused == NULL)
 		add_path_for(root, input, output, target, query);
+}
+
+/*
+ * Offer a path whose rows are distinct as they are; false: there is none
+ */
+static bool
+add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
+{
+	Path	   *path = GjFindDistinctPath(root, input);
+
+	if (path == NULL)
+		return false;
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, path);
+	return true;
 }
 
 static void
@@ -138,7 +156,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	Path	   *append;
 
 	if (offered != NULL)
-		return with_target(root, input, &offered->path, input->reltarget);
+		return GjPathWithTarget(root, &offered->path, input->reltarget);
 	append = append_parts(root, input);
 	if (append != NULL)
 		return append;
@@ -209,7 +227,7 @@ choose_part(PlannerInfo *root, Path *path)
 	CustomPath *offered = GjOfferFind(path->parent);
 
 	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
-		return with_target(root, path->parent, &offered->path, path->pathtarget);
+		return GjPathWithTarget(root, &offered->path, path->pathtarget);
 	return path;
 }
 
@@ -233,15 +251,15 @@ find_append(const RelOptInfo *rel)
 /*
  * Have a path return these columns.  All of ours can.
  */
-static Path *
-with_target(PlannerInfo *root, RelOptInfo *rel, Path *path, PathTarget *target)
+Path *
+GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
 {
 	if (equal(path->pathtarget->exprs, target->exprs))
 	{
 		path->pathtarget = target;
 		return path;
 	}
-	return (Path *) create_projection_path(root, rel, path, target);
+	return (Path *) create_projection_path(root, path->parent, path, target);
 }
 
 static Path *

@@ -47,6 +47,10 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 /* agg.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
+extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+
+/* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
+extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
 /* aggbuild.c: the plan */
 extern const CustomPathMethods GjAggPathMethods;
