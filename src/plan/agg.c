@@ -35,6 +35,7 @@
 #include "alternative.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "choice.h"
 #include "joinpath.h"
 #include "planner.h"
 
@@ -75,8 +76,10 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 
 	if (stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
 		return;
-	if (!gj_aggregate || (stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
+	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
 		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
+		return;
+	if (!gj_aggregate && !GjChoiceIsNoted())
 		return;
 	query = palloc(sizeof(GjAggQuery));
 	switch (stage)
@@ -93,7 +96,9 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		default:
 			return;
 	}
-	if (query->refused == NULL)
+	if (!gj_aggregate)
+		query->refused = "gpujoin.aggregate is off";
+	if (query->refused == NULL || GjChoiceIsNoted())
 		add_path_for(root, input, output, target, query);
 }
 
@@ -120,8 +125,17 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	CustomPath *path;
 	Path	   *child = find_input(root, input);
 
-	if (child == NULL || !is_repeatable(child) || !GjAggTakesFrom(query, child->pathtarget))
+	if (child == NULL)
 		return;
+	if (query->refused == NULL && !is_repeatable(child))
+		query->refused = "a volatile function or a subplan decides which rows a subquery has";
+	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
+		query->refused = "what is grouped or aggregated is computed above an Append";
+	if (query->refused != NULL)
+	{
+		GjChoiceAggregate(child, NULL, output, query->refused);
+		return;
+	}
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
@@ -135,6 +149,7 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
+	GjChoiceAggregate(child, path, output, NULL);
 
 	if (gj_force)
 		output->pathlist = NIL;

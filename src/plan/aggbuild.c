@@ -20,6 +20,7 @@
 #include "optimizer/tlist.h"
 
 #include "agg.h"
+#include "choice.h"
 
 /* A plan in the making */
 typedef struct Building
@@ -66,6 +67,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	List	   *aggregates;
 	ListCell   *lc;
 
+	GjChoiceAggregateTaken(path);
 	foreach(lc, query->groupings)
 		add_inputs(&building, lfirst(lc));
 	foreach(lc, query->aggregates)

@@ -22,10 +22,17 @@
 #include "mb/pg_wchar.h"
 #include "utils/ruleutils.h"
 
+#include "agg.h"
+#include "alternative.h"
 #include "base/gpujoin.h"
 #include "joinpath.h"
 #include "choice.h"
 #include "planner.h"
+
+/* Reasons of paths that were offered and not taken */
+#define COSTS_LESS_THERE		"another plan costs less there"
+#define COSTS_LESS \
+	"another plan of the whole query costs less: join order, parallel workers, order or LIMIT"
 
 /* Characters of a condition that are shown */
 #define SHOWN_CHARACTERS		200
@@ -37,6 +44,8 @@ static const char *refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptI
 								 RestrictInfo *rinfo, RelOptInfo *small);
 static List *list_tables(PlannerInfo *root, RelOptInfo *big);
 static Oid	path_index(CustomPath *path);
+static CustomPath *find_leaf(Path *path);
+static GjChoice *find_aggregate(Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
 static bool is_deparsable(Node *clause);
@@ -247,8 +256,7 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 	choice->cost = cost;
 	choice->other_cost = cheapest_other(root, rel);
 	choice->reason = (choice->other_cost > 0.0 && choice->other_cost <= cost) ?
-		"another plan costs less there" :
-		"another plan of the whole query costs less: join order, parallel workers, order or LIMIT";
+		COSTS_LESS_THERE : COSTS_LESS;
 	if (path->methods == &GjScanPathMethods)
 		choice->condition = deparse(root, list_nth(path->custom_private,
 												   GJ_SCAN_PATH_CLAUSES));
@@ -271,6 +279,99 @@ GjChoiceTaken(CustomPath *path)
 	choice = GjChoiceFind(IndexGetRelation(index, false), index, path->methods->CustomName);
 	if (choice != NULL)
 		choice->chosen = true;
+}
+
+/*
+ * Note what became of a GpuAgg over an input of ours: the path that is about to be added, or the
+ * reason why there is none
+ */
+void
+GjChoiceAggregate(Path *input, const CustomPath *path, const RelOptInfo *output,
+				  const char *refused)
+{
+	GjChoice   *choice;
+	ListCell   *lc;
+
+	if (!GjChoiceIsNoted() || (choice = find_aggregate(input)) == NULL)
+		return;
+	if (refused != NULL)
+	{
+		if (choice->reason == NULL)
+			choice->reason = GjChoiceText(refused);
+		return;
+	}
+	choice->cost = path->path.total_cost;
+	choice->other_cost = 0.0;
+	foreach(lc, output->pathlist)
+	{
+		Cost		cost = ((Path *) lfirst(lc))->total_cost;
+
+		if (choice->other_cost == 0.0 || cost < choice->other_cost)
+			choice->other_cost = cost;
+	}
+	choice->reason = (choice->other_cost > 0.0 && choice->other_cost <= choice->cost) ?
+		COSTS_LESS_THERE : COSTS_LESS;
+}
+
+/*
+ * Note that a plan is made of a GpuAgg path
+ */
+void
+GjChoiceAggregateTaken(const CustomPath *path)
+{
+	GjChoice   *choice;
+
+	if (GjChoiceIsNoted() && (choice = find_aggregate(linitial(path->custom_paths))) != NULL)
+		choice->chosen = true;
+}
+
+/*
+ * The note of a GpuAgg stands with the first index that its input uses
+ */
+static GjChoice *
+find_aggregate(Path *input)
+{
+	CustomPath *leaf = find_leaf(input);
+	GjChoice   *choice;
+	Oid			index;
+	Oid			table;
+
+	if (leaf == NULL)
+		return NULL;
+	index = path_index(leaf);
+	table = IndexGetRelation(index, false);
+	choice = GjChoiceFind(table, index, GjAggPathMethods.CustomName);
+	return choice != NULL ? choice : GjChoiceAdd(table, index, GjAggPathMethods.CustomName);
+}
+
+/*
+ * Return the first GpuScan or GpuJoin path below; NULL if there is none
+ */
+static CustomPath *
+find_leaf(Path *path)
+{
+	CustomPath *custom = (CustomPath *) path;
+	List	   *children = NIL;
+	CustomPath *leaf = NULL;
+	ListCell   *lc;
+
+	if (GjPathIsOurs(path))
+		return custom;
+	if (IsA(path, ProjectionPath))
+		children = list_make1(((ProjectionPath *) path)->subpath);
+	else if (IsA(path, SubqueryScanPath))
+		children = list_make1(((SubqueryScanPath *) path)->subpath);
+	else if (IsA(path, AppendPath))
+		children = ((AppendPath *) path)->subpaths;
+	else if (IsA(path, CustomPath) && (custom->methods == &GjAggPathMethods ||
+									   custom->methods == &GjAlternativePathMethods))
+		children = custom->custom_paths;
+	foreach(lc, children)
+	{
+		if (leaf == NULL)
+			leaf = find_leaf(lfirst(lc));
+	}
+	return leaf;
 }
 
 /*

@@ -18,11 +18,12 @@ typedef struct GjChoice
 {
 	Oid			relation;
 	Oid			index;			/* invalid: the table has none of ours */
-	const char *node;			/* GpuScan, GpuJoin; NULL: neither was offered */
+	const char *node;			/* GpuScan, GpuJoin, GpuAgg above one of these; NULL: neither
+								 * of the first two was offered */
 	const char *condition;		/* that the index would answer; NULL: not known */
 	bool		chosen;
 	const char *reason;			/* why not */
-	Cost		cost;			/* of our path */
+	Cost		cost;			/* of our path, or 0 */
 	Cost		other_cost;		/* of the cheapest other path there, or 0 */
 } GjChoice;
 
@@ -37,6 +38,9 @@ extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *
 extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
 extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
 extern void GjChoiceTaken(CustomPath *path);
+extern void GjChoiceAggregate(Path *input, const CustomPath *path, const RelOptInfo *output,
+							  const char *refused);
+extern void GjChoiceAggregateTaken(const CustomPath *path);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
 

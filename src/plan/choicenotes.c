@@ -109,7 +109,7 @@ report(ReturnSetInfo *rsinfo)
 		values[4] = BoolGetDatum(choice->chosen);
 		values[5] = text_or_null(choice->chosen ? NULL : choice->reason, &nulls[5]);
 		values[6] = Float8GetDatum(choice->cost);
-		nulls[6] = choice->node == NULL;
+		nulls[6] = choice->node == NULL || choice->cost == 0.0;
 		values[7] = Float8GetDatum(choice->other_cost);
 		nulls[7] = choice->node == NULL || choice->other_cost == 0.0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);

@@ -95,6 +95,28 @@ SELECT * FROM choices('SELECT * FROM halves LEFT JOIN keys USING (k)');
 SELECT * FROM choices('SELECT * FROM halves h JOIN keys s ON s.k = h.k + 1');
 SELECT * FROM choices('DELETE FROM halves h USING keys s WHERE s.k = h.k');
 
+-- Aggregates above: a row of their own, beside the scan's or join's; costs are another matter
+CREATE INDEX halves_1_wide ON halves_1 USING gpujoin (k) INCLUDE (id);
+CREATE FUNCTION aggregates(query text) RETURNS TABLE (relation regclass, node text, chosen boolean, reason text)
+LANGUAGE sql AS $$
+	SELECT relation, node, chosen, reason FROM gpujoin_explain_choice(query) WHERE node = 'GpuAgg'
+$$;
+SELECT * FROM aggregates('SELECT k, count(*) FROM facts WHERE k IN (1, 2, 3) GROUP BY k');
+SELECT * FROM aggregates('SELECT DISTINCT facts.k, v FROM facts JOIN keys USING (k)');
+SELECT * FROM aggregates('SELECT count(*) FROM halves WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT count(*) FROM facts WHERE v = 3');	-- nothing of ours below
+SELECT * FROM aggregates('SELECT count(*) FILTER (WHERE note > ''n'') FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT note, count(*) FROM facts WHERE k IN (1, 2, 3) GROUP BY note');
+SELECT * FROM aggregates('SELECT max(note) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT sum(v), stddev(v) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT sum(DISTINCT v) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT k, v, count(*) FROM facts WHERE k IN (1, 2, 3) GROUP BY CUBE (k, v)');
+SELECT * FROM aggregates('SELECT count(*) FROM facts WHERE k IN (1, 2, 3) AND v > random()');
+SELECT * FROM aggregates('SELECT DISTINCT ON (v) v, k FROM facts WHERE k IN (1, 2, 3)');
+SET gpujoin.aggregate = off;
+SELECT * FROM aggregates('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
+RESET gpujoin.aggregate;
+
 -- Prepared statements, changes, long conditions
 PREPARE by_keys(int[]) AS SELECT * FROM facts WHERE k = ANY ($1);
 SET plan_cache_mode = force_generic_plan;

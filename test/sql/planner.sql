@@ -113,6 +113,7 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
+SET gpujoin.aggregate = off;	-- which would be in one process
 SELECT nodes('SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3)')
 	~ 'Gather.*Parallel Append.*GpuScan.*GpuScan' AS parallel;
 SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3);
@@ -120,6 +121,7 @@ RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET max_parallel_workers_per_gather;
+RESET gpujoin.aggregate;
 
 -- A partition that cannot match is pruned when the scan starts
 PREPARE pruned(int) AS SELECT count(*) FROM halves WHERE k = ANY ('{1,2}') AND id < $1;
