@@ -74,12 +74,12 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	GjAggQuery *query;
 	PathTarget *target;
 
-	if (stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
-		return;
 	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
 		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
 		return;
 	if (!gj_aggregate && !GjChoiceIsNoted())
+		return;
+	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
 	switch (stage)
