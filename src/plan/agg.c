@@ -55,7 +55,6 @@ static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
-static bool is_repeatable(Path *path);
 static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
 static double array_rows(Path *path);
@@ -127,8 +126,8 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 
 	if (child == NULL)
 		return;
-	if (query->refused == NULL && !is_repeatable(child))
-		query->refused = "a volatile function or a subplan decides which rows a subquery has";
+	if (query->refused == NULL && !GjPathRepeats(child))
+		query->refused = "a subquery that may have other rows when it is read again";
 	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
 		query->refused = "what is grouped or aggregated is computed above an Append";
 	if (query->refused != NULL)
@@ -234,13 +233,16 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * A path that gives the same rows and is cheaper for an aggregate, if one was offered
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered; or that
+ * gives them again, if this does not
  */
 static Path *
 choose_part(PlannerInfo *root, Path *path)
 {
 	CustomPath *offered = GjOfferFind(path->parent);
 
+	if (!GjPathRepeats(path))
+		return (Path *) create_material_path(path->parent, path);
 	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
 		return GjPathWithTarget(root, &offered->path, path->pathtarget);
 	return path;
@@ -283,26 +285,6 @@ strip_projection(Path *path)
 	while (IsA(path, ProjectionPath) && ((ProjectionPath *) path)->dummypp)
 		path = ((ProjectionPath *) path)->subpath;
 	return path;
-}
-
-/*
- * Does the path give the same rows when it is read again?  Of the query at hand that is known.
- */
-static bool
-is_repeatable(Path *path)
-{
-	for (;;)
-	{
-		path = strip_projection(path);
-		if (IsA(path, CustomPath) && ((CustomPath *) path)->methods == &GjAggPathMethods)
-			path = linitial(((CustomPath *) path)->custom_paths);
-		else if (!IsA(path, SubqueryScanPath))
-			return true;
-		else if (GjAggIsRepeatableBelow(path->parent->subroot))
-			path = ((SubqueryScanPath *) path)->subpath;
-		else
-			return false;
-	}
 }
 
 /*

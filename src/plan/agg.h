@@ -38,7 +38,6 @@ typedef enum GjAggPathPrivate
 extern void GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having,
 							GjAggQuery *query);
 extern void GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
-extern bool GjAggIsRepeatableBelow(PlannerInfo *subroot);
 extern bool GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target);
 extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
@@ -48,6 +47,10 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+
+/* repeat.c: may rows be read more than once? */
+extern bool GjQueryRepeats(PlannerInfo *root);
+extern bool GjPathRepeats(Path *path);
 
 /* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);

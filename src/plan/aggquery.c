@@ -11,7 +11,7 @@
  * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
  * so that they make no further groups.
  *
- * The child's rows may have to be read more than once (groups.h).  So nothing that decides
+ * The child's rows may have to be read more than once (repeat.c).  So nothing that decides
  * which rows there are, or what they are grouped by, may be volatile, at this level or in a
  * subquery that is read anew.  A join's small side is not: it is collected once.
  *
@@ -30,8 +30,6 @@
 
 #include "agg.h"
 
-static bool is_repeatable(PlannerInfo *root);
-static bool is_volatile(Node *node);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
@@ -54,7 +52,7 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 		query->refused = "grouping sets";
 	else if (parse->hasTargetSRFs)
 		query->refused = "a set-returning function in the target list";
-	else if (!is_repeatable(root))
+	else if (!GjQueryRepeats(root))
 		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
@@ -80,7 +78,7 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 	else if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
 			 parse->havingQual != NULL || parse->hasWindowFuncs || parse->hasTargetSRFs)
 		query->refused = "DISTINCT above another computation";
-	else if (!is_repeatable(root))
+	else if (!GjQueryRepeats(root))
 		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
@@ -89,42 +87,6 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 		if (contain_subplans((Node *) query->groupings))
 			refuse(query, "a subplan makes the values that rows are grouped by");
 	}
-}
-
-/*
- * Do the same rows, grouped by the same values, come when they are read again?  Subplans are
- * not looked into.  Policies are conditions as well, and not yet among the others.
- */
-static bool
-is_repeatable(PlannerInfo *root)
-{
-	Query	   *parse = root->parse;
-	ListCell   *lc;
-
-	foreach(lc, parse->rtable)
-	{
-		if (is_volatile((Node *) lfirst_node(RangeTblEntry, lc)->securityQuals))
-			return false;
-	}
-	return !is_volatile((Node *) parse->jointree) &&
-		!contain_volatile_functions((Node *) root->processed_tlist);
-}
-
-static bool
-is_volatile(Node *node)
-{
-	return contain_volatile_functions(node) || contain_subplans(node);
-}
-
-/*
- * Does a subquery, below the one at hand, give the same rows when it is read again?  What it
- * computes may be what they are grouped by.
- */
-bool
-GjAggIsRepeatableBelow(PlannerInfo *subroot)
-{
-	return is_repeatable(subroot) && !contain_subplans((Node *) subroot->processed_tlist) &&
-		!is_volatile(subroot->parse->havingQual);
 }
 
 static void

@@ -120,4 +120,22 @@ SELECT * FROM compare('SELECT k, count(*), sum(v) FROM ((SELECT v, k FROM parent
 SET gpujoin.force = on;
 SELECT * FROM rows_of('SELECT sum(v), count(k) FROM parent WHERE k IN (1, 2, 3)');
 
+
+-- Groups that are made in several passes: what is not the same when it is read again is kept
+-- (of a part) or left to PostgreSQL
+SET work_mem = '64kB';
+EXPLAIN (COSTS OFF) SELECT v, count(*) FROM (SELECT v FROM hashed WHERE k IN (1, 2)
+	UNION ALL (SELECT (random() * 10000000)::int FROM hashed LIMIT 4000)) u GROUP BY v;
+SELECT sum(n) FROM (SELECT v, count(*) AS n FROM (SELECT v FROM hashed WHERE k IN (1, 2)
+	UNION ALL (SELECT (random() * 10000000)::int FROM hashed LIMIT 4000)) u GROUP BY v OFFSET 0) g;
+EXPLAIN (COSTS OFF) SELECT v, count(*) FROM (SELECT (random() * 10000000)::int AS v FROM parent
+	WHERE k < 15 AND k = ANY ('{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14}') OFFSET 0) u GROUP BY v;
+SELECT sum(n) FROM (SELECT v, count(*) AS n FROM (SELECT (random() * 10000000)::int AS v FROM hashed
+	WHERE k = ANY (ARRAY(SELECT generate_series(0, 80))) OFFSET 0) u GROUP BY v OFFSET 0) g;
+EXPLAIN (COSTS OFF) SELECT n, count(*) FROM (SELECT k, count(*) AS n FROM hashed WHERE k IN (1, 2, 3)
+	GROUP BY k HAVING random() < 2) u GROUP BY n;
+-- a join's small side is collected once
+SELECT * FROM compare('SELECT v, count(*) FROM hashed JOIN (SELECT k FROM tiny ORDER BY k LIMIT 7) t USING (k)
+	GROUP BY v');
+
 DROP SCHEMA aggregate_parts CASCADE;
