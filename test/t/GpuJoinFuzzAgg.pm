@@ -39,7 +39,7 @@ sub facts_rows
 	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, i % 100, "
 	  . "CASE WHEN i % 7 <> 0 THEN (i % 11 - 5)::int2 END, "
 	  . "CASE i % 211 WHEN 0 THEN -2147483648 WHEN 1 THEN 2147483647 WHEN 2 THEN NULL "
-	  . "ELSE i * 7919 % 1000 END, "
+	  . "ELSE i % 100000 * 7919 % 1000 END, "
 	  . "CASE i % 97 WHEN 0 THEN 9223372036854775807 WHEN 1 THEN -9223372036854775808 "
 	  . "WHEN 2 THEN NULL ELSE i % 50 * 1000000007::int8 END, "
 	  . "CASE i % 301 WHEN 0 THEN 'infinity' ELSE date '1990-01-01' + i % 40 END, "
