@@ -215,7 +215,7 @@ GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *o
 	ExplainPropertyList("Sort Key", keys, es);
 	if (es->analyze && stats != NULL)
 	{
-		ExplainPropertyUInteger("Batches", NULL, stats->batches, es);
+		ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
 		ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
 	}
 }

@@ -58,28 +58,19 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/tableam.h"
-#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/spccache.h"
 
-#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "cursor.h"
 #include "entryvisible.h"
-#include "ordered.h"
-#include "scan.h"
+#include "orderedstate.h"
 #include "search.h"
-
-/* Entries that are tested for visibility at a time */
-#define GROUP_ENTRIES			256
 
 /* Each batch is so many times as long as the one before */
 #define BATCH_GROWTH			4
@@ -96,38 +87,6 @@
 /* Every so many chunks are looked at first, then more, then all: see add_set() */
 static const int strides[] = {64, 8, 1};
 
-struct GjOrdered
-{
-	GjTop	   *top;
-	GjSortColumn *columns;
-	AttrNumber *attnos;			/* of the table, for each sort column */
-	int			ncolumns;
-	GjEntryWidths widths;
-	uint64		matched;		/* columns of the index that a match is asked for */
-	bool		index_only;
-	uint64		bound;			/* the first batch */
-
-	/* What the batches are selected from */
-	bool		started;
-	GjTidSet   *all;			/* tuples of the heap; NULL: entries */
-	MemoryContext context;		/* of the match, while there is one */
-	GjEntryMatch match;
-	GjEntrySet *whole;			/* a device's answer */
-
-	/* The batch that is being delivered */
-	uint64		wanted;
-	uint64		next;
-	uint64		end_tested;		/* entries up to here have been tested, */
-	bool		visible[GROUP_ENTRIES]; /* so many at most before it */
-	uint64		first_tested;
-	bool		certain;		/* the epoch has not moved yet */
-	BlockNumber nblocks;		/* of the heap, after the match */
-	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
-	uint64		prefetched;		/* blocks of entries up to here were asked for */
-
-	GjOrderedStats stats;
-};
-
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
 static int	find_column(Relation index, AttrNumber attno);
 static void start(GjScanState *scan);
@@ -138,14 +97,6 @@ static void begin_match(GjScanState *scan);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjOrdered *ordered, const GjEntrySet *set, uint64 chunk);
-static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
-static bool is_row(GjScanState *scan, uint64 i);
-static void test_group(GjScanState *scan, uint64 first);
-static bool fetch(GjScanState *scan, uint64 i);
-static bool fetch_chain(GjScanState *scan, ItemPointerData *tid);
-static void prefetch(GjScanState *scan, uint64 i);
-static void read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
-						bool *isnull);
 
 /*
  * Prepare for the order of a plan; NULL if it has none
@@ -234,7 +185,7 @@ GjOrderedNext(GjScanState *scan)
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
 		{
-			slot = make_row(scan, ordered->next++);
+			slot = GjOrderedMakeRow(scan, ordered->next++);
 			if (slot != NULL)
 				return slot;
 		}
@@ -320,7 +271,7 @@ add_rows(GjScanState *scan)
 			GjFetchGetStats(table->fetch)->rechecked++;
 			continue;
 		}
-		read_values(ordered, slot, values, isnull);
+		GjOrderedReadValues(ordered, slot, values, isnull);
 		GjTopAddRow(ordered->top, values, isnull, GjPackTid(&slot->tts_tid));
 	}
 	GjFetchReset(table->fetch);
@@ -426,155 +377,6 @@ add_chunk(GjOrdered *ordered, const GjEntrySet *set, uint64 chunk)
 	CHECK_FOR_INTERRUPTS();
 	GjEntrySetPrefetch(set, first, n);
 	GjTopAdd(ordered->top, set, first, n, NULL, 0);
-}
-
-/*
- * Make a row of an entry; NULL if the snapshot sees none with the entry's values
- */
-static TupleTableSlot *
-make_row(GjScanState *scan, uint64 i)
-{
-	GjOrdered  *ordered = scan->ordered;
-	ScanState  *node = &scan->table.css.ss;
-	TupleTableSlot *slot = scan->table.heap_slot;
-	Datum		values[GJ_MAX_INCLUDED + 1];
-	bool		isnull[GJ_MAX_INCLUDED + 1];
-
-	if (is_row(scan, i))
-	{
-		slot = node->ss_ScanTupleSlot;
-		GjFillFromEntry(scan->table.row_fill, GjTopRow(ordered->top, i), slot);
-		if (scan->is_cursor)
-			GjNoteEntry(node, GjTopTid(ordered->top, i));
-		GjIndexOnlyGetStats(scan->table.index_only)->rows++;
-		return slot;
-	}
-	if (!fetch(scan, i))
-		return NULL;
-	read_values(ordered, slot, values, isnull);
-	if (!GjScanWants(scan, slot) || !GjTopIsSame(ordered->top, i, values, isnull))
-	{
-		GjFetchGetStats(scan->table.fetch)->rechecked++;
-		ResetExprContext(node->ps.ps_ExprContext);
-		return NULL;
-	}
-	if (ordered->index_only)
-		GjNotePlace(node, &slot->tts_tid);
-	return slot;
-}
-
-/*
- * Is the entry a row, without a look at the heap?
- */
-static bool
-is_row(GjScanState *scan, uint64 i)
-{
-	GjOrdered  *ordered = scan->ordered;
-
-	if (!ordered->certain)
-		return false;
-	if (i >= ordered->end_tested)
-		test_group(scan, i);
-	return ordered->certain && ordered->visible[i - ordered->first_tested];
-}
-
-/*
- * Test entries from this one on, by the map and then by the epoch
- */
-static void
-test_group(GjScanState *scan, uint64 first)
-{
-	GjOrdered  *ordered = scan->ordered;
-	int			n = (int) Min(GjTopCount(ordered->top) - first, GROUP_ENTRIES);
-	uint64		tids[GROUP_ENTRIES];
-
-	for (int i = 0; i < n; i++)
-		tids[i] = GjTopTid(ordered->top, first + i);
-	ordered->first_tested = first;
-	ordered->end_tested = first + n;
-	if (GjEntriesTestEach(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
-		GjEpochHasMoved(scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
-						ordered->match.vacuum_epoch))
-		ordered->certain = false;
-}
-
-/*
- * Fetch what the entry leads to into the slot for heap tuples; false if the snapshot sees
- * nothing there
- */
-static bool
-fetch(GjScanState *scan, uint64 i)
-{
-	GjOrdered  *ordered = scan->ordered;
-	uint64		packed = GjTopTid(ordered->top, i);
-	ItemPointerData tid;
-	bool		found;
-
-	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
-	if (GjPackedBlock(packed) >= ordered->nblocks)
-		return false;
-	if (ordered->index_only)
-		GjIndexOnlyGetStats(scan->table.index_only)->heap_fetches++;
-	if (ordered->all != NULL)
-		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
-											 scan->table.css.ss.ps.state->es_snapshot,
-											 scan->table.heap_slot);
-	prefetch(scan, i);
-	found = fetch_chain(scan, &tid);
-	GjFetchGetStats(scan->table.fetch)->exact_blocks++;
-	GjFetchGetStats(scan->table.fetch)->tuples += found;
-	GjCountHeapFetches(scan->table.css.ss.ss_currentRelation, found);
-	return found;
-}
-
-/*
- * Go from the root of a HOT chain to the member that the snapshot sees
- */
-static bool
-fetch_chain(GjScanState *scan, ItemPointerData *tid)
-{
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-	Snapshot	snapshot = scan->table.css.ss.ps.state->es_snapshot;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTuple	tuple = &scan->ordered->tuple;
-	bool		found;
-
-	heap_page_prune_opt(heap, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (found)
-		ExecStoreBufferHeapTuple(tuple, scan->table.heap_slot, buffer);
-	ReleaseBuffer(buffer);
-	return found;
-}
-
-/*
- * Ask for the blocks of the entries after this one, as far ahead as is allowed
- */
-static void
-prefetch(GjScanState *scan, uint64 i)
-{
-	GjOrdered  *ordered = scan->ordered;
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-	uint64		end = i + 1 + get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
-
-	end = Min(end, GjTopCount(ordered->top));
-	for (ordered->prefetched = Max(ordered->prefetched, i + 1); ordered->prefetched < end;
-		 ordered->prefetched++)
-	{
-		BlockNumber block = GjPackedBlock(GjTopTid(ordered->top, ordered->prefetched));
-
-		if (!ordered->certain && block < ordered->nblocks)
-			PrefetchBuffer(heap, MAIN_FORKNUM, block);
-	}
-}
-
-static void
-read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, bool *isnull)
-{
-	for (int i = 0; i < ordered->ncolumns; i++)
-		values[i] = slot_getattr(slot, ordered->attnos[i], &isnull[i]);
 }
 
 /*

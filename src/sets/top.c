@@ -3,13 +3,8 @@
  * top.c
  *	  Selecting the first entries in an order, over arrays.
  *
- * Each sort column of an entry becomes one or two unsigned words whose ascending order is the
- * one that is wanted, DESC and NULLs included; the TID is the last word.  So two entries are
- * compared by comparing words, and entries with equal words are the same entry, met twice.
- *
- *	- A value of up to four bytes takes one word, and NULL is a number below or above all.
- *	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
- *	  second word tells it from that value.
+ * Entries are compared by their words (topwords.c), of which the TID is the last one.  So entries
+ * with equal words are the same entry, met twice.
  *
  * Most entries do not come among the first, and the first word says so: it is made for a
  * batch at a time, and compared with that of the bound, the last one of the entries wanted that
@@ -23,19 +18,13 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "access/tupmacs.h"
-#include "catalog/pg_type_d.h"
 #include "utils/memutils.h"
 
 #include "batch.h"
-#include "top.h"
+#include "topwords.h"
 
 /* Room for entries beside those that are wanted: between two sorts, so many come */
 #define MIN_ROOM				1024
-
-#define SMALL_MAX				((uint64) PG_UINT32_MAX)
 
 /* Where an entry's words are, with the first of them */
 typedef struct Place
@@ -65,14 +54,8 @@ struct GjTop
 	GjEntrySet	rows;			/* columns that are kept: of these, the arrays by slots */
 };
 
-static int	count_words(const GjSortColumn *column);
 static Size slot_bytes(const GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
-static void make_first_words(const GjTop *top, const GjEntrySet *set, uint64 first, int n,
-							 uint64 *out);
-static void make_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
-					   uint64 *out);
-static void make_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 *out);
 static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
@@ -123,37 +106,6 @@ compare_places(const Place *a, const Place *b, const GjTop *top)
 #include "lib/sort_template.h"
 
 /*
- * Can values of this type be put in the order of its btree operators?  Only PostgreSQL's own
- * types, which have no other default order.
- */
-bool
-GjTypeSorts(Oid type, GjSortKind *kind)
-{
-	switch (type)
-	{
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case DATEOID:
-		case TIMEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			*kind = GJ_SORT_SIGNED;
-			return true;
-		case BOOLOID:
-		case OIDOID:
-			*kind = GJ_SORT_UNSIGNED;
-			return true;
-		case FLOAT4OID:
-		case FLOAT8OID:
-			*kind = GJ_SORT_FLOAT;
-			return true;
-		default:
-			return false;
-	}
-}
-
-/*
  * Prepare for an order of entries with such columns, of which some are kept: bits as in
  * GjEntryFill.  The array of sort columns must live as long.
  */
@@ -168,7 +120,7 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 	top->ncolumns = ncolumns;
 	top->nwords = 1;
 	for (int i = 0; i < ncolumns; i++)
-		top->nwords += count_words(&columns[i]);
+		top->nwords += GjTopCountWords(&columns[i]);
 	top->last = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
 	top->bound = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
 
@@ -177,12 +129,6 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 	for (int i = 0; i < widths->nincluded; i++)
 		top->rows.included[i].width = kept >> (i + 1) & 1 ? widths->included[i] : 0;
 	return top;
-}
-
-static int
-count_words(const GjSortColumn *column)
-{
-	return column->width > sizeof(uint32) ? 2 : 1;
 }
 
 /*
@@ -267,7 +213,7 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
 	int			nplaces = 0;
 
-	make_first_words(top, set, first, n, words);
+	GjTopFirstWords(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
 	if (rows == NULL)
 	{
 		for (int i = 0; i < n; i++)
@@ -289,127 +235,6 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 }
 
 /*
- * A value as a number of up to 32 bits, or of 64 (large), in the ascending order of values
- */
-static pg_attribute_always_inline uint64
-order_value(GjSortKind kind, uint16 width, bool large, const char *at)
-{
-	int64		value = 0;
-
-	if (kind == GJ_SORT_FLOAT && width == sizeof(float4))
-	{
-		float4		f = *(const float4 *) at;
-		uint32		bits = *(const uint32 *) at;
-
-		/* 0 and -0 are equal, and all NaNs are, above infinity */
-		bits = isnan(f) ? 0x7fc00000 : f == 0 ? 0 : bits;
-		return bits >> 31 ? (uint32) ~bits : bits | 0x80000000;
-	}
-	if (kind == GJ_SORT_FLOAT)
-	{
-		float8		f = *(const float8 *) at;
-		uint64		bits = *(const uint64 *) at;
-
-		bits = isnan(f) ? UINT64CONST(0x7ff8000000000000) : f == 0 ? 0 : bits;
-		return bits >> 63 ? ~bits : bits | UINT64CONST(0x8000000000000000);
-	}
-	switch (width)
-	{
-		case sizeof(uint8):
-			value = *(const uint8 *) at;
-			break;
-		case sizeof(int16):
-			value = *(const int16 *) at;
-			break;
-		case sizeof(int32):
-			value = *(const int32 *) at;
-			break;
-		case sizeof(int64):
-			value = *(const int64 *) at;
-			break;
-	}
-	if (large)
-		return (uint64) value ^ (kind == GJ_SORT_SIGNED ? UINT64CONST(0x8000000000000000) : 0);
-	return (uint32) value ^ (kind == GJ_SORT_SIGNED ? 0x80000000 : 0);
-}
-
-/*
- * The first words of many entries
- */
-static void
-make_first_words(const GjTop *top, const GjEntrySet *set, uint64 first, int n, uint64 *out)
-{
-	const GjSortColumn *sort = &top->columns[0];
-	const GjEntryColumn *column = set_column(set, sort->column);
-	const uint16 width = column->width;
-	const bool	large = sort->width > sizeof(uint32);
-	const char *at = column->values + first * width;
-	const uint64 flip = !sort->descending ? 0 : large ? PG_UINT64_MAX : SMALL_MAX;
-	const uint64 add = large ? 0 : 1;
-
-#define MAKE(kind, width, large) \
-	for (int i = 0; i < n; i++) \
-		out[i] = (order_value(kind, width, large, at + i * (width)) ^ flip) + add
-
-	if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int32) && !large)
-		MAKE(GJ_SORT_SIGNED, sizeof(int32), false);
-	else if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int64) && large)
-		MAKE(GJ_SORT_SIGNED, sizeof(int64), true);
-	else if (sort->kind == GJ_SORT_FLOAT && width == sizeof(float8))
-		MAKE(GJ_SORT_FLOAT, sizeof(float8), true);
-	else
-		MAKE(sort->kind, width, large);
-#undef MAKE
-
-	if (!column->has_nulls)
-		return;
-	for (int i = 0; i < n; i++)
-	{
-		uint64		null = sort->nulls_first ? 0 : large ? PG_UINT64_MAX : SMALL_MAX + 2;
-
-		out[i] = column->nulls[first + i] ? null : out[i];
-	}
-}
-
-/*
- * The words of one value
- */
-static void
-make_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull, uint64 *out)
-{
-	bool		large = column->width > sizeof(uint32);
-	uint64		max = large ? PG_UINT64_MAX : SMALL_MAX;
-	uint64		value;
-
-	if (isnull)
-		value = column->nulls_first ? 0 : large ? max : max + 2;
-	else
-		value = (order_value(column->kind, width, large, at) ^ (column->descending ? max : 0)) +
-			(large ? 0 : 1);
-	out[0] = value;
-	if (large)
-		out[1] = isnull != column->nulls_first;
-}
-
-static void
-make_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 *out)
-{
-	for (int i = 0; i < top->ncolumns; i++)
-	{
-		const GjSortColumn *column = &top->columns[i];
-		union
-		{
-			uint64		align;
-			char		bytes[sizeof(uint64)];
-		}			value;
-
-		store_att_byval(value.bytes, values[i], column->width);
-		make_words(column, column->width, value.bytes, isnull[i], out);
-		out += count_words(column);
-	}
-}
-
-/*
  * Keep an entry whose first word may be wanted, if all of them say so
  */
 static void
@@ -423,9 +248,9 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 		const GjSortColumn *sort = &top->columns[i];
 		const GjEntryColumn *column = set_column(set, sort->column);
 
-		make_words(sort, column->width, column->values + entry * column->width,
+		GjTopWords(sort, column->width, column->values + entry * column->width,
 				   column->has_nulls && column->nulls[entry], words);
-		words += count_words(sort);
+		words += GjTopCountWords(sort);
 	}
 	*words = set->tids[entry];
 	if (!take_slot(top, slot))
@@ -481,7 +306,7 @@ GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
 	uint64		slot = top->free[top->nfree - 1];
 	uint64	   *words = slot_words(top, slot);
 
-	make_row_words(top, values, isnull, words);
+	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
 	words[top->nwords - 1] = tid;
 	if (take_slot(top, slot) && top->nfree == 0)
 		cut(top);
@@ -563,6 +388,6 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
 {
 	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
 
-	make_row_words(top, values, isnull, words);
+	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
 	return compare_words(words, slot_words(top, top->kept[i].slot), top->nwords - 1) == 0;
 }

@@ -267,6 +267,15 @@ SELECT top_plan('SELECT * FROM post WHERE author IN (1, 2, 3, 4, 5, 6, 7, 8)
 SELECT top_plan('SELECT id FROM post WHERE author IN (1, 2, 3, 4, 5, 6, 7, 8)
 	ORDER BY created DESC LIMIT 5');
 
+-- the greatest is the first one; a join above takes rows as they come
+SELECT top_plan('SELECT max(created) FROM post WHERE author IN (1, 2, 3) AND body <> ''x''');
+SELECT max(created) FROM post WHERE author IN (1, 2, 3) AND body <> 'x';
+SET gpujoin.enabled = off;
+SELECT max(created) FROM post WHERE author IN (1, 2, 3) AND body <> 'x';
+RESET gpujoin.enabled;
+SELECT top_plan('SELECT p.id, a.name FROM post p JOIN author a ON a.id = p.author
+	WHERE p.author IN (1, 2, 3, 4, 5, 6, 7, 8) ORDER BY p.created DESC, p.id LIMIT 5');
+
 -- what EXPLAIN counts
 SET gpujoin.auto_load = off;
 CREATE TABLE counted AS SELECT i AS id, i % 10 AS k FROM generate_series(1, 1000) i;

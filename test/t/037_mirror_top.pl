@@ -18,7 +18,8 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int, k int, i int, l int8, f float8, s int2, pad text);
 	INSERT INTO t
-	SELECT n, n % 300, nullif(n * 7919 % 1000, 0), n::bigint << 33, nullif(n % 11, 0) / 7.0, n % 9, 'x'
+	SELECT n, n % 300, nullif(n * 7919 % 1000, 0), n::bigint << 33, nullif(n % 11, 0) / 7.0, n % 9,
+		'x'
 	FROM generate_series(1, 40000) n;
 	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, i, l, f, s)});
 vacuum_until_visible($node, 't');
@@ -33,7 +34,7 @@ sub how
 	my $plan = $node->safe_psql('postgres',
 		"SET gpujoin.force = on; EXPLAIN (ANALYZE, FORMAT json, TIMING off) $_[0]");
 	my ($device) = $plan =~ /"Device": "([^"]*)"/;
-	my ($batches) = $plan =~ /"Batches": (\d+)/;
+	my ($batches) = $plan =~ /"Order Batches": (\d+)/;
 
 	return ($device // '-') . ', ' . ($batches // 'no') . ' batches';
 }
@@ -88,8 +89,9 @@ $node->reload;
 
 # ---- entries that are there no more ---------------------------------------------------------
 
-# The mirror has entries of deleted rows. Some of their places belong to others, of which some have the
-# same key and come elsewhere in the order, or have the same values, too, and some have another key.
+# The mirror has entries of deleted rows. Some of their places belong to others, of which some have
+# the same key and come elsewhere in the order, or have the same values, too, and some have another
+# key.
 sub make_stale
 {
 	$node->safe_psql('postgres', q{
@@ -101,8 +103,8 @@ sub make_stale
 		DELETE FROM t WHERE k = 42});
 	vacuum_until_visible($node, 't');
 	$node->safe_psql('postgres', q{
-		INSERT INTO t SELECT n, 42 + n % 2 * 18, CASE WHEN n % 3 = 0 THEN n ELSE 300 - n END, n, n, n % 5,
-			'new'
+		INSERT INTO t
+		SELECT n, 42 + n % 2 * 18, CASE WHEN n % 3 = 0 THEN n ELSE 300 - n END, n, n, n % 5, 'new'
 		FROM generate_series(1, 160) n});
 	vacuum_until_visible($node, 't');
 	return;
@@ -115,8 +117,8 @@ my $blind = "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000; SET work
 my $some = 'k = ANY (ARRAY(SELECT generate_series(42, 60)))';
 my @stale = map { placed($_) } ("SELECT id, i FROM t WHERE $some ORDER BY i DESC, id LIMIT 5000",
 	"SELECT * FROM t WHERE $some ORDER BY i, id, l, k LIMIT 5000");
-my $disorder = "SELECT count(*) FILTER (WHERE i < before) FROM (SELECT i, lag(i) OVER (ORDER BY place)
-	AS before FROM ($stale[1]) q) p";
+my $disorder = "SELECT count(*) FILTER (WHERE i < before)
+	FROM (SELECT i, lag(i) OVER (ORDER BY place) AS before FROM ($stale[1]) q) p";
 
 make_stale();
 is_deeply([ differing($node, @stale, @queries) ], [], 'stale entries do no harm');
