@@ -211,6 +211,25 @@ GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 
 	return nrows;
 }
 
+/*
+ * The same for entries in any order: is each on an all-visible block?  Returns how many are.
+ */
+int
+GjEntriesTestEach(Relation heap, const uint64 *tids, int n, bool *visible)
+{
+	Map			map = {.heap = heap,.buffer = InvalidBuffer};
+	int			nvisible = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		visible[i] = is_visible(&map, GjPackedBlock(tids[i]));
+		nvisible += visible[i];
+	}
+	if (BufferIsValid(map.buffer))
+		ReleaseBuffer(map.buffer);
+	return nvisible;
+}
+
 static int
 test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest, int *nrest)
 {

@@ -25,6 +25,7 @@
 #include "utils/ruleutils.h"
 
 #include "node/filterplan.h"
+#include "node/scanplan.h"
 #include "service/service.h"
 #include "explain.h"
 
@@ -210,6 +211,38 @@ mark_omission(char *text, int nelems)
 		return text;
 
 	return psprintf("%.*s,... (%d elements)%s", (int) (end - text), text, nelems, end);
+}
+
+/*
+ * Show the order in which rows come, as PostgreSQL shows that of a Sort, and with ANALYZE what it
+ * took
+ */
+void
+GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
+			   List *columns, const GjOrderedStats *stats)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	List	   *keys = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, order, lc2, columns)
+	{
+		bool		descending = list_nth_int(lfirst(lc), GJ_ORDER_DESCENDING);
+		bool		nulls_first = list_nth_int(lfirst(lc), GJ_ORDER_NULLS_FIRST);
+
+		keys = lappend(keys, psprintf("%s%s%s",
+									  deparse_expression(lfirst(lc2), context, es->verbose, false),
+									  descending ? " DESC" : "",
+									  nulls_first == descending ? "" :
+									  nulls_first ? " NULLS FIRST" : " NULLS LAST"));
+	}
+	ExplainPropertyList("Sort Key", keys, es);
+	if (es->analyze && stats != NULL)
+	{
+		ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
+		ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
+	}
 }
 
 /*

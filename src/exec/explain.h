@@ -13,12 +13,15 @@
 #include "match/match.h"
 #include "fetch.h"
 #include "indexonly.h"
+#include "ordered.h"
 
 extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 								  List *key_quals);
 extern void GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
 								 List *filter_plan, const GjMatchStats *match);
+extern void GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
+						   List *columns, const GjOrderedStats *stats);
 extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);
 extern bool GjExplainMachine(const ExplainState *es);
 extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,

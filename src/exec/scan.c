@@ -21,6 +21,8 @@
  * TIDs again, unless these were filtered by params that have changed.  That is right only
  * because the snapshot of a scan never changes while it lives.
  *
+ * A plan for ORDER BY ... LIMIT has its rows come in order: ordered.c delivers them.
+ *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
  * changed, so the recheck method tests it against the key set; that copy of the
  * node never searches.
@@ -51,7 +53,6 @@ static TupleTableSlot *next_tuple(ScanState *node);
 static bool go_on_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
-static bool has_wanted_key(GjScanState *scan, TupleTableSlot *slot);
 static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void drop_results(CustomScanState *node);
@@ -117,6 +118,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	table->tuple_fill = GjFillTupleScan(&node->ss, false);
 	table->array_fill = GjFillTupleScan(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
+	scan->ordered = GjOrderedCreate(scan);
 }
 
 static TupleTableSlot *
@@ -161,6 +163,8 @@ GjScanLoad(PlanState *ps, GjReadyRows *ready)
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
 	GjTableScan *table = &scan->table;
 
+	if (scan->ordered != NULL)
+		return false;
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		start(scan);
 	do
@@ -211,6 +215,8 @@ next_tuple(ScanState *node)
 	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot;
 
+	if (scan->ordered != NULL)
+		return GjOrderedNext(scan);
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		start(scan);
 	do
@@ -256,7 +262,7 @@ next_fetched(GjScanState *scan)
 
 	while (GjFetchNext(table->fetch, slot))
 	{
-		if (table->filtered || has_wanted_key(scan, slot))
+		if (table->filtered || GjScanWants(scan, slot))
 		{
 			if (table->index_only != NULL)
 				GjNotePlace(&table->css.ss, &slot->tts_tid);
@@ -279,11 +285,11 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 
 	if (scan->table.keys == NULL)
 		GjScanMakeKeys(scan);
-	return has_wanted_key(scan, slot);
+	return GjScanWants(scan, slot);
 }
 
-static bool
-has_wanted_key(GjScanState *scan, TupleTableSlot *slot)
+bool
+GjScanWants(GjScanState *scan, TupleTableSlot *slot)
 {
 	GjTableScan *table = &scan->table;
 	int64		key;
@@ -336,6 +342,8 @@ drop_results(CustomScanState *node)
 	GjFetchReset(table->fetch);
 	if (table->index_only != NULL)
 		GjIndexOnlyReset(table->index_only);
+	if (scan->ordered != NULL)
+		GjOrderedReset(scan->ordered);
 	table->keys = NULL;
 	table->tids = NULL;
 	table->all_tids = false;
@@ -358,9 +366,11 @@ rescan(CustomScanState *node)
 	if (table->shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
+	else if (scan->ordered != NULL)
+		GjOrderedRestart(scan->ordered);
 	else
 		GjTableScanRefilter(table);
-	if (GjIndexOnlyIsStarted(table->index_only))
+	if (scan->ordered == NULL && GjIndexOnlyIsStarted(table->index_only))
 	{
 		GjFetchReset(table->fetch);
 		table->tids = NULL;
@@ -382,7 +392,8 @@ end_scan(CustomScanState *node)
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjTableScan *table = &((GjScanState *) node)->table;
+	GjScanState *scan = (GjScanState *) node;
+	GjTableScan *table = &scan->table;
 
 	GjTableScanExplainIndex(table, es);
 	GjExplainKeyCondition(node, ancestors, es,
@@ -390,5 +401,9 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 										   (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 										   (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)));
 	GjTableScanExplainFilter(table, ancestors, es);
+	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
+		GjExplainOrder(node, ancestors, es, GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
+					   (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
+					   table->stats.searches == 0 ? NULL : GjOrderedGetStats(scan->ordered));
 	GjTableScanExplain(table, es);
 }

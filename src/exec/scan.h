@@ -12,6 +12,7 @@
 #include "node/scanplan.h"
 #include "exec.h"
 #include "keyshare.h"
+#include "ordered.h"
 #include "parallel.h"
 
 typedef struct GjScanState
@@ -19,11 +20,16 @@ typedef struct GjScanState
 	GjTableScan		table;			/* first */
 	GjKeyProgram *program;		/* the conditions on the key */
 	GjKeyUser	key_user;		/* has the keys of which the table's are a part, or all */
+	GjOrdered  *ordered;		/* NULL: rows come in any order */
 	bool		is_cursor;		/* somebody may ask where a row lies */
 } GjScanState;
 
 /* scanmatch.c: what a scan asks its index */
 extern void GjScanMakeKeys(GjScanState *scan);
 extern GjTidSet *GjScanMatch(GjScanState *scan);
+extern Size GjScanMemory(const GjScanState *scan);
+
+/* scan.c: has the tuple in the slot a key that is wanted? */
+extern bool GjScanWants(GjScanState *scan, TupleTableSlot *slot);
 
 #endif							/* GPUJOIN_EXEC_SCAN_H */

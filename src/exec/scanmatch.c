@@ -22,7 +22,6 @@
 #include "scan.h"
 
 static const GjKeySet *share_keys(GjScanState *scan);
-static Size search_memory(GjScanState *scan);
 
 /*
  * Make the set of keys, from this scan's own values or with the others of the query
@@ -71,14 +70,14 @@ GjScanMatch(GjScanState *scan)
 	GjTableScan *table = &scan->table;
 	uint64		columns = table->row_fill != NULL ? table->row_fill->columns : 0;
 
-	return GjParallelMatch(table, columns, search_memory(scan), true);
+	return GjParallelMatch(table, columns, GjScanMemory(scan), true);
 }
 
 /*
  * What the keys leave of the memory
  */
-static Size
-search_memory(GjScanState *scan)
+Size
+GjScanMemory(const GjScanState *scan)
 {
 	Size		limit = GjWorkMemory();
 	Size		used = GjKeySetMemory(scan->table.keys);

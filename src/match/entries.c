@@ -326,6 +326,21 @@ end_search(GjEntryMatch *match)
 }
 
 /*
+ * A device's answer, which came at once, will not do for who asked, since it is outdated and
+ * has only TIDs.  Have the CPU find the entries: its search has been prepared.
+ */
+void
+GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+{
+	Assert(match->phase == GJ_ENTRIES_AT_ONCE);
+	match->phase = GJ_ENTRIES_SEARCH;
+	stats->tids -= GjEntrySetCount(whole);
+	stats->device = GjKernelName();
+	stats->reason = "VACUUM has been there since the mirror was made";
+	GjEntrySetClear(whole);
+}
+
+/*
  * Prepare the CPU's search of the data pages; the tail pages have been searched
  */
 static void

@@ -120,6 +120,7 @@ extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
+extern void GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
 extern double GjRequestCost(double nentries);
 

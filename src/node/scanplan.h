@@ -24,6 +24,9 @@ typedef enum GjScanPrivate
 	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables, from the top down, invalid if
 								 * the key does not divide them, each followed by the
 								 * partition that the table is or belongs to */
+	GJ_SCAN_ORDER,				/* list of int lists, one a sort column of rows that come in
+								 * order: GjScanOrder */
+	GJ_SCAN_BOUND,				/* Integer: so many of them are expected to be wanted */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 
@@ -31,7 +34,17 @@ typedef enum GjScanPrivate
 typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES = GJ_TABLE_EXPRS_COUNT,	/* list: the values of the key plan's sources */
+	GJ_SCAN_SORT_COLUMNS,		/* list of Vars: GJ_SCAN_ORDER, for EXPLAIN */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
+
+/* A sort column: a list indexed by these */
+typedef enum GjScanOrder
+{
+	GJ_ORDER_ATTNO,				/* of the table; the index has it */
+	GJ_ORDER_DESCENDING,
+	GJ_ORDER_NULLS_FIRST,
+	GJ_ORDER_COUNT
+} GjScanOrder;
 
 #endif							/* GPUJOIN_NODE_SCANPLAN_H */

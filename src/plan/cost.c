@@ -68,6 +68,11 @@
  * An index-only answer of a device comes in as many requests as it needs pieces to fit in
  * memory, and one more, which shows that it does not fit.
  *
+ * A scan that gives rows in an order fetches them one by one, each from another page:
+ *
+ *	  ordered =	match + M cpu_operator_cost + 2 B log2(B) cpu_operator_cost		(B: first batch)
+ *			  + rows (random_page_cost + cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *
  * In a parallel plan one process does the match, but for one of entries, which all do
  * together, on the CPU or, if the keys are divided (match/ranges.c), with some requests of each
  * to the device; what is done for each tuple is divided, reading pages is not, as for
@@ -241,6 +246,33 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	*startup = match - later + input->quals.startup;
 	*run = later + heap_share * cost_heap_pages(root, input, npassing) +
 		npassing * per_tuple / GjParallelDivisor(input->workers);
+}
+
+/*
+ * The cost of a match, of putting what it found in an order, and of then fetching row by row
+ *
+ * All of the match comes before the first row.  Who takes more than the bound has the entries
+ * put in order anew for batches four times as long each, and where the CPU finds them, found
+ * anew.
+ */
+void
+GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *startup, Cost *run)
+{
+	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
+	double		nmatches = clamp_row_est(input->nmatches);
+	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
+	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
+	double		batches = nmatches > bound ? ceil(log(nmatches / bound) / log(4.0)) : 0.0;
+	double		random_page;
+	Cost		match = cost_entries(input, nkeys, nmatches, device, 0);
+	Cost		select = nmatches * cpu_operator_cost;
+
+	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
+	*startup = match + select + input->quals.startup +
+		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
+	*run = batches * (select + (device ? 0.0 : match)) +
+		nmatches * (cpu_tuple_cost + input->quals.per_tuple +
+					heap_share * (random_page + 2.0 * cpu_operator_cost));
 }
 
 /*

@@ -110,10 +110,17 @@ extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
 extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
 						   Cost *startup, Cost *run);
+extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
+						  Cost *startup, Cost *run);
 extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
 extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers);
+
+/* order.c: rows in the order that a LIMIT wants */
+extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
+extern double GjOrderBound(PlannerInfo *root, const GjCostInput *input);
+extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -143,6 +150,8 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_CONDITIONS,	/* list of GjKeyCondition, no Node: the same, folded */
 	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
 	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
+	GJ_SCAN_PATH_ORDER,			/* as GJ_SCAN_ORDER in the plan */
+	GJ_SCAN_PATH_BOUND,			/* Integer: as GJ_SCAN_BOUND */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 

@@ -40,6 +40,8 @@ static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *c
 								  List *attnos, int workers);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
+static void add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions,
+							 List *attnos);
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
@@ -211,6 +213,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
 	add_path_with_workers(root, &input, conditions, attnos, 0);
+	add_ordered_path(root, &input, conditions, attnos);
 	if (workers > 0)
 	{
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
@@ -241,6 +244,35 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 		GjAddPath(root, rel, path, startup, run);
 }
 
+/*
+ * Add a path that gives rows in the order that the query wants, if it wants few
+ */
+static void
+add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos)
+{
+	List	   *order;
+	List	   *pathkeys = GjOrderPathkeys(root, input->index, &order);
+	RelOptInfo *rel = input->rel;
+	double		bound;
+	CustomPath *path;
+	Cost		startup;
+	Cost		run;
+
+	if (pathkeys == NIL)
+		return;
+
+	bound = GjOrderBound(root, input);
+	path = make_path(input, conditions, attnos, 0);
+	path->path.pathkeys = pathkeys;
+	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
+	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
+
+	GjCostOrdered(root, input, bound, &startup, &run);
+	startup += rel->reltarget->cost.startup;
+	run += rel->reltarget->cost.per_tuple * path->path.rows;
+	GjAddPath(root, rel, path, startup, run);
+}
+
 static CustomPath *
 make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 {
@@ -258,6 +290,7 @@ make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 	path->methods = &GjScanPathMethods;
 	path->custom_private = list_make5(input->index, get_rinfos(conditions, false), conditions,
 									  makeBoolean(input->index_only), attnos);
+	path->custom_private = lappend(lappend(path->custom_private, NIL), makeInteger(0));
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 	return path;
 }
@@ -310,6 +343,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
 	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
+	List	   *order = list_nth(path->custom_private, GJ_SCAN_PATH_ORDER);
 	List	   *key_plan;
 	List	   *values;
 	List	   *filter_plan;
@@ -324,9 +358,10 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	filter_plan = GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual, &filter_values);
-	scan->custom_exprs = list_make4(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
-									values);
+	filter_plan = GjMakeFilterPlan(index, rel->relid, order == NIL ? scan->scan.plan.qual : NIL,
+								   &filter_values);
+	scan->custom_exprs = list_make5(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
+									values, GjOrderColumns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),
@@ -336,6 +371,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->custom_private = lappend(scan->custom_private, key_plan);
 	scan->custom_private = lappend(scan->custom_private,
 								   GjFindPartitions(root, rel, index, &share));
+	scan->custom_private = lappend(lappend(scan->custom_private, order),
+								   list_nth(path->custom_private, GJ_SCAN_PATH_BOUND));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;

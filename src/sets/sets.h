@@ -17,5 +17,6 @@
 #include "keyset.h"
 #include "tidset.h"
 #include "tidshare.h"
+#include "top.h"
 
 #endif							/* GPUJOIN_SETS_H */

@@ -49,3 +49,9 @@ CREATE FUNCTION gpujoin_groups_selftest(timing text DEFAULT '') RETURNS bigint
 COMMENT ON FUNCTION gpujoin_groups_selftest(text)
 	IS 'compare groups and aggregates of columns with plain code, or time them';
 REVOKE ALL ON FUNCTION gpujoin_groups_selftest(text) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_top_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_top_selftest()
+	IS 'compare the first entries of an order with all of them sorted; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_top_selftest() FROM PUBLIC;

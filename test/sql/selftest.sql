@@ -1,10 +1,11 @@
 -- All variants of the vector kernels that this processor has, and sets of TIDs under and
 -- over their memory limit, against plain C that is obviously right. So are groups and their
--- aggregates.
+-- aggregates, and the first entries of an order.
 CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
 SELECT gpujoin_groups_selftest() > 100000 AS groups_agree;
+SELECT gpujoin_top_selftest() > 100000 AS orders_agree;
 
 -- Not for everybody
 CREATE ROLE regress_gpujoin_stranger;

@@ -222,6 +222,14 @@ my %shapes = (
 	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)',
 			'sum(v)') . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
 		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
+	top => sub { # in the order of columns that some indexes have, with the places
+		my @order = map { $_ . pick('', '', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') }
+		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ])->@*;
+		"SELECT row_number() OVER () AS place, q.* FROM (SELECT " . pick('id', 'id, v, k', 'b.*')
+		  . ' FROM big b WHERE ' . key_condition('b') . pick('', '', filters('b')) . ' ORDER BY '
+		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
+			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
+	},
 	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
 		  . key_condition('b') },
 	union_all => sub { "SELECT id, k FROM big b WHERE " . key_condition('b')

@@ -1,0 +1,393 @@
+/*-------------------------------------------------------------------------
+ *
+ * top.c
+ *	  Selecting the first entries in an order, over arrays.
+ *
+ * Entries are compared by their words (topwords.c), of which the TID is the last one.  So entries
+ * with equal words are the same entry, met twice.
+ *
+ * Most entries do not come among the first, and the first word says so: it is made for a
+ * batch at a time, and compared with that of the bound, the last one of the entries wanted that
+ * were there at the last look.  What is not above it is kept.  When there is no more room,
+ * what is kept is sorted and cut to what is wanted, and the bound is set anew.
+ *
+ * Besides the words, what is kept has the columns that its row will have.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "batch.h"
+#include "topwords.h"
+
+/* Room for entries beside those that are wanted: between two sorts, so many come */
+#define MIN_ROOM				1024
+
+/* Where an entry's words are, with the first of them */
+typedef struct Place
+{
+	uint64		word;
+	uint64		slot;
+} Place;
+
+struct GjTop
+{
+	MemoryContext context;		/* of what a start allocates */
+	int			ncolumns;
+	GjSortColumn *columns;
+	int			nwords;			/* of an entry, TID included */
+
+	uint64		wanted;
+	uint64		capacity;		/* slots */
+	uint64	   *words;			/* nwords for each slot */
+	Place	   *kept;			/* what is there */
+	uint64		nkept;
+	uint64	   *free;			/* slots without an entry */
+	uint64		nfree;
+	uint64	   *bound;			/* only entries before this are wanted; if there is one */
+	bool		has_bound;
+	uint64	   *last;			/* and only those after this */
+	bool		has_last;
+	GjEntrySet	rows;			/* columns that are kept: of these, the arrays by slots */
+};
+
+static Size slot_bytes(const GjTop *top);
+static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
+static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
+static bool take_slot(GjTop *top, uint64 slot);
+static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
+static void copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry);
+static void cut(GjTop *top);
+
+static inline const GjEntryColumn *
+set_column(const GjEntrySet *set, int column)
+{
+	return column == 0 ? &set->keys : &set->included[column - 1];
+}
+
+static inline uint64 *
+slot_words(const GjTop *top, uint64 slot)
+{
+	return top->words + slot * top->nwords;
+}
+
+static inline int
+compare_words(const uint64 *a, const uint64 *b, int nwords)
+{
+	for (int i = 0; i < nwords; i++)
+	{
+		if (a[i] != b[i])
+			return a[i] < b[i] ? -1 : 1;
+	}
+	return 0;
+}
+
+static inline int
+compare_places(const Place *a, const Place *b, const GjTop *top)
+{
+	if (a->word != b->word)
+		return a->word < b->word ? -1 : 1;
+	return compare_words(slot_words(top, a->slot) + 1, slot_words(top, b->slot) + 1,
+						 top->nwords - 1);
+}
+
+#define ST_SORT sort_places
+#define ST_ELEMENT_TYPE Place
+#define ST_COMPARE(a, b, top) compare_places(a, b, top)
+#define ST_COMPARE_ARG_TYPE const GjTop
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DECLARE
+#define ST_DEFINE
+#include "miscadmin.h"
+#include "lib/sort_template.h"
+
+/*
+ * Prepare for an order of entries with such columns, of which some are kept: bits as in
+ * GjEntryFill.  The array of sort columns must live as long.
+ */
+GjTop *
+GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
+			const GjEntryWidths *widths, uint64 kept)
+{
+	GjTop	   *top = MemoryContextAllocZero(parent, sizeof(GjTop));
+
+	top->context = AllocSetContextCreate(parent, "gpujoin top", ALLOCSET_DEFAULT_SIZES);
+	top->columns = unconstify(GjSortColumn *, columns);
+	top->ncolumns = ncolumns;
+	top->nwords = 1;
+	for (int i = 0; i < ncolumns; i++)
+		top->nwords += GjTopCountWords(&columns[i]);
+	top->last = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
+	top->bound = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
+
+	top->rows.keys.width = kept & 1 ? widths->key : 0;
+	top->rows.nincluded = widths->nincluded;
+	for (int i = 0; i < widths->nincluded; i++)
+		top->rows.included[i].width = kept >> (i + 1) & 1 ? widths->included[i] : 0;
+	return top;
+}
+
+/*
+ * How many entries may be wanted with so much memory?  A few always.
+ */
+uint64
+GjTopMaxWanted(const GjTop *top, Size limit)
+{
+	uint64		capacity = limit / slot_bytes(top);
+
+	return capacity / 2 > MIN_ROOM ? capacity / 2 : MIN_ROOM;
+}
+
+static Size
+slot_bytes(const GjTop *top)
+{
+	Size		bytes = sizeof(Place) + (top->nwords + 1) * sizeof(uint64) + top->rows.keys.width;
+
+	for (int i = 0; i < top->rows.nincluded; i++)
+		bytes += top->rows.included[i].width + 1;
+	return bytes;
+}
+
+/*
+ * Begin to select so many; on demand, of those that come after the last one that is there
+ */
+void
+GjTopStart(GjTop *top, uint64 wanted, bool after_last)
+{
+	Assert(!after_last || top->nkept > 0);
+	top->has_last = after_last;
+	if (after_last)
+		memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
+			   top->nwords * sizeof(uint64));
+
+	GjTopReset(top);
+	top->wanted = wanted;
+	top->capacity = wanted + Max(wanted, MIN_ROOM);
+	top->words = MemoryContextAllocHuge(top->context,
+										top->capacity * top->nwords * sizeof(uint64));
+	top->kept = MemoryContextAllocHuge(top->context, top->capacity * sizeof(Place));
+	top->free = MemoryContextAllocHuge(top->context, top->capacity * sizeof(uint64));
+	for (top->nfree = 0; top->nfree < top->capacity; top->nfree++)
+		top->free[top->nfree] = top->capacity - 1 - top->nfree;
+	allocate_column(top, &top->rows.keys, false);
+	for (int i = 0; i < top->rows.nincluded; i++)
+		allocate_column(top, &top->rows.included[i], true);
+}
+
+static void
+allocate_column(GjTop *top, GjEntryColumn *column, bool nullable)
+{
+	if (column->width == 0)
+		return;
+	column->values = MemoryContextAllocHuge(top->context, top->capacity * column->width);
+	column->has_nulls = nullable;
+	if (nullable)
+		column->nulls = MemoryContextAllocHuge(top->context, top->capacity);
+}
+
+/*
+ * Let go of what is there
+ */
+void
+GjTopReset(GjTop *top)
+{
+	MemoryContextReset(top->context);
+	top->nkept = 0;
+	top->has_bound = false;
+}
+
+/*
+ * Look at n entries of a set from first on, at most GJ_BATCH_ROWS; or only at those whose
+ * places from there are in rows
+ */
+void
+GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows, int nrows)
+{
+	uint64		words[GJ_BATCH_ROWS];
+	uint16		places[GJ_BATCH_ROWS];
+	uint64		low = top->has_last ? top->last[0] : 0;
+	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
+	int			nplaces = 0;
+
+	GjTopFirstWords(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
+	if (rows == NULL)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			places[nplaces] = i;
+			nplaces += words[i] >= low && words[i] <= high;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			places[nplaces] = rows[i];
+			nplaces += words[rows[i]] >= low && words[rows[i]] <= high;
+		}
+	}
+	for (int i = 0; i < nplaces; i++)
+		add_entry(top, set, first + places[i]);
+}
+
+/*
+ * Keep an entry whose first word may be wanted, if all of them say so
+ */
+static void
+add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
+{
+	uint64		slot = top->free[top->nfree - 1];
+	uint64	   *words = slot_words(top, slot);
+
+	for (int i = 0; i < top->ncolumns; i++)
+	{
+		const GjSortColumn *sort = &top->columns[i];
+		const GjEntryColumn *column = set_column(set, sort->column);
+
+		GjTopWords(sort, column->width, column->values + entry * column->width,
+				   column->has_nulls && column->nulls[entry], words);
+		words += GjTopCountWords(sort);
+	}
+	*words = set->tids[entry];
+	if (!take_slot(top, slot))
+		return;
+	keep_columns(top, set, entry, slot);
+	if (top->nfree == 0)
+		cut(top);
+}
+
+/*
+ * The words of an entry are in the slot, the first free one: is it wanted?
+ */
+static bool
+take_slot(GjTop *top, uint64 slot)
+{
+	const uint64 *words = slot_words(top, slot);
+
+	if (top->has_bound && compare_words(words, top->bound, top->nwords) >= 0)
+		return false;
+	if (top->has_last && compare_words(words, top->last, top->nwords) <= 0)
+		return false;
+	top->nfree--;
+	top->kept[top->nkept].word = words[0];
+	top->kept[top->nkept].slot = slot;
+	top->nkept++;
+	return true;
+}
+
+static void
+keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot)
+{
+	copy_value(&top->rows.keys, slot, &set->keys, entry);
+	for (int i = 0; i < top->rows.nincluded; i++)
+		copy_value(&top->rows.included[i], slot, &set->included[i], entry);
+}
+
+static void
+copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry)
+{
+	if (to->width == 0)
+		return;
+	memcpy(to->values + slot * to->width, from->values + entry * to->width, to->width);
+	if (to->has_nulls)
+		to->nulls[slot] = from->has_nulls && from->nulls[entry];
+}
+
+/*
+ * Look at a row that comes from elsewhere: values of the sort columns.  No columns are kept.
+ */
+void
+GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
+{
+	uint64		slot = top->free[top->nfree - 1];
+	uint64	   *words = slot_words(top, slot);
+
+	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	words[top->nwords - 1] = tid;
+	if (take_slot(top, slot) && top->nfree == 0)
+		cut(top);
+}
+
+/*
+ * Sort what is kept, drop what is there twice, and what is too much
+ */
+static void
+cut(GjTop *top)
+{
+	uint64		n = 0;
+
+	sort_places(top->kept, top->nkept, top);
+	for (uint64 i = 0; i < top->nkept; i++)
+	{
+		if (n < top->wanted &&
+			(n == 0 || compare_places(&top->kept[n - 1], &top->kept[i], top) != 0))
+			top->kept[n++] = top->kept[i];
+		else
+			top->free[top->nfree++] = top->kept[i].slot;
+	}
+	top->nkept = n;
+	if (n == top->wanted)
+	{
+		top->has_bound = true;
+		memcpy(top->bound, slot_words(top, top->kept[n - 1].slot), top->nwords * sizeof(uint64));
+	}
+}
+
+/*
+ * All has been added.  If there are as many as were wanted, there may be more that come after
+ * the last.
+ */
+void
+GjTopFinish(GjTop *top)
+{
+	cut(top);
+}
+
+uint64
+GjTopCount(const GjTop *top)
+{
+	return top->nkept;
+}
+
+/*
+ * The TID of the entry that comes as number i
+ */
+uint64
+GjTopTid(const GjTop *top, uint64 i)
+{
+	return slot_words(top, top->kept[i].slot)[top->nwords - 1];
+}
+
+/*
+ * Where its columns are in GjTopRows()
+ */
+uint64
+GjTopRow(const GjTop *top, uint64 i)
+{
+	return top->kept[i].slot;
+}
+
+/*
+ * The columns that are kept: good until the next start
+ */
+const GjEntrySet *
+GjTopRows(const GjTop *top)
+{
+	return &top->rows;
+}
+
+/*
+ * Are these values of the sort columns its own?
+ */
+bool
+GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
+{
+	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
+
+	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	return compare_words(words, slot_words(top, top->kept[i].slot), top->nwords - 1) == 0;
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * top.h
+ *	  The first entries in an order: those that ORDER BY ... LIMIT wants.
+ *
+ * Life: create; start with how many are wanted; add entries in any order, of which no more
+ * are kept than are wanted, and some; finish; then GjTopCount() entries are there, in
+ * order, each once.  Start again, if need be for those that come after the last one.
+ *
+ * The order is a total one: the sort columns, and of equal ones the TID.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SETS_TOP_H
+#define GPUJOIN_SETS_TOP_H
+
+#include "entryset.h"
+
+/* How values of a type are compared */
+typedef enum GjSortKind
+{
+	GJ_SORT_SIGNED,
+	GJ_SORT_UNSIGNED,
+	GJ_SORT_FLOAT
+} GjSortKind;
+
+typedef struct GjSortColumn
+{
+	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
+	GjSortKind	kind;
+	uint16		width;			/* bytes that the type has; the index may have more */
+	bool		descending;
+	bool		nulls_first;
+} GjSortColumn;
+
+typedef struct GjTop GjTop;
+
+extern bool GjTypeSorts(Oid type, GjSortKind *kind);
+extern GjTop *GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
+						  const GjEntryWidths *widths, uint64 kept);
+extern uint64 GjTopMaxWanted(const GjTop *top, Size limit);
+extern void GjTopStart(GjTop *top, uint64 wanted, bool after_last);
+extern void GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows,
+					 int nrows);
+extern void GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid);
+extern void GjTopFinish(GjTop *top);
+extern uint64 GjTopCount(const GjTop *top);
+extern uint64 GjTopTid(const GjTop *top, uint64 i);
+extern uint64 GjTopRow(const GjTop *top, uint64 i);
+extern const GjEntrySet *GjTopRows(const GjTop *top);
+extern bool GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull);
+extern void GjTopReset(GjTop *top);
+
+#endif							/* GPUJOIN_SETS_TOP_H */
