@@ -110,15 +110,30 @@ sub aggregate
 	my $number = pick(@numbers);
 	my $ordered = pick(grep { $_ ne 'ok' } @columns);
 
-	return pick('count(*)', 'count(*)', 'count(1)', "count(b.$any)", "count(b.$any)",
+	return pick('count(*)', 'count(*)', 'count(1)', computed(), "count(b.$any)", "count(b.$any)",
 		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
 		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
 		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
 		# now and then one that is left to PostgreSQL
 		chance(0.1)
-		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(*) FILTER (WHERE b.ok)",
-			"sum(b.a + b.k2)", "count(b.*)", "array_agg(b.a ORDER BY b.id)")
-		: "count(b.a)");
+		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(b.*)",
+			"array_agg(b.a ORDER BY b.id)")
+		: "count(b.a)") . (chance(0.15) ? ' FILTER (WHERE ' . condition() . ')' : '');
+}
+
+# An aggregate of an expression, which may fail where its FILTER is false
+sub computed
+{
+	return pick('sum(b.a + b.k2)', 'max(b.b % 100)', 'min(b.d + 3)', 'avg(b.y * 2)',
+		'count(nullif(b.a, 1))', 'count(DISTINCT b.v % 5)', 'bool_or(b.a > b.k2)')
+	  if chance(0.8);
+	return 'sum(100 / b.a) FILTER (WHERE b.a <> 0 AND ' . condition() . ') + count(*)';
+}
+
+sub condition
+{
+	return pick('b.ok', 'b.ok', 'NOT b.ok', 'b.a > 2', 'b.b % 3 = 1', 'b.a IS NULL OR b.k2 < 50',
+		'b.f > 3', 'b.d < b.s', 'b.o IN (1, 2, 3)', "b.t <> 't1'");
 }
 
 sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
