@@ -326,4 +326,14 @@ GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
 #define GjCreateWaitEventSet(nevents)	CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
+/* Path keys: 18 says it by a comparison, before that it was a btree strategy --------- */
+
+#include "access/stratnum.h"
+
+#if PG_VERSION_NUM >= 180000
+#define GjPathKeyIsDescending(pathkey)	((pathkey)->pk_cmptype == COMPARE_GT)
+#else
+#define GjPathKeyIsDescending(pathkey)	((pathkey)->pk_strategy == BTGreaterStrategyNumber)
+#endif
+
 #endif							/* GPUJOIN_BASE_COMPAT_H */

@@ -42,6 +42,9 @@
  *	  those of the entry: a row at a TID that was somebody else's has an entry of its own, and
  *	  comes with that.
  *
+ * Entries that do not pass a filter of INCLUDE columns are dropped before they are put in order;
+ * filteredmatch.c has the proof that no row is lost by that.
+ *
  * Where the index cannot say which rows there are (a NULL key is wanted, or the snapshot may see
  * rows that the index lacks) all of the heap is read for each batch, and the tuples themselves
  * are put in order.  A tuple is then named by its own place, not by its chain's root, and is
@@ -78,12 +81,6 @@
 /* A batch may take this part of the memory; the rest is for what it is selected from */
 #define BATCH_PART				4
 
-/* A piece of a match on the CPU: small enough for the processor's cache */
-#define PIECE_BYTES				((Size) 1024 * 1024)
-
-/* More than the entries of any page take */
-#define MIN_PIECE_BYTES			((Size) 64 * 1024)
-
 /* Every so many chunks are looked at first, then more, then all: see add_set() */
 static const int strides[] = {64, 8, 1};
 
@@ -96,7 +93,7 @@ static void add_entries(GjScanState *scan);
 static void begin_match(GjScanState *scan);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
-static void add_chunk(GjOrdered *ordered, const GjEntrySet *set, uint64 chunk);
+static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
 
 /*
  * Prepare for the order of a plan; NULL if it has none
@@ -118,7 +115,7 @@ GjOrderedCreate(GjScanState *scan)
 	init_columns(ordered, scan->table.index, order, RelationGetDescr(node->ss_currentRelation));
 	if (ordered->index_only)
 		kept = scan->table.row_fill->columns;
-	ordered->matched |= kept;
+	ordered->matched |= kept | GjEntryFilterColumns(scan->table.entry_filter);
 	ordered->top = GjTopCreate(CurrentMemoryContext, ordered->columns, ordered->ncolumns,
 							   &ordered->widths, kept);
 	return ordered;
@@ -302,8 +299,7 @@ add_entries(GjScanState *scan)
 		add_set(scan, ordered->whole);
 	}
 	piece = GjEntrySetCreatePiecewise(ordered->context,
-									  Max(Min(GjScanMemory(scan), PIECE_BYTES), MIN_PIECE_BYTES),
-									  ordered->whole);
+									  GJ_PIECE_BYTES(GjScanMemory(scan)), ordered->whole);
 	while (GjEntryMatchNext(match, piece, &scan->table.stats))
 	{
 		pgstat_count_index_tuples(scan->table.index, piece->nentries);
@@ -355,7 +351,6 @@ forget_match(GjOrdered *ordered)
 static void
 add_set(GjScanState *scan, const GjEntrySet *set)
 {
-	GjOrdered  *ordered = scan->ordered;
 	uint64		nchunks = (set->nentries + GJ_BATCH_ROWS - 1) / GJ_BATCH_ROWS;
 
 	for (int i = 0; i < lengthof(strides); i++)
@@ -363,28 +358,42 @@ add_set(GjScanState *scan, const GjEntrySet *set)
 		for (uint64 chunk = 0; chunk < nchunks; chunk += strides[i])
 		{
 			if (i == 0 || chunk % strides[i - 1] != 0)
-				add_chunk(ordered, set, chunk);
+				add_chunk(scan, set, chunk);
 		}
 	}
 }
 
 static void
-add_chunk(GjOrdered *ordered, const GjEntrySet *set, uint64 chunk)
+add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 {
+	GjEntryFilter *filter = scan->table.entry_filter;
+	GjTop	   *top = scan->ordered->top;
 	uint64		first = chunk * GJ_BATCH_ROWS;
 	int			n = (int) Min(set->nentries - first, GJ_BATCH_ROWS);
+	uint16		rows[GJ_BATCH_ROWS];
+	int			nrows;
 
 	CHECK_FOR_INTERRUPTS();
 	GjEntrySetPrefetch(set, first, n);
-	GjTopAdd(ordered->top, set, first, n, NULL, 0);
+	if (filter == NULL)
+	{
+		GjTopAdd(top, set, first, n, NULL, 0);
+		return;
+	}
+	nrows = GjFilterEntries(filter, set, first, n, rows);
+	scan->table.stats.filtered += n - nrows;
+	GjTopAdd(top, set, first, n, rows, nrows);
 }
 
 /*
- * Deliver the same again
+ * Deliver the same again, but for what filters let pass
  */
 void
 GjOrderedRestart(GjOrdered *ordered)
 {
+	if (ordered->all != NULL)
+		GjTidSetFree(ordered->all);
+	ordered->all = NULL;
 	ordered->started = false;
 }
 

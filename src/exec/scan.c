@@ -366,11 +366,11 @@ rescan(CustomScanState *node)
 	if (table->shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
-	else if (scan->ordered != NULL)
-		GjOrderedRestart(scan->ordered);
 	else
 		GjTableScanRefilter(table);
-	if (scan->ordered == NULL && GjIndexOnlyIsStarted(table->index_only))
+	if (scan->ordered != NULL)
+		GjOrderedRestart(scan->ordered);
+	else if (GjIndexOnlyIsStarted(table->index_only))
 	{
 		GjFetchReset(table->fetch);
 		table->tids = NULL;

@@ -260,18 +260,21 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *s
 {
 	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
 	double		nmatches = clamp_row_est(input->nmatches);
+	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
-	double		batches = nmatches > bound ? ceil(log(nmatches / bound) / log(4.0)) : 0.0;
+	double		batches = npassing > bound ? ceil(log(npassing / bound) / log(4.0)) : 0.0;
 	double		random_page;
 	Cost		match = cost_entries(input, nkeys, nmatches, device, 0);
 	Cost		select = nmatches * cpu_operator_cost;
 
+	if (input->filtered > 0.0)
+		match += nmatches * gj_tid_cost;
 	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	*startup = match + select + input->quals.startup +
 		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
 	*run = batches * (select + (device ? 0.0 : match)) +
-		nmatches * (cpu_tuple_cost + input->quals.per_tuple +
+		npassing * (cpu_tuple_cost + input->quals.per_tuple +
 					heap_share * (random_page + 2.0 * cpu_operator_cost));
 }
 

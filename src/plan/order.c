@@ -18,11 +18,11 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "node/scanplan.h"
 #include "sets/sets.h"
 #include "planner.h"
@@ -63,7 +63,7 @@ GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
 			break;
 		pathkeys = lappend(pathkeys, pathkey);
 		*order = lappend(*order, list_make3_int(index->indexkeys[column],
-												pathkey->pk_strategy == BTGreaterStrategyNumber,
+												GjPathKeyIsDescending(pathkey),
 												pathkey->pk_nulls_first));
 	}
 	return pathkeys;
@@ -125,7 +125,8 @@ double
 GjOrderBound(PlannerInfo *root, const GjCostInput *input)
 {
 	double		wanted = root->limit_tuples > 0.0 ? root->limit_tuples : UNKNOWN_LIMIT;
-	double		per_row = Max(input->nmatches / Max(input->rel->rows, 1.0), 1.0);
+	double		npassing = input->nmatches * (1.0 - input->filtered);
+	double		per_row = Max(npassing / Max(input->rel->rows, 1.0), 1.0);
 
 	if (root->parse->limitOption == LIMIT_OPTION_WITH_TIES)
 		wanted *= 2.0;

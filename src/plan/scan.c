@@ -358,8 +358,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
-	filter_plan = GjMakeFilterPlan(index, rel->relid, order == NIL ? scan->scan.plan.qual : NIL,
-								   &filter_values);
+	filter_plan = GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual, &filter_values);
 	scan->custom_exprs = list_make5(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
 									values, GjOrderColumns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);

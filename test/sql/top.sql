@@ -123,6 +123,15 @@ SELECT top_same('SELECT * FROM post WHERE author IN (1, 2, 3, 4) AND body LIKE '
 SELECT top_same('SELECT id FROM post WHERE author IN (1, 2, 3, 4) AND id % 97 = 5
 	ORDER BY id LIMIT 10');
 
+SELECT top_same('SELECT id FROM post WHERE author IN (1, 2, 3, 4) AND likes > 0 AND flag
+	ORDER BY created DESC, id LIMIT 10');
+SELECT top_same('SELECT w, (SELECT string_agg(s::text, '' '') FROM (SELECT id, day FROM post
+	WHERE author IN (1, 2, 3) AND likes = w ORDER BY day DESC, id LIMIT 3) s)
+	FROM generate_series(-3, 3) w');
+SELECT top_same('SELECT w, (SELECT string_agg(s::text, '' '') FROM (SELECT * FROM post
+	WHERE author IN (1, 2, 3) AND likes = w ORDER BY day DESC, id LIMIT 3) s)
+	FROM generate_series(-3, 3) w');
+
 -- expressions above, ties, locks
 SELECT top_same('SELECT id * 2, upper(body) FROM post WHERE author IN (1, 2)
 	ORDER BY id DESC LIMIT 3');

@@ -216,13 +216,10 @@ my %shapes = (
 		  . pick(key_condition('b'), 'b.v = 7', 'b.k IS NULL') . ")" . filters('b') },
 	aggregate => sub { "SELECT k, count(*), sum(v), min(t) FROM big b WHERE " . key_condition('b')
 		  . filters('b') . " GROUP BY k" . pick('', ' HAVING count(*) > 1') },
-	limited => sub { "SELECT id, v, k FROM big b WHERE " . key_condition('b') . filters('b')
-		  . " ORDER BY " . pick('id', 'v, id', 'k DESC, id') . " LIMIT " . upto(30)
-		  . " OFFSET " . pick(0, 0, 3) },
 	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)',
 			'sum(v)') . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
 		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
-	top => sub { # in the order of columns that some indexes have, with the places
+	limited => sub { # in the order of columns that some indexes have, with the places
 		my @order = map { $_ . pick('', '', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') }
 		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ])->@*;
 		"SELECT row_number() OVER () AS place, q.* FROM (SELECT " . pick('id', 'id, v, k', 'b.*')
