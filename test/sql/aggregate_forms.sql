@@ -48,8 +48,8 @@ INSERT INTO queries (q) VALUES
 	('select id, k, b, a, y, count(*) from f where k in (1,2) group by id'),
 	('select tableoid, count(*) from f where k in (1,2) group by tableoid'),
 	('select tableoid::regclass, k, count(*) from f where k in (1,2) group by tableoid,k'),
-	('select 1, k, count(*) from f where k in (1,2) group by 1, k'),
-	('select 1 as one, count(*) from f where k in (1,2) group by 1'),
+	('select 1, k, count(*) from f where k in (1,2) group by 1, k /* by version */'),
+	('select 1 as one, count(*) from f where k in (1,2) group by 1 /* by version */'),
 	('select k, k, k+0, count(*), count(*) from f where k in (1,2) group by 1,2,3'),
 	('select distinct k, 1, k from f where k in (1,2)'),
 	('select distinct k, null::int from f where k in (1,2)'),
@@ -62,7 +62,8 @@ INSERT INTO queries (q) VALUES
 	('select k, sum(count(*)) over (), sum(b) from f where k in (1,2,3) group by k'),
 	('select count(*) from f where k in (1,2) union all select count(*) from f where k in (3,4)'),
 	('select count(*) from f where k in (1,2) union select count(*) from f where k in (3,4)'),
-	('select count(*), f2.k from f join f f2 using(id) where f.k in (1,2) group by f2.k'),
+	('select count(*), f2.k from f join f f2 using(id) where f.k in (1,2) group by f2.k
+		/* by version */'),
 	('select s.g, count(f.k), count(*), sum(f.b) from small s left join f using(k) group by s.g'),
 	('select f.a, count(*) from small s left join f using(k) group by f.a'),
 	('select coalesce(f.a,0::int2) as aa, count(*) from small s left join f using(k) group by 1'),
@@ -113,7 +114,7 @@ INSERT INTO queries (q) VALUES
 	('select k in (select k from small) as n, count(*) from f where k in (1,2,3) group by k in
 		(select k from small)'),
 	('select k from f where k in (1,2,3) group by k having k in (select k from small where g = 1)'),
-	('select count(*) from f where k in (1,2) having false'),
+	('select count(*) from f where k in (1,2) having false /* by version */'),
 	('select 1 as x from f where k in (1,2) having true'),
 	('select count(*) from f where k = any(''{}'') '),
 	('select k, count(*) from f where k = any(''{}'') group by k'),
@@ -131,7 +132,7 @@ INSERT INTO queries (q) VALUES
 	('select s.g, u.* from small s left join lateral (select distinct a, g as z from f where
 		f.k = any(array[s.k,s.g])) u on true'),
 	('select s.g, u.* from small s left join lateral (select a, s.g as sg, count(*) from f
-		where f.k = any(array[s.k,s.g]) group by a, s.g) u on true'),
+		where f.k = any(array[s.k,s.g]) group by a, s.g) u on true /* by version */'),
 	('select s.g, u.* from small s, lateral (select a, count(*) from f where f.k = 5 group by
 		a having count(*) > s.g) u'),
 	('with u as materialized (select k, count(*) as n from f where k in (1,2,3) group by k)
@@ -177,8 +178,11 @@ INSERT INTO queries (q) VALUES
 	('select array[k, count(*)::int] as z, row(k,sum(b)) as r from f where k in (1,2) group by k'),
 	('select array(select k) as z, count(*) from f where k in (1,2) group by k'),
 	('select k is null as z, count(*) from f where k in (1,2) group by 1');
--- none differs, also with groups in passes, and with joins that GEQO planned and forgot
-SELECT c.node, count(*), string_agg(q, '; ') FILTER (WHERE differ <> 0) AS different
+-- none differs, also with groups in passes, and with joins that GEQO planned and forgot.  Which
+-- plans "by version" have depends on PostgreSQL's: newer ones do not group by what is constant,
+-- know earlier that HAVING is false, and join no table with itself needlessly.
+SELECT CASE WHEN q LIKE '%by version%' THEN 'by version' ELSE c.node END AS node, count(*),
+	string_agg(q, '; ') FILTER (WHERE differ <> 0) AS different
 FROM queries, compare(q) c GROUP BY 1 ORDER BY 1;
 SET work_mem = '64kB';
 SET geqo_threshold = 2;

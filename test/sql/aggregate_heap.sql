@@ -106,13 +106,17 @@ ROLLBACK;
 VACUUM facts;
 EXECUTE in_all_ways;
 
--- several batches of small rows, several parts of groups
+-- several batches of small rows, several parts of groups.  Where a batch ends, in the midst of a
+-- key or not, depends on what the version's allocator takes for a row: rows of such keys are read
+-- again.
 SET work_mem = '64kB';
 CREATE TABLE many AS SELECT i % 97 AS k, i % 7 AS g FROM generate_series(1, 3000) i;
 ANALYZE many;
-SELECT * FROM compare('SELECT m.g, count(*), sum(f.id) FROM facts f JOIN many m USING (k)
+SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare('
+	SELECT m.g, count(*), sum(f.id) FROM facts f JOIN many m USING (k)
 	GROUP BY m.g');
-SELECT * FROM compare('SELECT f.id, f.c, count(*) FROM facts f JOIN many m USING (k)
+SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare('
+	SELECT f.id, f.c, count(*) FROM facts f JOIN many m USING (k)
 	GROUP BY f.id, f.c');
 RESET work_mem;
 
