@@ -167,7 +167,6 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 {
 	CustomPath *offered = GjOfferFind(input);
 	Path	   *cheapest = input->cheapest_total_path;
-
 	Path	   *append;
 
 	if (offered != NULL)
