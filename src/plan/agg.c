@@ -131,6 +131,8 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 		query->refused = "a subquery that may have other rows when it is read again";
 	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
 		query->refused = "what is grouped or aggregated is computed above an Append";
+	if (query->refused == NULL && !GjAggEncodes(query, child))
+		query->refused = "a group column's type, whose equality is not that of bits";
 	if (query->refused != NULL)
 	{
 		GjChoiceAggregate(child, NULL, output, query->refused);

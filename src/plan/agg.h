@@ -24,6 +24,7 @@ typedef struct GjAggQuery
 	List	   *groupings;		/* Expr: what rows are grouped by */
 	List	   *aggregates;		/* Aggref, each once */
 	List	   *having;			/* clauses, implicitly ANDed */
+	List	   *coded;			/* Var: those of groupings for whose values numbers are taken */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
@@ -42,6 +43,7 @@ extern bool GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target);
 extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
+extern bool GjAggEncodes(const GjAggQuery *query, const Path *child);
 
 /* agg.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,

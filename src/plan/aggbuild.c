@@ -44,6 +44,7 @@ static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
 static List *describe_row(const Building *building);
 static List *list_row_inputs(const Building *building, List *row);
+static List *list_coded(const GjAggQuery *query);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
@@ -87,6 +88,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_private = lappend(scan->custom_private, building.conditions);
 	scan->custom_private = lappend(scan->custom_private,
 								   list_row_inputs(&building, scan->custom_scan_tlist));
+	scan->custom_private = lappend(scan->custom_private, list_coded(query));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
@@ -109,7 +111,10 @@ add_inputs(Building *building, Expr *expr)
 	{
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, entry->resno);
-		add_type(building, expr);
+		if (list_member(building->query->coded, expr))
+			building->types = lappend_int(building->types, GJ_VALUE_INT4);
+		else
+			add_type(building, expr);
 		return;
 	}
 	if (IsA(expr, Var))
@@ -232,4 +237,21 @@ list_row_inputs(const Building *building, List *row)
 	foreach(lc, row)
 		inputs = lappend_int(inputs, find_input(building, lfirst_node(TargetEntry, lc)->expr));
 	return inputs;
+}
+
+/*
+ * The group columns for whose values numbers are taken
+ */
+static List *
+list_coded(const GjAggQuery *query)
+{
+	List	   *coded = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+	{
+		if (list_member(query->coded, lfirst(lc)))
+			coded = lappend_int(coded, foreach_current_index(lc));
+	}
+	return coded;
 }
