@@ -88,6 +88,60 @@ CREATE INDEX ON child USING gpujoin (k);
 SELECT * FROM compare_nodes('SELECT DISTINCT * FROM parent WHERE k IN (2, 3, 4)');
 SELECT * FROM compare_nodes('SELECT DISTINCT * FROM ONLY parent WHERE k IN (2, 3, 4)');
 
+-- partitions: a key in each, and all that they are partitioned by; no index need be on them all
+CREATE TABLE parts (a int NOT NULL, b int, k int, c text COLLATE "C") PARTITION BY LIST (b);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2, NULL);
+CREATE TABLE parts_2 (c text COLLATE "C", gone int, k int, b int, a int NOT NULL)
+	PARTITION BY RANGE (a, c);
+ALTER TABLE parts_2 DROP gone;
+ALTER TABLE parts ATTACH PARTITION parts_2 DEFAULT;
+CREATE TABLE parts_20 PARTITION OF parts_2 FOR VALUES FROM (0, 'a') TO (500, 'a');
+CREATE TABLE parts_21 (k int, c text COLLATE "C", b int, a int NOT NULL);
+ALTER TABLE parts_2 ATTACH PARTITION parts_21 FOR VALUES FROM (500, 'a') TO (2000, 'a');
+INSERT INTO parts SELECT i % 1000, nullif(i / 1000, 4), i % 20, 'c' FROM generate_series(0, 4999) i;
+CREATE UNIQUE INDEX ON parts_1 (a, b) WHERE b IS NOT NULL;
+CREATE UNIQUE INDEX ON parts_20 (a, b);
+CREATE UNIQUE INDEX ON parts_21 (a, b);
+ALTER TABLE parts_20 ALTER b SET NOT NULL;
+ALTER TABLE parts_21 ALTER b SET NOT NULL;
+CREATE INDEX ON parts USING gpujoin (k);
+VACUUM ANALYZE parts;
+SELECT * FROM compare_nodes('SELECT DISTINCT a, b, c FROM parts WHERE k IN (1, 2, 3)');
+CREATE UNIQUE INDEX ON parts_1 (a) WHERE b = 1;
+SELECT * FROM compare_nodes('SELECT DISTINCT a, b, c FROM parts WHERE k IN (1, 2, 3) AND b = 1');
+ALTER TABLE parts_1 ADD UNIQUE (a, b);
+DELETE FROM parts WHERE b IS NULL;
+ALTER TABLE parts_1 ALTER b SET NOT NULL;
+SELECT * FROM compare_nodes('SELECT DISTINCT a, b, c FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM compare_nodes('SELECT DISTINCT c, upper(c) AS u, b, a FROM parts WHERE k IN (1, 2, 3)
+	ORDER BY a DESC, b LIMIT 7');
+SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM parts p JOIN top_classes t ON p.k = t.class_id');
+SELECT * FROM compare_nodes('SELECT count(*) FROM (SELECT DISTINCT p.a, p.b, p.c FROM parts p
+	JOIN top_classes t ON p.k = t.class_id) u');
+-- not without a column of each level, nor without a partition's key
+SELECT * FROM compare_nodes('SELECT DISTINCT a, b FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM compare_nodes('SELECT DISTINCT a, c FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM compare_nodes('SELECT DISTINCT p.a, p.c FROM parts p JOIN top_classes t ON p.k = t.class_id');
+DROP INDEX parts_21_a_b_idx;
+SELECT * FROM compare_nodes('SELECT DISTINCT a, b, c FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM parts p JOIN top_classes t ON p.k = t.class_id');
+-- nor if what they are partitioned by is computed
+CREATE TABLE computed (a int NOT NULL, k int) PARTITION BY LIST ((a % 2));
+CREATE TABLE computed_0 PARTITION OF computed FOR VALUES IN (0);
+CREATE TABLE computed_1 PARTITION OF computed FOR VALUES IN (1);
+INSERT INTO computed SELECT i, i % 20 FROM generate_series(1, 1000) i;
+CREATE UNIQUE INDEX ON computed_0 (a);
+CREATE UNIQUE INDEX ON computed_1 (a);
+CREATE INDEX ON computed USING gpujoin (k);
+SELECT * FROM compare_nodes('SELECT DISTINCT * FROM computed WHERE k IN (2, 3, 4)');
+CREATE TABLE hashed (a int PRIMARY KEY, k int) PARTITION BY HASH (a);
+CREATE TABLE hashed_0 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE hashed_1 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO hashed SELECT i, i % 20 FROM generate_series(1, 1000) i;
+CREATE INDEX ON hashed USING gpujoin (k);
+SELECT * FROM compare_nodes('SELECT DISTINCT * FROM hashed WHERE k IN (2, 3, 4)');
+SELECT * FROM compare_nodes('SELECT DISTINCT k FROM hashed WHERE k IN (2, 3, 4)');
+
 -- a plan that is kept does not outlive the key
 ALTER TABLE patents DROP CONSTRAINT patents_a_b_key, ADD PRIMARY KEY (patent_id);
 SET plan_cache_mode = force_generic_plan;
