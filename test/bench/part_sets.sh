@@ -1,5 +1,5 @@
 # test/bench/part_sets.sh: time against the size of the set, where each key has rows: the fewer they
-# are, the less may be read.  One process, count(*) and the sum of a column, by a generic plan.  On a
+# are, the less may be read. One process, count(*) and the sum of a column, by a generic plan. On a
 # machine with a GPU, BENCH_DEVICE=none shows what the processor does alone.
 # shellcheck shell=bash
 
@@ -36,11 +36,13 @@ load_mirrors() { # PREFIX
 }
 
 part_sets() {
-    local keys text unsorted="10 % of the rows inserted after the build" unique="unique keys"
+    local keys name text unsorted="10 % of the rows inserted after the build" unique="unique keys"
     cases_left=7
     for keys in 1 10 100 1000 4000; do
         ask_for patents class_id "TABLE $(sql -c "SELECT make_keys($keys, $keys)")"
-        contest "scale: set" "$keys key$([ "$keys" = 1 ] || echo s)" "$keys" patents class "$text" "${contestants[@]}"
+        name="$keys keys"
+        contest "scale: set" "${name/#1 keys/1 key}" "$keys" patents class "$text" \
+            "${contestants[@]}"
     done
     if is_wanted "sets, $unsorted"; then
         make_unsorted_table

@@ -1,6 +1,6 @@
-# test/bench/part_upkeep.sh: an index's life: WAL and VACUUM while a table grows, VACUUM after updates,
-# space and speed after many of them. Every kind has a table of its own; "no index" shows what the
-# table takes of each number.
+# test/bench/part_upkeep.sh: an index's life: WAL and VACUUM while a table grows, VACUUM after
+# updates, space and speed after many of them. Every kind has a table of its own; "no index" shows
+# what the table takes of each number.
 # shellcheck shell=bash
 
 upkeep_table() { echo "upkeep_${1// /_}"; }

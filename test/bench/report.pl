@@ -2,7 +2,7 @@
 # test/bench/report.pl: tables and plots from benchmarks' samples (lib.sh says what they hold).
 #
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
-#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys.svg, -share.svg, -set.svg; needs gnuplot
+#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set; needs gnuplot
 #	report.pl summary SAMPLES...		markdown: the jobs and what else README shows
 #	report.pl readme README SAMPLES...	put that, with the plots there are, into README
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
