@@ -53,6 +53,11 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 		JOIN facts f USING (k) WHERE f.id > 9000 - 2984 * i GROUP BY s.name) u'),
 	('SELECT s.name, count(*) FROM small s JOIN facts f ON f.k = s.k AND f.id % 5 > s.k % 5
 		GROUP BY s.name'),
+	('SELECT s.ctid, count(*) FROM small s JOIN facts f USING (k) GROUP BY s.ctid'),
+	('SELECT s.name, t.v, count(*) FROM small s JOIN small t ON s.k = t.k + 1
+		JOIN facts f ON f.k = s.k GROUP BY s.name, t.v'),
+	('SELECT s.name, count(*) FROM (SELECT name, k FROM small WHERE k > 3 OFFSET 0) s
+		JOIN facts f USING (k) GROUP BY s.name'),
 	-- of equal values any may be shown
 	('SELECT s.n::float8 AS n, c FROM (SELECT n, count(*) AS c FROM small s JOIN facts f USING (k)
 		GROUP BY s.n) s')
