@@ -11,6 +11,11 @@
  * The node's own row has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
  *
+ * A partial one is run by each process of a parallel plan, for the rows that its child gives it,
+ * and returns states.  Where PostgreSQL's node above puts groups together anyway, they need not
+ * be whole: if they take too much memory, they are returned, and the rows that follow make new
+ * ones.
+ *
  * ExecScan() is not used: within EvalPlanQual it would take this node, which scans no table,
  * for a join, and ask for a recheck of a row that is not there.
  *
@@ -23,41 +28,29 @@
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
 #include "agg.h"
+#include "aggnode.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "compute.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
-#include "reader.h"
-
-typedef struct GjAggState
-{
-	CustomScanState css;		/* first */
-	PlanState  *child;
-	GjReader   *reader;
-	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
-	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
-	bool		filled;			/* the groups of this pass are there */
-	bool		begun;			/* some pass is */
-	bool		is_plain;		/* the result is made of the groups' columns alone */
-} GjAggState;
 
 static Node *create_state(CustomScan *plan);
+static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
-static GjGroups *create_groups(CustomScan *plan, EState *estate);
+static GjGroups *create_groups(CustomScan *plan, EState *estate, bool is_partial);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
 static bool is_plain(List *target);
 static void fill(GjAggState *agg);
+static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
@@ -79,10 +72,30 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_agg,
 };
 
+static const CustomScanMethods partial_plan_methods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
+	.CreateCustomScanState = create_partial_state,
+};
+
+static const CustomExecMethods partial_exec_methods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
+	.BeginCustomScan = begin_agg,
+	.ExecCustomScan = exec_agg,
+	.EndCustomScan = end_agg,
+	.ReScanCustomScan = rescan_agg,
+	.EstimateDSMCustomScan = GjAggEstimateShare,
+	.InitializeDSMCustomScan = GjAggInitShare,
+	.ReInitializeDSMCustomScan = GjAggResetShare,
+	.InitializeWorkerCustomScan = GjAggAttachShare,
+	.ShutdownCustomScan = GjAggShutdown,
+	.ExplainCustomScan = explain_agg,
+};
+
 void
 GjExecAggInit(void)
 {
 	RegisterCustomScanMethods(&plan_methods);
+	RegisterCustomScanMethods(&partial_plan_methods);
 }
 
 bool
@@ -98,6 +111,16 @@ create_state(CustomScan *plan)
 	GjAggState *agg = (GjAggState *) newNode(sizeof(GjAggState), T_CustomScanState);
 
 	agg->css.methods = &exec_methods;
+	return (Node *) agg;
+}
+
+static Node *
+create_partial_state(CustomScan *plan)
+{
+	GjAggState *agg = (GjAggState *) create_state(plan);
+
+	agg->css.methods = &partial_exec_methods;
+	agg->is_partial = true;
 	return (Node *) agg;
 }
 
@@ -124,7 +147,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 									   get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
-	agg->groups = create_groups(plan, estate);
+	agg->groups = create_groups(plan, estate, agg->is_partial);
 	agg->is_plain = is_plain(plan->scan.plan.targetlist);
 }
 
@@ -152,7 +175,7 @@ check_permissions(const CustomScan *plan)
 }
 
 static GjGroups *
-create_groups(CustomScan *plan, EState *estate)
+create_groups(CustomScan *plan, EState *estate, bool is_partial)
 {
 	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
 	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
@@ -175,8 +198,8 @@ create_groups(CustomScan *plan, EState *estate)
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
-	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), list_length(groupings),
-						  group_specs, naggs, agg_specs);
+	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), is_partial,
+						  list_length(groupings), group_specs, naggs, agg_specs);
 }
 
 static GjValueType
@@ -283,26 +306,45 @@ is_plain(List *target)
 static void
 fill(GjAggState *agg)
 {
-	const GjBatch *batch;
-
 	if (!agg->begun)
 		GjGroupsBegin(agg->groups);
 	agg->begun = true;
-	while ((batch = GjReaderNext(agg->reader)) != NULL)
+	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
-		if (agg->compute != NULL)
-			batch = GjComputeColumns(agg->compute, batch);
-		GjGroupsAdd(agg->groups, batch);
+		if (read_batch(agg))
+			continue;
+		agg->ended = true;
+		break;
 	}
 	agg->filled = true;
 }
 
+static bool
+read_batch(GjAggState *agg)
+{
+	const GjBatch *batch = GjReaderNext(agg->reader);
+
+	if (batch == NULL)
+		return false;
+	if (agg->compute != NULL)
+		batch = GjComputeColumns(agg->compute, batch);
+	GjGroupsAdd(agg->groups, batch);
+	return true;
+}
+
 /*
- * Prepare to make the next part of the groups; false: these were all
+ * Prepare to make the next part of the groups; false: these were all.  Partial ones make groups
+ * of the rows that are left.
  */
 static bool
 next_pass(GjAggState *agg)
 {
+	if (agg->is_partial)
+	{
+		agg->begun = agg->filled = false;
+		agg->flushes += !agg->ended;
+		return !agg->ended;
+	}
 	if (!GjGroupsNextPass(agg->groups))
 		return false;
 	ExecReScan(agg->child);
@@ -313,7 +355,7 @@ next_pass(GjAggState *agg)
 
 /*
  * With the same rows below, and nothing to compute otherwise, groups that are all there are
- * returned again
+ * returned again.  A partial one's rows are others whenever processes divide them anew.
  */
 static void
 rescan_agg(CustomScanState *node)
@@ -326,14 +368,14 @@ rescan_agg(CustomScanState *node)
 		return;
 	if (agg->child->chgParam == NULL)
 	{
-		if (agg->filled && node->ss.ps.state->es_epq_active == NULL &&
+		if (agg->filled && !agg->is_partial && node->ss.ps.state->es_epq_active == NULL &&
 			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;
 		ExecReScan(agg->child);
 	}
 	GjReaderRestart(agg->reader);
-	agg->begun = agg->filled = false;
+	agg->begun = agg->filled = agg->ended = false;
 }
 
 static void
@@ -353,23 +395,23 @@ static void
 explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
-	const GjGroupsStats *groups;
-	const GjReaderStats *reader;
+	GjAggStats	stats;
 
 	explain_groupings(node, ancestors, es);
 	if (!es->analyze || agg->groups == NULL)
 		return;
-	groups = GjGroupsGetStats(agg->groups);
-	reader = GjReaderGetStats(agg->reader);
-	ExplainPropertyUInteger("Groups", NULL, groups->groups, es);
-	ExplainPropertyUInteger("Arrays Read", NULL, reader->batches, es);
-	ExplainPropertyUInteger("Rows From Arrays", NULL, reader->array_rows, es);
-	ExplainPropertyUInteger("Rows From Slots", NULL, reader->slot_rows, es);
-	if (groups->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainPropertyUInteger("Passes", NULL, groups->passes, es);
+	stats = GjAggGetStats(agg);
+	ExplainPropertyUInteger("Groups", NULL, stats.groups.groups, es);
+	ExplainPropertyUInteger("Arrays Read", NULL, stats.reader.batches, es);
+	ExplainPropertyUInteger("Rows From Arrays", NULL, stats.reader.array_rows, es);
+	ExplainPropertyUInteger("Rows From Slots", NULL, stats.reader.slot_rows, es);
+	if (!agg->is_partial && (stats.groups.passes > 1 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Passes", NULL, stats.groups.passes, es);
+	if (agg->is_partial && (stats.flushes > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Flushes", NULL, stats.flushes, es);
 	if (GjExplainMachine(es))
 		ExplainPropertyUInteger("Memory Usage", "kB",
-								(groups->peak_memory + 1023) / 1024, es);
+								(stats.groups.peak_memory + 1023) / 1024, es);
 }
 
 static void

@@ -321,4 +321,8 @@ extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
 
 extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
 
+/* aggpartial.c ------------------------------------------------------------------------- */
+
+extern Datum GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull);
+
 #endif							/* GPUJOIN_GROUPPARTS_H */

@@ -59,6 +59,7 @@ struct GjGroups
 	GjPart		waiting[GJ_GROUPS_MAX_DEPTH];
 	int			nwaiting;
 	bool		is_first_pass;
+	bool		is_partial;		/* deliver states; groups need not be whole */
 
 	uint32		next;			/* group to deliver */
 	uint32		ndelivered;		/* the most that were, in this pass */
@@ -84,7 +85,7 @@ static Size largest_region(const GjGroups *groups);
 static Size memory(const GjGroups *groups);
 
 GjGroups *
-GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
+GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
 			   const GjGroupSpec *groupings, int naggs, const GjAggSpec *aggs)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin groups",
@@ -93,6 +94,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
 
 	groups->context = context;
 	groups->memory_limit = memory_limit;
+	groups->is_partial = is_partial;
 	groups->input.context = context;
 	groups->naggs = naggs;
 	groups->aggs = MemoryContextAlloc(context, naggs * sizeof(GjAgg));
@@ -110,6 +112,19 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
 	}
 	prepare(groups);
 	return groups;
+}
+
+bool
+GjGroupsMakeRoom(GjGroups *groups)
+{
+	const GjGroupTable *table = &groups->table;
+
+	while (table->ncolumns > 0 && table->ngroups + GJ_BATCH_ROWS > table->capacity)
+	{
+		if (!grow(groups))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -206,7 +221,8 @@ GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
 
 	if (column < ngroupings)
 		return GjTableValue(&groups->table, group, column, isnull);
-	return GjAggFinal(&groups->aggs[column - ngroupings], group, isnull);
+	return (groups->is_partial ? GjAggPartial : GjAggFinal) (&groups->aggs[column - ngroupings],
+															 group, isnull);
 }
 
 void
@@ -317,7 +333,7 @@ static void
 leave_direct(GjGroups *groups)
 {
 	GjDirectEnd(&groups->table);
-	while (!fits(groups, 0))
+	while (!groups->is_partial && !fits(groups, 0))
 		split(groups);
 }
 
@@ -358,11 +374,13 @@ grow_to(GjGroups *groups, uint32 capacity)
 {
 	GjGroupTable *table = &groups->table;
 	Size		growth = GjTableGrowth(table, capacity);
+	/* a partial one has some groups, and room for a batch */
+	uint32		least = groups->is_partial ? 2 * GJ_GROUPS_FLOOR : GJ_GROUPS_FLOOR;
 
 	for (int i = 0; i < groups->naggs; i++)
 		growth += (Size) (capacity - table->capacity) * GjAggGroupSize(&groups->aggs[i]);
 	/* What grows is there twice for a moment, one after the other */
-	if (capacity > GJ_GROUPS_FLOOR && !fits(groups, growth + largest_region(groups)))
+	if (capacity > least && !fits(groups, growth + largest_region(groups)))
 		return false;
 
 	GjTableGrow(table, capacity);

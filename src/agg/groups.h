@@ -49,13 +49,20 @@ typedef struct GjGroups GjGroups;
  * single group may exceed it, and so may what any set of groups begins with: room for 1024
  * groups, 4096 distinct values and a batch.  All memory is below parent.  The specs are
  * copied; one column has one type in all of them.
+ *
+ * is_partial: the aggregates' values are states, for a parallel plan (aggpartial.c), which
+ * count(DISTINCT) has not.  Groups need not be whole then, and there is one pass: before each
+ * batch, make room for it; where there is none, take what groups there are, and begin again.
  */
-extern GjGroups *GjGroupsCreate(MemoryContext parent, Size memory_limit,
+extern GjGroups *GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial,
 								int ngroupings, const GjGroupSpec *groupings,
 								int naggs, const GjAggSpec *aggs);
 
 /* Begin, also for the first time: forget all groups and passes */
 extern void GjGroupsBegin(GjGroups *groups);
+
+/* Make room for a batch whose rows make a group each; false: there is no memory for that */
+extern bool GjGroupsMakeRoom(GjGroups *groups);
 
 /* Add the rows of a batch.  May raise an error that PostgreSQL's transition function raises. */
 extern void GjGroupsAdd(GjGroups *groups, const GjBatch *batch);

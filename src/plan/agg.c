@@ -56,11 +56,8 @@ static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
-static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
 static double array_rows(Path *path);
-static Cost read_cost(Path *path);
-static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
 
@@ -99,7 +96,10 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (!gj_aggregate)
 		query->refused = "gpujoin.aggregate is off";
 	if (query->refused == NULL || GjChoiceIsNoted())
+	{
 		add_path_for(root, input, output, target, query);
+		GjAddParallelAggPath(root, input, output, target, query);
+	}
 }
 
 /*
@@ -124,36 +124,50 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 {
 	CustomPath *path;
 	Path	   *child = find_input(root, input);
+	const char *refused = query->refused;
 
 	if (child == NULL)
 		return;
-	if (query->refused == NULL && !GjPathRepeats(child))
-		query->refused = "a subquery that may have other rows when it is read again";
-	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
-		query->refused = "what is grouped or aggregated is computed above an Append";
-	if (query->refused != NULL)
+	if (refused == NULL && !GjPathRepeats(child))
+		refused = "a subquery that may have other rows when it is read again";
+	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
+		refused = "what is grouped or aggregated is computed above an Append";
+	if (refused != NULL)
 	{
-		GjChoiceAggregate(child, NULL, output, query->refused);
+		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
 		return;
 	}
 
-	path = makeNode(CustomPath);
+	path = GjAggMakePath(root, query, output, target, child);
+	GjChoiceAggregate(GjAggPathMethods.CustomName, child, &path->path, output, NULL);
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, &path->path);
+}
+
+/*
+ * Make a path that groups a child's rows
+ */
+CustomPath *
+GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarget *target,
+			  Path *child)
+{
+	CustomPath *path = makeNode(CustomPath);
+
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = output;
 	path->path.pathtarget = target;
 	path->path.parallel_safe = output->consider_parallel && child->parallel_safe;
+	path->path.parallel_aware = query->is_partial;
+	path->path.parallel_workers = query->is_partial ? child->parallel_workers : 0;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = &GjAggPathMethods;
+	path->methods = query->is_partial ? &GjPartialAggPathMethods : &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
 	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
-	GjChoiceAggregate(child, path, output, NULL);
-
-	if (gj_force)
-		output->pathlist = NIL;
-	add_path(output, &path->path);
+	return path;
 }
 
 /*
@@ -165,7 +179,7 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 static Path *
 find_input(PlannerInfo *root, RelOptInfo *input)
 {
-	CustomPath *offered = GjOfferFind(input);
+	CustomPath *offered = GjOfferFind(input, false);
 	Path	   *cheapest = input->cheapest_total_path;
 
 	Path	   *append;
@@ -177,7 +191,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 		return append;
 	if (cheapest == NULL)
 		cheapest = input->pathlist == NIL ? NULL : linitial(input->pathlist);
-	if (cheapest != NULL && gives_batches(cheapest))
+	if (cheapest != NULL && GjAggGivesBatches(cheapest))
 		return cheapest;
 	return NULL;
 }
@@ -211,7 +225,7 @@ append_parts(PlannerInfo *root, RelOptInfo *rel)
 		return NULL;
 	append = create_append_path(root, rel, parts, NIL, NIL, NULL, 0, false, -1);
 	append->path.pathtarget = target;
-	return gives_batches(&append->path) ? &append->path : NULL;
+	return GjAggGivesBatches(&append->path) ? &append->path : NULL;
 }
 
 static List *
@@ -240,11 +254,11 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 static Path *
 choose_part(PlannerInfo *root, Path *path)
 {
-	CustomPath *offered = GjOfferFind(path->parent);
+	CustomPath *offered = GjOfferFind(path->parent, false);
 
 	if (!GjPathRepeats(path))
 		return (Path *) create_material_path(path->parent, path);
-	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
+	if (offered != NULL && (gj_force || GjAggReadCost(&offered->path) < GjAggReadCost(path)))
 		return GjPathWithTarget(root, &offered->path, path->pathtarget);
 	return path;
 }
@@ -291,8 +305,8 @@ strip_projection(Path *path)
 /*
  * Does a path of ours give the rows, as far as the planner can tell?
  */
-static bool
-gives_batches(Path *path)
+bool
+GjAggGivesBatches(Path *path)
 {
 	ListCell   *lc;
 
@@ -303,7 +317,7 @@ gives_batches(Path *path)
 	{
 		foreach(lc, ((AppendPath *) path)->subpaths)
 		{
-			if (gives_batches(lfirst(lc)))
+			if (GjAggGivesBatches(lfirst(lc)))
 				return true;
 		}
 	}
@@ -365,16 +379,16 @@ array_rows(Path *path)
 /*
  * What it costs to read all rows, if those that come in arrays need not be returned
  */
-static Cost
-read_cost(Path *path)
+Cost
+GjAggReadCost(Path *path)
 {
 	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
 
 	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
 }
 
-static double
-estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
+double
+GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows)
 {
 	if (query->groupings == NIL)
 		return 1.0;
@@ -407,7 +421,7 @@ static void
 cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path)
 {
 	double		rows = input->rows;
-	double		ngroups = estimate_groups(root, query, rows);
+	double		ngroups = GjAggEstimateGroups(root, query, rows);
 	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
@@ -415,8 +429,14 @@ cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *p
 	Cost		startup;
 	Cost		run;
 
+	/* Groups that are returned before all rows are there may come as often as rows */
+	if (query->is_partial && passes > 1.0)
+	{
+		passes = 1.0;
+		ngroups = rows;
+	}
 	startup = Max(passes, 1.0) *
-		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
+		(GjAggReadCost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
 		 rows * compute_cost(root, query));
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 

@@ -16,7 +16,7 @@
 
 /* offers.c: the paths that we offered for a relation */
 extern void GjOfferNote(const CustomPath *path);
-extern CustomPath *GjOfferFind(const RelOptInfo *rel);
+extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
 /* What a GpuAgg computes.  Planner's memory; no Node. */
 typedef struct GjAggQuery
@@ -24,6 +24,8 @@ typedef struct GjAggQuery
 	List	   *groupings;		/* Expr: what rows are grouped by */
 	List	   *aggregates;		/* Aggref, each once */
 	List	   *having;			/* clauses, implicitly ANDed */
+	bool		is_distinct;	/* SELECT DISTINCT */
+	bool		is_partial;		/* the aggregates are states, for a node above Gather */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
@@ -47,6 +49,15 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+extern CustomPath *GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output,
+								 PathTarget *target, Path *child);
+extern bool GjAggGivesBatches(Path *path);
+extern Cost GjAggReadCost(Path *path);
+extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows);
+
+/* aggparallel.c: the same in parallel plans */
+extern void GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
+								 PathTarget *target, const GjAggQuery *query);
 
 /* repeat.c: may rows be read more than once? */
 extern bool GjQueryRepeats(PlannerInfo *root);
@@ -57,5 +68,6 @@ extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
 /* aggbuild.c: the plan */
 extern const CustomPathMethods GjAggPathMethods;
+extern const CustomPathMethods GjPartialAggPathMethods;
 
 #endif							/* GPUJOIN_PLAN_AGG_H */

@@ -18,6 +18,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
+#include "utils/fmgroids.h"
 
 #include "agg.h"
 #include "choice.h"
@@ -47,6 +48,11 @@ static List *list_row_inputs(const Building *building, List *row);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
+	.PlanCustomPath = plan_agg,
+};
+
+const CustomPathMethods GjPartialAggPathMethods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
 	.PlanCustomPath = plan_agg,
 };
 
@@ -89,7 +95,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 								   list_row_inputs(&building, scan->custom_scan_tlist));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
+	scan->methods = GetCustomScanMethods(path->methods->CustomName, false);
 	return &scan->scan.plan;
 }
 
@@ -195,6 +201,9 @@ list_aggregates(Building *building)
 		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
 
 		GjAggregateOf(aggref, &kind);
+		/* PostgreSQL takes one state for both, which is avg()'s (aggpartial.c) */
+		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
+			kind = GJ_AGG_AVG;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);
 		aggregates = lappend_int(aggregates, filter);

@@ -73,6 +73,7 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 	Query	   *parse = root->parse;
 
 	memset(query, 0, sizeof(GjAggQuery));
+	query->is_distinct = true;
 	if (parse->hasDistinctOn)
 		query->refused = "DISTINCT ON";
 	else if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||

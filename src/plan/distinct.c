@@ -56,7 +56,7 @@ static bool collations_agree(Oid one, Oid other);
 Path *
 GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
 {
-	CustomPath *path = is_plain(root->parse) ? GjOfferFind(input) : NULL;
+	CustomPath *path = is_plain(root->parse) ? GjOfferFind(input, false) : NULL;
 	RelOptInfo *table;
 
 	if (path == NULL)

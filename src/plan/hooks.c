@@ -158,6 +158,7 @@ void
 GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
 	set_costs(path, startup + GjCostWorkers(root, rel, path->path.parallel_workers), run);
+	GjOfferNote(path);
 	if (gj_force)
 		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
 	add_partial_path(rel, &path->path);

@@ -80,7 +80,7 @@ static uint64
 check_test(Test *test, pg_prng_state *prng)
 {
 	MemoryContext context = CurrentMemoryContext;
-	GjGroups   *groups = GjGroupsCreate(context, test->memory_limit, test->ngroupings,
+	GjGroups   *groups = GjGroupsCreate(context, test->memory_limit, false, test->ngroupings,
 										test->groupings, test->naggs, test->aggs);
 	bool		fails = !GjExpectAll(test);
 
@@ -290,7 +290,7 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 		{GJ_AGG_SUM, GJ_VALUE_INT4, 0, -1},
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
 	};
-	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, 2, groupings, 3, aggs);
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, 2, groupings, 3, aggs);
 	int32		first[GJ_BATCH_ROWS];
 	int64		second[GJ_BATCH_ROWS];
 	int64		third[GJ_BATCH_ROWS];
