@@ -71,6 +71,7 @@ GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 	GjAggQuery *partial;
 	CustomPath *path;
 	Path	   *gather;
+	Path	   *finished;
 	Path	   *child;
 	double		rows;
 
@@ -90,9 +91,14 @@ GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 	path = GjAggMakePath(root, partial, output, states, child);
 	rows = path->path.rows * path->path.parallel_workers;
 	gather = (Path *) create_gather_path(root, output, &path->path, states, NULL, &rows);
-	gather = finish(root, query, input, output, target, gather);
-	GjChoiceAggregate(node, child, gather, output, NULL);
-	add_path(output, gather);
+	finished = finish(root, query, input, output, target, gather);
+	if (gj_force)
+	{
+		finished->startup_cost *= GJ_FORCED_COST_SCALE;
+		finished->total_cost *= GJ_FORCED_COST_SCALE;
+	}
+	GjChoiceAggregate(node, child, finished, output, NULL);
+	add_path(output, finished);
 }
 
 /* The input ------------------------------------------------------------------------ */
