@@ -10,8 +10,9 @@
  *
  * Costs: a row that stock PostgreSQL aggregates is charged cpu_tuple_cost by the node that
  * returns it, and cpu_operator_cost for each column that is hashed and each aggregate.  A row
- * of an array is not returned by anybody, and was measured at 1 to 5 ns a column, a tenth of
- * an operator.  Groups are charged what PostgreSQL charges.
+ * of an array is not returned by anybody, in a join neither by the scan nor by the join, and was
+ * measured at 1 to 5 ns a column, a tenth of an operator.  Groups are charged what PostgreSQL
+ * charges.
  *
  * Of a partitioned table or a UNION ALL, the rows of all parts go into the same groups: the
  * child is an Append, from which arrays are taken as well (agg/reader.c).  So run-time pruning
@@ -57,7 +58,7 @@ static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
-static double array_rows(Path *path);
+static Cost array_cost(Path *path);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
 
@@ -358,22 +359,6 @@ gives_arrays(Path *path)
 	return true;
 }
 
-/*
- * How many of its rows come so
- */
-static double
-array_rows(Path *path)
-{
-	double		rows = 0.0;
-	ListCell   *lc;
-
-	if (!IsA(path, AppendPath))
-		return gives_arrays(path) ? path->rows : 0.0;
-	foreach(lc, ((AppendPath *) path)->subpaths)
-		rows += array_rows(lfirst(lc));
-	return rows;
-}
-
 /* Costs ---------------------------------------------------------------------------- */
 
 /*
@@ -382,9 +367,37 @@ array_rows(Path *path)
 Cost
 GjAggReadCost(Path *path)
 {
-	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+	Cost		saved = array_cost(path) * (1.0 - COLUMN_OPERATIONS);
 
 	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
+}
+
+/*
+ * What is charged for returning rows that come in arrays: in a join, by the scans, too, and for
+ * looking each of them up
+ */
+static Cost
+array_cost(Path *path)
+{
+	CustomPath *custom = (CustomPath *) strip_projection(path);
+	Cost		cost = 0.0;
+	ListCell   *lc;
+
+	if (IsA(path, AppendPath))
+	{
+		foreach(lc, ((AppendPath *) path)->subpaths)
+			cost += array_cost(lfirst(lc));
+		return cost;
+	}
+	if (!gives_arrays(path))
+		return 0.0;
+	cost = path->rows * cpu_tuple_cost;
+	if (custom->methods != &GjJoinPathMethods)
+		return cost;
+	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
+											  GJ_JOIN_PATH_CANDIDATE))->scans)
+		cost += ((const GjJoinScan *) lfirst(lc))->rows * (cpu_tuple_cost + cpu_operator_cost);
+	return cost;
 }
 
 double

@@ -42,6 +42,7 @@ typedef struct Parts
 	List	   *divided;
 } Parts;
 
+static void force(Path *path, double gathered);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static bool list_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
@@ -93,12 +94,21 @@ GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 	gather = (Path *) create_gather_path(root, output, &path->path, states, NULL, &rows);
 	finished = finish(root, query, input, output, target, gather);
 	if (gj_force)
-	{
-		finished->startup_cost *= GJ_FORCED_COST_SCALE;
-		finished->total_cost *= GJ_FORCED_COST_SCALE;
-	}
+		force(finished, rows);
 	GjChoiceAggregate(node, child, finished, output, NULL);
 	add_path(output, finished);
+}
+
+/*
+ * With gpujoin.force, a parallel plan is taken where being parallel costs nothing
+ */
+static void
+force(Path *path, double gathered)
+{
+	Cost		cost = parallel_setup_cost + parallel_tuple_cost * gathered;
+
+	path->startup_cost = path->startup_cost * GJ_FORCED_COST_SCALE + cost;
+	path->total_cost = path->total_cost * GJ_FORCED_COST_SCALE + cost;
 }
 
 /* The input ------------------------------------------------------------------------ */
