@@ -47,8 +47,7 @@ static Path *find_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static bool list_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
 static bool list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts);
-static bool add_part(PlannerInfo *root, RelOptInfo *rel, Path *divided, Path *whole,
-					 Parts *parts);
+static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial);
 static AppendPath *find_append(const RelOptInfo *rel);
 static int	count_workers(const Parts *parts);
@@ -179,7 +178,7 @@ list_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts)
 		if (IS_PARTITIONED_REL(part))
 			listed = list_parts(root, part, parts);
 		else
-			listed = add_part(root, part,
+			listed = add_part(root,
 							  part->partial_pathlist ? linitial(part->partial_pathlist) : NULL,
 							  part->cheapest_total_path, parts);
 		if (!listed)
@@ -198,28 +197,31 @@ list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts)
 		Path	   *path = lfirst(lc);
 		bool		is_divided = foreach_current_index(lc) >= append->first_partial_path;
 
-		if (!add_part(root, path->parent, is_divided ? path : NULL, is_divided ? NULL : path,
-					  parts))
+		if (!add_part(root, is_divided ? path : NULL, is_divided ? NULL : path, parts))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Add the best path for a part; false: there is none.  Columns are those of the given path,
- * of which there is one at least.
+ * Add the best path for a part, given PostgreSQL's, each of which may be NULL; false: there is
+ * none.  As PostgreSQL does, one process scans a part where that is cheaper than its share.
  */
 static bool
-add_part(PlannerInfo *root, RelOptInfo *rel, Path *divided, Path *whole, Parts *parts)
+add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
 {
-	if (divided == NULL && GjOfferFind(rel, true) != NULL && whole->param_info == NULL)
-		divided = GjPathWithTarget(root, &GjOfferFind(rel, true)->path, whole->pathtarget);
-	if (divided != NULL)
-		parts->divided = lappend(parts->divided, cheaper(root, divided, true));
-	else if (enable_parallel_append && whole->parallel_safe)
-		parts->whole = lappend(parts->whole, cheaper(root, whole, false));
-	else
+	bool		is_whole = enable_parallel_append && whole != NULL && whole->parallel_safe;
+
+	if (divided == NULL && !is_whole)
 		return false;
+	if (divided != NULL)
+		divided = cheaper(root, divided, true);
+	if (is_whole)
+		whole = cheaper(root, whole, false);
+	if (divided == NULL || (is_whole && GjAggReadCost(whole) < GjAggReadCost(divided)))
+		parts->whole = lappend(parts->whole, whole);
+	else
+		parts->divided = lappend(parts->divided, divided);
 	return true;
 }
 
