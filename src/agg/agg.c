@@ -4,9 +4,8 @@
  *	  GpuAgg, a node of the executor: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  If the groups take more memory than they may have, the child is rescanned and
- * the next part of them made; the planner has seen to it that the same rows come again, and
- * that snapshot and parameters are the same goes without saying.
+ * returned.  Rows of groups for which there is no memory are spilled by these, and come to be
+ * groups when those before them have been returned: who stops earlier does not wait for them.
  *
  * The node's own row has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
@@ -44,8 +43,8 @@ typedef struct GjAggState
 	GjReader   *reader;
 	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
 	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
-	bool		filled;			/* the groups of this pass are there */
-	bool		begun;			/* some pass is */
+	bool		filled;			/* all rows have been read */
+	bool		begun;			/* some have */
 	bool		is_plain;		/* the result is made of the groups' columns alone */
 } GjAggState;
 
@@ -58,7 +57,6 @@ static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
 static bool is_plain(List *target);
 static void fill(GjAggState *agg);
-static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -108,9 +106,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	check_permissions(plan);
-	/* it is read forwards; another pass is a rescan */
+	/* it is read forwards */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
+	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(agg->child);
 	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
@@ -219,14 +217,14 @@ next_group(GjAggState *agg)
 	CHECK_FOR_INTERRUPTS();
 	ExecClearTuple(slot);
 	ResetExprContext(econtext);
+	if (!agg->filled)
+		fill(agg);
 	do
 	{
-		if (!agg->filled)
-			fill(agg);
 		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 		found = GjGroupsNext(agg->groups, slot->tts_values, slot->tts_isnull);
 		MemoryContextSwitchTo(old_context);
-	} while (!found && next_pass(agg));
+	} while (!found && GjGroupsNextPass(agg->groups));
 	if (found)
 		ExecStoreVirtualTuple(slot);
 	return found;
@@ -243,13 +241,13 @@ GjAggLoad(PlanState *node)
 
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
+	if (!agg->filled)
+		fill(agg);
 	do
 	{
-		if (!agg->filled)
-			fill(agg);
 		if (GjGroupsRemaining(agg->groups) > 0)
 			return agg->groups;
-	} while (next_pass(agg));
+	} while (GjGroupsNextPass(agg->groups));
 	return NULL;
 }
 
@@ -294,21 +292,8 @@ fill(GjAggState *agg)
 			batch = GjComputeColumns(agg->compute, batch);
 		GjGroupsAdd(agg->groups, batch);
 	}
+	GjGroupsFinish(agg->groups);
 	agg->filled = true;
-}
-
-/*
- * Prepare to make the next part of the groups; false: these were all
- */
-static bool
-next_pass(GjAggState *agg)
-{
-	if (!GjGroupsNextPass(agg->groups))
-		return false;
-	ExecReScan(agg->child);
-	GjReaderRestart(agg->reader);
-	agg->filled = false;
-	return true;
 }
 
 /*
@@ -367,9 +352,11 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyUInteger("Rows From Slots", NULL, reader->slot_rows, es);
 	if (groups->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyUInteger("Passes", NULL, groups->passes, es);
-	if (GjExplainMachine(es))
-		ExplainPropertyUInteger("Memory Usage", "kB",
-								(groups->peak_memory + 1023) / 1024, es);
+	if (!GjExplainMachine(es))
+		return;
+	ExplainPropertyUInteger("Memory Usage", "kB", (groups->peak_memory + 1023) / 1024, es);
+	if (groups->disk_size > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Disk Usage", "kB", groups->disk_size / 1024, es);
 }
 
 static void

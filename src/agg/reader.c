@@ -27,6 +27,8 @@
 #include "access/tupmacs.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 
 #include "agg.h"
 #include "groupparts.h"
@@ -189,11 +191,18 @@ node_below(GjReader *reader, PlanState *node)
 }
 
 /*
- * Find the columns in the source's rows; false: one is computed further up
+ * Find the columns in the source's rows; false: one is computed further up, or something is that
+ * nobody wants but that must happen for each row
  */
 static bool
 map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 {
+	for (int n = 0; n < nnodes; n++)
+	{
+		if (contain_volatile_functions((Node *) nodes[n]->plan->targetlist) ||
+			contain_subplans((Node *) nodes[n]->plan->targetlist))
+			return false;
+	}
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
 		GjReaderColumn *column = &reader->columns[i];

@@ -127,8 +127,6 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 
 	if (child == NULL)
 		return;
-	if (query->refused == NULL && !GjPathRepeats(child))
-		query->refused = "a subquery that may have other rows when it is read again";
 	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
 		query->refused = "what is grouped or aggregated is computed above an Append";
 	if (query->refused != NULL)
@@ -234,16 +232,13 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * A path that gives the same rows and is cheaper for an aggregate, if one was offered; or that
- * gives them again, if this does not
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered
  */
 static Path *
 choose_part(PlannerInfo *root, Path *path)
 {
 	CustomPath *offered = GjOfferFind(path->parent);
 
-	if (!GjPathRepeats(path))
-		return (Path *) create_material_path(path->parent, path);
 	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
 		return GjPathWithTarget(root, &offered->path, path->pathtarget);
 	return path;

@@ -48,10 +48,6 @@ extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptIn
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
 
-/* repeat.c: may rows be read more than once? */
-extern bool GjQueryRepeats(PlannerInfo *root);
-extern bool GjPathRepeats(Path *path);
-
 /* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
