@@ -61,7 +61,7 @@ static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
 static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
-static List *get_private(const CustomScan *plan, GjAggPrivate item);
+static void *get_private(const CustomScan *plan, GjAggPrivate item);
 
 static const CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -157,6 +157,7 @@ create_groups(CustomScan *plan, EState *estate)
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
+	GjGroups   *groups;
 	ListCell   *lc;
 
 	foreach(lc, groupings)
@@ -173,8 +174,10 @@ create_groups(CustomScan *plan, EState *estate)
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
-	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), list_length(groupings),
-						  group_specs, naggs, agg_specs);
+	groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), list_length(groupings),
+							group_specs, naggs, agg_specs);
+	GjGroupsExpect(groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
+	return groups;
 }
 
 static GjValueType
@@ -381,7 +384,7 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyList("Group Key", texts, es);
 }
 
-static List *
+static void *
 get_private(const CustomScan *plan, GjAggPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);

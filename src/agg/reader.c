@@ -35,6 +35,7 @@
 #include "readerstate.h"
 
 static bool read_arrays(GjReader *reader);
+static bool has_arrays(const PlanState *node);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
@@ -114,7 +115,8 @@ GjReaderGetStats(const GjReader *reader)
 /*
  * Read rows that the source has as arrays; false: the next row comes in a slot, or not at all
  *
- * To EXPLAIN, the nodes have returned the rows.
+ * To EXPLAIN, the nodes have returned the rows.  A node that is not ours must not be told so: its
+ * first call may rescan it, to compute its keys, which is an error once it has run.
  */
 static bool
 read_arrays(GjReader *reader)
@@ -124,7 +126,7 @@ read_arrays(GjReader *reader)
 	uint64		before = reader->stats.array_rows;
 	bool		result;
 
-	if (n == 0)
+	if (n == 0 || !has_arrays(nodes[n - 1]))
 		return false;
 	for (int i = 0; i < n; i++)
 	{
@@ -138,6 +140,13 @@ read_arrays(GjReader *reader)
 			InstrStopNode(nodes[i]->instrument, reader->stats.array_rows - before);
 	}
 	return result;
+}
+
+/* May the node have arrays, now or at another time? */
+static bool
+has_arrays(const PlanState *node)
+{
+	return GjIsScan(node) || GjIsJoin(node) || GjIsAgg(node);
 }
 
 /*

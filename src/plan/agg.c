@@ -43,6 +43,9 @@
 /* A column of a row that comes in an array, in operators */
 #define COLUMN_OPERATIONS		0.1
 
+/* Bytes that a row takes on disk besides its columns */
+#define ROW_OVERHEAD			5.0
+
 /* Bytes that a group takes besides its columns and states */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
@@ -59,10 +62,13 @@ static Path *strip_projection(Path *path);
 static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
 static double array_rows(Path *path);
+static Path *for_arrays(PlannerInfo *root, CustomPath *path);
+static Cost saved_per_row(void);
 static Cost read_cost(Path *path);
 static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
-static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
+static Cost spill_cost(double rows, double row_bytes, double group_bytes);
+static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -169,7 +175,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	Path	   *append;
 
 	if (offered != NULL)
-		return GjPathWithTarget(root, &offered->path, input->reltarget);
+		return GjPathWithTarget(root, for_arrays(root, offered), input->reltarget);
 	append = append_parts(root, input);
 	if (append != NULL)
 		return append;
@@ -240,8 +246,19 @@ choose_part(PlannerInfo *root, Path *path)
 	CustomPath *offered = GjOfferFind(path->parent);
 
 	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
-		return GjPathWithTarget(root, &offered->path, path->pathtarget);
+		return GjPathWithTarget(root, for_arrays(root, offered), path->pathtarget);
 	return path;
+}
+
+/*
+ * If the execution chooses between two paths, let it know that rows of ours cost less
+ */
+static Path *
+for_arrays(PlannerInfo *root, CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods && gives_arrays(linitial(path->custom_paths)))
+		path = GjAlternativeForArrays(root, path, saved_per_row());
+	return &path->path;
 }
 
 static AppendPath *
@@ -358,12 +375,21 @@ array_rows(Path *path)
 /* Costs ---------------------------------------------------------------------------- */
 
 /*
+ * What a row costs less if nobody returns it
+ */
+static Cost
+saved_per_row(void)
+{
+	return cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+}
+
+/*
  * What it costs to read all rows, if those that come in arrays need not be returned
  */
 static Cost
 read_cost(Path *path)
 {
-	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+	Cost		saved = array_rows(path) * saved_per_row();
 
 	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
 }
@@ -396,23 +422,39 @@ compute_cost(PlannerInfo *root, const GjAggQuery *query)
 }
 
 /*
+ * What it costs to write rows of groups for which there is no memory, and to read them again:
+ * pages as PostgreSQL counts them for its own hash table, and a row for each time it is written
+ */
+static Cost
+spill_cost(double rows, double row_bytes, double group_bytes)
+{
+	double		limit = get_hash_memory_limit();
+	double		passes = ceil(group_bytes / limit);
+	double		parts = Max(4.0, Min(limit / 8 / BLCKSZ, 64.0));
+	double		times = passes > 1.0 ? ceil(log(passes) / log(parts)) : 0.0;
+	double		pages = rows * row_bytes / BLCKSZ;
+
+	return times * (2.0 * pages * (random_page_cost + seq_page_cost) + rows * cpu_tuple_cost);
+}
+
+/*
  * All rows are read before the first group is returned
  */
 static void
-cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path)
+cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 {
 	double		rows = input->rows;
 	double		ngroups = estimate_groups(root, query, rows);
 	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
-	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
 	Cost		startup;
 	Cost		run;
 
-	startup = Max(passes, 1.0) *
-		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
-		 rows * compute_cost(root, query));
+	query->ngroups = ngroups;
+	startup = read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
+		rows * compute_cost(root, query) +
+		spill_cost(rows, ROW_OVERHEAD + sizeof(int64) * ncolumns, ngroups * group_bytes);
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;

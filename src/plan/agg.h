@@ -24,6 +24,7 @@ typedef struct GjAggQuery
 	List	   *groupings;		/* Expr: what rows are grouped by */
 	List	   *aggregates;		/* Aggref, each once */
 	List	   *having;			/* clauses, implicitly ANDed */
+	double		ngroups;		/* estimate, before HAVING */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
