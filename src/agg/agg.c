@@ -4,9 +4,8 @@
  *	  GpuAgg, a node of the executor: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  If the groups take more memory than they may have, the child is rescanned and
- * the next part of them made; the planner has seen to it that the same rows come again, and
- * that snapshot and parameters are the same goes without saying.
+ * returned.  Rows of groups for which there is no memory are spilled by these, and come to be
+ * groups when those before them have been returned: who stops earlier does not wait for them.
  *
  * The node's own row has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
@@ -56,7 +55,7 @@ static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
 static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
-static List *get_private(const CustomScan *plan, GjAggPrivate item);
+static void *get_private(const CustomScan *plan, GjAggPrivate item);
 
 static const CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -131,9 +130,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	check_permissions(plan);
-	/* it is read forwards; another pass is a rescan */
+	/* it is read forwards */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
+	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(agg->child);
 	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
@@ -182,6 +181,7 @@ create_groups(CustomScan *plan, EState *estate, bool is_partial)
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
+	GjGroups   *groups;
 	ListCell   *lc;
 
 	foreach(lc, groupings)
@@ -198,8 +198,10 @@ create_groups(CustomScan *plan, EState *estate, bool is_partial)
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
-	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), is_partial,
-						  list_length(groupings), group_specs, naggs, agg_specs);
+	groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), is_partial,
+							list_length(groupings), group_specs, naggs, agg_specs);
+	GjGroupsExpect(groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
+	return groups;
 }
 
 static GjValueType
@@ -266,13 +268,13 @@ GjAggLoad(PlanState *node)
 
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
+	if (!agg->filled)
+		fill(agg);
 	do
 	{
-		if (!agg->filled)
-			fill(agg);
 		if (GjGroupsRemaining(agg->groups) > 0)
 			return agg->groups;
-	} while (next_pass(agg));
+	} while (GjGroupsNextPass(agg->groups));
 	return NULL;
 }
 
@@ -316,6 +318,7 @@ fill(GjAggState *agg)
 		agg->ended = true;
 		break;
 	}
+	GjGroupsFinish(agg->groups);
 	agg->filled = true;
 }
 
@@ -333,23 +336,18 @@ read_batch(GjAggState *agg)
 }
 
 /*
- * Prepare to make the next part of the groups; false: these were all.  Partial ones make groups
- * of the rows that are left.
+ * Have the groups of spilled rows made; false: there are none.  Partial ones go on with the rows
+ * that are left.
  */
 static bool
 next_pass(GjAggState *agg)
 {
-	if (agg->is_partial)
-	{
-		agg->begun = agg->filled = false;
-		agg->flushes += !agg->ended;
-		return !agg->ended;
-	}
-	if (!GjGroupsNextPass(agg->groups))
+	if (GjGroupsNextPass(agg->groups))
+		return true;
+	if (!agg->is_partial || agg->ended)
 		return false;
-	ExecReScan(agg->child);
-	GjReaderRestart(agg->reader);
-	agg->filled = false;
+	agg->flushes++;
+	agg->begun = agg->filled = false;
 	return true;
 }
 
@@ -409,9 +407,11 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyUInteger("Passes", NULL, stats.groups.passes, es);
 	if (agg->is_partial && (stats.flushes > 0 || es->format != EXPLAIN_FORMAT_TEXT))
 		ExplainPropertyUInteger("Flushes", NULL, stats.flushes, es);
-	if (GjExplainMachine(es))
-		ExplainPropertyUInteger("Memory Usage", "kB",
-								(stats.groups.peak_memory + 1023) / 1024, es);
+	if (!GjExplainMachine(es))
+		return;
+	ExplainPropertyUInteger("Memory Usage", "kB", (stats.groups.peak_memory + 1023) / 1024, es);
+	if (stats.groups.disk_size > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Disk Usage", "kB", stats.groups.disk_size / 1024, es);
 }
 
 static void
@@ -436,7 +436,7 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyList("Group Key", texts, es);
 }
 
-static List *
+static void *
 get_private(const CustomScan *plan, GjAggPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);

@@ -102,6 +102,7 @@ add_stats(GjAggStats *to, const GjAggStats *from)
 	to->groups.rows += from->groups.rows;
 	to->groups.groups += from->groups.groups;
 	to->groups.passes += from->groups.passes;
+	to->groups.disk_size += from->groups.disk_size;
 	to->groups.peak_memory = Max(to->groups.peak_memory, from->groups.peak_memory);
 	to->reader.batches += from->reader.batches;
 	to->reader.array_rows += from->reader.array_rows;

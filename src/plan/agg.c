@@ -44,6 +44,9 @@
 /* A column of a row that comes in an array, in operators */
 #define COLUMN_OPERATIONS		0.1
 
+/* Bytes that a row takes on disk besides its columns */
+#define ROW_OVERHEAD			5.0
+
 /* Bytes that a group takes besides its columns and states */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
@@ -58,9 +61,12 @@ static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
+static Path *for_arrays(PlannerInfo *root, CustomPath *path);
+static Cost saved_per_row(void);
 static Cost array_cost(Path *path);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
-static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
+static Cost spill_cost(double rows, double row_bytes, double group_bytes);
+static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -129,8 +135,6 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 
 	if (child == NULL)
 		return;
-	if (refused == NULL && !GjPathRepeats(child))
-		refused = "a subquery that may have other rows when it is read again";
 	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
 		refused = "what is grouped or aggregated is computed above an Append";
 	if (refused != NULL)
@@ -186,7 +190,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	Path	   *append;
 
 	if (offered != NULL)
-		return GjPathWithTarget(root, &offered->path, input->reltarget);
+		return GjPathWithTarget(root, for_arrays(root, offered), input->reltarget);
 	append = append_parts(root, input);
 	if (append != NULL)
 		return append;
@@ -249,19 +253,27 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * A path that gives the same rows and is cheaper for an aggregate, if one was offered; or that
- * gives them again, if this does not
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered
  */
 static Path *
 choose_part(PlannerInfo *root, Path *path)
 {
 	CustomPath *offered = GjOfferFind(path->parent, false);
 
-	if (!GjPathRepeats(path))
-		return (Path *) create_material_path(path->parent, path);
 	if (offered != NULL && (gj_force || GjAggReadCost(&offered->path) < GjAggReadCost(path)))
-		return GjPathWithTarget(root, &offered->path, path->pathtarget);
+		return GjPathWithTarget(root, for_arrays(root, offered), path->pathtarget);
 	return path;
+}
+
+/*
+ * If the execution chooses between two paths, let it know that rows of ours cost less
+ */
+static Path *
+for_arrays(PlannerInfo *root, CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods && gives_arrays(linitial(path->custom_paths)))
+		path = GjAlternativeForArrays(root, path, saved_per_row());
+	return &path->path;
 }
 
 static AppendPath *
@@ -362,6 +374,15 @@ gives_arrays(Path *path)
 /* Costs ---------------------------------------------------------------------------- */
 
 /*
+ * What a row costs less if nobody returns it
+ */
+static Cost
+saved_per_row(void)
+{
+	return cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+}
+
+/*
  * What it costs to read all rows, if those that come in arrays need not be returned
  */
 Cost
@@ -428,29 +449,42 @@ compute_cost(PlannerInfo *root, const GjAggQuery *query)
 }
 
 /*
+ * What it costs to write rows of groups for which there is no memory, and to read them again:
+ * pages as PostgreSQL counts them for its own hash table, and a row for each time it is written
+ */
+static Cost
+spill_cost(double rows, double row_bytes, double group_bytes)
+{
+	double		limit = get_hash_memory_limit();
+	double		passes = ceil(group_bytes / limit);
+	double		parts = Max(4.0, Min(limit / 8 / BLCKSZ, 64.0));
+	double		times = passes > 1.0 ? ceil(log(passes) / log(parts)) : 0.0;
+	double		pages = rows * row_bytes / BLCKSZ;
+
+	return times * (2.0 * pages * (random_page_cost + seq_page_cost) + rows * cpu_tuple_cost);
+}
+
+/*
  * All rows are read before the first group is returned
  */
 static void
-cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path)
+cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 {
 	double		rows = input->rows;
 	double		ngroups = GjAggEstimateGroups(root, query, rows);
 	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
-	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
 	Cost		startup;
 	Cost		run;
 
-	/* Groups that are returned before all rows are there may come as often as rows */
-	if (query->is_partial && passes > 1.0)
-	{
-		passes = 1.0;
-		ngroups = rows;
-	}
-	startup = Max(passes, 1.0) *
-		(GjAggReadCost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
-		 rows * compute_cost(root, query));
+	query->ngroups = ngroups;
+	startup = GjAggReadCost(input) +
+		rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost + rows * compute_cost(root, query);
+	if (!query->is_partial)
+		startup += spill_cost(rows, ROW_OVERHEAD + sizeof(int64) * ncolumns, ngroups * group_bytes);
+	else if (ngroups * group_bytes > get_hash_memory_limit())
+		ngroups = rows;			/* when memory is full, groups are returned before they are whole */
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;

@@ -26,6 +26,7 @@ typedef struct GjAggQuery
 	List	   *having;			/* clauses, implicitly ANDed */
 	bool		is_distinct;	/* SELECT DISTINCT */
 	bool		is_partial;		/* the aggregates are states, for a node above Gather */
+	double		ngroups;		/* estimate, before HAVING */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
@@ -58,10 +59,6 @@ extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, do
 /* aggparallel.c: the same in parallel plans */
 extern void GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 								 PathTarget *target, const GjAggQuery *query);
-
-/* repeat.c: may rows be read more than once? */
-extern bool GjQueryRepeats(PlannerInfo *root);
-extern bool GjPathRepeats(Path *path);
 
 /* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);

@@ -16,6 +16,7 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
@@ -93,6 +94,8 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_private = lappend(scan->custom_private, building.conditions);
 	scan->custom_private = lappend(scan->custom_private,
 								   list_row_inputs(&building, scan->custom_scan_tlist));
+	scan->custom_private = lappend(scan->custom_private,
+								   makeInteger((int) Min(query->ngroups, INT_MAX)));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(path->methods->CustomName, false);

@@ -110,9 +110,10 @@ run_test(Test *test, GjGroups *groups, pg_prng_state *prng, bool fails)
 	PG_TRY();
 	{
 		GjGroupsBegin(groups);
+		add_rows(test, groups, prng);
+		GjGroupsFinish(groups);
 		do
 		{
-			add_rows(test, groups, prng);
 			if (fails)
 				continue;
 			check_groups(test, groups, delivered);
@@ -303,20 +304,21 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 	bool		isnull[5];
 
 	GjGroupsBegin(groups);
+	for (int row = 0; row < 2 * many; row += batch.nrows)
+	{
+		batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
+		for (int i = 0; i < batch.nrows; i++)
+		{
+			first[i] = (row + i) % many;
+			second[i] = (int64) first[i] << 20;
+			third[i] = row + i;
+		}
+		GjGroupsAdd(groups, &batch);
+	}
+	GjGroupsFinish(groups);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		for (int row = 0; row < 2 * many; row += batch.nrows)
-		{
-			batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
-			for (int i = 0; i < batch.nrows; i++)
-			{
-				first[i] = (row + i) % many;
-				second[i] = (int64) first[i] << 20;
-				third[i] = row + i;
-			}
-			GjGroupsAdd(groups, &batch);
-		}
 		while (GjGroupsNext(groups, values, isnull))
 		{
 			int32		group = DatumGetInt32(values[0]);
