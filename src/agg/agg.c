@@ -44,9 +44,11 @@ static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
 static GjGroups *create_groups(CustomScan *plan, EState *estate, bool is_partial);
+static void encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
+static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static void fill(GjAggState *agg);
 static bool read_batch(GjAggState *agg);
@@ -147,7 +149,22 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	agg->groups = create_groups(plan, estate, agg->is_partial);
-	agg->is_plain = is_plain(plan->scan.plan.targetlist);
+	encode_columns(agg, plan);
+	agg->is_plain = agg->coded == NIL && is_plain(plan->scan.plan.targetlist);
+}
+
+/*
+ * Group by numbers of values instead of these, where equality is not that of bits
+ */
+static void
+encode_columns(GjAggState *agg, CustomScan *plan)
+{
+	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
+	ListCell   *lc;
+
+	agg->coded = get_private(plan, GJ_AGG_CODED);
+	foreach(lc, agg->coded)
+		GjReaderEncode(agg->reader, list_nth_int(groupings, lfirst_int(lc)));
 }
 
 /*
@@ -252,9 +269,28 @@ next_group(GjAggState *agg)
 		found = GjGroupsNext(agg->groups, slot->tts_values, slot->tts_isnull);
 		MemoryContextSwitchTo(old_context);
 	} while (!found && next_pass(agg));
-	if (found)
-		ExecStoreVirtualTuple(slot);
-	return found;
+	if (!found)
+		return false;
+	if (agg->coded != NIL)
+		decode_columns(agg, slot);
+	ExecStoreVirtualTuple(slot);
+	return true;
+}
+
+static void
+decode_columns(GjAggState *agg, TupleTableSlot *slot)
+{
+	List	   *groupings = get_private((CustomScan *) agg->css.ss.ps.plan, GJ_AGG_GROUPINGS);
+	ListCell   *lc;
+
+	foreach(lc, agg->coded)
+	{
+		int			group = lfirst_int(lc);
+		Datum	   *value = &slot->tts_values[group];
+
+		if (!slot->tts_isnull[group])
+			*value = GjReaderDecode(agg->reader, list_nth_int(groupings, group), *value);
+	}
 }
 
 /*
@@ -374,6 +410,8 @@ rescan_agg(CustomScanState *node)
 	}
 	GjReaderRestart(agg->reader);
 	agg->begun = agg->filled = agg->ended = false;
+	if (agg->coded != NIL)
+		GjReaderForgetCodes(agg->reader);
 }
 
 static void

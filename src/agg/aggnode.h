@@ -37,6 +37,8 @@ typedef struct GjAggState
 	bool		begun;			/* some pass is */
 	bool		is_plain;		/* the result is made of the groups' columns alone */
 
+	List	   *coded;			/* int: group columns of which the groups have codes */
+
 	/* One that is partial */
 	bool		is_partial;
 	bool		ended;			/* all rows have been read */

@@ -24,7 +24,6 @@
  */
 #include "postgres.h"
 
-#include "access/tupmacs.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "optimizer/clauses.h"
@@ -57,7 +56,6 @@ static void gather(char *to, const char *from, uint16 width, const uint16 *rows,
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
-static void put_value(GjReaderColumn *column, int row, Datum value, bool isnull);
 static void own_columns(GjReader *reader, int nrows);
 
 GjReader *
@@ -200,12 +198,15 @@ node_below(GjReader *reader, PlanState *node)
 }
 
 /*
- * Find the columns in the source's rows; false: one is computed further up, or something is that
- * nobody wants but that must happen for each row
+ * Find the columns in the source's rows; false: one is computed further up, or is to be encoded
+ * and does not come from small rows, or something is that nobody wants but that must happen for
+ * each row
  */
 static bool
 map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 {
+	PlanState  *source = nodes[nnodes - 1];
+
 	for (int n = 0; n < nnodes; n++)
 	{
 		if (contain_volatile_functions((Node *) nodes[n]->plan->targetlist) ||
@@ -220,6 +221,9 @@ map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 		for (int n = 0; n < nnodes - 1 && column->at >= 0; n++)
 			column->at = column_below(nodes[n], column->at);
 		if (column->at < 0)
+			return false;
+		if (column->codes != NULL &&
+			(!GjIsJoin(source) || GjJoinSmallColumn((GjJoinState *) source, column->at + 1) < 0))
 			return false;
 	}
 	return true;
@@ -305,7 +309,7 @@ read_groups(GjReader *reader, PlanState *node)
 			bool		isnull;
 			Datum		value = GjGroupsValue(groups, row, number, &isnull);
 
-			put_value(column, row, value, isnull);
+			GjReaderPut(column, row, value, isnull);
 		}
 	}
 	GjGroupsSkip(groups, nrows);
@@ -384,29 +388,10 @@ take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners
 {
 	GjReaderColumn *to = &reader->columns[i];
 
-	GjReaderPutPartners(to, 0, column, natts, partners, reader->batch.nrows);
+	GjReaderPutPartners(reader, i, 0, column, natts, partners, reader->batch.nrows);
 	reader->batch.columns[i] = (GjBatchColumn) {
 		.values = to->values,.nulls = to->nulls,.width = to->width
 	};
-}
-
-/*
- * Put a column of small rows into an array, from its row first on; is there any NULL?
- */
-bool
-GjReaderPutPartners(GjReaderColumn *to, int first, int column, int natts, GjSmallRow **partners,
-					int n)
-{
-	bool		any_null = false;
-
-	for (int i = 0; i < n; i++)
-	{
-		bool		isnull = GjSmallRowNulls(partners[i], natts)[column];
-
-		put_value(to, first + i, GjSmallRowValues(partners[i])[column], isnull);
-		any_null |= isnull;
-	}
-	return any_null;
 }
 
 /*
@@ -533,18 +518,14 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 	slot_getsomeattrs(slot, reader->natts);
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
-		int			at = reader->columns[i].slot_at;
+		GjReaderColumn *column = &reader->columns[i];
+		Datum		value = slot->tts_values[column->slot_at];
+		bool		isnull = slot->tts_isnull[column->slot_at];
 
-		put_value(&reader->columns[i], row, slot->tts_values[at], slot->tts_isnull[at]);
+		if (column->codes != NULL && !isnull)
+			value = Int32GetDatum(GjCodesFind(column->codes, value));
+		GjReaderPut(column, row, value, isnull);
 	}
-}
-
-static inline void
-put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
-{
-	column->nulls[row] = isnull;
-	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
-					column->width);
 }
 
 /*

@@ -30,6 +30,16 @@ typedef struct GjReader GjReader;
 extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types);
 
 /*
+ * Put numbers into the batches instead of a column's values, which is an int4 then: numbers of
+ * what the type takes for equal.  The node is a join, and the column one of its small side.
+ */
+extern void GjReaderEncode(GjReader *reader, int column);
+extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
+
+/* Forget what has which number */
+extern void GjReaderForgetCodes(GjReader *reader);
+
+/*
  * Get the next rows; NULL: there are no more.  They are good until the next call, or until the
  * node is rescanned, which GjReaderRestart() has to be told.
  */

@@ -9,6 +9,9 @@
 #ifndef GPUJOIN_READERSTATE_H
 #define GPUJOIN_READERSTATE_H
 
+#include "access/tupmacs.h"
+
+#include "codes.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "reader.h"
@@ -18,7 +21,10 @@ typedef struct GjReaderColumn
 {
 	int			slot_at;		/* in the node's result slot, from 0 */
 	int			at;				/* in the source's */
-	uint16		width;			/* of its type */
+	uint16		width;			/* of its type, or of a code */
+	GjCodes    *codes;			/* which has numbers for the values; NULL: these are taken */
+	int32	   *known;			/* codes of small rows by their numbers; -1: not known yet */
+	uint32		nknown;
 	char	   *values;			/* room for a batch */
 	uint8	   *nulls;
 } GjReaderColumn;
@@ -34,6 +40,8 @@ struct GjReader
 	int			natts;			/* of the node's slot, so many attributes are needed */
 	int			ncolumns;
 	GjReaderColumn *columns;
+	uint32		last_number;	/* that was given to a small row */
+	uint32		old_numbers;	/* up to this they are no longer good */
 	uint32	   *weights;
 	bool	   *has_nulls;		/* a batch of tuples has some, for each column */
 	GjBatch		batch;
@@ -52,7 +60,16 @@ typedef enum GjReaderMode
 extern bool GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready,
 						 GjReaderMode *mode);
 extern const GjFillOutput *GjReaderFind(const GjFill *fill, int at);
-extern bool GjReaderPutPartners(GjReaderColumn *to, int first, int column, int natts,
+static inline void
+GjReaderPut(GjReaderColumn *column, int row, Datum value, bool isnull)
+{
+	column->nulls[row] = isnull;
+	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
+					column->width);
+}
+
+/* readpartners.c */
+extern bool GjReaderPutPartners(GjReader *reader, int i, int first, int column, int natts,
 								GjSmallRow **partners, int n);
 
 /* readtuples.c */

@@ -70,7 +70,7 @@ take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReader
 			GjJoinSmallColumn((GjJoinState *) node, column->at + 1);
 
 		if (small >= 0)
-			has_nulls[i] |= GjReaderPutPartners(column, first, small,
+			has_nulls[i] |= GjReaderPutPartners(reader, i, first, small,
 												GjJoinSmallColumns((GjJoinState *) node),
 												partners, n);
 		else

@@ -21,6 +21,7 @@ typedef struct GjSmallRow
 	struct GjSmallRow *next_of_key; /* with the same key */
 	struct GjSmallRow *next;	/* of the batch */
 	bool		matched;		/* the caller's to set; false in a fresh batch */
+	uint32		number;			/* likewise; 0 in a fresh batch */
 } GjSmallRow;
 
 /* The row's values, by column from 0, and which of them are NULL */

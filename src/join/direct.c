@@ -273,12 +273,12 @@ GjJoinIsInPairs(const GjJoinState *state)
 
 /*
  * The column of the small row, from 0, that is this attribute of the result; -1: it is of the
- * big side
+ * big side, or there is no short way
  */
 int
 GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
 {
-	for (int i = 0; i < state->direct->noutputs; i++)
+	for (int i = 0; state->direct != NULL && i < state->direct->noutputs; i++)
 	{
 		if (state->direct->outputs[i].attno == attno)
 			return state->direct->outputs[i].column;

@@ -137,6 +137,8 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 		return;
 	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
 		refused = "what is grouped or aggregated is computed above an Append";
+	if (refused == NULL && !GjAggEncodes(query, child))
+		refused = "a group column's type, whose equality is not that of bits";
 	if (refused != NULL)
 	{
 		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
@@ -186,7 +188,6 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 {
 	CustomPath *offered = GjOfferFind(input, false);
 	Path	   *cheapest = input->cheapest_total_path;
-
 	Path	   *append;
 
 	if (offered != NULL)

@@ -27,6 +27,7 @@ typedef struct GjAggQuery
 	bool		is_distinct;	/* SELECT DISTINCT */
 	bool		is_partial;		/* the aggregates are states, for a node above Gather */
 	double		ngroups;		/* estimate, before HAVING */
+	List	   *coded;			/* Var: those of groupings for whose values numbers are taken */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
 
@@ -45,6 +46,7 @@ extern bool GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target);
 extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
 extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
+extern bool GjAggEncodes(const GjAggQuery *query, const Path *child);
 
 /* agg.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,

@@ -46,6 +46,7 @@ static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
 static List *describe_row(const Building *building);
 static List *list_row_inputs(const Building *building, List *row);
+static List *list_coded(const GjAggQuery *query);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
@@ -96,6 +97,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 								   list_row_inputs(&building, scan->custom_scan_tlist));
 	scan->custom_private = lappend(scan->custom_private,
 								   makeInteger((int) Min(query->ngroups, INT_MAX)));
+	scan->custom_private = lappend(scan->custom_private, list_coded(query));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GetCustomScanMethods(path->methods->CustomName, false);
@@ -118,7 +120,10 @@ add_inputs(Building *building, Expr *expr)
 	{
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, entry->resno);
-		add_type(building, expr);
+		if (list_member(building->query->coded, expr))
+			building->types = lappend_int(building->types, GJ_VALUE_INT4);
+		else
+			add_type(building, expr);
 		return;
 	}
 	if (IsA(expr, Var))
@@ -244,4 +249,21 @@ list_row_inputs(const Building *building, List *row)
 	foreach(lc, row)
 		inputs = lappend_int(inputs, find_input(building, lfirst_node(TargetEntry, lc)->expr));
 	return inputs;
+}
+
+/*
+ * The group columns for whose values numbers are taken
+ */
+static List *
+list_coded(const GjAggQuery *query)
+{
+	List	   *coded = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+	{
+		if (list_member(query->coded, lfirst(lc)))
+			coded = lappend_int(coded, foreach_current_index(lc));
+	}
+	return coded;
 }

@@ -287,6 +287,8 @@ find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child)
 		return "an aggregate with DISTINCT, which has no partial states";
 	if (!GjAggTakesFrom(query, child->pathtarget))
 		return "what is grouped or aggregated is computed above an Append";
+	if (!GjAggEncodes(query, child))
+		return "a group column's type, whose equality is not that of bits";
 	return NULL;
 }
 

@@ -4,8 +4,10 @@
  *	  Can GpuAgg compute what a query asks for?
  *
  * It groups by values that are equal just when their bits are: integers, dates, times and
- * booleans, by the default equality of their types.  It computes the built-in aggregates
- * that groups.h lists, of columns.  Whatever else a query asks for is left to PostgreSQL.
+ * booleans, by the default equality of their types.  A column of a join's small side may have
+ * another type that can be hashed: rows are grouped by a number for each of its values
+ * (agg/codes.c).  It computes the built-in aggregates that groups.h lists, of columns.
+ * Whatever else a query asks for is left to PostgreSQL.
  *
  * Rows are grouped by what GROUP BY has, and by each other column that is used outside of
  * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
@@ -29,12 +31,14 @@
 #include "utils/typcache.h"
 
 #include "agg.h"
+#include "joinpath.h"
 
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
+static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
 static const char *computation_problem(Expr *expr);
 static bool has_expr(const PathTarget *target, Expr *expr);
@@ -152,14 +156,57 @@ add_grouping(GjAggQuery *query, Expr *expr)
 {
 	GjValueType type;
 
-	if (!GjValueTypeOf(exprType((Node *) expr), &type) ||
-		type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
+	if (is_encodable(expr))
+		query->coded = list_append_unique(query->coded, expr);
+	else if (!GjValueTypeOf(exprType((Node *) expr), &type) ||
+			 type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
 	{
 		refuse(query, "a group column's type, whose equality is not that of bits");
 		return false;
 	}
 	query->groupings = list_append_unique(query->groupings, expr);
 	return true;
+}
+
+/*
+ * A column for whose values numbers can be taken, since nothing else can: then an aggregate or
+ * a filter cannot want the values themselves
+ */
+static bool
+is_encodable(Expr *expr)
+{
+	GjValueType type;
+	TypeCacheEntry *entry;
+
+	if (!IsA(expr, Var) || GjValueTypeOf(((Var *) expr)->vartype, &type))
+		return false;
+	entry = lookup_type_cache(((Var *) expr)->vartype, TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC);
+	return OidIsValid(entry->eq_opr) && OidIsValid(entry->hash_proc);
+}
+
+/*
+ * Are the columns that must have numbers those of the child's small side?  It must fit in memory,
+ * as all of its values do so then.
+ */
+bool
+GjAggEncodes(const GjAggQuery *query, const Path *child)
+{
+	const GjJoinCandidate *cand;
+	ListCell   *lc;
+
+	if (query->coded == NIL)
+		return true;
+	while (IsA(child, ProjectionPath))
+		child = ((const ProjectionPath *) child)->subpath;
+	if (!IsA(child, CustomPath) || ((const CustomPath *) child)->methods != &GjJoinPathMethods)
+		return false;
+	cand = list_nth(((const CustomPath *) child)->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	foreach(lc, query->coded)
+	{
+		if (!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids))
+			return false;
+	}
+	return cand->nbatches <= 1.0;
 }
 
 /*

@@ -142,6 +142,7 @@ static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches,
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
 static Cost cost_set(double nkeys);
+static double count_heap_pages(const RelOptInfo *rel, double nmatches);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
 
 /*
@@ -199,15 +200,6 @@ static Cost
 cost_set(double nkeys)
 {
 	return Max(nkeys, 1.0) * SET_OPERATIONS * cpu_operator_cost;
-}
-
-/*
- * Return the cost of a bitmap index scan, for the access method
- */
-Cost
-GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches)
-{
-	return GjCostMatch(index, nkeys, nmatches) + nmatches * cpu_tuple_cost;
 }
 
 /*
@@ -300,7 +292,7 @@ int
 GjCountWorkers(const GjCostInput *input)
 {
 	RelOptInfo *rel = input->rel;
-	double		heap_pages = GjHeapPages(rel, input->nmatches * (1.0 - input->filtered));
+	double		heap_pages = count_heap_pages(rel, input->nmatches * (1.0 - input->filtered));
 	int			workers;
 
 	if (input->index_only)
@@ -335,8 +327,8 @@ GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers)
 /*
  * Return on how many of the heap's pages matches lie if they have no order
  */
-double
-GjHeapPages(const RelOptInfo *rel, double nmatches)
+static double
+count_heap_pages(const RelOptInfo *rel, double nmatches)
 {
 	double		total = Max(rel->pages, 1.0);
 	double		fetched = 2.0 * total * nmatches / (2.0 * total + nmatches);
@@ -358,7 +350,7 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 
-	fetched = GjHeapPages(rel, nmatches);
+	fetched = count_heap_pages(rel, nmatches);
 	scattered = fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
 	clustered = random_page +
 		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
@@ -375,6 +367,7 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 {
 	IndexOptInfo *index = path->indexinfo;
 	List	   *quals = NIL;
+	double		nmatches;
 	ListCell   *lc;
 
 	foreach(lc, path->indexclauses)
@@ -383,7 +376,8 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
 	*correlation = 0.0;
 	*pages = index->pages;
+	nmatches = *selectivity * index->rel->tuples;
 
 	/* the bitmap is there only when all entries have been searched */
-	*startup = *total = GjCostBitmap(index, 1.0, *selectivity * index->rel->tuples);
+	*startup = *total = GjCostMatch(index, 1.0, nmatches) + nmatches * cpu_tuple_cost;
 }

@@ -13,10 +13,14 @@
  * one that the query implies.  The index must tell apart what DISTINCT tells apart: its
  * operator family has DISTINCT's equality, and its collation the same notion of equal.
  *
+ * Rows of different partitions differ in what these are partitioned by.  So if all of that is
+ * among the columns, too, a key of each partition will do; they need not be parts of one index.
+ * A parent with children that are no partitions has no key that is all theirs.
+ *
  * The plan is right as long as the index is there: whatever takes away the key invalidates
  * the table's plans.  But a snapshot that is older than the key may see rows that had to go
- * before the key could be made.  So the transactions that made it must have ended before any
- * snapshot that is in use here.
+ * before the key could be made, or the partition attached.  So the transactions that made it must
+ * have ended before any snapshot that is in use here.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,6 +31,7 @@
 #include "access/stratnum.h"
 #include "access/transam.h"
 #include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
@@ -34,6 +39,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "agg.h"
 #include "base/compat.h"
@@ -42,12 +48,19 @@
 static bool is_plain(const Query *parse);
 static RelOptInfo *find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path);
 static bool as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path);
-static bool has_key(PlannerInfo *root, const RelOptInfo *table);
-static bool is_key(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *index);
+static Path *find_parts(PlannerInfo *root, RelOptInfo *table);
+static bool has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part);
+static bool parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
+static bool parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
+static bool is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
+				   const IndexOptInfo *index);
 static bool is_old(TransactionId since);
 static TransactionId index_since(Oid index_oid);
-static bool tells_apart(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *index,
-						int column);
+static TransactionId table_since(Oid table_oid);
+static bool tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno,
+						Oid opfamily, int equality, Oid collation);
+static AttrNumber column_of(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
+							AttrNumber attno);
 static bool collations_agree(Oid one, Oid other);
 
 /*
@@ -56,17 +69,44 @@ static bool collations_agree(Oid one, Oid other);
 Path *
 GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
 {
-	CustomPath *path = is_plain(root->parse) ? GjOfferFind(input, false) : NULL;
+	CustomPath *path;
 	RelOptInfo *table;
 
-	if (path == NULL)
+	if (!is_plain(root->parse))
 		return NULL;
+	path = GjOfferFind(input, false);
+	if (path == NULL)
+		return IS_SIMPLE_REL(input) ? find_parts(root, input) : NULL;
 	table = find_table(root, input, path);
-	if (table == NULL || planner_rt_fetch(table->relid, root)->inh || !has_key(root, table))
+	if (table == NULL || !has_key(root, table, table))
 		return NULL;
 	if (table != input && !as_semijoin(root, input, path))
 		return NULL;
 	return GjPathWithTarget(root, &path->path, input->reltarget);
+}
+
+/*
+ * PostgreSQL's choice for a partitioned table, if it takes rows from some path of ours
+ */
+static Path *
+find_parts(PlannerInfo *root, RelOptInfo *table)
+{
+	Path	   *path = table->cheapest_total_path;
+	ListCell   *lc;
+
+	if (path == NULL || !IsA(path, AppendPath) || path->param_info != NULL ||
+		!has_key(root, table, table))
+		return NULL;
+	foreach(lc, ((AppendPath *) path)->subpaths)
+	{
+		Path	   *part = lfirst(lc);
+
+		if (IsA(part, ProjectionPath))
+			part = ((ProjectionPath *) part)->subpath;
+		if (GjPathIsOurs(part))
+			return path;
+	}
+	return NULL;
 }
 
 /*
@@ -127,25 +167,75 @@ as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path)
 }
 
 /*
- * Does a key of the table tell the rows of SELECT DISTINCT apart?
+ * Does a key tell the rows of a part of the table, or of all of it, apart by the columns of SELECT
+ * DISTINCT?
  */
 static bool
-has_key(PlannerInfo *root, const RelOptInfo *table)
+has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part)
 {
 	ListCell   *lc;
 
-	foreach(lc, table->indexlist)
+	if (IS_PARTITIONED_REL(part))
+		return parts_have_keys(root, table, part);
+	if (planner_rt_fetch(part->relid, root)->inh)
+		return false;
+	foreach(lc, part->indexlist)
 	{
-		if (is_key(root, table, lfirst_node(IndexOptInfo, lc)))
+		if (is_key(root, table, part, lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
 }
 
+/*
+ * Do they tell the rows of the same part apart, and is no row in two of them?
+ */
 static bool
-is_key(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *index)
+parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole)
 {
-	Oid			relid = planner_rt_fetch(table->relid, root)->relid;
+	if (!parts_differ(root, table, whole))
+		return false;
+	for (int i = 0; i < whole->nparts; i++)
+	{
+		RelOptInfo *part = whole->part_rels[i];
+
+		if (part == NULL || IS_DUMMY_REL(part))
+			continue;
+		if (!is_old(table_since(planner_rt_fetch(part->relid, root)->relid)) ||
+			!has_key(root, table, part))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Are all columns by which the table is partitioned among those of SELECT DISTINCT, by an equality
+ * that leads to the same partition?
+ */
+static bool
+parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole)
+{
+	PartitionScheme scheme = whole->part_scheme;
+	int			equality = scheme->strategy == PARTITION_STRATEGY_HASH ?
+		HTEqualStrategyNumber : BTEqualStrategyNumber;
+
+	for (int i = 0; i < scheme->partnatts; i++)
+	{
+		Var		   *var = linitial(whole->partexprs[i]);
+
+		if (!IsA(var, Var) || var->varattno <= 0 ||
+			!tells_apart(root, table, column_of(root, table, whole, var->varattno),
+						 scheme->partopfamily[i], equality, scheme->partcollation[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
+	   const IndexOptInfo *index)
+{
+	Oid			relid = planner_rt_fetch(part->relid, root)->relid;
 
 	if (!index->unique || !index->immediate || index->relam != BTREE_AM_OID ||
 		index->hypothetical || (index->indpred != NIL && !index->predOK))
@@ -154,7 +244,10 @@ is_key(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *index)
 	{
 		TransactionId since;
 
-		if (index->indexkeys[i] <= 0 || !tells_apart(root, table, index, i) ||
+		if (index->indexkeys[i] <= 0 ||
+			!tells_apart(root, table, column_of(root, table, part, index->indexkeys[i]),
+						 index->opfamily[i], BTEqualStrategyNumber,
+						 index->indexcollations[i]) ||
 			!GjColumnIsNotNull(relid, index->indexkeys[i], &since) || !is_old(since))
 			return false;
 	}
@@ -187,11 +280,28 @@ index_since(Oid index_oid)
 }
 
 /*
- * Is the index's column one of SELECT DISTINCT's, and are values equal to the index that are
- * equal to that?
+ * The one that last changed the table's description, such as of which rows it is a partition
+ */
+static TransactionId
+table_since(Oid table_oid)
+{
+	HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(table_oid));
+	TransactionId since;
+
+	if (!HeapTupleIsValid(row))
+		elog(ERROR, "cache lookup failed for relation %u", table_oid);
+	since = HeapTupleHeaderGetXmin(row->t_data);
+	ReleaseSysCache(row);
+	return since;
+}
+
+/*
+ * Is the table's column one of SELECT DISTINCT's, and are values equal by this operator family and
+ * collation that are equal to that?
  */
 static bool
-tells_apart(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *index, int column)
+tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno, Oid opfamily,
+			int equality, Oid collation)
 {
 	ListCell   *lc;
 
@@ -201,13 +311,30 @@ tells_apart(PlannerInfo *root, const RelOptInfo *table, const IndexOptInfo *inde
 		Var		   *var = (Var *) get_sortgroupclause_expr(clause, root->processed_tlist);
 
 		if (IsA(var, Var) && var->varlevelsup == 0 && var->varno == table->relid &&
-			var->varattno == index->indexkeys[column] &&
-			get_op_opfamily_strategy(clause->eqop,
-									 index->opfamily[column]) == BTEqualStrategyNumber &&
-			collations_agree(var->varcollid, index->indexcollations[column]))
+			var->varattno == attno && attno > 0 &&
+			get_op_opfamily_strategy(clause->eqop, opfamily) == equality &&
+			collations_agree(var->varcollid, collation))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The table's column that a part of it has under this number; 0 if there is none
+ */
+static AttrNumber
+column_of(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part, AttrNumber attno)
+{
+	Index		relid = part->relid;
+
+	while (relid != table->relid && attno > 0)
+	{
+		const AppendRelInfo *parent = root->append_rel_array[relid];
+
+		attno = attno <= parent->num_child_cols ? parent->parent_colnos[attno - 1] : 0;
+		relid = parent->parent_relid;
+	}
+	return attno;
 }
 
 static bool

@@ -9,9 +9,10 @@
  * copy of each path of ours is kept.  What a path refers to is not freed with it; the paths
  * below a join are the cheapest of their relations, and stay.
  *
- * A copy lives as long as its relation: it is freed with the memory context of that, which
- * may be a short one (GEQO tries joins in contexts of their own), and takes itself out of
- * the list then.
+ * The copies live as long as their relation: they are freed with the memory context of that,
+ * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
+ * out of the table then.  The table is keyed by the relation's address, since each of a thousand
+ * partitions asks.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,6 +20,7 @@
 #include "postgres.h"
 
 #include "lib/ilist.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #include "agg.h"
@@ -26,13 +28,20 @@
 typedef struct Offer
 {
 	dlist_node	node;
-	MemoryContextCallback forget;
 	CustomPath	path;
 } Offer;
 
-static dlist_head offers = DLIST_STATIC_INIT(offers);
+typedef struct Offers
+{
+	const RelOptInfo *rel;		/* the key */
+	dlist_head	paths;
+} Offers;
 
-static void forget_offer(void *arg);
+static HTAB *offers = NULL;
+
+static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
+static void create_table(void);
+static void forget_offers(void *rel);
 
 /*
  * Keep a copy of a path
@@ -44,16 +53,45 @@ GjOfferNote(const CustomPath *path)
 	Offer	   *offer = MemoryContextAlloc(context, sizeof(Offer));
 
 	offer->path = *path;
-	offer->forget.func = forget_offer;
-	offer->forget.arg = offer;
-	dlist_push_tail(&offers, &offer->node);
-	MemoryContextRegisterResetCallback(context, &offer->forget);
+	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
+}
+
+static Offers *
+get_offers(const RelOptInfo *rel, MemoryContext context)
+{
+	MemoryContextCallback *forget;
+	Offers	   *of_rel;
+
+	if (offers == NULL)
+		create_table();
+	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
+	if (of_rel != NULL)
+		return of_rel;
+
+	/* nothing can fail between the entry and what will remove it */
+	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
+	forget->func = forget_offers;
+	forget->arg = unconstify(RelOptInfo *, rel);
+	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
+	dlist_init(&of_rel->paths);
+	MemoryContextRegisterResetCallback(context, forget);
+	return of_rel;
 }
 
 static void
-forget_offer(void *arg)
+create_table(void)
 {
-	dlist_delete(&((Offer *) arg)->node);
+	HASHCTL		info = {
+		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
+	};
+
+	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+static void
+forget_offers(void *rel)
+{
+	hash_search(offers, &rel, HASH_REMOVE, NULL);
 }
 
 /*
@@ -63,15 +101,18 @@ forget_offer(void *arg)
 CustomPath *
 GjOfferFind(const RelOptInfo *rel, bool is_partial)
 {
+	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
 	const CustomPath *found = NULL;
 	CustomPath *copy;
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &offers)
+	if (of_rel == NULL)
+		return NULL;
+	dlist_foreach(iter, &of_rel->paths)
 	{
 		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
 
-		if (path->path.parent == rel && (path->path.parallel_workers > 0) == is_partial &&
+		if ((path->path.parallel_workers > 0) == is_partial &&
 			(found == NULL || path->path.total_cost < found->path.total_cost))
 			found = path;
 	}

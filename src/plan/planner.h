@@ -108,14 +108,12 @@ typedef struct GjCostInput
 } GjCostInput;
 
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
-extern Cost GjCostBitmap(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
 extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Cost *startup, Cost *run);
-extern double GjHeapPages(const RelOptInfo *rel, double nmatches);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
 extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers);

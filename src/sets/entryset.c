@@ -39,6 +39,7 @@ typedef struct Array
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
+static bool has_columns(const GjEntrySet *set);
 static Size memory_needed(const GjEntrySet *set, uint64 n);
 static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
@@ -72,7 +73,7 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjEntryWidths *w
 		if (included & ((uint32) 1 << i))
 			want_column(set, &set->included[i], widths->included[i], true);
 	}
-	if (!GjEntrySetHasColumns(set))
+	if (!has_columns(set))
 		set->plain = GjTidSetCreateExact(context, memory_limit);
 	return set;
 }
@@ -131,8 +132,8 @@ want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 /*
  * Tell whether anything is wanted beside TIDs
  */
-bool
-GjEntrySetHasColumns(const GjEntrySet *set)
+static bool
+has_columns(const GjEntrySet *set)
 {
 	return set->entry_bytes > sizeof(uint64);
 }
@@ -245,7 +246,7 @@ GjEntrySetClear(GjEntrySet *set)
 
 	GjTidSetFree(set->plain);
 	set->plain = NULL;
-	if (!GjEntrySetHasColumns(set))
+	if (!has_columns(set))
 	{
 		set->tids = NULL;		/* they were the TID set's */
 		set->plain = GjTidSetCreateExact(set->context, set->memory_limit);

@@ -92,7 +92,6 @@ extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
 											 const GjEntrySet *whole);
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
-extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
 extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);

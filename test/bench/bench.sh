@@ -5,8 +5,12 @@
 #   BENCH_ROWS     rows of the big table (2000000)
 #   BENCH_JOBS     parts to run, in this order; all of them if it is not set:
 #                  jobs     count, join and sum, a million rows of 20, DISTINCT
+#                  columns  filters, aggregates, groups, DISTINCT, top-N, of the same rows
+#                  sets     sets of 1 to 4,000 keys that all have rows; unique keys; rows that
+#                           came after the build
 #                  build    index build and size
 #                  insert   COPY, INSERT ... SELECT, single rows, updates, with each kind of index
+#                  upkeep   WAL, VACUUM, space and speed while tables grow and change
 #                  clients  look-ups and a mixed load with 1 to 64 clients
 #                  cold     with nothing in memory
 #                  scale    time against rows, keys and share of matches
@@ -18,7 +22,7 @@
 #   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
 #                  (5; 0: nobody)
 #   BENCH_TRIES    how often a sample is taken, at most, until nothing disturbs it (5; pace.sh)
-#   BENCH_LIMIT    seconds for all parts together (480; 0: no limit): fewer rounds if need be, and
+#   BENCH_LIMIT    seconds for all parts together (900; 0: no limit): fewer rounds if need be, and
 #                  nothing is begun after that
 #   BENCH_SECONDS  length of one pgbench run (2)
 #   BENCH_WORKERS  N, the parallel workers of contestants that may have some (8 or the processors)
@@ -41,14 +45,15 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_parts="jobs build insert clients cold scale"
+all_parts="jobs columns sets build insert upkeep clients cold scale"
 all_contestants="no index, btree, covering, gpujoin, gpujoin include"
-declare -A weight=([jobs]=25 [build]=8 [insert]=15 [clients]=22 [cold]=8 [scale]=22)
+declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [build]=8 [insert]=15 [upkeep]=30 [clients]=22
+    [cold]=8 [scale]=22)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$all_contestants}
 export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5} BENCH_TRIES=${BENCH_TRIES:-5}
-export BENCH_LIMIT=${BENCH_LIMIT:-480} BENCH_SECONDS=${BENCH_SECONDS:-2}
+export BENCH_LIMIT=${BENCH_LIMIT:-900} BENCH_SECONDS=${BENCH_SECONDS:-2}
 export BENCH_DEVICE=${BENCH_DEVICE:-auto}
 export BENCH_JOBS=${BENCH_JOBS:-$all_parts} BENCH_CONF=${BENCH_CONF:+$(realpath "$BENCH_CONF")}
 processors=$(nproc)
@@ -139,7 +144,7 @@ for contestant in "${contestants[@]}"; do
     [ "$contestant" = "no index" ] || kinds+=("$contestant")
 done
 note "device: $device ($SECONDS s)"
-[[ ! " $BENCH_JOBS " =~ \ (jobs|cold|scale)\  ]] || make_indexes class
+[[ ! " $BENCH_JOBS " =~ \ (jobs|columns|sets|cold|scale)\  ]] || make_indexes class
 parts_left=$BENCH_JOBS
 pace_begin
 for part in $BENCH_JOBS; do

@@ -65,6 +65,7 @@ included_in() {
     case $1 in
         class) echo "patent_id, app_year, issue_year, company_id, is_important" ;;
         company) echo "patent_id" ;;
+        patent) echo "company_id" ;;
     esac
 }
 
@@ -98,6 +99,11 @@ make_indexes() {
     done
     ! is_logged || sql -c CHECKPOINT
     note "indexes on $(column_of "$1") ($SECONDS s)"
+}
+
+drop_indexes() { # PREFIX
+    local kind
+    for kind in "${kinds[@]}"; do sql -c "DROP INDEX $(index_of "$kind" "$1")"; done
 }
 
 # Where there is no device, the CPU searches the index.

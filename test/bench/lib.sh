@@ -161,6 +161,8 @@ limits_of() {
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
     [[ $1 == gpujoin* ]] || echo "gpujoin.enabled=off"
+    # Without an index, a generic plan compares each row with each key of an array: for minutes.
+    [[ $1 == "no index"* ]] || echo "plan_cache_mode=force_generic_plan"
 }
 
 # Further settings, which make it use its index where the planner would not. They are charged for
@@ -205,6 +207,9 @@ begin_part() {
     fi
     cases_left=$3
 }
+
+# is_wanted "PART, CASE": whether it may come to that case.
+is_wanted() { [[ $1 =~ $BENCH_CASES ]] && ! out_of_time; }
 
 # begin_case "PART, CASE": how long its rounds may go on. Fails if the case is not wanted, or if no
 # time is left.
@@ -264,7 +269,8 @@ say_rounds() { # CASE ROUNDS
 
 # run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms and paces, leaves the answer in $work/answer and
 # the plan in $work/plan. Planning once before warms the session's caches. Who has a remark is told
-# to use its index.
+# to use its index. With timed_as set, that stands before the statement, as EXPLAIN (ANALYZE) where
+# rows are wanted but not their way to the client.
 run_as() {
     local times
     {
@@ -275,7 +281,7 @@ run_as() {
         echo '\timing on'
         printf '\\o /dev/null\n%s;\n' "$pace_loop"
         printf '\\o %s\n' "$work/answer"
-        echo "$4;"
+        echo "$timed_as $4;"
         printf '\\o /dev/null\n%s;\n' "$pace_loop"
         echo '\timing off'
     } | tell_session
@@ -289,6 +295,7 @@ show_what_it_has() { # CONTESTANT TABLE PREFIX
     echo 'RESET ALL;'
     echo "SELECT show_indexes('$2'${index:+, '$index'}) \g /dev/null"
     limits_of "$1" | as_set_commands
+    echo "$in_session"
 }
 
 # remark_on CONTESTANT TABLE PREFIX STATEMENT: sets remark.
@@ -300,20 +307,21 @@ remark_on() {
     { show_what_it_has "$@"; echo "EXPLAIN $4;"; } | tell_session
     ! grep -qw "$index" "$work/said" || return 0
     remark="told to"
-    { orders_of "$1" | as_set_commands; echo "EXPLAIN $4;"; } | tell_session
+    { orders_of "$1" | as_set_commands; echo "DISCARD PLANS; EXPLAIN $4;"; } | tell_session
     grep -qw "$index" "$work/said" || remark="other plan"
 }
 
 # check_answers: all contestants answer alike; sets remarks. The report shows plans if $explain asks
 # for more than EXPLAIN, gpujoin's as they were executed, and those without the contestant's index.
 check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
-    local what="$1, $2" contestant first='' remark wanted=$explain
+    local what="$1, $2" contestant first='' remark wanted=$explain timed_as=''
     for contestant in "${@:6}"; do
         remark_on "$contestant" "${@:3:3}"
         remarks[$contestant]=$remark
         [[ $contestant == gpujoin* ]] || explain=EXPLAIN
         run_as "$contestant" "${@:3:3}"
         explain=$wanted
+        [[ $5 == *"ORDER BY"* ]] || sort -o "$work/answer" "$work/answer"
         if [ -z "$first" ]; then
             first=$contestant
             mv "$work/answer" "$work/right"
@@ -351,7 +359,7 @@ sample() {
 
 # contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn,
 # all in one session. With before_run set, that command runs before each timed run, which then has a
-# session of its own.
+# session of its own; commands in in_session are told to the session before each run.
 contest() {
     local part=$1 name=$2 x=$3 subject=("${@:4:3}") round contestant ms
     local -A remarks
@@ -373,5 +381,5 @@ contest() {
     say_rounds "$part, $name" $((round - 1))
     say_medians "$part" "$name"
 }
-before_run=''
+before_run='' timed_as='' in_session=''
 explain=EXPLAIN

@@ -2,7 +2,7 @@
 # test/bench/report.pl: tables and plots from benchmarks' samples (lib.sh says what they hold).
 #
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
-#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys.svg, -share.svg; needs gnuplot
+#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys.svg, -share.svg, -set.svg; needs gnuplot
 #	report.pl summary SAMPLES...		markdown: the jobs and what else README shows
 #	report.pl readme README SAMPLES...	put that, with the plots there are, into README
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
@@ -14,10 +14,20 @@ use warnings;
 my %title = (
 	'jobs, 1 process' => ['The four jobs, one process', 'Milliseconds.'],
 	'jobs, N workers' => ['The four jobs, up to N parallel workers', 'Milliseconds.'],
+	'columns, 1 process' => [
+		'Filters, aggregates, groups, DISTINCT and top-N, one process',
+		'Milliseconds. "DISTINCT rows" and "a group for each row" without their way to the client.'
+	],
+	'columns, N workers' => ['The same, up to N parallel workers', 'Milliseconds.'],
+	'sets' => ['Other sets of 4,000 keys', 'Generic plans.'],
 	'build' => ['Index build', ''],
 	'insert' => [
 		'Writing',
 		'A table of its own for each kind of index; readers look up twenty sets a second.'
+	],
+	'upkeep' => [
+		'An index\'s life',
+		'A table of its own for each kind of index; VACUUM and WAL are those of the table, too.'
 	],
 	'clients' => [
 		'Many clients',
@@ -26,10 +36,11 @@ my %title = (
 	'cold' => [
 		'Cold', 'The first query after a restart, the files no longer in the kernel\'s memory.'
 	],
+	'scale: set' => ['Time against the set', 'Each key has rows; generic plans.'],
 	'scale: rows' => ['Time against rows', '4,000 keys, 5 % of the rows match.'],
 	'scale: keys' => ['Time against keys', '0.1 % of the rows match.'],
 	'scale: share' => ['Time against the share of matches', '40,000 keys.']);
-my %axis = (rows => 'rows', keys => 'keys', share => 'matching rows, %');
+my %axis = (rows => 'rows', keys => 'keys', set => 'keys', share => 'matching rows, %');
 
 sub median
 {
@@ -114,7 +125,7 @@ sub print_table
 			$rounds{ @{ $c->{values}{$who} } } = 1 if $c->{values}{$who};
 		}
 		# Of those who write, one without an index is no rival.
-		my $rival = sub { $name ne 'insert' || $_[0] !~ /^no index/ };
+		my $rival = sub { $name !~ /^(insert|upkeep)/ || $_[0] !~ /^no index/ };
 
 		print "| $case | $c->{unit} | ", join(' | ', @cells), ' | ',
 		  ahead($c, \%median, $rival), ' | ',
@@ -186,6 +197,9 @@ sub make_plots
 my @summary = (
 	map({ [ 'jobs, 1 process', $_, "$_, one process" ], [ 'jobs, N workers', $_, "$_, N workers" ] }
 		'count(*), = ANY', 'count, sum, join', 'all columns, join', 'DISTINCT, join'),
+	map({ [ 'columns, 1 process', $_, "$_, one process" ] } 'groups by key', 'groups by year',
+		'count(DISTINCT)', 'newest 100', 'count over DISTINCT', 'a group for each row',
+		'filter that keeps 1 %, rows of the heap'),
 	[ 'clients', 'look-ups, 64 clients', '64 clients, look-ups of 1,000 keys' ],
 	[ 'clients', 'mixed, 64 clients', '64 clients, one in ten writes' ],
 	[ 'insert', 'single rows, 8 clients, 4 readers', '8 clients insert, 4 others look up' ],
@@ -228,7 +242,7 @@ sub fill_readme
 
 	for my $file (@files)
 	{
-		for my $what (qw(rows keys share))
+		for my $what (qw(rows keys share set))
 		{
 			my $plot = $file =~ s/\.tsv$/-$what.svg/r;
 			$text .= "\n![time against $what]($plot)\n" if -e $plot;
@@ -262,7 +276,7 @@ sub print_growth
 	printf "The data grow by %.4g.\n\n", $rows[1] / $rows[0];
 	print "| part | case | contestant | $rows[0] rows | $rows[1] rows | grows by |\n",
 	  "|---|---|---|--:|--:|--:|\n";
-	for my $name (grep { $big->{$_} && !/^(build|insert|scale)/ } @$parts)
+	for my $name (grep { $big->{$_} && !/^(build|insert|upkeep|scale)/ } @$parts)
 	{
 		for my $case (@{ $small->{$name}{cases} })
 		{

@@ -3,6 +3,8 @@
 --
 CREATE SCHEMA aggregate;
 SET search_path = aggregate, public;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/compare.sql
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 
@@ -18,25 +20,6 @@ CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (id, a, b, c, d, t, f, o
 CREATE TABLE small AS SELECT i AS k, i % 4 AS g, 'n' || i % 2 AS name FROM generate_series(0, 40) i;
 INSERT INTO small VALUES (3, 9, 'twice'), (NULL, 1, 'never');
 VACUUM ANALYZE facts, small;
-
--- the same query with GpuAgg and by PostgreSQL alone: its top node, and how many rows differ
-CREATE FUNCTION compare(query text, OUT node text, OUT n bigint, OUT differ bigint)
-LANGUAGE plpgsql AS $$
-BEGIN
-	SET LOCAL gpujoin.force = on;
-	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO node;
-	node := coalesce(substring(node FROM '"Custom Plan Provider": "(GpuAgg)"'), 'not GpuAgg');
-	EXECUTE 'CREATE TEMP TABLE got AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.force = off;
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE 'CREATE TEMP TABLE expected AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.enabled = on;
-	SELECT count(*) INTO n FROM got;
-	SELECT count(*) INTO differ FROM (
-		(SELECT r FROM got EXCEPT ALL SELECT r FROM expected) UNION ALL
-		(SELECT r FROM expected EXCEPT ALL SELECT r FROM got)) e;
-	DROP TABLE got, expected;
-END $$;
 
 -- how many rows a GpuAgg took from arrays
 CREATE FUNCTION arrays(query text, OUT nrows text) LANGUAGE plpgsql AS $$

@@ -4,7 +4,7 @@
 CREATE SCHEMA aggregate_filter;
 SET search_path = aggregate_filter, public;
 \getenv abs_srcdir PG_ABS_SRCDIR
-\i :abs_srcdir/sql/common/aggregate.sql
+\i :abs_srcdir/sql/common/compare.sql
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 

@@ -4,6 +4,8 @@
 --
 CREATE SCHEMA aggregate_forms;
 SET search_path = aggregate_forms, public;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/compare.sql
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 
@@ -23,25 +25,9 @@ INSERT INTO f SELECT i, i % 97, CASE WHEN i % 7 <> 0 THEN i % 11 END, i * 7919 %
 CREATE INDEX fk ON f USING gpujoin (k) INCLUDE (id, a, b, c, d, ts, t, g, o, x, y);
 CREATE TABLE small AS SELECT i AS k, i % 4 AS g, 'n' || i % 2 AS name FROM generate_series(0, 40) i;
 INSERT INTO small VALUES (3, 9, 'twice'), (NULL, 1, 'never');
-VACUUM ANALYZE f, small;
+CREATE TABLE few AS SELECT * FROM small WHERE k % 5 = 3 OR k IS NULL;
+VACUUM ANALYZE f, small, few;
 
--- a query's answer, which EXPLAIN can show, with GpuAgg and by PostgreSQL alone
-CREATE FUNCTION compare(query text, OUT node text, OUT differ bigint) LANGUAGE plpgsql AS $$
-BEGIN
-	SET LOCAL gpujoin.force = on;
-	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE) ' || query;
-	EXECUTE 'EXPLAIN (VERBOSE, FORMAT JSON) ' || query INTO node;
-	node := coalesce(substring(node FROM '"Custom Plan Provider": "(GpuAgg)"'), 'not GpuAgg');
-	EXECUTE 'CREATE TEMP TABLE got AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.force = off;
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE 'CREATE TEMP TABLE expected AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.enabled = on;
-	SELECT count(*) INTO differ FROM (
-		(SELECT r FROM got EXCEPT ALL SELECT r FROM expected) UNION ALL
-		(SELECT r FROM expected EXCEPT ALL SELECT r FROM got)) e;
-	DROP TABLE got, expected;
-END $$;
 CREATE TABLE queries (i serial, q text);
 INSERT INTO queries (q) VALUES
 	('select k, id, b, count(*) from f where k in (1,2) group by id'),
@@ -125,15 +111,15 @@ INSERT INTO queries (q) VALUES
 	('select max(s.name), count(*) from f, small s where f.k=s.k group by s.g'),
 	('select s.name, count(*) from f, small s where f.k=s.k group by s.name'),
 	('select count(*), sum(s.g), min(s.g), avg(f.y) from f, small s where f.k=s.k'),
-	('select (select count(*) from f where k = s.k) as n, s.g from small s'),
-	('select (select sum(b) from f where k = any(array[s.k, s.g])) as n, s.g from small s'),
-	('select s.g, u.* from small s, lateral (select a, count(*), min(b) from f where f.k = s.k
+	('select (select count(*) from f where k = s.k) as n, s.g from few s'),
+	('select (select sum(b) from f where k = any(array[s.k, s.g])) as n, s.g from few s'),
+	('select s.g, u.* from few s, lateral (select a, count(*), min(b) from f where f.k = s.k
 		group by a) u'),
-	('select s.g, u.* from small s left join lateral (select distinct a, g as z from f where
+	('select s.g, u.* from few s left join lateral (select distinct a, g as z from f where
 		f.k = any(array[s.k,s.g])) u on true'),
-	('select s.g, u.* from small s left join lateral (select a, s.g as sg, count(*) from f
+	('select s.g, u.* from few s left join lateral (select a, s.g as sg, count(*) from f
 		where f.k = any(array[s.k,s.g]) group by a, s.g) u on true /* by version */'),
-	('select s.g, u.* from small s, lateral (select a, count(*) from f where f.k = 5 group by
+	('select s.g, u.* from few s, lateral (select a, count(*) from f where f.k = 5 group by
 		a having count(*) > s.g) u'),
 	('with u as materialized (select k, count(*) as n from f where k in (1,2,3) group by k)
 		select * from u a join u b using(k)'),

@@ -4,33 +4,10 @@
 --
 CREATE SCHEMA aggregate_heap;
 SET search_path = aggregate_heap, public;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/compare.sql
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
-
--- The same query with GpuAgg and by PostgreSQL alone: how many rows differ; how many rows GpuAgg
--- got as arrays, how many one by one; how many of them the scan has returned to EXPLAIN
-CREATE FUNCTION compare(query text, OUT n bigint, OUT differ bigint, OUT arrays int, OUT slots int,
-	OUT scanned int)
-LANGUAGE plpgsql AS $$
-DECLARE
-	plan text;
-BEGIN
-	SET LOCAL gpujoin.force = on;
-	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) ' || query INTO plan;
-	arrays := substring(plan FROM '"Rows From Arrays": (\d+)');
-	slots := substring(plan FROM '"Rows From Slots": (\d+)');
-	scanned := substring(plan FROM '"(?:GpuScan|GpuJoinScan)".*?"Actual Rows": (\d+)');
-	EXECUTE 'CREATE TEMP TABLE got AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.force = off;
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE 'CREATE TEMP TABLE expected AS SELECT q::text AS r FROM (' || query || ') q';
-	SET LOCAL gpujoin.enabled = on;
-	SELECT count(*) INTO n FROM got;
-	SELECT count(*) INTO differ FROM (
-		(SELECT r FROM got EXCEPT ALL SELECT r FROM expected) UNION ALL
-		(SELECT r FROM expected EXCEPT ALL SELECT r FROM got)) e;
-	DROP TABLE got, expected;
-END $$;
 
 -- every width, behind a column that is dropped and one that is seldom NULL, in front of others:
 -- short, of several pages, and none
@@ -72,7 +49,7 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 	('SELECT count(*) FROM (SELECT f.id FROM facts f JOIN twice USING (k) OFFSET 0) q'),
 	('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3) AND s <> ''x'''),
 	('SELECT k % 2, sum(id) FROM facts WHERE k IN (1, 2, 3) GROUP BY k % 2')
-) q (text), compare(q.text) c;
+) q (text), compare_arrays(q.text) c;
 EXECUTE in_all_ways;
 
 -- a dropped column, one added whose value old rows do not have, nor does any tuple of them
@@ -86,10 +63,10 @@ INSERT INTO added SELECT i % 20, i FROM generate_series(1, 2000) i;
 CREATE INDEX ON added USING gpujoin (k);
 ALTER TABLE added ADD w int DEFAULT 5, ADD n int;
 INSERT INTO added SELECT i % 20, i, i % 3, nullif(i % 4, 0) FROM generate_series(2001, 3000) i;
-SELECT * FROM compare('SELECT w, n, count(*), sum(v) FROM added WHERE k IN (1, 2, 3) GROUP BY w, n');
-SELECT * FROM compare('SELECT t.h, sum(w), count(n) FROM added JOIN twice t USING (k) GROUP BY t.h');
+SELECT * FROM compare_arrays('SELECT w, n, count(*), sum(v) FROM added WHERE k IN (1, 2, 3) GROUP BY w, n');
+SELECT * FROM compare_arrays('SELECT t.h, sum(w), count(n) FROM added JOIN twice t USING (k) GROUP BY t.h');
 -- the table's own columns and no others: rows that nothing is projected of
-SELECT * FROM compare('SELECT k, v, w, n, count(*) FROM added WHERE k IN (1, 2, 3)
+SELECT * FROM compare_arrays('SELECT k, v, w, n, count(*) FROM added WHERE k IN (1, 2, 3)
 	GROUP BY k, v, w, n');
 
 -- chains of several versions, dead roots, deleted rows, pages that are not all-visible
@@ -112,10 +89,10 @@ EXECUTE in_all_ways;
 SET work_mem = '64kB';
 CREATE TABLE many AS SELECT i % 97 AS k, i % 7 AS g FROM generate_series(1, 3000) i;
 ANALYZE many;
-SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare('
+SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare_arrays('
 	SELECT m.g, count(*), sum(f.id) FROM facts f JOIN many m USING (k)
 	GROUP BY m.g');
-SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare('
+SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare_arrays('
 	SELECT f.id, f.c, count(*) FROM facts f JOIN many m USING (k)
 	GROUP BY f.id, f.c');
 RESET work_mem;
@@ -141,7 +118,7 @@ CREATE TABLE part1 PARTITION OF parted DEFAULT WITH (autovacuum_enabled = off);
 INSERT INTO parted SELECT i % 10, i, CASE WHEN i % 30 <> 0 THEN -i END FROM generate_series(1, 3000) i;
 CREATE INDEX ON parted USING gpujoin (k);
 VACUUM ANALYZE parted;
-SELECT * FROM compare('SELECT count(*), sum(v), sum(w), count(w) FROM parted JOIN twice USING (k)');
-SELECT * FROM compare('SELECT t.h, sum(v), count(w) FROM parted JOIN twice t USING (k) GROUP BY t.h');
+SELECT * FROM compare_arrays('SELECT count(*), sum(v), sum(w), count(w) FROM parted JOIN twice USING (k)');
+SELECT * FROM compare_arrays('SELECT t.h, sum(v), count(w) FROM parted JOIN twice t USING (k) GROUP BY t.h');
 
 DROP SCHEMA aggregate_heap CASCADE;
