@@ -16,7 +16,7 @@
 
 #define GJ_AGG_NAME				"GpuAgg"
 
-/* Below Gather: its aggregates are states, which a node above combines, and groups may come twice */
+/* Below Gather: aggregates are states, which a node above combines, and groups may come twice */
 #define GJ_PARTIAL_AGG_NAME		"Partial GpuAgg"
 
 /* What is computed.  The results are PostgreSQL's own, in type, value, NULL and error. */

@@ -291,7 +291,8 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 		{GJ_AGG_SUM, GJ_VALUE_INT4, 0, -1},
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
 	};
-	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, 2, groupings, 3, aggs);
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, 2, groupings,
+										3, aggs);
 	int32		first[GJ_BATCH_ROWS];
 	int64		second[GJ_BATCH_ROWS];
 	int64		third[GJ_BATCH_ROWS];

@@ -75,8 +75,9 @@ time_groups(const Timing *timing, GjBatchColumn *columns)
 	{
 		double		start = processor_ms();
 
-		groups = GjGroupsCreate(CurrentMemoryContext, timing->memory_limit, false, timing->ngroupings,
-								timing->groupings, timing->naggs, timing->aggs);
+		groups = GjGroupsCreate(CurrentMemoryContext, timing->memory_limit, false,
+								timing->ngroupings, timing->groupings, timing->naggs,
+								timing->aggs);
 		GjGroupsExpect(groups, timing->expected);
 		GjGroupsBegin(groups);
 		for (int row = 0; row < TIMED_ROWS; row += GJ_BATCH_ROWS)
