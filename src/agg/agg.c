@@ -4,12 +4,16 @@
  *	  GpuAgg, a node of the executor: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  If the groups take more memory than they may have, the child is rescanned and
- * the next part of them made; the planner has seen to it that the same rows come again, and
- * that snapshot and parameters are the same goes without saying.
+ * returned.  Rows of groups for which there is no memory are spilled by these, and come to be
+ * groups when those before them have been returned: who stops earlier does not wait for them.
  *
  * The node's own row has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
+ *
+ * A partial one is run by each process of a parallel plan, for the rows that its child gives it,
+ * and returns states.  Where PostgreSQL's node above puts groups together anyway, they need not
+ * be whole: if they take too much memory, they are returned, and the rows that follow make new
+ * ones.
  *
  * ExecScan() is not used: within EvalPlanQual it would take this node, which scans no table,
  * for a join, and ask for a recheck of a row that is not there.
@@ -23,37 +27,23 @@
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
 #include "agg.h"
+#include "aggnode.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "compute.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
-#include "reader.h"
-
-typedef struct GjAggState
-{
-	CustomScanState css;		/* first */
-	PlanState  *child;
-	GjReader   *reader;
-	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
-	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
-	bool		filled;			/* the groups of this pass are there */
-	bool		begun;			/* some pass is */
-	bool		is_plain;		/* the result is made of the groups' columns alone */
-	List	   *coded;			/* int: group columns of which the groups have codes */
-} GjAggState;
 
 static Node *create_state(CustomScan *plan);
+static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
-static GjGroups *create_groups(CustomScan *plan, EState *estate);
+static GjGroups *create_groups(CustomScan *plan, EState *estate, bool is_partial);
 static void encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
@@ -61,12 +51,13 @@ static bool next_group(GjAggState *agg);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static void fill(GjAggState *agg);
+static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
 static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
-static List *get_private(const CustomScan *plan, GjAggPrivate item);
+static void *get_private(const CustomScan *plan, GjAggPrivate item);
 
 static const CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -82,10 +73,30 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_agg,
 };
 
+static const CustomScanMethods partial_plan_methods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
+	.CreateCustomScanState = create_partial_state,
+};
+
+static const CustomExecMethods partial_exec_methods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
+	.BeginCustomScan = begin_agg,
+	.ExecCustomScan = exec_agg,
+	.EndCustomScan = end_agg,
+	.ReScanCustomScan = rescan_agg,
+	.EstimateDSMCustomScan = GjAggEstimateShare,
+	.InitializeDSMCustomScan = GjAggInitShare,
+	.ReInitializeDSMCustomScan = GjAggResetShare,
+	.InitializeWorkerCustomScan = GjAggAttachShare,
+	.ShutdownCustomScan = GjAggShutdown,
+	.ExplainCustomScan = explain_agg,
+};
+
 void
 GjExecAggInit(void)
 {
 	RegisterCustomScanMethods(&plan_methods);
+	RegisterCustomScanMethods(&partial_plan_methods);
 }
 
 bool
@@ -104,6 +115,16 @@ create_state(CustomScan *plan)
 	return (Node *) agg;
 }
 
+static Node *
+create_partial_state(CustomScan *plan)
+{
+	GjAggState *agg = (GjAggState *) create_state(plan);
+
+	agg->css.methods = &partial_exec_methods;
+	agg->is_partial = true;
+	return (Node *) agg;
+}
+
 static void
 begin_agg(CustomScanState *node, EState *estate, int eflags)
 {
@@ -111,9 +132,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	check_permissions(plan);
-	/* it is read forwards; another pass is a rescan */
+	/* it is read forwards */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags | EXEC_FLAG_REWIND);
+	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(agg->child);
 	node->ss.ps.ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
@@ -127,7 +148,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 									   get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
-	agg->groups = create_groups(plan, estate);
+	agg->groups = create_groups(plan, estate, agg->is_partial);
 	encode_columns(agg, plan);
 	agg->is_plain = agg->coded == NIL && is_plain(plan->scan.plan.targetlist);
 }
@@ -170,13 +191,14 @@ check_permissions(const CustomScan *plan)
 }
 
 static GjGroups *
-create_groups(CustomScan *plan, EState *estate)
+create_groups(CustomScan *plan, EState *estate, bool is_partial)
 {
 	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
 	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
+	GjGroups   *groups;
 	ListCell   *lc;
 
 	foreach(lc, groupings)
@@ -193,8 +215,10 @@ create_groups(CustomScan *plan, EState *estate)
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
-	return GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), list_length(groupings),
-						  group_specs, naggs, agg_specs);
+	groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), is_partial,
+							list_length(groupings), group_specs, naggs, agg_specs);
+	GjGroupsExpect(groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
+	return groups;
 }
 
 static GjValueType
@@ -280,13 +304,13 @@ GjAggLoad(PlanState *node)
 
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
+	if (!agg->filled)
+		fill(agg);
 	do
 	{
-		if (!agg->filled)
-			fill(agg);
 		if (GjGroupsRemaining(agg->groups) > 0)
 			return agg->groups;
-	} while (next_pass(agg));
+	} while (GjGroupsNextPass(agg->groups));
 	return NULL;
 }
 
@@ -320,37 +344,52 @@ is_plain(List *target)
 static void
 fill(GjAggState *agg)
 {
-	const GjBatch *batch;
-
 	if (!agg->begun)
 		GjGroupsBegin(agg->groups);
 	agg->begun = true;
-	while ((batch = GjReaderNext(agg->reader)) != NULL)
+	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
-		if (agg->compute != NULL)
-			batch = GjComputeColumns(agg->compute, batch);
-		GjGroupsAdd(agg->groups, batch);
+		if (read_batch(agg))
+			continue;
+		agg->ended = true;
+		break;
 	}
+	GjGroupsFinish(agg->groups);
 	agg->filled = true;
 }
 
+static bool
+read_batch(GjAggState *agg)
+{
+	const GjBatch *batch = GjReaderNext(agg->reader);
+
+	if (batch == NULL)
+		return false;
+	if (agg->compute != NULL)
+		batch = GjComputeColumns(agg->compute, batch);
+	GjGroupsAdd(agg->groups, batch);
+	return true;
+}
+
 /*
- * Prepare to make the next part of the groups; false: these were all
+ * Have the groups of spilled rows made; false: there are none.  Partial ones go on with the rows
+ * that are left.
  */
 static bool
 next_pass(GjAggState *agg)
 {
-	if (!GjGroupsNextPass(agg->groups))
+	if (GjGroupsNextPass(agg->groups))
+		return true;
+	if (!agg->is_partial || agg->ended)
 		return false;
-	ExecReScan(agg->child);
-	GjReaderRestart(agg->reader);
-	agg->filled = false;
+	agg->flushes++;
+	agg->begun = agg->filled = false;
 	return true;
 }
 
 /*
  * With the same rows below, and nothing to compute otherwise, groups that are all there are
- * returned again
+ * returned again.  A partial one's rows are others whenever processes divide them anew.
  */
 static void
 rescan_agg(CustomScanState *node)
@@ -363,14 +402,14 @@ rescan_agg(CustomScanState *node)
 		return;
 	if (agg->child->chgParam == NULL)
 	{
-		if (agg->filled && node->ss.ps.state->es_epq_active == NULL &&
+		if (agg->filled && !agg->is_partial && node->ss.ps.state->es_epq_active == NULL &&
 			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;
 		ExecReScan(agg->child);
 	}
 	GjReaderRestart(agg->reader);
-	agg->begun = agg->filled = false;
+	agg->begun = agg->filled = agg->ended = false;
 	if (agg->coded != NIL)
 		GjReaderForgetCodes(agg->reader);
 }
@@ -392,23 +431,25 @@ static void
 explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
-	const GjGroupsStats *groups;
-	const GjReaderStats *reader;
+	GjAggStats	stats;
 
 	explain_groupings(node, ancestors, es);
 	if (!es->analyze || agg->groups == NULL)
 		return;
-	groups = GjGroupsGetStats(agg->groups);
-	reader = GjReaderGetStats(agg->reader);
-	ExplainPropertyUInteger("Groups", NULL, groups->groups, es);
-	ExplainPropertyUInteger("Arrays Read", NULL, reader->batches, es);
-	ExplainPropertyUInteger("Rows From Arrays", NULL, reader->array_rows, es);
-	ExplainPropertyUInteger("Rows From Slots", NULL, reader->slot_rows, es);
-	if (groups->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainPropertyUInteger("Passes", NULL, groups->passes, es);
-	if (GjExplainMachine(es))
-		ExplainPropertyUInteger("Memory Usage", "kB",
-								(groups->peak_memory + 1023) / 1024, es);
+	stats = GjAggGetStats(agg);
+	ExplainPropertyUInteger("Groups", NULL, stats.groups.groups, es);
+	ExplainPropertyUInteger("Arrays Read", NULL, stats.reader.batches, es);
+	ExplainPropertyUInteger("Rows From Arrays", NULL, stats.reader.array_rows, es);
+	ExplainPropertyUInteger("Rows From Slots", NULL, stats.reader.slot_rows, es);
+	if (!agg->is_partial && (stats.groups.passes > 1 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Passes", NULL, stats.groups.passes, es);
+	if (agg->is_partial && (stats.flushes > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Flushes", NULL, stats.flushes, es);
+	if (!GjExplainMachine(es))
+		return;
+	ExplainPropertyUInteger("Memory Usage", "kB", (stats.groups.peak_memory + 1023) / 1024, es);
+	if (stats.groups.disk_size > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Disk Usage", "kB", stats.groups.disk_size / 1024, es);
 }
 
 static void
@@ -433,7 +474,7 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyList("Group Key", texts, es);
 }
 
-static List *
+static void *
 get_private(const CustomScan *plan, GjAggPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);

@@ -29,8 +29,8 @@ static void begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint3
  * Make an aggregate from its specification.  input learns which columns it needs.
  */
 void
-GjAggInit(GjAgg *agg, MemoryContext context, const GjAggSpec *spec, bool is_grouped,
-		  GjInput *input)
+GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file, const GjAggSpec *spec,
+		  bool is_grouped, GjInput *input)
 {
 	memset(agg, 0, sizeof(GjAgg));
 	agg->spec = *spec;
@@ -41,7 +41,7 @@ GjAggInit(GjAgg *agg, MemoryContext context, const GjAggSpec *spec, bool is_grou
 		agg->filter = GjInputAddColumn(input, spec->filter, GJ_VALUE_BOOL, true);
 	choose_state(agg);
 	if (spec->kind == GJ_AGG_COUNT_DISTINCT)
-		agg->distinct = GjDistinctCreate(context, is_grouped, GjValueWidth(spec->type));
+		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(spec->type));
 }
 
 static void
@@ -158,7 +158,10 @@ GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_groupe
 	if (agg->may_be_null && !is_grouped)
 		begin_seen(agg, context, 0, capacity);
 	if (agg->distinct != NULL)
+	{
+		GjSpillForget(agg->distinct->spill);
 		GjDistinctClear(agg->distinct);
+	}
 }
 
 void
@@ -191,27 +194,6 @@ GjAggStart(GjAgg *agg, uint32 first, uint32 end)
 		memset(agg->seen.start + first, 0, end - first);
 }
 
-/*
- * Keep the states of groups that have a new number, which is not above the old one
- */
-void
-GjAggKeep(GjAgg *agg, uint32 ngroups, const uint32 *new_numbers)
-{
-	for (uint32 group = 0; group < ngroups; group++)
-	{
-		uint32		kept = new_numbers[group];
-
-		if (kept == GJ_NO_GROUP)
-			continue;
-		memmove(agg->states.start + kept * agg->state_size,
-				agg->states.start + group * agg->state_size, agg->state_size);
-		if (agg->keeps_seen)
-			agg->seen.start[kept] = agg->seen.start[group];
-	}
-	if (agg->distinct != NULL)
-		GjDistinctKeep(agg->distinct, new_numbers);
-}
-
 /* Bytes that each group takes, but for its distinct values */
 Size
 GjAggGroupSize(const GjAgg *agg)
@@ -219,11 +201,11 @@ GjAggGroupSize(const GjAgg *agg)
 	return agg->state_size + (agg->may_be_null ? 1 : 0);
 }
 
+/* Bytes that all groups take, likewise */
 Size
 GjAggMemory(const GjAgg *agg)
 {
-	return agg->states.size + agg->seen.size +
-		(agg->distinct != NULL ? agg->distinct->slots.size : 0);
+	return agg->states.size + agg->seen.size;
 }
 
 void

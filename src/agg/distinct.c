@@ -3,10 +3,9 @@
  * distinct.c
  *	  What count(DISTINCT) has seen: a set of (group, value), open addressing.
  *
- * One set for all groups of an aggregate, for a set for each would be many small ones.  As
- * entries name groups by number, they are put in anew when groups leave and the others get
- * other numbers.  Without groups, values that are close together have bits instead:
- * distinctbits.c.
+ * One set for all groups of an aggregate, for a set for each would be many small ones.  Entries
+ * name groups by number.  Without groups, values that are close together have bits instead:
+ * distinctbits.c.  What there is no memory for is spilled: distinctspill.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,21 +18,25 @@
 #include "base/prefetch.h"
 #include "groupparts.h"
 
-/* Rows whose slots are asked for at once */
-#define GJ_DISTINCT_ROWS		256
-
 /* A table up to this size is in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
-static void make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows);
+/* Parts of what is spilled */
+#define GJ_DISTINCT_PARTS		16
+
+static bool grow(GjDistinct *set);
+static void grow_to(GjDistinct *set, uint64 nslots);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
-static void find_zero(GjDistinct *set, int nrows, int64 *counts);
-static void leave_bits(GjDistinct *set, int nrows);
-static int	add_narrow(GjDistinct *set, uint64 entry, uint64 hash);
-static int	add_wide(GjDistinct *set, const uint64 *entry, uint64 hash);
+static bool leave_bits(GjDistinct *set, int nrows);
+
+static inline Size
+slot_size(const GjDistinct *set)
+{
+	return (set->is_wide ? 2 : 1) * sizeof(uint64);
+}
 
 GjDistinct *
-GjDistinctCreate(MemoryContext context, bool is_grouped, uint16 width)
+GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint16 width)
 {
 	GjDistinct *set = MemoryContextAllocZero(context, sizeof(GjDistinct));
 
@@ -44,17 +47,12 @@ GjDistinctCreate(MemoryContext context, bool is_grouped, uint16 width)
 	set->has_bits = !is_grouped;
 	set->batch_entries = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * 2 * sizeof(uint64));
 	set->batch_hashes = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * sizeof(uint64));
+	set->spill = GjSpillCreate(context, file, slot_size(set));
 	return set;
 }
 
-static inline Size
-slot_size(const GjDistinct *set)
-{
-	return (set->is_wide ? 2 : 1) * sizeof(uint64);
-}
-
 /*
- * Forget all entries.  The memory stays, if there is not much of it.
+ * Forget all entries but those that are spilled.  The memory stays, if there is not much of it.
  */
 void
 GjDistinctClear(GjDistinct *set)
@@ -62,6 +60,7 @@ GjDistinctClear(GjDistinct *set)
 	set->nused = 0;
 	set->has_zero = false;
 	set->has_bits = !set->is_grouped;
+	set->is_full = false;
 	GjBitsFree(set);
 	if (set->nslots > GJ_DISTINCT_FLOOR)
 	{
@@ -72,25 +71,40 @@ GjDistinctClear(GjDistinct *set)
 		memset(set->slots.start, 0, set->slots.size);
 }
 
-static inline uint64
-next_size(const GjDistinct *set)
+Size
+GjDistinctMemory(const GjDistinct *set)
 {
-	if (set->nslots < GJ_DISTINCT_FLOOR)
-		return GJ_DISTINCT_FLOOR;
-	/* A small one grows faster: it is going to be large, and each step copies */
-	return set->nslots * (set->nslots < 32 * GJ_DISTINCT_FLOOR ? 4 : 2);
+	return set->slots.size + set->bits.size;
 }
 
 /*
- * Bytes that GjDistinctGrow() takes more, while it works, if it has to be called before
- * nrows entries can be added.
+ * Prepare to add so many rows, within so many bytes for all that there is
  */
-Size
-GjDistinctGrowth(const GjDistinct *set, int nrows)
+void
+GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
 {
-	if (set->has_bits || (set->nused + nrows) * 2 <= set->nslots)
-		return 0;
-	return next_size(set) * slot_size(set);
+	set->room = room;
+	while (!set->has_bits && !set->is_full && (set->nused + nrows) * 2 > set->nslots)
+	{
+		if (grow(set))
+			continue;
+		/* Fuller than is good for speed, but not than is possible */
+		if ((set->nused + nrows) * 4 <= set->nslots * 3)
+			return;
+		GjDistinctFill(set, room);
+	}
+}
+
+/*
+ * Take no more entries.  So those that are spilled from now on are no others' equals, and what
+ * has been counted need not be known any more when they are read.
+ */
+void
+GjDistinctFill(GjDistinct *set, Size room)
+{
+	set->is_full = true;
+	if (!GjSpillBegin(set->spill, GJ_DISTINCT_PARTS, (int) Min(room / 8 / BLCKSZ, INT_MAX)))
+		elog(ERROR, "no hash tells values apart");
 }
 
 static inline uint64
@@ -137,15 +151,36 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 	return 1;
 }
 
-void
-GjDistinctGrow(GjDistinct *set)
+/*
+ * Have more slots, if there is memory for them, also while old ones are copied.  A small set
+ * grows faster: it is going to be large, and each step copies.
+ */
+static bool
+grow(GjDistinct *set)
+{
+	uint64		nslots = Max(set->nslots, GJ_DISTINCT_FLOOR / 4);
+
+	for (int times = nslots < 32 * GJ_DISTINCT_FLOOR ? 4 : 2; times > 1; times /= 2)
+	{
+		if (nslots * times <= GJ_DISTINCT_FLOOR || !GjSpillCanBegin(set->spill) ||
+			set->slots.size + nslots * times * slot_size(set) <= set->room)
+		{
+			grow_to(set, nslots * times);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+grow_to(GjDistinct *set, uint64 nslots)
 {
 	GjRegion	old = set->slots;
 	const uint64 *from = (const uint64 *) old.start;
 	uint64		nold = set->nslots;
 
 	CHECK_FOR_INTERRUPTS();
-	set->nslots = next_size(set);
+	set->nslots = nslots;
 	GjRegionAllocate(&set->slots, set->context, set->nslots * slot_size(set));
 	memset(set->slots.start, 0, set->slots.size);
 	for (uint64 i = 0; i < nold; i++)
@@ -159,21 +194,26 @@ GjDistinctGrow(GjDistinct *set)
 }
 
 /*
- * Put the values that have bits into the table, with room for so many rows more.  There is one
- * group, which may take what memory it needs.
+ * Put the values that have bits into the table, with room for so many rows more; false if there
+ * is no memory for that, and the bits stay.
  */
-static void
+static bool
 leave_bits(GjDistinct *set, int nrows)
 {
 	uint64		nvalues = GjBitsCount(set);
+	uint64		nslots = GJ_DISTINCT_FLOOR;
 	uint64		mask = set->width < sizeof(uint64) ?
 		((uint64) 1 << (set->width * BITS_PER_BYTE)) - 1 : PG_UINT64_MAX;
 	uint64		at = 0;
 	int64		value;
 
+	while ((nvalues + nrows) * 2 > nslots)
+		nslots *= 2;
+	if (nslots > GJ_DISTINCT_FLOOR && set->bits.size + nslots * slot_size(set) > set->room)
+		return false;
 	set->has_bits = false;
-	while ((nvalues + nrows) * 2 > set->nslots)
-		GjDistinctGrow(set);
+	if (nslots > set->nslots)
+		grow_to(set, nslots);
 	while (GjBitsNext(set, &at, &value))
 	{
 		uint64		entry = (uint64) value & mask;
@@ -184,6 +224,7 @@ leave_bits(GjDistinct *set, int nrows)
 			set->nused += add_narrow(set, entry, hash_entry(entry, 0));
 	}
 	GjBitsFree(set);
+	return true;
 }
 
 /*
@@ -194,18 +235,24 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 {
 	uint16		missed[GJ_DISTINCT_ROWS];
 
-	if (set->has_bits)
+	if (set->has_bits && !set->is_full)
 	{
 		if (GjBitsAdd(set, input, counts))
 			return;
-		leave_bits(set, input->nrows);
+		if (!leave_bits(set, input->nrows))
+			GjDistinctFill(set, set->room);
+	}
+	if (set->is_full)
+	{
+		GjDistinctAddToFull(set, input, counts);
+		return;
 	}
 	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
 	{
 		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
 		int			nmissed;
 
-		make_entries(set, input, first, nrows);
+		GjDistinctMakeEntries(set, input, first, nrows);
 		nmissed = find_at_once(set, nrows, missed);
 		for (int i = 0; i < nmissed; i++)
 		{
@@ -221,7 +268,7 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 			counts[input->groups == NULL ? 0 : input->groups[first + row]] += added;
 		}
 		if (!set->is_wide && !set->is_grouped && !set->has_zero)
-			find_zero(set, nrows, counts);
+			GjDistinctFindZero(set, nrows, counts);
 	}
 }
 
@@ -260,8 +307,8 @@ find_at_once(const GjDistinct *set, int nrows, uint16 *missed)
 /*
  * Without groups a value of zero looks like a free slot
  */
-static void
-find_zero(GjDistinct *set, int nrows, int64 *counts)
+void
+GjDistinctFindZero(GjDistinct *set, int nrows, int64 *counts)
 {
 	for (int i = 0; i < nrows && !set->has_zero; i++)
 	{
@@ -291,8 +338,8 @@ find_zero(GjDistinct *set, int nrows, int64 *counts)
 /*
  * Make entries of rows, and their hashes
  */
-static void
-make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows)
+void
+GjDistinctMakeEntries(GjDistinct *set, const GjAggInput *input, int first, int nrows)
 {
 	const uint32 *groups = input->groups == NULL ? NULL : input->groups + first;
 	uint64	   *entries = set->batch_entries;
@@ -328,46 +375,52 @@ make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows)
 		set->batch_hashes[i] = hash_entry(entries[i], 0);
 }
 
-/*
- * Keep the entries of groups that stay, under the groups' new numbers.  What stays is put
- * aside meanwhile.
- */
+/* The same of entries that are there */
 void
-GjDistinctKeep(GjDistinct *set, const uint32 *new_numbers)
+GjDistinctHashEntries(GjDistinct *set, int nrows)
 {
-	uint64	   *slots = (uint64 *) set->slots.start;
-	int			nwords = set->is_wide ? 2 : 1;
-	uint64		nkept = 0;
-	uint64	   *kept;
+	const uint64 *entries = set->batch_entries;
 
-	Assert(set->is_grouped);
+	for (int i = 0; i < nrows; i++)
+		set->batch_hashes[i] = set->is_wide ? hash_entry(entries[i * 2], entries[i * 2 + 1]) :
+			hash_entry(entries[i], 0);
+}
+
+/*
+ * Is the entry of a row there?
+ */
+bool
+GjDistinctHas(const GjDistinct *set, int row)
+{
+	const uint64 *slots = (const uint64 *) set->slots.start;
+	const uint64 *entry = set->batch_entries + (set->is_wide ? row * 2 : row);
+	uint64		mask = set->nslots - 1;
+	uint64		at = set->batch_hashes[row] & mask;
+
 	if (set->nslots == 0)
-		return;
-	CHECK_FOR_INTERRUPTS();
-	for (uint64 i = 0; i < set->nslots; i++)
+		return false;
+	if (!set->is_wide)
 	{
-		uint64	   *entry = slots + i * nwords;
-		uint64		group = set->is_wide ? entry[1] : entry[0] >> 32;
+		while (slots[at] != 0 && slots[at] != entry[0])
+			at = (at + 1) & mask;
+		return slots[at] != 0;
+	}
+	while (slots[at * 2 + 1] != 0 &&
+		   (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]))
+		at = (at + 1) & mask;
+	return slots[at * 2 + 1] != 0;
+}
 
-		if (group == 0 || new_numbers[group - 1] == GJ_NO_GROUP)
-			continue;
-		group = (uint64) new_numbers[group - 1] + 1;
-		slots[nkept * nwords] = set->is_wide ? entry[0] :
-			group << 32 | (uint32) entry[0];
-		if (set->is_wide)
-			slots[nkept * 2 + 1] = group;
-		nkept++;
-	}
-	kept = MemoryContextAllocHuge(set->context, Max(nkept, 1) * slot_size(set));
-	memcpy(kept, slots, nkept * slot_size(set));
-	memset(slots, 0, set->slots.size);
-	for (uint64 i = 0; i < nkept; i++)
-	{
-		if (set->is_wide)
-			add_wide(set, &kept[i * 2], hash_entry(kept[i * 2], kept[i * 2 + 1]));
-		else
-			add_narrow(set, kept[i], hash_entry(kept[i], 0));
-	}
-	pfree(kept);
-	set->nused = nkept;
+/*
+ * Enter the entry of a row, for which there is room; returns 1 if it was not there, else 0
+ */
+int
+GjDistinctEnter(GjDistinct *set, int row)
+{
+	int			added = set->is_wide ?
+		add_wide(set, set->batch_entries + row * 2, set->batch_hashes[row]) :
+		add_narrow(set, set->batch_entries[row], set->batch_hashes[row]);
+
+	set->nused += added;
+	return added;
 }

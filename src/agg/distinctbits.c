@@ -29,6 +29,7 @@
 
 static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
 static bool cover(GjDistinct *set, int64 low, int64 high);
+static uint64 most_bits(const GjDistinct *set);
 static void move_to(GjDistinct *set, int64 low, uint64 nbits);
 
 /*
@@ -80,6 +81,53 @@ GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count)
 	return true;
 }
 
+#define ADD_COVERED(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		for (int i = 0; i < input->nrows; i++) \
+		{ \
+			uint64		at = (uint64) values[i] - (uint64) set->bits_low; \
+			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
+			rest[nrest] = i; \
+			if (at >= set->nbits) \
+				nrest++; \
+			else \
+			{ \
+				nnew += (words[at / WORD_BITS] & bit) == 0; \
+				words[at / WORD_BITS] |= bit; \
+			} \
+		} \
+	} while (0)
+
+/*
+ * Add those values that there are bits for.  rest[]: the rows of the others; returns how many.
+ */
+int
+GjBitsAddCovered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 *rest)
+{
+	uint64	   *words = (uint64 *) set->bits.start;
+	int64		nnew = 0;
+	int			nrest = 0;
+
+	switch (set->width)
+	{
+		case sizeof(int8):
+			ADD_COVERED(int8);
+			break;
+		case sizeof(int16):
+			ADD_COVERED(int16);
+			break;
+		case sizeof(int32):
+			ADD_COVERED(int32);
+			break;
+		default:
+			ADD_COVERED(int64);
+			break;
+	}
+	*count += nnew;
+	return nrest;
+}
+
 #define FIND_RANGE(type) \
 	do { \
 		const type *values = (const type *) input->values; \
@@ -115,6 +163,15 @@ find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *hi
 }
 
 /*
+ * So many bits there may be: half of the memory's, as they are there twice while they move
+ */
+static uint64
+most_bits(const GjDistinct *set)
+{
+	return Max(GJ_FIRST_BITS, Min(GJ_MAX_BITS, set->room * BITS_PER_BYTE / 2));
+}
+
+/*
  * See that there are bits for a range; false if there would have to be too many
  */
 static bool
@@ -135,7 +192,7 @@ cover(GjDistinct *set, int64 low, int64 high)
 
 	/* one less than their number, which may not fit */
 	needed = (uint64) high - (uint64) low;
-	if (needed >= GJ_MAX_BITS / 2)
+	if (needed >= most_bits(set) / 2)
 		return false;
 	while (nbits <= needed * 2)
 		nbits *= 2;

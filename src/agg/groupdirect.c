@@ -44,7 +44,7 @@ GjDirectEnd(GjGroupTable *table)
 	table->is_direct = false;
 	table->direct_span = 0;
 	GjRegionFree(&table->direct);
-	GjTableMakeSlots(table);
+	GjTableMakeSlots(table, GjTableSlots(table->capacity));
 }
 
 /*
@@ -214,6 +214,58 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 			break;
 	}
 	return row;
+}
+
+#define LOOK_UP(type) \
+	do { \
+		const type *values = (const type *) column->values; \
+		for (int row = 0; row < input->nrows; row++) \
+		{ \
+			bool		isnull = nulls != NULL && nulls[row]; \
+			uint64		at = (uint64) (int64) values[row] - low; \
+			uint32		slot = isnull ? table->direct_null : \
+				at < table->direct_span ? direct[at] : 0; \
+			rows[nfound] = row; \
+			numbers[nfound] = slot - 1; \
+			nfound += slot != 0; \
+			missed[nmissed] = row; \
+			nmissed += slot == 0; \
+		} \
+	} while (0)
+
+/*
+ * Look for the groups of the rows, whether their values are covered or not; as GjTableLookUp()
+ */
+int
+GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, uint32 *numbers,
+			   uint16 *missed)
+{
+	const GjInputColumn *column = &input->columns[table->columns[0].input];
+	const uint8 *nulls = column->nulls;
+	const uint32 *direct = (const uint32 *) table->direct.start;
+	uint64		low = (uint64) table->direct_low;
+	int			nfound = 0;
+	int			nmissed = 0;
+
+	switch (column->type)
+	{
+		case GJ_VALUE_BOOL:
+			LOOK_UP(uint8);
+			break;
+		case GJ_VALUE_INT2:
+			LOOK_UP(int16);
+			break;
+		case GJ_VALUE_INT4:
+			LOOK_UP(int32);
+			break;
+		case GJ_VALUE_OID:
+			LOOK_UP(uint32);
+			break;
+		default:
+			LOOK_UP(int64);
+			break;
+	}
+	return nmissed;
 }
 
 /*

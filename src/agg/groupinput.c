@@ -2,7 +2,7 @@
  *
  * groupinput.c
  *	  Columns of a batch as groups and aggregates want them: as wide as their types,
- *	  without NULL bytes where there is no NULL, and only the rows of this pass.
+ *	  without NULL bytes where there is no NULL, and only the rows whose groups there are.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,7 +13,6 @@
 
 static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
 static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
-static void make_room(const GjInput *input, GjInputColumn *column);
 
 uint16
 GjValueWidth(GjValueType type)
@@ -84,7 +83,7 @@ take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from)
 	if (from->width != column->width)
 	{
 		Assert(from->width > column->width);
-		make_room(input, column);
+		GjInputMakeRoom(input, column);
 		narrow(column->own_values, column->width, from->values, from->width, input->nrows);
 		column->values = column->own_values;
 	}
@@ -133,8 +132,11 @@ narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows
 	}
 }
 
-static void
-make_room(const GjInput *input, GjInputColumn *column)
+/*
+ * Have room for the values of a batch that are changed here
+ */
+void
+GjInputMakeRoom(const GjInput *input, GjInputColumn *column)
 {
 	if (column->own_values == NULL)
 	{
@@ -173,7 +175,7 @@ GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
 
 		if (!column->is_argument)
 			continue;
-		make_room(input, column);
+		GjInputMakeRoom(input, column);
 		GjGatherValues(column->own_values, column->values, column->width, rows, nrows);
 		column->values = column->own_values;
 		if (column->nulls != NULL)
@@ -185,9 +187,6 @@ GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
 	}
 	if (input->weights != NULL)
 	{
-		if (input->own_weights == NULL)
-			input->own_weights = MemoryContextAlloc(input->context,
-													GJ_BATCH_ROWS * sizeof(uint32));
 		GjGatherValues((char *) input->own_weights, (const char *) input->weights,
 					   sizeof(uint32), rows, nrows);
 		input->weights = input->own_weights;

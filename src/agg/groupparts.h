@@ -17,16 +17,14 @@
 
 #include "base/region.h"
 #include "groups.h"
+#include "spill.h"
 
 /* A table is of this size at first, and may be so whatever the limit of memory is */
 #define GJ_GROUPS_FIRST			((uint32) 256)
 #define GJ_GROUPS_FLOOR			((uint32) 1024)
 #define GJ_DISTINCT_FLOOR		((uint64) 4096)
 
-/* Groups are parted by at most so many bits of the hash */
-#define GJ_GROUPS_MAX_DEPTH		24
-
-#define GJ_NO_GROUP				PG_UINT32_MAX
+#define GJ_MAX_GROUPS			(PG_UINT32_MAX / 2)
 
 /* groupinput.c ------------------------------------------------------------------------- */
 
@@ -41,6 +39,7 @@ typedef struct GjInputColumn
 	const uint8 *nulls;			/* NULL: no row's is */
 	char	   *own_values;		/* room for a batch, once something has to be changed */
 	uint8	   *own_nulls;
+	Size		offset;			/* in a record of a row */
 } GjInputColumn;
 
 typedef struct GjInput
@@ -51,15 +50,27 @@ typedef struct GjInput
 	uint32	   *own_weights;
 	int			ncolumns;
 	GjInputColumn *columns;
+
+	/* Records of rows on disk */
+	Size		row_size;
+	Size		weight_offset;
+	Size		nulls_offset;
 } GjInput;
 
 extern int	GjInputAddColumn(GjInput *input, int column, GjValueType type, bool is_argument);
 extern void GjInputTake(GjInput *input, const GjBatch *batch);
 extern uint64 GjInputWeight(const GjInput *input);
 extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
+extern void GjInputMakeRoom(const GjInput *input, GjInputColumn *column);
 extern void GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows,
 						   int nrows);
 extern uint16 GjValueWidth(GjValueType type);
+
+/* grouprows.c -------------------------------------------------------------------------- */
+
+extern Size GjRowsLayOut(GjInput *input);
+extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);
+extern void GjRowsTake(GjInput *input, const char *records, int n);
 
 /* Records and tables of groups ---------------------------------------------------------- */
 
@@ -125,13 +136,13 @@ extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, b
 /* grouptable.c */
 extern void GjTableReset(GjGroupTable *table);
 extern void GjTableClear(GjGroupTable *table);
-extern int	GjTableSelect(GjGroupTable *table, int nrows, int depth, uint32 part, uint16 *rows);
 extern int	GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers);
+extern int	GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers,
+						  uint16 *missed);
 extern uint32 GjTableAppend(GjGroupTable *table, const uint64 *record);
-extern Size GjTableGrowth(const GjGroupTable *table, uint32 capacity);
-extern void GjTableGrow(GjGroupTable *table, uint32 capacity);
-extern void GjTableMakeSlots(GjGroupTable *table);
-extern uint32 GjTableKeep(GjGroupTable *table, int depth, uint32 part, uint32 *new_numbers);
+extern uint64 GjTableSlots(uint32 capacity);
+extern void GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots);
+extern void GjTableMakeSlots(GjGroupTable *table, uint64 nslots);
 
 static inline uint64 *
 GjTableRecord(const GjGroupTable *table, uint32 group)
@@ -182,6 +193,8 @@ GjHashRecord(const uint64 *record, int data_words, int nwords)
 extern void GjDirectBegin(GjGroupTable *table);
 extern bool GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span);
 extern int	GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers);
+extern int	GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows,
+						   uint32 *numbers, uint16 *missed);
 extern void GjDirectEnd(GjGroupTable *table);
 
 /* distinct.c --------------------------------------------------------------------------- */
@@ -208,7 +221,13 @@ typedef struct GjDistinct
 	uint64		nused;
 	uint64	   *batch_entries;
 	uint64	   *batch_hashes;
+
+	Size		room;			/* bytes that it may take */
+	bool		is_full;		/* it takes no more entries: others are spilled */
+	GjSpill    *spill;
 } GjDistinct;
+
+#define GJ_DISTINCT_ROWS		256 /* are entered at once */
 
 typedef struct GjAggInput
 {
@@ -218,15 +237,28 @@ typedef struct GjAggInput
 	const uint32 *weights;		/* NULL: all one */
 } GjAggInput;
 
-extern GjDistinct *GjDistinctCreate(MemoryContext context, bool is_grouped, uint16 width);
+extern GjDistinct *GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped,
+									uint16 width);
 extern void GjDistinctClear(GjDistinct *set);
-extern Size GjDistinctGrowth(const GjDistinct *set, int nrows);
-extern void GjDistinctGrow(GjDistinct *set);
+extern void GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room);
 extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts);
-extern void GjDistinctKeep(GjDistinct *set, const uint32 *new_numbers);
+extern void GjDistinctFill(GjDistinct *set, Size room);
+extern Size GjDistinctMemory(const GjDistinct *set);
+
+/* distinct.c, for distinctspill.c */
+extern void GjDistinctMakeEntries(GjDistinct *set, const GjAggInput *input, int first, int nrows);
+extern void GjDistinctHashEntries(GjDistinct *set, int nrows);
+extern bool GjDistinctHas(const GjDistinct *set, int row);
+extern int	GjDistinctEnter(GjDistinct *set, int row);
+extern void GjDistinctFindZero(GjDistinct *set, int nrows, int64 *counts);
+
+/* distinctspill.c */
+extern void GjDistinctAddToFull(GjDistinct *set, const GjAggInput *input, int64 *counts);
+extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
 /* distinctbits.c */
 extern bool GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count);
+extern int	GjBitsAddCovered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 *rest);
 extern uint64 GjBitsCount(const GjDistinct *set);
 extern bool GjBitsNext(const GjDistinct *set, uint64 *at, int64 *value);
 extern void GjBitsFree(GjDistinct *set);
@@ -304,12 +336,11 @@ typedef struct GjSelection
 	char	   *values;
 } GjSelection;
 
-extern void GjAggInit(GjAgg *agg, MemoryContext context, const GjAggSpec *spec, bool is_grouped,
-					  GjInput *input);
+extern void GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file,
+					  const GjAggSpec *spec, bool is_grouped, GjInput *input);
 extern void GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped);
 extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity);
 extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);
-extern void GjAggKeep(GjAgg *agg, uint32 ngroups, const uint32 *new_numbers);
 extern Size GjAggGroupSize(const GjAgg *agg);
 extern Size GjAggMemory(const GjAgg *agg);
 extern void GjSelectionInit(GjSelection *selection, MemoryContext context);
@@ -320,5 +351,9 @@ extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
 /* aggfinal.c --------------------------------------------------------------------------- */
 
 extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
+
+/* aggpartial.c ------------------------------------------------------------------------- */
+
+extern Datum GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPPARTS_H */

@@ -3,24 +3,22 @@
  * groups.c
  *	  Groups of rows and their aggregates: life, memory, and passes.
  *
- * Groups that outgrow the memory are parted by the upper bits of their keys' hash: the part
- * whose next bit is 0 stays, and the other is put on a list, to be done in a later pass over
- * the same rows.  A part may have to be parted again, in whichever pass.  The parts on the
- * list have ever more bits, so that it is never longer than a hash has bits.
+ * When there is no memory for more groups, those that are there stay, and go on taking their
+ * rows.  Rows of other groups are spilled, in parts by the upper bits of their keys' hash, and
+ * each part is a pass of its own, in which the same may happen.  So each group is whole in one
+ * pass, and a row is read from below once.
  *
- * Groups leave before the aggregates see any row of the batch at hand: first all rows get
- * their groups, and the sets of count(DISTINCT) their room.  Then nothing can stop the batch
- * half-way but an error.
+ * Rows leave before the aggregates see the batch at hand: first all rows get their groups.  Then
+ * nothing can stop the batch half-way but an error.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "groupparts.h"
+#include "groupsstate.h"
 
 /* A direct table may be so long from the start, and at most */
 #define GJ_DIRECT_FREE_SPAN		((uint64) 1 << 14)
@@ -29,62 +27,19 @@
 /* ... and as many times as long as there were rows */
 #define GJ_DIRECT_ROW_SHARE		128
 
-/* Up to this number of groups the room for them grows fourfold */
-#define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)
-
-/* Groups of a part have these upper bits of the hash, and so many of them count */
-typedef struct GjPart
-{
-	int			depth;
-	uint32		bits;
-} GjPart;
-
-struct GjGroups
-{
-	MemoryContext parent;
-	MemoryContext context;		/* all below */
-	Size		memory_limit;
-
-	GjInput		input;
-	GjGroupTable table;			/* without columns: of one group */
-	int			naggs;
-	GjAgg	   *aggs;
-	GjSelection selection;
-	uint32	   *numbers;		/* of the batch's rows' groups */
-	uint16	   *rows;
-	uint32		nstarted;		/* groups whose states have begun */
-	uint32		nsettled;		/* groups with rows of earlier batches */
-
-	GjPart		part;			/* of this pass */
-	GjPart		waiting[GJ_GROUPS_MAX_DEPTH];
-	int			nwaiting;
-	bool		is_first_pass;
-
-	uint32		next;			/* group to deliver */
-	uint32		ndelivered;		/* the most that were, in this pass */
-	uint64		nread;			/* rows of batches in this pass */
-	GjGroupsStats stats;
-};
-
 static void prepare(GjGroups *groups);
 static void begin_pass(GjGroups *groups);
+static void clear(GjGroups *groups);
+static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static int	find(GjGroups *groups, int row);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
-static void take_part(GjGroups *groups);
-static bool grow(GjGroups *groups);
-static bool grow_to(GjGroups *groups, uint32 capacity);
-static bool grow_sets(GjGroups *groups);
-static bool can_split(const GjGroups *groups);
-static bool fits(GjGroups *groups, Size growth);
-static void split(GjGroups *groups);
+static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
-static Size largest_region(const GjGroups *groups);
-static Size memory(const GjGroups *groups);
 
 GjGroups *
-GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
+GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
 			   const GjGroupSpec *groupings, int naggs, const GjAggSpec *aggs)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin groups",
@@ -93,11 +48,14 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
 
 	groups->context = context;
 	groups->memory_limit = memory_limit;
+	groups->is_partial = is_partial;
+	groups->file = GjSpillFileCreate(context);
 	groups->input.context = context;
 	groups->naggs = naggs;
 	groups->aggs = MemoryContextAlloc(context, naggs * sizeof(GjAgg));
 	for (int i = 0; i < naggs; i++)
-		GjAggInit(&groups->aggs[i], context, &aggs[i], ngroupings > 0, &groups->input);
+		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
+				  &groups->input);
 
 	GjTableInit(&groups->table, context, ngroupings);
 	for (int i = 0; i < ngroupings; i++)
@@ -118,18 +76,28 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
 static void
 prepare(GjGroups *groups)
 {
+	Size		row_size = GjRowsLayOut(&groups->input);
+
 	GjTableLayOut(&groups->table);
 	GjSelectionInit(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
+	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
+}
+
+void
+GjGroupsExpect(GjGroups *groups, double ngroups)
+{
+	groups->expected = ngroups;
 }
 
 void
 GjGroupsBegin(GjGroups *groups)
 {
-	groups->part = (GjPart) {0, 0};
-	groups->nwaiting = 0;
+	GjSpillFileReset(groups->file);
+	GjSpillForget(groups->spill);
 	groups->is_first_pass = true;
+	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
 		GjAggAllocate(&groups->aggs[i], groups->context, groups->table.capacity,
@@ -143,6 +111,7 @@ begin_pass(GjGroups *groups)
 	groups->nstarted = groups->nsettled = 0;
 	groups->next = groups->ndelivered = 0;
 	groups->nread = 0;
+	groups->is_full = false;
 	groups->stats.passes++;
 
 	/* Without a key there is a group whether there are rows or not */
@@ -153,27 +122,59 @@ begin_pass(GjGroups *groups)
 	}
 }
 
+void
+GjGroupsFinish(GjGroups *groups)
+{
+	GjSpillEnd(groups->spill);
+	GjGroupsFinishSets(groups);
+	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file));
+}
+
 bool
 GjGroupsNextPass(GjGroups *groups)
 {
-	if (groups->nwaiting == 0)
+	uint64		nrows;
+	int			n;
+
+	if (!GjSpillNextPart(groups->spill, &nrows))
 		return false;
-	groups->part = groups->waiting[--groups->nwaiting];
 	groups->is_first_pass = false;
+	groups->pass_expected = nrows;
+	clear(groups);
+	begin_pass(groups);
+	while ((n = GjSpillRead(groups->spill, groups->records, GJ_BATCH_ROWS)) > 0)
+	{
+		GjRowsTake(&groups->input, groups->records, n);
+		add_input(groups);
+	}
+	GjGroupsFinish(groups);
+	return true;
+}
+
+/*
+ * Forget the groups of a pass, but keep the memory
+ */
+static void
+clear(GjGroups *groups)
+{
+	bool		was_direct = groups->table.is_direct;
+
 	GjTableClear(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
 	{
-		if (groups->aggs[i].distinct != NULL)
-			GjDistinctClear(groups->aggs[i].distinct);
+		GjAgg	   *agg = &groups->aggs[i];
+
+		if (was_direct)
+			GjAggAllocate(agg, groups->context, groups->table.capacity, true);
+		else if (agg->distinct != NULL)
+			GjDistinctClear(agg->distinct);
 	}
-	begin_pass(groups);
-	return true;
 }
 
 bool
 GjGroupsRewind(GjGroups *groups)
 {
-	if (groups->nwaiting > 0 || !groups->is_first_pass)
+	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
 		return false;
 	groups->next = 0;
 	return true;
@@ -206,7 +207,8 @@ GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
 
 	if (column < ngroupings)
 		return GjTableValue(&groups->table, group, column, isnull);
-	return GjAggFinal(&groups->aggs[column - ngroupings], group, isnull);
+	return (groups->is_partial ? GjAggPartial : GjAggFinal) (&groups->aggs[column - ngroupings],
+															 group, isnull);
 }
 
 void
@@ -229,23 +231,28 @@ GjGroupsGetStats(const GjGroups *groups)
 void
 GjGroupsFree(GjGroups *groups)
 {
+	GjSpillFileReset(groups->file);
 	MemoryContextDelete(groups->context);
 }
 
 void
 GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 {
+	Assert(groups->stats.passes > 0 && groups->is_first_pass);
+	GjInputTake(&groups->input, batch);
+	groups->stats.rows += GjInputWeight(&groups->input);
+	add_input(groups);
+}
+
+static void
+add_input(GjGroups *groups)
+{
 	bool		is_grouped = groups->table.ncolumns > 0;
 
-	Assert(groups->stats.passes > 0);
-	GjInputTake(&groups->input, batch);
-	groups->nread += batch->nrows;
-	if (groups->is_first_pass)
-		groups->stats.rows += GjInputWeight(&groups->input);
+	groups->nread += groups->input.nrows;
 	if (is_grouped)
 		assign_groups(groups);
-	else
-		(void) grow_sets(groups);
+	GjGroupsMakeSetsRoom(groups);
 	start_groups(groups);
 
 	groups->selection.nrows = -1;
@@ -254,12 +261,11 @@ GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 				 is_grouped ? groups->numbers : NULL, groups->nsettled, groups->table.capacity,
 				 &groups->selection);
 	groups->nsettled = groups->table.ngroups;
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, memory(groups));
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
 }
 
 /*
- * Give each row of the batch its group, and make room for what the aggregates may keep of
- * it.  Rows that are of another part than this pass leave the batch.
+ * Give each row of the batch its group.  Rows of groups that there is no memory for leave it.
  */
 static void
 assign_groups(GjGroups *groups)
@@ -268,23 +274,18 @@ assign_groups(GjGroups *groups)
 	int			row = 0;
 
 	table->is_packed = false;
-	if (table->is_direct && !GjDirectCover(table, &groups->input, direct_span(groups)))
+	if (table->is_direct && !groups->is_full &&
+		!GjDirectCover(table, &groups->input, direct_span(groups)))
 		leave_direct(groups);
-	take_part(groups);
-	for (;;)
+	if (!table->is_direct)
+		GjTablePack(table, &groups->input);
+	while (!groups->is_full && (row = find(groups, row)) < groups->input.nrows)
 	{
-		row = find(groups, row);
-		if (row == groups->input.nrows)
-		{
-			if (grow_sets(groups))
-				return;
-		}
-		else if (grow(groups))
-			continue;
-		split(groups);
-		take_part(groups);
-		row = 0;
+		if (!GjGroupsGrow(groups))
+			GjGroupsBeginSpill(groups);
 	}
+	if (groups->is_full)
+		spill_others(groups);
 }
 
 static int
@@ -316,132 +317,38 @@ direct_span(const GjGroups *groups)
 static void
 leave_direct(GjGroups *groups)
 {
-	GjDirectEnd(&groups->table);
-	while (!fits(groups, 0))
-		split(groups);
-}
-
-/*
- * Go on with those rows of the batch that are of this pass's part
- */
-static void
-take_part(GjGroups *groups)
-{
-	int			nrows;
-
-	if (groups->table.is_direct)
-		return;
-	if (!groups->table.is_packed)
-		GjTablePack(&groups->table, &groups->input);
-	if (groups->part.depth == 0)
-		return;
-	nrows = GjTableSelect(&groups->table, groups->input.nrows, groups->part.depth,
-						  groups->part.bits, groups->rows);
-	GjInputSelect(&groups->input, groups->rows, nrows);
-}
-
-/*
- * Make room for more groups; false if there is no memory for them.  Growing fast while it is
- * cheap saves half of the copying.
- */
-static bool
-grow(GjGroups *groups)
-{
-	uint32		capacity = groups->table.capacity;
-
-	return (capacity < GJ_GROUPS_GROW_FAST && grow_to(groups, capacity * 4)) ||
-		grow_to(groups, capacity * 2);
-}
-
-static bool
-grow_to(GjGroups *groups, uint32 capacity)
-{
 	GjGroupTable *table = &groups->table;
-	Size		growth = GjTableGrowth(table, capacity);
 
-	for (int i = 0; i < groups->naggs; i++)
-		growth += (Size) (capacity - table->capacity) * GjAggGroupSize(&groups->aggs[i]);
-	/* What grows is there twice for a moment, one after the other */
-	if (capacity > GJ_GROUPS_FLOOR && !fits(groups, growth + largest_region(groups)))
-		return false;
-
-	GjTableGrow(table, capacity);
-	for (int i = 0; i < groups->naggs; i++)
-		GjAggGrow(&groups->aggs[i], groups->context, groups->nstarted, capacity);
-	return true;
-}
-
-/*
- * Make room in the sets of count(DISTINCT) for all rows of the batch; false if there is no
- * memory for that.
- */
-static bool
-grow_sets(GjGroups *groups)
-{
-	for (int i = 0; i < groups->naggs; i++)
-	{
-		GjDistinct *set = groups->aggs[i].distinct;
-		Size		growth;
-
-		while (set != NULL && (growth = GjDistinctGrowth(set, groups->input.nrows)) > 0)
-		{
-			if (set->nslots >= GJ_DISTINCT_FLOOR && !fits(groups, growth))
-				return false;
-			GjDistinctGrow(set);
-		}
-	}
-	return true;
-}
-
-/* A single group is never parted, nor are groups that no hash tells apart */
-static bool
-can_split(const GjGroups *groups)
-{
-	return groups->table.ncolumns > 0 && groups->table.ngroups > 1 &&
-		groups->part.depth < GJ_GROUPS_MAX_DEPTH;
-}
-
-/*
- * May so much memory be taken?  If groups can leave instead, it may not exceed the limit.
- */
-static bool
-fits(GjGroups *groups, Size growth)
-{
-	Size		needed = memory(groups) + growth;
-
-	if (needed > groups->memory_limit && can_split(groups))
-		return false;
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, needed);
-	return true;
-}
-
-/*
- * Part the groups: one half goes, to be done in another pass
- */
-static void
-split(GjGroups *groups)
-{
-	GjGroupTable *table = &groups->table;
-	uint32		ngroups = table->ngroups;
-	uint32		nsettled = 0;
-	uint32	   *new_numbers;
-
-	if (table->is_direct)
+	if (table->capacity > GJ_GROUPS_FLOOR &&
+		!GjGroupsFit(groups, GjTableSlots(table->capacity) * sizeof(GjGroupSlot)))
+		GjGroupsBeginSpill(groups);
+	else
 		GjDirectEnd(table);
-	start_groups(groups);
-	groups->part.depth++;
-	groups->part.bits *= 2;
-	groups->waiting[groups->nwaiting++] =
-		(GjPart) {groups->part.depth, groups->part.bits + 1};
+}
 
-	new_numbers = MemoryContextAllocHuge(groups->context, ngroups * sizeof(uint32));
-	groups->nstarted = GjTableKeep(table, groups->part.depth, groups->part.bits, new_numbers);
-	for (int i = 0; i < groups->naggs; i++)
-		GjAggKeep(&groups->aggs[i], ngroups, new_numbers);
-	for (uint32 group = 0; group < groups->nsettled; group++)
-		nsettled += (new_numbers[group] != GJ_NO_GROUP);
-	groups->nsettled = nsettled;
-	pfree(new_numbers);
+/*
+ * Spill the rows of the batch that have no group, and go on with the others
+ */
+static void
+spill_others(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+	GjInput    *input = &groups->input;
+	uint16		missed[GJ_BATCH_ROWS];
+	uint64		hashes[GJ_BATCH_ROWS];
+	int			n = table->is_direct ?
+		GjDirectLookUp(table, input, groups->rows, groups->numbers, missed) :
+		GjTableLookUp(table, input->nrows, groups->rows, groups->numbers, missed);
+
+	if (n == 0)
+		return;
+	if (table->is_direct)
+		GjTablePack(table, input);
+	for (int i = 0; i < n; i++)
+		hashes[i] = table->batch_hashes[missed[i]];
+	GjRowsPut(input, missed, n, groups->records);
+	GjSpillWrite(groups->spill, groups->records, hashes, n);
+	GjInputSelect(input, groups->rows, input->nrows - n);
 }
 
 /*
@@ -453,26 +360,4 @@ start_groups(GjGroups *groups)
 	for (int i = 0; i < groups->naggs; i++)
 		GjAggStart(&groups->aggs[i], groups->nstarted, groups->table.ngroups);
 	groups->nstarted = groups->table.ngroups;
-}
-
-/* The largest of the regions that grow with the number of groups */
-static Size
-largest_region(const GjGroups *groups)
-{
-	Size		size = Max(groups->table.records.size, groups->table.slots.size);
-
-	for (int i = 0; i < groups->naggs; i++)
-		size = Max(size, groups->aggs[i].states.size);
-	return size;
-}
-
-static Size
-memory(const GjGroups *groups)
-{
-	Size		size = groups->table.records.size + groups->table.slots.size +
-		groups->table.direct.size;
-
-	for (int i = 0; i < groups->naggs; i++)
-		size += GjAggMemory(&groups->aggs[i]);
-	return size;
 }

@@ -8,8 +8,8 @@
  * vain, and growing needs no record.  Of a large table slots and records are asked for well
  * before they are needed, for a miss of the cache takes longer than all else here.
  *
- * The lower half of the hash finds the slot; the upper bits part groups among passes.  If
- * these were the same, the groups of a pass would crowd in a part of the slots.
+ * The lower half of the hash finds the slot; the upper bits part the rows that are spilled.  If
+ * these were the same, the groups of a part would crowd in a part of the slots.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 
 #include "base/prefetch.h"
 #include "groupparts.h"
@@ -45,50 +46,23 @@ GjTableReset(GjGroupTable *table)
 	if (table->ncolumns == 1)
 		GjDirectBegin(table);
 	else if (table->ncolumns > 1)
-		GjTableMakeSlots(table);
+		GjTableMakeSlots(table, GjTableSlots(table->capacity));
 }
 
 /*
- * Forget all groups, but keep the memory, for the groups of another part
+ * Forget all groups, but keep the memory, for those of other rows.  These are few of the values
+ * that the column has, so that a direct table would not do for them.
  */
 void
 GjTableClear(GjGroupTable *table)
 {
-	Assert(!table->is_direct);
+	if (table->is_direct)
+	{
+		GjTableReset(table);
+		GjDirectEnd(table);
+	}
 	table->ngroups = 0;
 	memset(table->slots.start, 0, table->slots.size);
-}
-
-static inline bool
-is_of_part(uint64 hash, int depth, uint32 part)
-{
-	return depth == 0 || hash >> (64 - depth) == part;
-}
-
-/*
- * Go on with those records of the batch that are of a part.  rows[]: which these are.
- */
-int
-GjTableSelect(GjGroupTable *table, int nrows, int depth, uint32 part, uint16 *rows)
-{
-	int			nwords = table->nwords;
-	int			n = 0;
-
-	for (int i = 0; i < nrows; i++)
-	{
-		rows[n] = i;
-		n += is_of_part(table->batch_hashes[i], depth, part);
-	}
-	if (n == nrows)
-		return n;
-	for (int i = 0; i < n; i++)
-	{
-		table->batch_hashes[i] = table->batch_hashes[rows[i]];
-		for (int word = 0; word < nwords; word++)
-			table->batch_records[i * nwords + word] =
-				table->batch_records[rows[i] * nwords + word];
-	}
-	return n;
 }
 
 /*
@@ -272,6 +246,56 @@ GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 }
 
 /*
+ * Is there a group of this row?  It is made nowhere else.
+ */
+static inline bool
+look_up_one(const GjGroupTable *table, int row, uint32 *number)
+{
+	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
+	const uint64 *record = table->batch_records + row * table->nwords;
+	uint32		tag = (uint32) table->batch_hashes[row];
+	uint64		mask = table->nslots - 1;
+
+	for (uint64 at = tag & mask; slots[at].group != 0; at = (at + 1) & mask)
+	{
+		*number = slots[at].group - 1;
+		if (slots[at].tag == tag &&
+			!is_different(GjTableRecord(table, *number), record, table->nwords))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Look for the groups of a batch's rows, without making any.  rows[] and numbers[]: rows that
+ * have one, and which; missed[]: those that have none.  Returns how many have none.
+ */
+int
+GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers, uint16 *missed)
+{
+	int			nfound = 0;
+	int			nmissed = 0;
+
+	Assert(table->is_packed && table->nslots > 0);
+	for (int first = 0; first < nrows; first += GJ_FIND_ROWS)
+	{
+		int			end = Min(first + GJ_FIND_ROWS, nrows);
+
+		prefetch_slots(table, first, end);
+		for (int row = first; row < end; row++)
+		{
+			bool		is_found = look_up_one(table, row, &numbers[nfound]);
+
+			rows[nfound] = row;
+			missed[nmissed] = row;
+			nfound += is_found;
+			nmissed += !is_found;
+		}
+	}
+	return nmissed;
+}
+
+/*
  * Make a group with this key, for which there is room; returns its number.  The slots do not
  * learn of it.
  */
@@ -285,41 +309,33 @@ GjTableAppend(GjGroupTable *table, const uint64 *record)
 }
 
 /*
- * Slots for so many groups, a power of two as well: half of them stay free, or three quarters
- * while they are in the cache.
+ * Slots for so many groups, a power of two: half of them stay free, or three quarters while they
+ * are in the cache.
  */
-static uint64
-slots_for(uint32 capacity)
+uint64
+GjTableSlots(uint32 capacity)
 {
-	return (uint64) capacity * (capacity * 4 * sizeof(GjGroupSlot) <= GJ_CACHED_SIZE * 2 ? 4 : 2);
+	uint64		nslots = pg_nextpower2_64(Max(capacity, 1));
+
+	return nslots * (nslots * 4 * sizeof(GjGroupSlot) <= GJ_CACHED_SIZE * 2 ? 4 : 2);
 }
 
 /*
- * Bytes that a table of this capacity takes more than now
+ * Have room for so many groups, and so many slots, if there are slots at all
  */
-Size
-GjTableGrowth(const GjGroupTable *table, uint32 capacity)
-{
-	Size		growth = GjRecordsSize(table, capacity) - table->records.size;
-
-	if (!table->is_direct)
-		growth += slots_for(capacity) * sizeof(GjGroupSlot) - table->slots.size;
-	return growth;
-}
-
 void
-GjTableGrow(GjGroupTable *table, uint32 capacity)
+GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (table->capacity > PG_UINT32_MAX / 4)
+	if (capacity > GJ_MAX_GROUPS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many groups")));
 	table->capacity = capacity;
 	GjRegionGrow(&table->records, table->context, GjRecordsSize(table, table->ngroups),
 				 GjRecordsSize(table, capacity));
-	if (!table->is_direct)
-		GjTableMakeSlots(table);
+	if (!table->is_direct && nslots != table->nslots)
+		GjTableMakeSlots(table, nslots);
 }
 
 static inline void
@@ -335,16 +351,17 @@ insert_slot(GjGroupTable *table, uint64 hash, uint32 group)
 }
 
 /*
- * Make slots for as many groups as there is room for.  Old slots are gone through in order,
+ * Make so many slots, more than there is room for groups.  Old slots are gone through in order,
  * so that new ones are written to nearly in order, too.
  */
 void
-GjTableMakeSlots(GjGroupTable *table)
+GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 {
 	GjRegion	old = table->slots;
 	uint64		nold = table->nslots;
 
-	table->nslots = slots_for(table->capacity);
+	Assert(nslots > table->capacity);
+	table->nslots = nslots;
 	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->slots.size);
 	if (nold > 0)
@@ -362,33 +379,4 @@ GjTableMakeSlots(GjGroupTable *table)
 	for (uint32 group = 0; group < table->ngroups; group++)
 		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
 									   table->nwords), group);
-}
-
-/*
- * Keep the groups of a part only.  new_numbers[]: what each one's number is now, or
- * GJ_NO_GROUP.  Returns how many are left; their order stays.
- */
-uint32
-GjTableKeep(GjGroupTable *table, int depth, uint32 part, uint32 *new_numbers)
-{
-	int			nwords = table->nwords;
-	uint32		nkept = 0;
-
-	CHECK_FOR_INTERRUPTS();
-	Assert(!table->is_direct);
-	memset(table->slots.start, 0, table->slots.size);
-	for (uint32 group = 0; group < table->ngroups; group++)
-	{
-		const uint64 *record = GjTableRecord(table, group);
-		uint64		hash = GjHashRecord(record, table->data_words, nwords);
-
-		new_numbers[group] = GJ_NO_GROUP;
-		if (!is_of_part(hash, depth, part))
-			continue;
-		memmove(GjTableRecord(table, nkept), record, nwords * sizeof(uint64));
-		insert_slot(table, hash, nkept);
-		new_numbers[group] = nkept++;
-	}
-	table->ngroups = nkept;
-	return nkept;
 }

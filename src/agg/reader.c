@@ -26,12 +26,15 @@
 
 #include "executor/executor.h"
 #include "executor/instrument.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 
 #include "agg.h"
 #include "groupparts.h"
 #include "readerstate.h"
 
 static bool read_arrays(GjReader *reader);
+static bool has_arrays(const PlanState *node);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
@@ -110,7 +113,8 @@ GjReaderGetStats(const GjReader *reader)
 /*
  * Read rows that the source has as arrays; false: the next row comes in a slot, or not at all
  *
- * To EXPLAIN, the nodes have returned the rows.
+ * To EXPLAIN, the nodes have returned the rows.  A node that is not ours must not be told so: its
+ * first call may rescan it, to compute its keys, which is an error once it has run.
  */
 static bool
 read_arrays(GjReader *reader)
@@ -120,7 +124,7 @@ read_arrays(GjReader *reader)
 	uint64		before = reader->stats.array_rows;
 	bool		result;
 
-	if (n == 0)
+	if (n == 0 || !has_arrays(nodes[n - 1]))
 		return false;
 	for (int i = 0; i < n; i++)
 	{
@@ -134,6 +138,13 @@ read_arrays(GjReader *reader)
 			InstrStopNode(nodes[i]->instrument, reader->stats.array_rows - before);
 	}
 	return result;
+}
+
+/* May the node have arrays, now or at another time? */
+static bool
+has_arrays(const PlanState *node)
+{
+	return GjIsScan(node) || GjIsJoin(node) || GjIsAgg(node);
 }
 
 /*
@@ -188,13 +199,20 @@ node_below(GjReader *reader, PlanState *node)
 
 /*
  * Find the columns in the source's rows; false: one is computed further up, or is to be encoded
- * and does not come from small rows
+ * and does not come from small rows, or something is that nobody wants but that must happen for
+ * each row
  */
 static bool
 map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 {
 	PlanState  *source = nodes[nnodes - 1];
 
+	for (int n = 0; n < nnodes; n++)
+	{
+		if (contain_volatile_functions((Node *) nodes[n]->plan->targetlist) ||
+			contain_subplans((Node *) nodes[n]->plan->targetlist))
+			return false;
+	}
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
 		GjReaderColumn *column = &reader->columns[i];

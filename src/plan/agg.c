@@ -10,8 +10,9 @@
  *
  * Costs: a row that stock PostgreSQL aggregates is charged cpu_tuple_cost by the node that
  * returns it, and cpu_operator_cost for each column that is hashed and each aggregate.  A row
- * of an array is not returned by anybody, and was measured at 1 to 5 ns a column, a tenth of
- * an operator.  Groups are charged what PostgreSQL charges.
+ * of an array is not returned by anybody, in a join neither by the scan nor by the join, and was
+ * measured at 1 to 5 ns a column, a tenth of an operator.  Groups are charged what PostgreSQL
+ * charges.
  *
  * Of a partitioned table or a UNION ALL, the rows of all parts go into the same groups: the
  * child is an Append, from which arrays are taken as well (agg/reader.c).  So run-time pruning
@@ -43,6 +44,9 @@
 /* A column of a row that comes in an array, in operators */
 #define COLUMN_OPERATIONS		0.1
 
+/* Bytes that a row takes on disk besides its columns */
+#define ROW_OVERHEAD			5.0
+
 /* Bytes that a group takes besides its columns and states */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
@@ -56,13 +60,13 @@ static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *choose_part(PlannerInfo *root, Path *path);
 static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
-static bool gives_batches(Path *path);
 static bool gives_arrays(Path *path);
-static double array_rows(Path *path);
-static Cost read_cost(Path *path);
-static double estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
+static Path *for_arrays(PlannerInfo *root, CustomPath *path);
+static Cost saved_per_row(void);
+static Cost array_cost(Path *path);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
-static void cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path);
+static Cost spill_cost(double rows, double row_bytes, double group_bytes);
+static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -99,7 +103,10 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (!gj_aggregate)
 		query->refused = "gpujoin.aggregate is off";
 	if (query->refused == NULL || GjChoiceIsNoted())
+	{
 		add_path_for(root, input, output, target, query);
+		GjAddParallelAggPath(root, input, output, target, query);
+	}
 }
 
 /*
@@ -124,38 +131,50 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 {
 	CustomPath *path;
 	Path	   *child = find_input(root, input);
+	const char *refused = query->refused;
 
 	if (child == NULL)
 		return;
-	if (query->refused == NULL && !GjPathRepeats(child))
-		query->refused = "a subquery that may have other rows when it is read again";
-	if (query->refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
-		query->refused = "what is grouped or aggregated is computed above an Append";
-	if (query->refused == NULL && !GjAggEncodes(query, child))
-		query->refused = "a group column's type, whose equality is not that of bits";
-	if (query->refused != NULL)
+	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
+		refused = "what is grouped or aggregated is computed above an Append";
+	if (refused == NULL && !GjAggEncodes(query, child))
+		refused = "a group column's type, whose equality is not that of bits";
+	if (refused != NULL)
 	{
-		GjChoiceAggregate(child, NULL, output, query->refused);
+		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
 		return;
 	}
 
-	path = makeNode(CustomPath);
+	path = GjAggMakePath(root, query, output, target, child);
+	GjChoiceAggregate(GjAggPathMethods.CustomName, child, &path->path, output, NULL);
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, &path->path);
+}
+
+/*
+ * Make a path that groups a child's rows
+ */
+CustomPath *
+GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarget *target,
+			  Path *child)
+{
+	CustomPath *path = makeNode(CustomPath);
+
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = output;
 	path->path.pathtarget = target;
 	path->path.parallel_safe = output->consider_parallel && child->parallel_safe;
+	path->path.parallel_aware = query->is_partial;
+	path->path.parallel_workers = query->is_partial ? child->parallel_workers : 0;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = &GjAggPathMethods;
+	path->methods = query->is_partial ? &GjPartialAggPathMethods : &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
 	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
-	GjChoiceAggregate(child, path, output, NULL);
-
-	if (gj_force)
-		output->pathlist = NIL;
-	add_path(output, &path->path);
+	return path;
 }
 
 /*
@@ -167,18 +186,18 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 static Path *
 find_input(PlannerInfo *root, RelOptInfo *input)
 {
-	CustomPath *offered = GjOfferFind(input);
+	CustomPath *offered = GjOfferFind(input, false);
 	Path	   *cheapest = input->cheapest_total_path;
 	Path	   *append;
 
 	if (offered != NULL)
-		return GjPathWithTarget(root, &offered->path, input->reltarget);
+		return GjPathWithTarget(root, for_arrays(root, offered), input->reltarget);
 	append = append_parts(root, input);
 	if (append != NULL)
 		return append;
 	if (cheapest == NULL)
 		cheapest = input->pathlist == NIL ? NULL : linitial(input->pathlist);
-	if (cheapest != NULL && gives_batches(cheapest))
+	if (cheapest != NULL && GjAggGivesBatches(cheapest))
 		return cheapest;
 	return NULL;
 }
@@ -212,7 +231,7 @@ append_parts(PlannerInfo *root, RelOptInfo *rel)
 		return NULL;
 	append = create_append_path(root, rel, parts, NIL, NIL, NULL, 0, false, -1);
 	append->path.pathtarget = target;
-	return gives_batches(&append->path) ? &append->path : NULL;
+	return GjAggGivesBatches(&append->path) ? &append->path : NULL;
 }
 
 static List *
@@ -235,19 +254,27 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * A path that gives the same rows and is cheaper for an aggregate, if one was offered; or that
- * gives them again, if this does not
+ * A path that gives the same rows and is cheaper for an aggregate, if one was offered
  */
 static Path *
 choose_part(PlannerInfo *root, Path *path)
 {
-	CustomPath *offered = GjOfferFind(path->parent);
+	CustomPath *offered = GjOfferFind(path->parent, false);
 
-	if (!GjPathRepeats(path))
-		return (Path *) create_material_path(path->parent, path);
-	if (offered != NULL && (gj_force || read_cost(&offered->path) < read_cost(path)))
-		return GjPathWithTarget(root, &offered->path, path->pathtarget);
+	if (offered != NULL && (gj_force || GjAggReadCost(&offered->path) < GjAggReadCost(path)))
+		return GjPathWithTarget(root, for_arrays(root, offered), path->pathtarget);
 	return path;
+}
+
+/*
+ * If the execution chooses between two paths, let it know that rows of ours cost less
+ */
+static Path *
+for_arrays(PlannerInfo *root, CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods && gives_arrays(linitial(path->custom_paths)))
+		path = GjAlternativeForArrays(root, path, saved_per_row());
+	return &path->path;
 }
 
 static AppendPath *
@@ -292,8 +319,8 @@ strip_projection(Path *path)
 /*
  * Does a path of ours give the rows, as far as the planner can tell?
  */
-static bool
-gives_batches(Path *path)
+bool
+GjAggGivesBatches(Path *path)
 {
 	ListCell   *lc;
 
@@ -304,7 +331,7 @@ gives_batches(Path *path)
 	{
 		foreach(lc, ((AppendPath *) path)->subpaths)
 		{
-			if (gives_batches(lfirst(lc)))
+			if (GjAggGivesBatches(lfirst(lc)))
 				return true;
 		}
 	}
@@ -345,37 +372,58 @@ gives_arrays(Path *path)
 	return true;
 }
 
-/*
- * How many of its rows come so
- */
-static double
-array_rows(Path *path)
-{
-	double		rows = 0.0;
-	ListCell   *lc;
-
-	if (!IsA(path, AppendPath))
-		return gives_arrays(path) ? path->rows : 0.0;
-	foreach(lc, ((AppendPath *) path)->subpaths)
-		rows += array_rows(lfirst(lc));
-	return rows;
-}
-
 /* Costs ---------------------------------------------------------------------------- */
+
+/*
+ * What a row costs less if nobody returns it
+ */
+static Cost
+saved_per_row(void)
+{
+	return cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+}
 
 /*
  * What it costs to read all rows, if those that come in arrays need not be returned
  */
-static Cost
-read_cost(Path *path)
+Cost
+GjAggReadCost(Path *path)
 {
-	Cost		saved = array_rows(path) * cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
+	Cost		saved = array_cost(path) * (1.0 - COLUMN_OPERATIONS);
 
 	return gj_force ? path->total_cost : Max(path->total_cost - saved, path->startup_cost);
 }
 
-static double
-estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
+/*
+ * What is charged for returning rows that come in arrays: in a join, by the scans, too, and for
+ * looking each of them up
+ */
+static Cost
+array_cost(Path *path)
+{
+	CustomPath *custom = (CustomPath *) strip_projection(path);
+	Cost		cost = 0.0;
+	ListCell   *lc;
+
+	if (IsA(path, AppendPath))
+	{
+		foreach(lc, ((AppendPath *) path)->subpaths)
+			cost += array_cost(lfirst(lc));
+		return cost;
+	}
+	if (!gives_arrays(path))
+		return 0.0;
+	cost = path->rows * cpu_tuple_cost;
+	if (custom->methods != &GjJoinPathMethods)
+		return cost;
+	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
+											  GJ_JOIN_PATH_CANDIDATE))->scans)
+		cost += ((const GjJoinScan *) lfirst(lc))->rows * (cpu_tuple_cost + cpu_operator_cost);
+	return cost;
+}
+
+double
+GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows)
 {
 	if (query->groupings == NIL)
 		return 1.0;
@@ -402,23 +450,42 @@ compute_cost(PlannerInfo *root, const GjAggQuery *query)
 }
 
 /*
+ * What it costs to write rows of groups for which there is no memory, and to read them again:
+ * pages as PostgreSQL counts them for its own hash table, and a row for each time it is written
+ */
+static Cost
+spill_cost(double rows, double row_bytes, double group_bytes)
+{
+	double		limit = get_hash_memory_limit();
+	double		passes = ceil(group_bytes / limit);
+	double		parts = Max(4.0, Min(limit / 8 / BLCKSZ, 64.0));
+	double		times = passes > 1.0 ? ceil(log(passes) / log(parts)) : 0.0;
+	double		pages = rows * row_bytes / BLCKSZ;
+
+	return times * (2.0 * pages * (random_page_cost + seq_page_cost) + rows * cpu_tuple_cost);
+}
+
+/*
  * All rows are read before the first group is returned
  */
 static void
-cost_path(PlannerInfo *root, const GjAggQuery *query, Path *input, CustomPath *path)
+cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 {
 	double		rows = input->rows;
-	double		ngroups = estimate_groups(root, query, rows);
+	double		ngroups = GjAggEstimateGroups(root, query, rows);
 	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
 		sizeof(int64) * list_length(query->groupings);
-	double		passes = ceil(ngroups * group_bytes / get_hash_memory_limit());
 	Cost		startup;
 	Cost		run;
 
-	startup = Max(passes, 1.0) *
-		(read_cost(input) + rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost +
-		 rows * compute_cost(root, query));
+	query->ngroups = ngroups;
+	startup = GjAggReadCost(input) +
+		rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost + rows * compute_cost(root, query);
+	if (!query->is_partial)
+		startup += spill_cost(rows, ROW_OVERHEAD + sizeof(int64) * ncolumns, ngroups * group_bytes);
+	else if (ngroups * group_bytes > get_hash_memory_limit())
+		ngroups = rows;			/* when memory is full, groups are returned before they are whole */
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;

@@ -16,7 +16,7 @@
 
 /* offers.c: the paths that we offered for a relation */
 extern void GjOfferNote(const CustomPath *path);
-extern CustomPath *GjOfferFind(const RelOptInfo *rel);
+extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
 /* What a GpuAgg computes.  Planner's memory; no Node. */
 typedef struct GjAggQuery
@@ -24,6 +24,9 @@ typedef struct GjAggQuery
 	List	   *groupings;		/* Expr: what rows are grouped by */
 	List	   *aggregates;		/* Aggref, each once */
 	List	   *having;			/* clauses, implicitly ANDed */
+	bool		is_distinct;	/* SELECT DISTINCT */
+	bool		is_partial;		/* the aggregates are states, for a node above Gather */
+	double		ngroups;		/* estimate, before HAVING */
 	List	   *coded;			/* Var: those of groupings for whose values numbers are taken */
 	const char *refused;		/* why it cannot be done; NULL: it can */
 } GjAggQuery;
@@ -49,15 +52,21 @@ extern bool GjAggEncodes(const GjAggQuery *query, const Path *child);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+extern CustomPath *GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output,
+								 PathTarget *target, Path *child);
+extern bool GjAggGivesBatches(Path *path);
+extern Cost GjAggReadCost(Path *path);
+extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows);
 
-/* repeat.c: may rows be read more than once? */
-extern bool GjQueryRepeats(PlannerInfo *root);
-extern bool GjPathRepeats(Path *path);
+/* aggparallel.c: the same in parallel plans */
+extern void GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
+								 PathTarget *target, const GjAggQuery *query);
 
 /* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
 /* aggbuild.c: the plan */
 extern const CustomPathMethods GjAggPathMethods;
+extern const CustomPathMethods GjPartialAggPathMethods;
 
 #endif							/* GPUJOIN_PLAN_AGG_H */

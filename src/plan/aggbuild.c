@@ -16,8 +16,10 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
+#include "utils/fmgroids.h"
 
 #include "agg.h"
 #include "choice.h"
@@ -48,6 +50,11 @@ static List *list_coded(const GjAggQuery *query);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
+	.PlanCustomPath = plan_agg,
+};
+
+const CustomPathMethods GjPartialAggPathMethods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
 	.PlanCustomPath = plan_agg,
 };
 
@@ -88,10 +95,12 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_private = lappend(scan->custom_private, building.conditions);
 	scan->custom_private = lappend(scan->custom_private,
 								   list_row_inputs(&building, scan->custom_scan_tlist));
+	scan->custom_private = lappend(scan->custom_private,
+								   makeInteger((int) Min(query->ngroups, INT_MAX)));
 	scan->custom_private = lappend(scan->custom_private, list_coded(query));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_AGG_NAME, false);
+	scan->methods = GetCustomScanMethods(path->methods->CustomName, false);
 	return &scan->scan.plan;
 }
 
@@ -200,6 +209,9 @@ list_aggregates(Building *building)
 		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
 
 		GjAggregateOf(aggref, &kind);
+		/* PostgreSQL takes one state for both, which is avg()'s (aggpartial.c) */
+		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
+			kind = GJ_AGG_AVG;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);
 		aggregates = lappend_int(aggregates, filter);

@@ -13,9 +13,9 @@
  * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
  * so that they make no further groups.
  *
- * The child's rows may have to be read more than once (repeat.c).  So nothing that decides
- * which rows there are, or what they are grouped by, may be volatile, at this level or in a
- * subquery that is read anew.  A join's small side is not: it is collected once.
+ * Group columns and aggregates are told by their expressions, and two that are equal are one.  So
+ * nothing in them may be volatile.  What decides which rows there are may be, for the child's rows
+ * are read once.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,6 +34,7 @@
 #include "joinpath.h"
 
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
+static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
@@ -56,15 +57,12 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 		query->refused = "grouping sets";
 	else if (parse->hasTargetSRFs)
 		query->refused = "a set-returning function in the target list";
-	else if (!GjQueryRepeats(root))
-		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
 		read_clauses(parse->groupClause, root->processed_tlist, query);
 		(void) (read_expr((Node *) grouped->reltarget->exprs, query) ||
 				read_expr((Node *) having, query));
-		if (contain_subplans((Node *) query->groupings))
-			refuse(query, "a subplan makes the values that rows are grouped by");
+		check_groupings(query);
 	}
 }
 
@@ -77,19 +75,17 @@ GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 	Query	   *parse = root->parse;
 
 	memset(query, 0, sizeof(GjAggQuery));
+	query->is_distinct = true;
 	if (parse->hasDistinctOn)
 		query->refused = "DISTINCT ON";
 	else if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
 			 parse->havingQual != NULL || parse->hasWindowFuncs || parse->hasTargetSRFs)
 		query->refused = "DISTINCT above another computation";
-	else if (!GjQueryRepeats(root))
-		query->refused = "a volatile function or a subplan decides which rows there are";
 	else
 	{
 		read_clauses(parse->distinctClause, root->processed_tlist, query);
 		(void) read_expr((Node *) target->exprs, query);
-		if (contain_subplans((Node *) query->groupings))
-			refuse(query, "a subplan makes the values that rows are grouped by");
+		check_groupings(query);
 	}
 }
 
@@ -109,6 +105,15 @@ read_clauses(List *clauses, List *tlist, GjAggQuery *query)
 		else if (!add_grouping(query, expr))
 			return;
 	}
+}
+
+static void
+check_groupings(GjAggQuery *query)
+{
+	if (contain_subplans((Node *) query->groupings))
+		refuse(query, "a subplan makes the values that rows are grouped by");
+	if (contain_volatile_functions((Node *) query->groupings))
+		refuse(query, "a volatile function makes the values that rows are grouped by");
 }
 
 /* Say why it cannot be done; the first reason stays.  True, which ends a walk. */

@@ -18,6 +18,9 @@
  * Both costs are compared by the formulas, with PostgreSQL's in proportion to the
  * keys, as its cost of an index scan for an array about is.
  *
+ * Who takes rows as arrays pays less for those that ours finds; so for an aggregate the numbers of
+ * keys are reckoned again.
+ *
  * A path whose order the query may want is kept beside the alternative, which has none.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -44,9 +47,9 @@ static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
 static bool rests_on_guess(IndexPath *path, List *conditions);
 static bool condition_is_unknown(GjKeyNode *node);
 static int	count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock,
-						   bool device);
+						   bool device, Cost saved);
 static bool is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock,
-					   bool device, double nkeys);
+					   bool device, double nkeys, Cost saved);
 static Plan *plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 							  List *tlist, List *clauses, List *custom_plans);
 
@@ -65,6 +68,7 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 {
 	RelOptInfo *rel = input->rel;
 	Path	   *stock = find_guessed_path(rel, conditions);
+	GjCostInput *kept;
 	CustomPath *path;
 	int			cpu_keys;
 	int			device_keys;
@@ -72,8 +76,8 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	if (gj_force || stock == NULL)
 		return;
 
-	cpu_keys = count_min_keys(root, input, stock, false);
-	device_keys = count_min_keys(root, input, stock, true);
+	cpu_keys = count_min_keys(root, input, stock, false, 0.0);
+	device_keys = count_min_keys(root, input, stock, true, 0.0);
 	if (cpu_keys == PG_INT32_MAX && device_keys == PG_INT32_MAX)
 		return;
 
@@ -91,8 +95,10 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	GjPathInheritDisabled(&path->path, stock);
 	path->methods = &GjAlternativePathMethods;
 	path->custom_paths = list_make2(ours, stock);
-	path->custom_private = list_make3(input->index, makeInteger(cpu_keys),
-									  makeInteger(device_keys));
+	kept = palloc(sizeof(GjCostInput));
+	*kept = *input;
+	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
+									  makeInteger(device_keys), kept);
 	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
 
 	/* add_path() would free what it finds to be no better than this; not index paths */
@@ -100,6 +106,25 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
 	GjOfferNote(path);
 	add_path(rel, &path->path);
+}
+
+/*
+ * The same choice for who pays so much less for each row that our path finds
+ */
+CustomPath *
+GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
+{
+	const GjCostInput *input = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
+	const Path *stock = lsecond(path->custom_paths);
+	CustomPath *copy = makeNode(CustomPath);
+
+	*copy = *path;
+	copy->custom_private =
+		list_make4(input->index,
+				   makeInteger(count_min_keys(root, input, stock, false, saved)),
+				   makeInteger(count_min_keys(root, input, stock, true, saved)),
+				   unconstify(GjCostInput *, input));
+	return copy;
 }
 
 /*
@@ -180,12 +205,13 @@ condition_is_unknown(GjKeyNode *node)
  * never is, as far as can be told
  */
 static int
-count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device)
+count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
+			   Cost saved)
 {
 	int			high = 1;
 	int			low;
 
-	while (!is_cheaper(root, input, stock, device, high))
+	while (!is_cheaper(root, input, stock, device, high, saved))
 	{
 		if (high >= GJ_MAX_ALTERNATIVE_KEYS)
 			return PG_INT32_MAX;
@@ -197,7 +223,7 @@ count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, b
 	{
 		int			middle = low + (high - low) / 2;
 
-		if (is_cheaper(root, input, stock, device, middle))
+		if (is_cheaper(root, input, stock, device, middle, saved))
 			high = middle;
 		else
 			low = middle;
@@ -207,7 +233,7 @@ count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, b
 
 static bool
 is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
-		   double nkeys)
+		   double nkeys, Cost saved)
 {
 	GjCostInput scaled = *input;
 	Cost		startup;
@@ -216,6 +242,7 @@ is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool 
 	scaled.nkeys = nkeys;
 	scaled.nmatches = input->nmatches * nkeys / Max(input->nkeys, 1.0);
 	GjCostSearchBy(root, &scaled, device, &startup, &run);
+	run -= saved * scaled.nmatches * (1.0 - scaled.filtered);
 	return startup + run < stock->total_cost * nkeys / GUESSED_KEYS;
 }
 

@@ -18,6 +18,7 @@ typedef enum GjAlternativePathPrivate
 	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
 	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: from so many keys on ours is cheaper */
 	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput, no Node: of what these were reckoned */
 	GJ_ALTERNATIVE_PATH_COUNT
 } GjAlternativePathPrivate;
 
@@ -25,5 +26,6 @@ typedef enum GjAlternativePathPrivate
 extern const CustomPathMethods GjAlternativePathMethods;
 extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
 								 CustomPath *ours);
+extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
 
 #endif							/* GPUJOIN_PLAN_ALTERNATIVE_H */

@@ -45,7 +45,7 @@ static const char *refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptI
 static List *list_tables(PlannerInfo *root, RelOptInfo *big);
 static Oid	path_index(CustomPath *path);
 static CustomPath *find_leaf(Path *path);
-static GjChoice *find_aggregate(Path *input);
+static GjChoice *find_aggregate(const char *node, Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
 static bool is_deparsable(Node *clause);
@@ -282,17 +282,17 @@ GjChoiceTaken(CustomPath *path)
 }
 
 /*
- * Note what became of a GpuAgg over an input of ours: the path that is about to be added, or the
- * reason why there is none
+ * Note what became of a GpuAgg over an input of ours, or of a partial one: the path, finished, that
+ * is about to be added, or the reason why there is none
  */
 void
-GjChoiceAggregate(Path *input, const CustomPath *path, const RelOptInfo *output,
+GjChoiceAggregate(const char *node, Path *input, const Path *path, const RelOptInfo *output,
 				  const char *refused)
 {
 	GjChoice   *choice;
 	ListCell   *lc;
 
-	if (!GjChoiceIsNoted() || (choice = find_aggregate(input)) == NULL)
+	if (!GjChoiceIsNoted() || (choice = find_aggregate(node, input)) == NULL)
 		return;
 	if (refused != NULL)
 	{
@@ -300,7 +300,7 @@ GjChoiceAggregate(Path *input, const CustomPath *path, const RelOptInfo *output,
 			choice->reason = GjChoiceText(refused);
 		return;
 	}
-	choice->cost = path->path.total_cost;
+	choice->cost = path->total_cost;
 	choice->other_cost = 0.0;
 	foreach(lc, output->pathlist)
 	{
@@ -321,7 +321,8 @@ GjChoiceAggregateTaken(const CustomPath *path)
 {
 	GjChoice   *choice;
 
-	if (GjChoiceIsNoted() && (choice = find_aggregate(linitial(path->custom_paths))) != NULL)
+	if (GjChoiceIsNoted() &&
+		(choice = find_aggregate(path->methods->CustomName, linitial(path->custom_paths))) != NULL)
 		choice->chosen = true;
 }
 
@@ -329,7 +330,7 @@ GjChoiceAggregateTaken(const CustomPath *path)
  * The note of a GpuAgg stands with the first index that its input uses
  */
 static GjChoice *
-find_aggregate(Path *input)
+find_aggregate(const char *node, Path *input)
 {
 	CustomPath *leaf = find_leaf(input);
 	GjChoice   *choice;
@@ -340,8 +341,8 @@ find_aggregate(Path *input)
 		return NULL;
 	index = path_index(leaf);
 	table = IndexGetRelation(index, false);
-	choice = GjChoiceFind(table, index, GjAggPathMethods.CustomName);
-	return choice != NULL ? choice : GjChoiceAdd(table, index, GjAggPathMethods.CustomName);
+	choice = GjChoiceFind(table, index, node);
+	return choice != NULL ? choice : GjChoiceAdd(table, index, node);
 }
 
 /*

@@ -18,8 +18,8 @@ typedef struct GjChoice
 {
 	Oid			relation;
 	Oid			index;			/* invalid: the table has none of ours */
-	const char *node;			/* GpuScan, GpuJoin, GpuAgg above one of these; NULL: neither
-								 * of the first two was offered */
+	const char *node;			/* GpuScan, GpuJoin, or above one of these GpuAgg, Partial
+								 * GpuAgg; NULL: neither of the first two was offered */
 	const char *condition;		/* that the index would answer; NULL: not known */
 	bool		chosen;
 	const char *reason;			/* why not */
@@ -38,8 +38,8 @@ extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *
 extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
 extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
 extern void GjChoiceTaken(CustomPath *path);
-extern void GjChoiceAggregate(Path *input, const CustomPath *path, const RelOptInfo *output,
-							  const char *refused);
+extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
+							  const RelOptInfo *output, const char *refused);
 extern void GjChoiceAggregateTaken(const CustomPath *path);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);

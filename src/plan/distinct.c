@@ -74,7 +74,7 @@ GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
 
 	if (!is_plain(root->parse))
 		return NULL;
-	path = GjOfferFind(input);
+	path = GjOfferFind(input, false);
 	if (path == NULL)
 		return IS_SIMPLE_REL(input) ? find_parts(root, input) : NULL;
 	table = find_table(root, input, path);

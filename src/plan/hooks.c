@@ -27,9 +27,6 @@
 #include "choice.h"
 #include "planner.h"
 
-/* Keeps the order among our own paths, and puts all of them before any other */
-#define FORCED_COST_SCALE		1.0e-6
-
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
@@ -158,6 +155,7 @@ void
 GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
 	set_costs(path, startup + GjCostWorkers(root, rel, path->path.parallel_workers), run);
+	GjOfferNote(path);
 	if (gj_force)
 		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
 	add_partial_path(rel, &path->path);
@@ -166,7 +164,7 @@ GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost star
 static void
 set_costs(CustomPath *path, Cost startup, Cost run)
 {
-	double		scale = gj_force ? FORCED_COST_SCALE : 1.0;
+	double		scale = gj_force ? GJ_FORCED_COST_SCALE : 1.0;
 
 	path->path.startup_cost = startup * scale;
 	path->path.total_cost = (startup + run) * scale;

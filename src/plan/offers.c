@@ -95,11 +95,11 @@ forget_offers(void *rel)
 }
 
 /*
- * The cheapest path for one process that was offered for a relation; NULL if none was.  It is
- * a copy of the caller's own.
+ * The cheapest path that was offered for a relation, for one process or divided among several;
+ * NULL if none was.  It is a copy of the caller's own.
  */
 CustomPath *
-GjOfferFind(const RelOptInfo *rel)
+GjOfferFind(const RelOptInfo *rel, bool is_partial)
 {
 	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
 	const CustomPath *found = NULL;
@@ -112,7 +112,7 @@ GjOfferFind(const RelOptInfo *rel)
 	{
 		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
 
-		if (path->path.parallel_workers == 0 &&
+		if ((path->path.parallel_workers > 0) == is_partial &&
 			(found == NULL || path->path.total_cost < found->path.total_cost))
 			found = path;
 	}

@@ -26,6 +26,9 @@ extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern List *GjKeyPredicate(const IndexOptInfo *index);
 extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
 
+/* With gpujoin.force: keeps the order among our own paths, and puts all before any other */
+#define GJ_FORCED_COST_SCALE	1.0e-6
+
 /*
  * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
  */

@@ -80,7 +80,7 @@ static uint64
 check_test(Test *test, pg_prng_state *prng)
 {
 	MemoryContext context = CurrentMemoryContext;
-	GjGroups   *groups = GjGroupsCreate(context, test->memory_limit, test->ngroupings,
+	GjGroups   *groups = GjGroupsCreate(context, test->memory_limit, false, test->ngroupings,
 										test->groupings, test->naggs, test->aggs);
 	bool		fails = !GjExpectAll(test);
 
@@ -110,9 +110,10 @@ run_test(Test *test, GjGroups *groups, pg_prng_state *prng, bool fails)
 	PG_TRY();
 	{
 		GjGroupsBegin(groups);
+		add_rows(test, groups, prng);
+		GjGroupsFinish(groups);
 		do
 		{
-			add_rows(test, groups, prng);
 			if (fails)
 				continue;
 			check_groups(test, groups, delivered);
@@ -290,7 +291,8 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 		{GJ_AGG_SUM, GJ_VALUE_INT4, 0, -1},
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
 	};
-	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, 2, groupings, 3, aggs);
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, 2, groupings,
+										3, aggs);
 	int32		first[GJ_BATCH_ROWS];
 	int64		second[GJ_BATCH_ROWS];
 	int64		third[GJ_BATCH_ROWS];
@@ -303,20 +305,21 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 	bool		isnull[5];
 
 	GjGroupsBegin(groups);
+	for (int row = 0; row < 2 * many; row += batch.nrows)
+	{
+		batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
+		for (int i = 0; i < batch.nrows; i++)
+		{
+			first[i] = (row + i) % many;
+			second[i] = (int64) first[i] << 20;
+			third[i] = row + i;
+		}
+		GjGroupsAdd(groups, &batch);
+	}
+	GjGroupsFinish(groups);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		for (int row = 0; row < 2 * many; row += batch.nrows)
-		{
-			batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
-			for (int i = 0; i < batch.nrows; i++)
-			{
-				first[i] = (row + i) % many;
-				second[i] = (int64) first[i] << 20;
-				third[i] = row + i;
-			}
-			GjGroupsAdd(groups, &batch);
-		}
 		while (GjGroupsNext(groups, values, isnull))
 		{
 			int32		group = DatumGetInt32(values[0]);

@@ -121,8 +121,7 @@ SET gpujoin.force = on;
 SELECT * FROM rows_of('SELECT sum(v), count(k) FROM parent WHERE k IN (1, 2, 3)');
 
 
--- Groups that are made in several passes: what is not the same when it is read again is kept
--- (of a part) or left to PostgreSQL
+-- Groups in several passes: the rows are read once, so that nothing need be the same again
 SET work_mem = '64kB';
 EXPLAIN (COSTS OFF) SELECT v, count(*) FROM (SELECT v FROM hashed WHERE k IN (1, 2)
 	UNION ALL (SELECT (random() * 10000000)::int FROM hashed LIMIT 4000)) u GROUP BY v;

@@ -38,7 +38,7 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		IF line ~ 'Partial (Group|Hash)?Aggregate' THEN RETURN true; END IF;
+		IF line ~ 'Partial ((Group|Hash)?Aggregate|GpuAgg)' THEN RETURN true; END IF;
 	END LOOP;
 	RETURN false;
 END $$;

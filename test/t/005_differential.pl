@@ -130,7 +130,7 @@ BEGIN
 		explain := 'EXPLAIN (COSTS OFF) EXECUTE q' || args;
 	END IF;
 	FOR line IN EXECUTE explain LOOP
-		result := result || substring(line FROM 'Custom Scan \((\w+)\)')
+		result := result || substring(line FROM 'Custom Scan \(([\w ]+)\)')
 			|| substring(line FROM '(Parallel) Custom Scan \(Gpu')
 			|| substring(line FROM '(Bitmap Index Scan) on \w*gj')
 			|| substring(line FROM '(Index Filter):');
@@ -290,7 +290,7 @@ cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
 my $used = 0;
 $used += $_ foreach values %shape_ours;
 cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
-foreach my $name (qw(GpuScan GpuJoin GpuAgg Parallel BitmapIndexScan IndexFilter))
+foreach my $name (qw(GpuScan GpuJoin GpuAgg PartialGpuAgg Parallel BitmapIndexScan IndexFilter))
 {
 	ok(($ours{$name} // 0) > 10, "$name was used");
 }

@@ -13,6 +13,7 @@ use warnings;
 
 use Exporter 'import';
 use GpuJoinFuzz;
+use GpuJoinRandom ();
 
 our @EXPORT = qw(create_facts aggregate_query change_facts);
 
@@ -283,8 +284,7 @@ my %shapes = (
 my @settings = (qw(work_mem=64kB work_mem=64kB work_mem=64kB enable_hashagg=off enable_sort=off
 	  enable_material=off enable_memoize=off enable_partitionwise_aggregate=on geqo_threshold=2
 	  join_collapse_limit=1 hash_mem_multiplier=1 enable_hashjoin=off enable_nestloop=off),
-	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-	. 'max_parallel_workers_per_gather=2',
+	qw(parallel_leader_participation=off enable_parallel_append=off),
 	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0',
 	'gpujoin.min_rows=0 gpujoin.setup_cost=20');
 
@@ -310,7 +310,7 @@ sub generic
 sub aggregate_query
 {
 	my $shape = chance(0.15) ? 'agg_generic' : pick(sort keys %shapes);
-	my $how = pick(qw(whole whole loop scroll cursor parallel));
+	my $how = pick(qw(whole whole loop scroll cursor parallel parallel));
 	my ($query, $args) = ('', '');
 
 	if ($shape eq 'agg_generic')
@@ -326,7 +326,8 @@ sub aggregate_query
 	$args = pick(grep { !/BEGIN|VACUUM/ } map { change_facts() } 1 .. 20) =~ s/;\n$//r
 	  if $how eq 'cursor';
 	return compare_sql($shape, $how, $query, $args,
-		join(' ', map { pick(@settings) } 1 .. pick(0, 1, 1, 2)));
+		join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 1, 2)),
+			$how eq 'parallel' ? $GpuJoinRandom::parallel : ()));
 }
 
 1;

@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * groupsstate.h
+ *	  A set of groups: private to groups.c and groupmemory.c.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_GROUPSSTATE_H
+#define GPUJOIN_GROUPSSTATE_H
+
+#include "groupparts.h"
+
+struct GjGroups
+{
+	MemoryContext context;		/* all below */
+	Size		memory_limit;
+	bool		is_partial;		/* deliver states; groups need not be whole */
+	double		expected;		/* so many groups */
+
+	GjInput		input;
+	GjGroupTable table;			/* without columns: of one group */
+	int			naggs;
+	GjAgg	   *aggs;
+	GjSelection selection;
+	uint32	   *numbers;		/* of the batch's rows' groups */
+	uint16	   *rows;
+	uint32		nstarted;		/* groups whose states have begun */
+	uint32		nsettled;		/* groups with rows of earlier batches */
+
+	GjSpillFile *file;
+	GjSpill    *spill;			/* of rows */
+	char	   *records;		/* room for a batch of them */
+	bool		is_full;		/* no more groups in this pass */
+	bool		is_first_pass;
+	double		pass_expected;	/* so many groups in this pass, at most */
+
+	uint32		next;			/* group to deliver */
+	uint32		ndelivered;		/* the most that were, in this pass */
+	uint64		nread;			/* rows of batches in this pass */
+	GjGroupsStats stats;
+};
+
+/* groupmemory.c */
+extern bool GjGroupsGrow(GjGroups *groups);
+extern bool GjGroupsFit(GjGroups *groups, Size growth);
+extern void GjGroupsMakeSetsRoom(GjGroups *groups);
+extern void GjGroupsFinishSets(GjGroups *groups);
+extern void GjGroupsBeginSpill(GjGroups *groups);
+extern Size GjGroupsMemory(const GjGroups *groups);
+
+#endif							/* GPUJOIN_GROUPSSTATE_H */
