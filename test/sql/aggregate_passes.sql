@@ -123,6 +123,15 @@ SELECT id, c, sum(1 / (id - 20000 + 11)) FROM facts WHERE k = ANY (ARRAY(SELECT 
 SELECT id, c, count(*), 1 / (id - 20000 + 11) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY id, c;
 SELECT files();
 
+CREATE FUNCTION again(times int) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE format('EXPLAIN (ANALYZE, FORMAT JSON) SELECT i, (SELECT count(*) FROM (SELECT id FROM facts
+		WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i GROUP BY id, c LIMIT 900) u) AS n
+		FROM generate_series(1, %s) i', times) INTO plan;
+	RETURN plan;
+END $$;
 -- again and again: each time the file is a new one
 SELECT i, n, m FROM generate_series(1, 3) i, LATERAL (SELECT count(*) AS n, sum(m) AS m FROM (SELECT id, c,
 	count(*) AS m FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i * 1000 GROUP BY id, c) u) v;
@@ -130,6 +139,10 @@ SELECT i, (SELECT count(DISTINCT b) FROM facts WHERE k = ANY (ARRAY(SELECT k FRO
 	FROM generate_series(1, 3) i;
 SELECT i, (SELECT count(*) FROM (SELECT id FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i
 	GROUP BY id, c LIMIT 900) u) AS n FROM generate_series(1, 3) i;
+-- ... and no longer than one
+SELECT max(n) < 2 * min(n) AS same FROM (SELECT (jsonb_path_query(plan, 'strict $.**?(@."Custom Plan Provider"
+	== "GpuAgg")') -> 'Disk Usage')::int AS n FROM generate_series(1, 20, 19) i, again(i) plan) u
+	WHERE n > 0;
 SELECT files();
 
 DROP SCHEMA aggregate_passes CASCADE;
