@@ -173,7 +173,8 @@ my %rescans = (
 		HAVING avg(c) > i % 10) u');
 foreach my $what (sort keys %rescans)
 {
-	my $growth = sql("$few SET work_mem = '64kB'; SELECT max(u) - min(u) FROM (SELECT i, ($rescans{$what}) AS s,
+	my $growth = sql("$few SET work_mem = '64kB';
+		SELECT max(u) - min(u) FROM (SELECT i, ($rescans{$what}) AS s,
 		CASE WHEN i IN (1000, 4000) THEN pg_temp.used() END AS u FROM generate_series(1, 4000) i
 		OFFSET 0) v");
 	cmp_ok($growth, '<', 20000, "memory stays over rescans: $what");
