@@ -21,9 +21,6 @@
 /* A table up to this size is in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
-/* Parts of what is spilled */
-#define GJ_DISTINCT_PARTS		16
-
 static bool grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);

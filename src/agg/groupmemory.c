@@ -23,7 +23,7 @@
 /* From this number on what has been expected may be believed */
 #define GJ_GROUPS_EXPECT		((uint32) 16 * 1024)
 
-/* Small parts take little more time than large ones, but those that are too large are written again */
+/* Small parts cost little more than large ones; those that are too large are written again */
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
@@ -241,15 +241,26 @@ groups_limit(const GjGroups *groups)
 }
 
 /*
- * So much memory more the sets may take.  Groups may still come to take their half.
+ * So much memory more the sets may take.  Groups may still come to take their half, and each set
+ * to be spilled.
  */
 static Size
 sets_room(const GjGroups *groups)
 {
-	Size		taken = GjGroupsMemory(groups) - groups_memory(groups);
+	Size		reserved = 0;
+	Size		taken = groups_memory(groups);
 
 	if (groups->table.ncolumns > 0)
-		taken += Max(groups_memory(groups), groups_limit(groups));
+		taken = Max(taken, groups_limit(groups));
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		if (groups->aggs[i].distinct == NULL)
+			continue;
+		taken += GjDistinctMemory(groups->aggs[i].distinct);
+		reserved += GJ_DISTINCT_PARTS * BLCKSZ;
+	}
+	reserved = Min(reserved, groups->memory_limit / 4);
+	taken += Max(reserved, GjSpillFileMemory(groups->file));
 	return taken < groups->memory_limit ? groups->memory_limit - taken : 0;
 }
 

@@ -228,6 +228,7 @@ typedef struct GjDistinct
 } GjDistinct;
 
 #define GJ_DISTINCT_ROWS		256 /* are entered at once */
+#define GJ_DISTINCT_PARTS		16	/* at most, are spilled */
 
 typedef struct GjAggInput
 {

@@ -31,6 +31,7 @@ static void check_groups(const Test *test, GjGroups *groups, bool *delivered);
 static void add_rows(const Test *test, GjGroups *groups, pg_prng_state *prng);
 static int	find_group(const Test *test, const Datum *values, const bool *isnull);
 static void check_many_groups(int many, Size memory_limit, uint64 min_passes);
+static void check_many_values(int many, Size memory_limit, int ngroups);
 
 PG_FUNCTION_INFO_V1(gpujoin_groups_selftest);
 
@@ -67,7 +68,11 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	}
 	check_many_groups(1000000, (Size) 1 << 30, 1);
 	check_many_groups(1000000, (Size) 32 << 20, 4);
-	check_many_groups(100000, 1, 100);
+	check_many_groups(100000, 1, 50);
+	check_many_values(300000, 1, 0);
+	check_many_values(300000, 1, 3);
+	check_many_values(300000, 2 * 1024 * 1024, 0);
+	check_many_values(300000, 2 * 1024 * 1024, 2000);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	PG_RETURN_INT64((int64) ncompared);
@@ -342,4 +347,62 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 		elog(ERROR, "groups: %zu bytes", GjGroupsGetStats(groups)->peak_memory);
 	GjGroupsFree(groups);
 	pfree(seen);
+}
+
+/*
+ * Many values of few groups, each of which comes twice: their sets are spilled again and again
+ */
+static void
+check_many_values(int many, Size memory_limit, int ngroups)
+{
+	static const GjGroupSpec groupings[] = {{GJ_VALUE_INT4, 0}};
+	static const GjAggSpec aggs[] = {
+		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT4, 1, -1},
+		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
+	};
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, ngroups > 0 ? 1 : 0,
+										groupings, 2, aggs);
+	int32		first[GJ_BATCH_ROWS];
+	int32		second[GJ_BATCH_ROWS];
+	int64		third[GJ_BATCH_ROWS];
+	GjBatchColumn columns[3] = {{(char *) first, NULL, 4}, {(char *) second, NULL, 4},
+	{(char *) third, NULL, 8}};
+	GjBatch		batch = {0, NULL, columns};
+	int64		total[2] = {0};
+	Datum		values[3];
+	bool		isnull[3];
+	int			at = ngroups > 0 ? 1 : 0;
+
+	GjGroupsBegin(groups);
+	for (int row = 0; row < 2 * many; row += batch.nrows)
+	{
+		batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
+		for (int i = 0; i < batch.nrows; i++)
+		{
+			int			value = (row + i) % many;
+
+			first[i] = value % Max(ngroups, 1);
+			second[i] = value * 5000 - many;
+			third[i] = (int64) value << 30;
+		}
+		GjGroupsAdd(groups, &batch);
+	}
+	GjGroupsFinish(groups);
+	do
+	{
+		while (GjGroupsNext(groups, values, isnull))
+		{
+			total[0] += DatumGetInt64(values[at]);
+			total[1] += DatumGetInt64(values[at + 1]);
+		}
+	} while (GjGroupsNextPass(groups));
+
+	if (total[0] != many || total[1] != many)
+		elog(ERROR, "groups: " INT64_FORMAT " and " INT64_FORMAT " of %d values", total[0],
+			 total[1], many);
+	if (GjGroupsGetStats(groups)->disk_size == 0)
+		elog(ERROR, "groups: %d values were not spilled", many);
+	if (memory_limit > 1 && GjGroupsGetStats(groups)->peak_memory > memory_limit)
+		elog(ERROR, "groups: %zu bytes for values", GjGroupsGetStats(groups)->peak_memory);
+	GjGroupsFree(groups);
 }

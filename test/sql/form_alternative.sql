@@ -56,6 +56,29 @@ SELECT ran(format('EXECUTE counted(%L)', wanted)) AS ran FROM sets WHERE wanted 
 EXECUTE counted('{1,2,3,4,5}');
 SELECT id, (SELECT count(*) FROM (SELECT k FROM big WHERE k = ANY (sets.wanted)) x) FROM sets ORDER BY id;
 
+-- Below an aggregate that takes rows as arrays: fewer keys are enough for ours, and a scan of
+-- PostgreSQL's that computes its keys is run once, also with EXPLAIN (ANALYZE)
+CREATE TABLE facts (k int, v int);
+INSERT INTO facts SELECT (i * 7919::int8) % 10000, i FROM generate_series(1, 200000) i;
+CREATE INDEX facts_btree ON facts (k) INCLUDE (v);
+CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (v);
+VACUUM (FREEZE, ANALYZE) facts;
+CREATE FUNCTION property(query text, name text) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	RETURN QUERY SELECT jsonb_path_query(plan, ('strict $.**?(@."Node Type" != "").' || name)::jsonpath);
+END $$;
+PREPARE summed(int[]) AS SELECT count(*), sum(v) FROM facts WHERE k = ANY ($1);
+PREPARE listed(int[]) AS SELECT k, v FROM facts WHERE k = ANY ($1);
+EXECUTE summed('{1,2,3}');
+SELECT p FROM property('EXECUTE summed(''{1,2,3}'')', '"Actual Loops"') p;
+SELECT p FROM property(format('EXECUTE summed(%L)', (SELECT wanted FROM sets WHERE id = 2)),
+	'"Actual Loops"') p;
+SELECT (SELECT * FROM property('EXECUTE summed(''{1}'')', '"Minimum Keys On CPU"'))::int <
+	(SELECT * FROM property('EXECUTE listed(''{1}'')', '"Minimum Keys On CPU"'))::int AS fewer;
+
 -- The sixth execution may take a generic plan: it has both
 SET plan_cache_mode = auto;
 PREPARE often(int[]) AS SELECT count(*), sum(id) FROM big WHERE k = ANY ($1);

@@ -69,7 +69,8 @@ $standby->stop;
 # ---- stopped in the middle --------------------------------------------------------------------
 
 my $little = "SET work_mem = '64kB'; SET hash_mem_multiplier = 1;";
-my $endless = "$little SELECT count(*), sum(n) FROM ($groups) u";
+my $endless = "$little SELECT count(*), sum(n) FROM generate_series(1, 10000) i, "
+  . "LATERAL ($groups HAVING count(*) < i + 2 OFFSET 0) u";
 like(sql("$little EXPLAIN (COSTS off) $groups"), qr/GpuAgg/, 'many groups are ours');
 foreach my $action ('pg_cancel_backend', 'pg_terminate_backend', '')
 {
@@ -87,6 +88,8 @@ foreach my $action ('pg_cancel_backend', 'pg_terminate_backend', '')
 	}
 	$psql->finish;
 	like($err, qr/canceling statement|terminating connection/, "ended: " . ($action || 'timeout'));
+	ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_ls_tmpdir()'),
+		'and left no file behind');
 }
 
 # In many passes the groups are all there, once.
@@ -94,9 +97,14 @@ is_deeply(
 	[ differing($node, "SELECT * FROM ($groups) u OFFSET 0",
 			"SELECT n, count(*) FROM ($groups) u GROUP BY n") ],
 	[], 'many groups');
-my $passes = sql("SET work_mem = '1MB'; SET hash_mem_multiplier = 1;
-	EXPLAIN (ANALYZE, TIMING off) $groups") =~ /Passes: (\d+)/ ? $1 : 0;
+my $explained = sql("SET work_mem = '1MB'; SET hash_mem_multiplier = 1;
+	EXPLAIN (ANALYZE, BUFFERS, TIMING off) $groups");
+my $passes = $explained =~ /Passes: (\d+)/ ? $1 : 0;
 cmp_ok($passes, '>', 7, "in $passes passes");
+like($explained, qr/Disk Usage: \d{4} kB/, 'over the disk');
+like($explained, qr/temp read=\d+ written=\d+/, 'which counts as temporary blocks');
+like($explained, qr/Groups: (\d+)\n.*GpuScan[^\n]* rows=\1(?:\.00)? loops=1\)/s,
+	'and the rows are read once');
 is(sql("SET work_mem = '1MB'; SET hash_mem_multiplier = 1; SELECT count(*), sum(n), sum(s),
 		count(DISTINCT a) FROM ($groups OFFSET 0) u"),
 	sql("SET gpujoin.enabled = off; SELECT count(*), sum(n), sum(s), count(DISTINCT a)
@@ -159,11 +167,14 @@ my %rescans = (
 		JOIN few USING (k) WHERE k = i % 50 GROUP BY g) u',
 	'groups of groups' => 'SELECT count(*) FROM (SELECT DISTINCT n FROM (SELECT a, count(*) AS n
 		FROM few WHERE k = ANY (ARRAY[i % 50, 7]) GROUP BY a) u) v',
+	'spilled groups' => 'SELECT count(*) FROM (SELECT id, c, count(DISTINCT id + i) AS s FROM few
+		WHERE k = ANY (ARRAY(SELECT generate_series(0, 30))) GROUP BY id, c LIMIT 1100) u',
 	'the same groups' => 'SELECT sum(s) FROM (SELECT a, avg(c) AS s FROM few WHERE k = 7 GROUP BY a
 		HAVING avg(c) > i % 10) u');
 foreach my $what (sort keys %rescans)
 {
-	my $growth = sql("$few SELECT max(u) - min(u) FROM (SELECT i, ($rescans{$what}) AS s,
+	my $growth = sql("$few SET work_mem = '64kB';
+		SELECT max(u) - min(u) FROM (SELECT i, ($rescans{$what}) AS s,
 		CASE WHEN i IN (1000, 4000) THEN pg_temp.used() END AS u FROM generate_series(1, 4000) i
 		OFFSET 0) v");
 	cmp_ok($growth, '<', 20000, "memory stays over rescans: $what");
