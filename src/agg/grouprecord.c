@@ -72,6 +72,7 @@ GjTableTakeNulls(GjGroupTable *table)
 
 	if (table->null_bit >= 0)
 		return;
+	(void) GjTableSettle(table);
 
 	table->nwords += (table->ncolumns + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
 	table->null_bit = old_words * GJ_WORD_BITS;

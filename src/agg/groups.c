@@ -100,6 +100,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, int ngroupings,
 		GjAggInit(&groups->aggs[i], context, &aggs[i], ngroupings > 0, &groups->input);
 
 	GjTableInit(&groups->table, context, ngroupings);
+	groups->table.may_defer = naggs == 0;
 	for (int i = 0; i < ngroupings; i++)
 	{
 		GjKeyColumn *key = &groups->table.columns[i];
@@ -193,8 +194,9 @@ GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 }
 
 uint64
-GjGroupsRemaining(const GjGroups *groups)
+GjGroupsRemaining(GjGroups *groups)
 {
+	(void) GjTableSettle(&groups->table);
 	return groups->table.ngroups - groups->next;
 }
 
@@ -279,7 +281,7 @@ assign_groups(GjGroups *groups)
 			if (grow_sets(groups))
 				return;
 		}
-		else if (grow(groups))
+		else if (grow(groups) || GjTableSettle(table))
 			continue;
 		split(groups);
 		take_part(groups);
@@ -422,10 +424,12 @@ static void
 split(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
-	uint32		ngroups = table->ngroups;
+	uint32		ngroups;
 	uint32		nsettled = 0;
 	uint32	   *new_numbers;
 
+	(void) GjTableSettle(table);
+	ngroups = table->ngroups;
 	if (table->is_direct)
 		GjDirectEnd(table);
 	start_groups(groups);

@@ -27,6 +27,7 @@
 /* A table up to this size is in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
+static int	find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
 
 /*
@@ -38,7 +39,8 @@ GjTableReset(GjGroupTable *table)
 	GjRegionFree(&table->records);
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
-	table->ngroups = 0;
+	table->ngroups = table->ndeferred = 0;
+	table->defers = false;
 	table->capacity = GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
@@ -55,8 +57,9 @@ void
 GjTableClear(GjGroupTable *table)
 {
 	Assert(!table->is_direct);
-	table->ngroups = 0;
-	memset(table->slots.start, 0, table->slots.size);
+	table->ngroups = table->ndeferred = 0;
+	if (!table->defers)
+		memset(table->slots.start, 0, table->slots.size);
 }
 
 static inline bool
@@ -251,11 +254,25 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 /*
  * Find the groups of the rows of a batch that has been packed, from a row on; new ones are
  * made.  Returns the row for which there is no more room, or nrows.
+ *
+ * Of rows that wait there are no numbers, which nobody wants then.
  */
 int
 GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 {
 	Assert(table->is_packed && table->nslots > 0);
+	if (table->defers)
+	{
+		row = GjTableDefer(table, row, nrows);
+		if (table->defers)
+			return row;
+	}
+	return find_now(table, row, nrows, numbers);
+}
+
+static int
+find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers)
+{
 	switch (table->nwords)
 	{
 		case 1:
@@ -316,7 +333,8 @@ GjTableGrow(GjGroupTable *table, uint32 capacity)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many groups")));
 	table->capacity = capacity;
-	GjRegionGrow(&table->records, table->context, GjRecordsSize(table, table->ngroups),
+	GjRegionGrow(&table->records, table->context,
+				 GjRecordsSize(table, table->ngroups + table->ndeferred),
 				 GjRecordsSize(table, capacity));
 	if (!table->is_direct)
 		GjTableMakeSlots(table);
@@ -344,6 +362,11 @@ GjTableMakeSlots(GjGroupTable *table)
 	GjRegion	old = table->slots;
 	uint64		nold = table->nslots;
 
+	if (GjTableShouldDefer(table))
+	{
+		GjTableMakeTags(table, slots_for(table->capacity));
+		return;
+	}
 	table->nslots = slots_for(table->capacity);
 	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->slots.size);
@@ -375,8 +398,9 @@ GjTableKeep(GjGroupTable *table, int depth, uint32 part, uint32 *new_numbers)
 	uint32		nkept = 0;
 
 	CHECK_FOR_INTERRUPTS();
-	Assert(!table->is_direct);
-	memset(table->slots.start, 0, table->slots.size);
+	Assert(!table->is_direct && table->ndeferred == 0);
+	if (!table->defers)
+		memset(table->slots.start, 0, table->slots.size);
 	for (uint32 group = 0; group < table->ngroups; group++)
 	{
 		const uint64 *record = GjTableRecord(table, group);
@@ -386,7 +410,10 @@ GjTableKeep(GjGroupTable *table, int depth, uint32 part, uint32 *new_numbers)
 		if (!is_of_part(hash, depth, part))
 			continue;
 		memmove(GjTableRecord(table, nkept), record, nwords * sizeof(uint64));
-		insert_slot(table, hash, nkept);
+		if (table->defers)
+			GjTableTags(table)[nkept] = (uint32) hash;
+		else
+			insert_slot(table, hash, nkept);
 		new_numbers[group] = nkept++;
 	}
 	table->ngroups = nkept;
