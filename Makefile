@@ -158,7 +158,7 @@ device-note: $(CUDA_LIBRARY) all-lib
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
 # Loops over millions of TIDs and entries, and over the columns of batches.
-src/sets/tidarray.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/sets/tidarray.o src/sets/topwords.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/exec/filter.o src/exec/filterrun.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/agg/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
 

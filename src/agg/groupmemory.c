@@ -61,11 +61,12 @@ GjGroupsGrow(GjGroups *groups)
 bool
 GjGroupsMakeRoom(GjGroups *groups)
 {
-	const GjGroupTable *table = &groups->table;
+	GjGroupTable *table = &groups->table;
 
-	while (table->ncolumns > 0 && table->ngroups + GJ_BATCH_ROWS > table->capacity)
+	while (table->ncolumns > 0 &&
+		   table->ngroups + table->ndeferred + GJ_BATCH_ROWS > table->capacity)
 	{
-		if (groups->is_full || !GjGroupsGrow(groups))
+		if (groups->is_full || (!GjGroupsGrow(groups) && !GjTableSettle(table)))
 			return false;
 	}
 	return !groups->is_full;
@@ -107,7 +108,7 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 
 /*
  * Make room for as many groups as there is memory for, with so many slots, of which a quarter
- * stays free; false if that would hardly be any
+ * stays free, or what rows need that wait (groupdefer.c); false if that would hardly be any
  */
 static bool
 fill_up(GjGroups *groups, uint64 nslots)
@@ -121,7 +122,7 @@ fill_up(GjGroups *groups, uint64 nslots)
 		return false;
 	capacity += (groups_limit(groups) - needed) / group_size(groups);
 	if (!table->is_direct)
-		capacity = Min(capacity, nslots / 4 * 3);
+		capacity = Min(capacity, table->may_defer ? nslots / 2 : nslots / 4 * 3);
 	capacity = Min(capacity, GJ_MAX_GROUPS);
 	return capacity > table->capacity + table->capacity / 8 &&
 		grow_to(groups, (uint32) capacity, nslots);
@@ -180,6 +181,7 @@ GjGroupsBeginSpill(GjGroups *groups)
 	double		ngroups = Max(groups->table.ngroups, GJ_GROUPS_FLOOR);
 	double		wanted = groups->pass_expected / ngroups * GJ_PART_FACTOR;
 
+	GjTableEndDeferring(&groups->table);
 	if (groups->is_first_pass)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))

@@ -112,6 +112,11 @@ typedef struct GjGroupTable
 	uint64		nslots;			/* a power of two */
 	bool		are_new;		/* have most of the last rows made a group? */
 
+	/* Rows that wait, if no aggregate wants to know their groups: groupdefer.c */
+	bool		may_defer;
+	bool		defers;			/* rows wait now, and there are tags instead of slots */
+	uint32		ndeferred;		/* whose records are behind the groups' */
+
 	/* Instead of slots, of a single column: numbers and one by the value, less the lowest */
 	bool		is_direct;
 	GjRegion	direct;
@@ -186,6 +191,22 @@ GjHashRecord(const uint64 *record, int data_words, int nwords)
 	for (int word = data_words; word < nwords; word++)
 		hash = record[word] != 0 ? GjHashStep(hash, record[word] + word) : hash;
 	return GjHashFinish(hash);
+}
+
+/* groupdefer.c ------------------------------------------------------------------------- */
+
+extern bool GjTableShouldDefer(const GjGroupTable *table);
+extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
+extern int	GjTableDefer(GjGroupTable *table, int row, int nrows);
+extern bool GjTableSettle(GjGroupTable *table);
+extern void GjTableEndDeferring(GjGroupTable *table);
+
+/* What is in the place of the slots while rows wait: first of all, a tag for each record */
+static inline uint32 *
+GjTableTags(const GjGroupTable *table)
+{
+	Assert(table->defers);
+	return (uint32 *) table->slots.start;
 }
 
 /* groupdirect.c ------------------------------------------------------------------------ */

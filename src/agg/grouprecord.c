@@ -14,6 +14,9 @@
 #include "groupparts.h"
 
 static void put_columns(GjGroupTable *table, const GjInput *input, bool are_first);
+static const GjKeyColumn *upper_half(const GjGroupTable *table, int word);
+static void put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper,
+					   int nrows);
 static void put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values,
 					   int nrows);
 static void put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows);
@@ -72,6 +75,7 @@ GjTableTakeNulls(GjGroupTable *table)
 
 	if (table->null_bit >= 0)
 		return;
+	(void) GjTableSettle(table);
 
 	table->nwords += (table->ncolumns + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
 	table->null_bit = old_words * GJ_WORD_BITS;
@@ -126,7 +130,8 @@ GjTablePack(GjGroupTable *table, const GjInput *input)
 }
 
 /*
- * Put columns into the records: the first ones of their words, which they set, or the others
+ * Put columns into the records: the first ones of their words, which they set, or the others.
+ * Two of four bytes fill a word, and are put there together.
  */
 static void
 put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
@@ -134,10 +139,49 @@ put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		const GjKeyColumn *column = &table->columns[i];
+		const GjKeyColumn *upper = upper_half(table, column->word);
+		uint64	   *to = table->batch_records + column->word;
+		const char *values = input->columns[column->input].values;
 
-		if ((column->shift == 0) == are_first)
-			put_column(table->batch_records + column->word, table->nwords, column,
-					   input->columns[column->input].values, input->nrows);
+		if ((column->shift == 0) != are_first || column == upper)
+			continue;
+		if (upper != NULL)
+			put_halves(to, table->nwords, (const uint32 *) values,
+					   (const uint32 *) input->columns[upper->input].values, input->nrows);
+		else
+			put_column(to, table->nwords, column, values, input->nrows);
+	}
+}
+
+/*
+ * The column that fills the upper half of a word; the lower one then has such a column, too
+ */
+static const GjKeyColumn *
+upper_half(const GjGroupTable *table, int word)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const GjKeyColumn *column = &table->columns[i];
+
+		if (column->word == word && column->shift == GJ_WORD_BITS / 2 &&
+			column->width == sizeof(uint32))
+			return column;
+	}
+	return NULL;
+}
+
+static void
+put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper, int nrows)
+{
+	if (nwords == 1)
+	{
+		for (int i = 0; i < nrows; i++)
+			to[i] = lower[i] | (uint64) upper[i] << 32;
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++, to += nwords)
+			*to = lower[i] | (uint64) upper[i] << 32;
 	}
 }
 

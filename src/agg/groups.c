@@ -58,6 +58,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 				  &groups->input);
 
 	GjTableInit(&groups->table, context, ngroupings);
+	groups->table.may_defer = naggs == 0;
 	for (int i = 0; i < ngroupings; i++)
 	{
 		GjKeyColumn *key = &groups->table.columns[i];
@@ -194,8 +195,9 @@ GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 }
 
 uint64
-GjGroupsRemaining(const GjGroups *groups)
+GjGroupsRemaining(GjGroups *groups)
 {
+	(void) GjTableSettle(&groups->table);
 	return groups->table.ngroups - groups->next;
 }
 
@@ -281,7 +283,7 @@ assign_groups(GjGroups *groups)
 		GjTablePack(table, &groups->input);
 	while (!groups->is_full && (row = find(groups, row)) < groups->input.nrows)
 	{
-		if (!GjGroupsGrow(groups))
+		if (!GjGroupsGrow(groups) && !GjTableSettle(table))
 			GjGroupsBeginSpill(groups);
 	}
 	if (groups->is_full)

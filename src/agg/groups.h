@@ -85,7 +85,7 @@ extern bool GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull);
  * The same for who wants some columns of some groups: how many there are in this pass; a value
  * of the one that many ahead of the next one; and go on behind so many.
  */
-extern uint64 GjGroupsRemaining(const GjGroups *groups);
+extern uint64 GjGroupsRemaining(GjGroups *groups);
 extern Datum GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull);
 extern void GjGroupsSkip(GjGroups *groups, uint64 n);
 

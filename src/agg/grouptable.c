@@ -28,6 +28,7 @@
 /* A table up to this size is in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
+static int	find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
 
 /*
@@ -39,7 +40,8 @@ GjTableReset(GjGroupTable *table)
 	GjRegionFree(&table->records);
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
-	table->ngroups = 0;
+	table->ngroups = table->ndeferred = 0;
+	table->defers = false;
 	table->capacity = GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
@@ -61,8 +63,9 @@ GjTableClear(GjGroupTable *table)
 		GjTableReset(table);
 		GjDirectEnd(table);
 	}
-	table->ngroups = 0;
-	memset(table->slots.start, 0, table->slots.size);
+	table->ngroups = table->ndeferred = 0;
+	if (!table->defers)
+		memset(table->slots.start, 0, table->slots.size);
 }
 
 /*
@@ -225,11 +228,25 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 /*
  * Find the groups of the rows of a batch that has been packed, from a row on; new ones are
  * made.  Returns the row for which there is no more room, or nrows.
+ *
+ * Of rows that wait there are no numbers, which nobody wants then.
  */
 int
 GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 {
 	Assert(table->is_packed && table->nslots > 0);
+	if (table->defers)
+	{
+		row = GjTableDefer(table, row, nrows);
+		if (table->defers)
+			return row;
+	}
+	return find_now(table, row, nrows, numbers);
+}
+
+static int
+find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers)
+{
 	switch (table->nwords)
 	{
 		case 1:
@@ -332,7 +349,8 @@ GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many groups")));
 	table->capacity = capacity;
-	GjRegionGrow(&table->records, table->context, GjRecordsSize(table, table->ngroups),
+	GjRegionGrow(&table->records, table->context,
+				 GjRecordsSize(table, table->ngroups + table->ndeferred),
 				 GjRecordsSize(table, capacity));
 	if (!table->is_direct && nslots != table->nslots)
 		GjTableMakeSlots(table, nslots);
@@ -361,6 +379,11 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 	uint64		nold = table->nslots;
 
 	Assert(nslots > table->capacity);
+	if (GjTableShouldDefer(table))
+	{
+		GjTableMakeTags(table, nslots);
+		return;
+	}
 	table->nslots = nslots;
 	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->slots.size);

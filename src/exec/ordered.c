@@ -346,19 +346,20 @@ forget_match(GjOrdered *ordered)
 /*
  * Look at the entries of a set, some chunks from all over it first: these soon make a bound
  * that few others are below.  In heap order the newest rows mostly come last, and those are
- * what is asked for most often.
+ * what is asked for most often; so where high values are wanted, it is from the end on.
  */
 static void
 add_set(GjScanState *scan, const GjEntrySet *set)
 {
 	uint64		nchunks = (set->nentries + GJ_BATCH_ROWS - 1) / GJ_BATCH_ROWS;
+	bool		backwards = scan->ordered->columns[0].descending;
 
 	for (int i = 0; i < lengthof(strides); i++)
 	{
-		for (uint64 chunk = 0; chunk < nchunks; chunk += strides[i])
+		for (uint64 n = 0; n < nchunks; n += strides[i])
 		{
-			if (i == 0 || chunk % strides[i - 1] != 0)
-				add_chunk(scan, set, chunk);
+			if (i == 0 || n % strides[i - 1] != 0)
+				add_chunk(scan, set, backwards ? nchunks - 1 - n : n);
 		}
 	}
 }
@@ -374,12 +375,12 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	int			nrows;
 
 	CHECK_FOR_INTERRUPTS();
-	GjEntrySetPrefetch(set, first, n);
 	if (filter == NULL)
 	{
 		GjTopAdd(top, set, first, n, NULL, 0);
 		return;
 	}
+	GjEntrySetPrefetch(set, first, n);
 	nrows = GjFilterEntries(filter, set, first, n, rows);
 	scan->table.stats.filtered += n - nrows;
 	GjTopAdd(top, set, first, n, rows, nrows);

@@ -8,7 +8,8 @@
  *
  * Most entries do not come among the first, and the first word says so: it is made for a
  * batch at a time, and compared with that of the bound, the last one of the entries wanted that
- * were there at the last look.  What is not above it is kept.  When there is no more room,
+ * were there at the last look.  What is not above it is kept.  Of many entries in a row none is,
+ * and their least value says so before any word is made.  When there is no more room,
  * what is kept is sorted and cut to what is wanted, and the bound is set anew.
  *
  * Besides the words, what is kept has the columns that its row will have.
@@ -25,6 +26,9 @@
 
 /* Room for entries beside those that are wanted: between two sorts, so many come */
 #define MIN_ROOM				1024
+
+/* Entries of which none may be wanted: is there one? */
+#define LOOK_ROWS				128
 
 /* Where an entry's words are, with the first of them */
 typedef struct Place
@@ -56,6 +60,7 @@ struct GjTop
 
 static Size slot_bytes(const GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
+static void look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
 static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
@@ -213,22 +218,43 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
 	int			nplaces = 0;
 
-	GjTopFirstWords(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
 	if (rows == NULL)
 	{
-		for (int i = 0; i < n; i++)
-		{
-			places[nplaces] = i;
-			nplaces += words[i] >= low && words[i] <= high;
-		}
+		for (int i = 0; i < n; i += LOOK_ROWS)
+			look_at(top, set, first + i, Min(LOOK_ROWS, n - i));
+		return;
 	}
-	else
+	GjTopFirstWords(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
+	for (int i = 0; i < nrows; i++)
 	{
-		for (int i = 0; i < nrows; i++)
-		{
-			places[nplaces] = rows[i];
-			nplaces += words[rows[i]] >= low && words[rows[i]] <= high;
-		}
+		places[nplaces] = rows[i];
+		nplaces += words[rows[i]] >= low && words[rows[i]] <= high;
+	}
+	for (int i = 0; i < nplaces; i++)
+		add_entry(top, set, first + places[i]);
+}
+
+/*
+ * Look at so few entries that most often none of them is wanted
+ */
+static void
+look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
+{
+	const GjSortColumn *sort = &top->columns[0];
+	const GjEntryColumn *column = set_column(set, sort->column);
+	uint64		words[LOOK_ROWS];
+	uint16		places[LOOK_ROWS];
+	uint64		low = top->has_last ? top->last[0] : 0;
+	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
+	int			nplaces = 0;
+
+	if (top->has_bound && GjTopLowestWord(sort, column, first, n) > high)
+		return;
+	GjTopFirstWords(sort, column, first, n, words);
+	for (int i = 0; i < n; i++)
+	{
+		places[nplaces] = i;
+		nplaces += words[i] >= low && words[i] <= high;
 	}
 	for (int i = 0; i < nplaces; i++)
 		add_entry(top, set, first + places[i]);

@@ -146,6 +146,52 @@ GjTopFirstWords(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 	}
 }
 
+#define FIND_EXTREME(type, extreme) \
+	do { \
+		const type *values = (const type *) column->values + first; \
+		extreme = values[0]; \
+		if (sort->descending) \
+		{ \
+			for (int i = 1; i < n; i++) \
+				extreme = Max(extreme, values[i]); \
+		} \
+		else \
+		{ \
+			for (int i = 1; i < n; i++) \
+				extreme = Min(extreme, values[i]); \
+		} \
+	} while (0)
+
+/*
+ * No first word of these entries is lower; zero, where that is not found out faster than the
+ * words are made.
+ */
+uint64
+GjTopLowestWord(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n)
+{
+	uint64		words[2];
+
+	if (column->has_nulls || sort->kind != GJ_SORT_SIGNED)
+		return 0;
+	if (column->width == sizeof(int32))
+	{
+		int32		extreme;
+
+		FIND_EXTREME(int32, extreme);
+		GjTopWords(sort, column->width, (const char *) &extreme, false, words);
+		return words[0];
+	}
+	if (column->width == sizeof(int64))
+	{
+		int64		extreme;
+
+		FIND_EXTREME(int64, extreme);
+		GjTopWords(sort, column->width, (const char *) &extreme, false, words);
+		return words[0];
+	}
+	return 0;
+}
+
 /*
  * The words of one value
  */

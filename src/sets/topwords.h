@@ -14,6 +14,8 @@
 extern int	GjTopCountWords(const GjSortColumn *column);
 extern void GjTopFirstWords(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first,
 							int n, uint64 *out);
+extern uint64 GjTopLowestWord(const GjSortColumn *sort, const GjEntryColumn *column,
+							  uint64 first, int n);
 extern void GjTopWords(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
 					   uint64 *out);
 extern void GjTopRowWords(const GjSortColumn *columns, int ncolumns, const Datum *values,

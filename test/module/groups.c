@@ -69,6 +69,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(1000000, (Size) 1 << 30, 1);
 	check_many_groups(1000000, (Size) 32 << 20, 4);
 	check_many_groups(100000, 1, 50);
+	GjCheckDistinctGroups();
 	check_many_values(300000, 1, 0);
 	check_many_values(300000, 1, 3);
 	check_many_values(300000, 2 * 1024 * 1024, 0);
@@ -360,7 +361,7 @@ check_many_values(int many, Size memory_limit, int ngroups)
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT4, 1, -1},
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
 	};
-	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, ngroups > 0 ? 1 : 0,
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, ngroups > 0 ? 1 : 0,
 										groupings, 2, aggs);
 	int32		first[GJ_BATCH_ROWS];
 	int32		second[GJ_BATCH_ROWS];

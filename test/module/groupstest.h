@@ -56,6 +56,9 @@ extern bool GjExpectAll(const Test *test);
 extern Datum GjExpect(const Test *test, const GjAggSpec *agg, int group, bool *isnull);
 extern bool GjIsOverflow(MemoryContext context);
 
+/* groupsdistinct.c */
+extern void GjCheckDistinctGroups(void);
+
 /* groupstiming.c */
 extern void GjTimeGroups(const char *pattern);
 

@@ -41,6 +41,7 @@ typedef struct TestEntry
 
 typedef struct TestOrder
 {
+	int			first;			/* the first sort column: the key, or one with NULLs */
 	int			ncolumns;
 	Oid			types[MAX_COLUMNS];
 	GjSortColumn columns[MAX_COLUMNS];
@@ -55,7 +56,8 @@ PG_FUNCTION_INFO_V1(gpujoin_top_selftest);
 static void
 make_order(TestOrder *order, GjEntryWidths *widths, pg_prng_state *prng)
 {
-	order->ncolumns = 1 + pg_prng_uint64(prng) % MAX_COLUMNS;
+	order->first = pg_prng_bool(prng);
+	order->ncolumns = order->first + 1 + pg_prng_uint64(prng) % (MAX_COLUMNS - order->first);
 	widths->nincluded = MAX_COLUMNS - 1;
 	for (int i = 0; i < MAX_COLUMNS; i++)
 	{
@@ -79,12 +81,15 @@ make_order(TestOrder *order, GjEntryWidths *widths, pg_prng_state *prng)
 	}
 }
 
+/*
+ * Values of entries may rise with their number; then none of them is very high or low
+ */
 static Datum
-make_value(Oid type, pg_prng_state *prng)
+make_value(Oid type, int rise, pg_prng_state *prng)
 {
 	static const double floats[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-30, -1.5};
-	int			pick = pg_prng_uint64(prng) % 16;
-	int64		small = (int64) (pg_prng_uint64(prng) % 20) - 10;
+	int			pick = rise > 0 ? 8 + pg_prng_uint64(prng) % 8 : pg_prng_uint64(prng) % 16;
+	int64		small = (int64) (pg_prng_uint64(prng) % 20) - 10 + rise;
 
 	switch (type)
 	{
@@ -113,7 +118,7 @@ compare_entries(const void *a, const void *b, void *arg)
 	const TestEntry *right = b;
 	TestOrder  *order = arg;
 
-	for (int i = 0; i < order->ncolumns; i++)
+	for (int i = order->first; i < order->ncolumns; i++)
 	{
 		const GjSortColumn *column = &order->columns[i];
 		int			result;
@@ -191,13 +196,14 @@ add_sets(GjTop *top, const TestEntry *entries, int n, const GjEntryWidths *width
  * Is entry i of the top this one, with its columns?
  */
 static bool
-is_same(const GjTop *top, uint64 i, const TestEntry *entry)
+is_same(const GjTop *top, uint64 i, const TestEntry *entry, int first)
 {
 	const GjEntrySet *rows = GjTopRows(top);
 	uint64		row = GjTopRow(top, i);
 	const GjEntryColumn *kept = &rows->included[0];
 
-	if (GjTopTid(top, i) != entry->tid || !GjTopIsSame(top, i, entry->values, entry->isnull))
+	if (GjTopTid(top, i) != entry->tid ||
+		!GjTopIsSame(top, i, entry->values + first, entry->isnull + first))
 		return false;
 	if (kept->nulls[row] != entry->isnull[1])
 		return false;
@@ -214,6 +220,7 @@ run_round(pg_prng_state *prng)
 	int			n = pg_prng_uint64(prng) % MAX_ENTRIES;
 	int			nsorted = 0;
 	int			seen = 0;
+	bool		rises = pg_prng_bool(prng);
 	uint64		wanted = 1 + pg_prng_uint64(prng) % (pg_prng_bool(prng) ? 50 : 3000);
 	GjTop	   *top;
 	TestEntry  *sorted;
@@ -231,7 +238,7 @@ run_round(pg_prng_state *prng)
 		{
 			entries[i].isnull[c] = c > 0 && pg_prng_uint64(prng) % 8 == 0;
 			entries[i].values[c] = entries[i].isnull[c] ? (Datum) 0 :
-				make_value(order.types[c], prng);
+				make_value(order.types[c], rises ? 1 + i / 64 : 0, prng);
 		}
 	}
 	sorted = palloc((n + 1) * sizeof(TestEntry));
@@ -243,7 +250,8 @@ run_round(pg_prng_state *prng)
 			sorted[nsorted++] = sorted[i];
 	}
 
-	top = GjTopCreate(CurrentMemoryContext, order.columns, order.ncolumns, &widths, 2);
+	top = GjTopCreate(CurrentMemoryContext, order.columns + order.first,
+					  order.ncolumns - order.first, &widths, 2);
 	for (;;)
 	{
 		GjTopStart(top, wanted, seen > 0);
@@ -251,7 +259,7 @@ run_round(pg_prng_state *prng)
 		GjTopFinish(top);
 		for (uint64 i = 0; i < GjTopCount(top); i++)
 		{
-			if (seen == nsorted || !is_same(top, i, &sorted[seen]))
+			if (seen == nsorted || !is_same(top, i, &sorted[seen], order.first))
 				elog(ERROR, "entry %d of %d is wrong, with %d wanted at first", seen, nsorted,
 					 (int) wanted);
 			seen++;

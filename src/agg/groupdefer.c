@@ -1,0 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * groupdefer.c
+ *	  Groups without aggregates: rows that are looked for later, all at once.
+ *
+ * DISTINCT over rows that hardly ever repeat makes a table much larger than any cache, and each
+ * row waits for another line of it.  But where no aggregate wants to know a row's group, nobody
+ * needs an answer before the last row has come.  So rows that may make a group are put behind
+ * the groups' records and wait there, with 32 bits of their hashes, until somebody asks for the
+ * groups.  Then all are put in the order of some bits of the hash, and a few hundred at a time
+ * go through a table that is in the nearest cache.  There are no slots meanwhile: their memory
+ * is what this takes, and nothing has to be put there anew when the table grows.
+ *
+ * A row that proves to be of a group that exists leaves, and those behind it move up; so the
+ * order stays, and of equal rows the first one.  Rows that repeat must not take memory for long:
+ * when there are four times as many records as groups were known, those are looked for.  Where
+ * many leave, waiting was in vain, and the table gets its slots.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+
+#include "groupparts.h"
+
+/* Smaller tables are in the cache anyway */
+#define GJ_DEFER_GROUPS			((uint32) 32 * 1024)
+
+/* So many times as many records as known groups */
+#define GJ_DEFER_FACTOR			4
+
+/* Rows that are looked for at a time, about, and in how many heaps they are put at most */
+#define GJ_HEAP_ROWS			1024
+#define GJ_MAX_HEAPS			2048
+
+/* One of them: a record, by its number */
+typedef struct Row
+{
+	uint32		tag;
+	uint32		number;
+} Row;
+
+/*
+ * What is behind the tags in the place of the slots, of which there are at least two for each
+ * record: all records in another order, and a bit for each that leaves
+ */
+typedef struct Parts
+{
+	Row		   *rows;
+	uint8	   *leave;
+} Parts;
+
+StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
+				 "rows that wait take more memory than slots");
+
+static Parts get_parts(const GjGroupTable *table);
+static uint32 find_equal(GjGroupTable *table);
+static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
+static uint32 find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
+						   uint64 *nslots);
+static void close_ranks(GjGroupTable *table);
+
+/*
+ * Shall rows wait from now on, as the table is about to have other slots?
+ */
+bool
+GjTableShouldDefer(const GjGroupTable *table)
+{
+	return table->defers ||
+		(table->may_defer && table->are_new && table->capacity >= GJ_DEFER_GROUPS);
+}
+
+/*
+ * Make room for tags in the place of slots, and keep those that are there
+ */
+void
+GjTableMakeTags(GjGroupTable *table, uint64 nslots)
+{
+	GjRegion	old = table->slots;
+	bool		deferred = table->defers;
+
+	GjRegionAllocate(&table->slots, table->context, nslots * sizeof(GjGroupSlot));
+	table->nslots = nslots;
+	table->defers = true;
+	if (deferred)
+		memcpy(table->slots.start, old.start,
+			   (table->ngroups + table->ndeferred) * sizeof(uint32));
+	else
+	{
+		for (uint32 i = 0; i < table->ngroups; i++)
+			GjTableTags(table)[i] = (uint32) GjHashRecord(GjTableRecord(table, i),
+														  table->data_words, table->nwords);
+	}
+	GjRegionFree(&old);
+}
+
+static Parts
+get_parts(const GjGroupTable *table)
+{
+	Row		   *rows = (Row *) (GjTableTags(table) + table->capacity);
+
+	return (Parts) {rows, (uint8 *) (rows + table->capacity)};
+}
+
+/*
+ * Have rows wait, from one on; returns that for which there is no room, or that is to be
+ * looked for at once, or nrows.
+ */
+int
+GjTableDefer(GjGroupTable *table, int row, int nrows)
+{
+	while (row < nrows && table->defers)
+	{
+		uint32		nrecords = table->ngroups + table->ndeferred;
+		uint32	   *tags = GjTableTags(table) + nrecords;
+		int			n = (int) Min(table->capacity - nrecords, nrows - row);
+
+		if (n == 0 && nrecords / GJ_DEFER_FACTOR < table->ngroups)
+			break;
+		if (n == 0)
+		{
+			(void) GjTableSettle(table);
+			if (nrecords - table->ngroups > nrecords / 8)
+				GjTableEndDeferring(table);
+			continue;
+		}
+		memcpy(GjTableRecord(table, nrecords), table->batch_records + row * table->nwords,
+			   n * table->nwords * sizeof(uint64));
+		for (int i = 0; i < n; i++)
+			tags[i] = (uint32) table->batch_hashes[row + i];
+		table->ndeferred += n;
+		row += n;
+	}
+	return row;
+}
+
+/*
+ * Look for the rows that wait; has that made room for others?
+ */
+bool
+GjTableSettle(GjGroupTable *table)
+{
+	uint32		n = table->ndeferred;
+	uint32		nleaving;
+
+	if (n == 0)
+		return false;
+	nleaving = find_equal(table);
+	if (nleaving > 0)
+		close_ranks(table);
+	table->ngroups += n - nleaving;
+	table->ndeferred = 0;
+	return table->ngroups < table->capacity;
+}
+
+/*
+ * Have no row wait any more, and find each at once
+ */
+void
+GjTableEndDeferring(GjGroupTable *table)
+{
+	uint64		nslots = table->nslots;
+
+	table->may_defer = false;
+	if (!table->defers)
+		return;
+	(void) GjTableSettle(table);
+	table->defers = false;
+	GjRegionFree(&table->slots);
+	table->nslots = 0;
+	GjTableMakeSlots(table, nslots);
+}
+
+/*
+ * Mark the rows that are of groups that exist, and count them
+ */
+static uint32
+find_equal(GjGroupTable *table)
+{
+	Parts		parts = get_parts(table);
+	uint32		nrecords = table->ngroups + table->ndeferred;
+	uint32		ends[GJ_MAX_HEAPS];
+	int			nheaps;
+	uint32		first = 0;
+	uint32	   *slots = NULL;
+	uint64		nslots = 0;
+	uint32		nleaving = 0;
+
+	CHECK_FOR_INTERRUPTS();
+	nheaps = order_by_tags(table, ends);
+	memset(parts.leave, 0, (nrecords + BITS_PER_BYTE - 1) / BITS_PER_BYTE);
+	for (int i = 0; i < nheaps; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		nleaving += find_in_heap(table, parts.rows + first, ends[i] - first, &slots, &nslots);
+		first = ends[i];
+	}
+	if (slots != NULL)
+		pfree(slots);
+	return nleaving;
+}
+
+/*
+ * Put all rows in heaps by their tags' upper bits, where they keep their order; ends[]: where
+ * each heap ends.  Returns how many there are.
+ */
+static int
+order_by_tags(const GjGroupTable *table, uint32 *ends)
+{
+	const uint32 *tags = GjTableTags(table);
+	Row		   *rows = get_parts(table).rows;
+	uint32		nrecords = table->ngroups + table->ndeferred;
+	int			bits = 1;
+	int			shift;
+	uint32		start = 0;
+
+	while (1 << bits < GJ_MAX_HEAPS && nrecords >> bits > GJ_HEAP_ROWS)
+		bits++;
+	shift = 32 - bits;
+	memset(ends, 0, sizeof(uint32) << bits);
+	for (uint32 i = 0; i < nrecords; i++)
+		ends[tags[i] >> shift]++;
+	for (int i = 0; i < 1 << bits; i++)
+	{
+		uint32		here = ends[i];
+
+		ends[i] = start;
+		start += here;
+	}
+	for (uint32 i = 0; i < nrecords; i++)
+		rows[ends[tags[i] >> shift]++] = (Row) {tags[i], i};
+	return 1 << bits;
+}
+
+static pg_attribute_always_inline bool
+is_equal(const GjGroupTable *table, const Row *a, const Row *b)
+{
+	return a->tag == b->tag &&
+		memcmp(GjTableRecord(table, a->number), GjTableRecord(table, b->number),
+			   table->nwords * sizeof(uint64)) == 0;
+}
+
+/*
+ * Mark those of a heap's rows that are equal to one before, and count them.  slots[] is of
+ * whatever size was needed last; it is mostly free, so that hardly any row meets another one.
+ */
+static uint32
+find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots, uint64 *nslots)
+{
+	uint8	   *leave = get_parts(table).leave;
+	uint64		wanted = pg_nextpower2_64(Max((uint64) nrows, 2) * 4);
+	uint32	   *heap_slots;
+	uint32		nleaving = 0;
+
+	if (wanted > *nslots)
+	{
+		if (*slots != NULL)
+			pfree(*slots);
+		*slots = MemoryContextAllocHuge(table->context, wanted * sizeof(uint32));
+		*nslots = wanted;
+	}
+	heap_slots = *slots;
+	memset(heap_slots, 0, wanted * sizeof(uint32));
+	for (uint32 i = 0; i < nrows; i++)
+	{
+		uint64		at = rows[i].tag & (wanted - 1);
+
+		while (heap_slots[at] != 0 && !is_equal(table, &rows[heap_slots[at] - 1], &rows[i]))
+			at = (at + 1) & (wanted - 1);
+		if (heap_slots[at] == 0)
+			heap_slots[at] = i + 1;
+		else
+		{
+			leave[rows[i].number / BITS_PER_BYTE] |= 1 << rows[i].number % BITS_PER_BYTE;
+			nleaving++;
+		}
+	}
+	return nleaving;
+}
+
+/*
+ * Have records that are left take the places of those that leave
+ */
+static void
+close_ranks(GjGroupTable *table)
+{
+	const uint8 *leave = get_parts(table).leave;
+	uint32	   *tags = GjTableTags(table);
+	uint32		nrecords = table->ngroups + table->ndeferred;
+	uint32		to = table->ngroups;
+
+	for (uint32 i = table->ngroups; i < nrecords; i++)
+	{
+		if (leave[i / BITS_PER_BYTE] & 1 << i % BITS_PER_BYTE)
+			continue;
+		memmove(GjTableRecord(table, to), GjTableRecord(table, i),
+				table->nwords * sizeof(uint64));
+		tags[to++] = tags[i];
+	}
+}
