@@ -429,6 +429,7 @@ split(GjGroups *groups)
 	uint32	   *new_numbers;
 
 	(void) GjTableSettle(table);
+	GjOrderEnd(table);
 	ngroups = table->ngroups;
 	if (table->is_direct)
 		GjDirectEnd(table);

@@ -41,6 +41,7 @@ GjTableReset(GjGroupTable *table)
 	table->nslots = 0;
 	table->ngroups = table->ndeferred = 0;
 	table->defers = false;
+	GjOrderBegin(table);
 	table->capacity = GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
@@ -56,7 +57,7 @@ GjTableReset(GjGroupTable *table)
 void
 GjTableClear(GjGroupTable *table)
 {
-	Assert(!table->is_direct);
+	Assert(!table->is_direct && table->ordered_by == NULL);
 	table->ngroups = table->ndeferred = 0;
 	if (!table->defers)
 		memset(table->slots.start, 0, table->slots.size);
@@ -267,6 +268,8 @@ GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 		if (table->defers)
 			return row;
 	}
+	if (table->ordered_by != NULL)
+		return GjOrderFind(table, row, nrows, numbers);
 	return find_now(table, row, nrows, numbers);
 }
 
@@ -367,6 +370,11 @@ GjTableMakeSlots(GjGroupTable *table)
 		GjTableMakeTags(table, slots_for(table->capacity));
 		return;
 	}
+	if (table->ordered_by != NULL)
+	{
+		GjOrderMakeSlots(table, slots_for(table->capacity));
+		return;
+	}
 	table->nslots = slots_for(table->capacity);
 	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->slots.size);
@@ -398,7 +406,7 @@ GjTableKeep(GjGroupTable *table, int depth, uint32 part, uint32 *new_numbers)
 	uint32		nkept = 0;
 
 	CHECK_FOR_INTERRUPTS();
-	Assert(!table->is_direct && table->ndeferred == 0);
+	Assert(!table->is_direct && table->ndeferred == 0 && table->ordered_by == NULL);
 	if (!table->defers)
 		memset(table->slots.start, 0, table->slots.size);
 	for (uint32 group = 0; group < table->ngroups; group++)

@@ -69,6 +69,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(1000000, (Size) 32 << 20, 4);
 	check_many_groups(100000, 1, 100);
 	GjCheckDistinctGroups();
+	GjCheckOrderedGroups();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	PG_RETURN_INT64((int64) ncompared);
