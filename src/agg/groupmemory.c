@@ -182,6 +182,7 @@ GjGroupsBeginSpill(GjGroups *groups)
 	double		wanted = groups->pass_expected / ngroups * GJ_PART_FACTOR;
 
 	GjTableEndDeferring(&groups->table);
+	GjOrderEnd(&groups->table);
 	if (groups->is_first_pass)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))

@@ -82,6 +82,8 @@ typedef struct GjKeyColumn
 	uint16		width;
 	int			word;
 	int			shift;			/* up from the lowest bit of the word */
+	bool		ascends;		/* from row to row, so far */
+	int64		highest;		/* then: the last value */
 } GjKeyColumn;
 
 #define GJ_WORD_BITS			64
@@ -116,6 +118,12 @@ typedef struct GjGroupTable
 	bool		may_defer;
 	bool		defers;			/* rows wait now, and there are tags instead of slots */
 	uint32		ndeferred;		/* whose records are behind the groups' */
+
+	/* Rows that come in the order of a column: grouporder.c */
+	const GjKeyColumn *ordered_by;	/* NULL: none, and the slots are of all groups */
+	uint64		run_value;		/* its value of late */
+	uint32		run_first;		/* the first group that has it */
+	uint64		run_slots;		/* so many slots are used: for such groups */
 
 	/* Instead of slots, of a single column: numbers and one by the value, less the lowest */
 	bool		is_direct;
@@ -208,6 +216,14 @@ GjTableTags(const GjGroupTable *table)
 	Assert(table->defers);
 	return (uint32 *) table->slots.start;
 }
+
+/* grouporder.c ------------------------------------------------------------------------- */
+
+extern void GjOrderBegin(GjGroupTable *table);
+extern void GjOrderEnd(GjGroupTable *table);
+extern void GjOrderWatch(GjGroupTable *table, const GjInput *input);
+extern void GjOrderMakeSlots(GjGroupTable *table, uint64 nslots);
+extern int	GjOrderFind(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 
 /* groupdirect.c ------------------------------------------------------------------------ */
 

@@ -126,6 +126,7 @@ GjTablePack(GjGroupTable *table, const GjInput *input)
 			put_nulls(table->batch_records, nwords, table->null_bit + i, nulls, input->nrows);
 	}
 	hash_records(table, input->nrows);
+	GjOrderWatch(table, input);
 	table->is_packed = true;
 }
 

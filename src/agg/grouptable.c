@@ -42,6 +42,7 @@ GjTableReset(GjGroupTable *table)
 	table->nslots = 0;
 	table->ngroups = table->ndeferred = 0;
 	table->defers = false;
+	GjOrderBegin(table);
 	table->capacity = GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
@@ -63,6 +64,7 @@ GjTableClear(GjGroupTable *table)
 		GjTableReset(table);
 		GjDirectEnd(table);
 	}
+	GjOrderEnd(table);
 	table->ngroups = table->ndeferred = 0;
 	if (!table->defers)
 		memset(table->slots.start, 0, table->slots.size);
@@ -241,6 +243,8 @@ GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 		if (table->defers)
 			return row;
 	}
+	if (table->ordered_by != NULL)
+		return GjOrderFind(table, row, nrows, numbers);
 	return find_now(table, row, nrows, numbers);
 }
 
@@ -382,6 +386,11 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 	if (GjTableShouldDefer(table))
 	{
 		GjTableMakeTags(table, nslots);
+		return;
+	}
+	if (table->ordered_by != NULL)
+	{
+		GjOrderMakeSlots(table, nslots);
 		return;
 	}
 	table->nslots = nslots;

@@ -70,6 +70,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(1000000, (Size) 32 << 20, 4);
 	check_many_groups(100000, 1, 50);
 	GjCheckDistinctGroups();
+	GjCheckOrderedGroups();
 	check_many_values(300000, 1, 0);
 	check_many_values(300000, 1, 3);
 	check_many_values(300000, 2 * 1024 * 1024, 0);

@@ -59,6 +59,9 @@ extern bool GjIsOverflow(MemoryContext context);
 /* groupsdistinct.c */
 extern void GjCheckDistinctGroups(void);
 
+/* groupsorder.c */
+extern void GjCheckOrderedGroups(void);
+
 /* groupstiming.c */
 extern void GjTimeGroups(const char *pattern);
 
