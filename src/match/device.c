@@ -390,7 +390,7 @@ search_lag(MirrorMatch *match)
 	{
 		GjBlockRange *range = &match->lag.ranges[i];
 
-		GjSearchBlocks(match->index, match->info, match->keys, range->start, range->end,
+		GjSearchBlocks(match->index, match->info, match->keys, NULL, range->start, range->end,
 					   range->end - range->start, match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);

@@ -134,7 +134,7 @@ GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 	if (match->next == match->end && !take_pages(match))
 		return false;
 
-	match->next = GjSearchBlocks(match->index, &match->info, match->keys, match->next,
+	match->next = GjSearchBlocks(match->index, &match->info, match->keys, NULL, match->next,
 								 match->end, match->shared->npages, target, stats);
 	GjEntrySetFinish(piece, true);
 	for (int i = 0; i < match->shared->ntails; i++)

@@ -384,7 +384,7 @@ next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 
 	if (match->next < match->end)
 	{
-		match->next = GjSearchBlocks(match->index, &match->info, match->wanted, match->next,
+		match->next = GjSearchBlocks(match->index, &match->info, match->wanted, NULL, match->next,
 									 match->end, match->end - match->info.first_data, target,
 									 stats);
 		GjEntrySetFinish(piece, true);

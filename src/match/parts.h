@@ -47,9 +47,9 @@ extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySe
 extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						 GjMatchTarget target, GjMatchStats *stats);
 extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
-								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
-								  BlockNumber total, GjMatchTarget target,
-								  GjMatchStats *stats);
+								  const GjKeySet *keys, const GjIndexState *state,
+								  BlockNumber start, BlockNumber end, BlockNumber total,
+								  GjMatchTarget target, GjMatchStats *stats);
 extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
 extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);

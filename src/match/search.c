@@ -125,10 +125,17 @@ void
 GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			 GjMatchTarget target, GjMatchStats *stats)
 {
-	BlockNumber end = GjIndexGetLength(index);
+	GjIndexState state;
 
-	(void) GjSearchBlocks(index, info, keys, info->first_data, end, end - info->first_data,
-						  target, stats);
+	do
+	{
+		BlockNumber end;
+
+		GjIndexGetState(index, &state);
+		end = GjIndexGetLength(index);
+		(void) GjSearchBlocks(index, info, keys, &state, info->first_data, end,
+							  end - info->first_data, target, stats);
+	} while (GjListsMoved(index, &state));
 }
 
 /*
@@ -140,8 +147,8 @@ GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
  */
 BlockNumber
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			   BlockNumber start, BlockNumber end, BlockNumber total, GjMatchTarget target,
-			   GjMatchStats *stats)
+			   const GjIndexState *state, BlockNumber start, BlockNumber end,
+			   BlockNumber total, GjMatchTarget target, GjMatchStats *stats)
 {
 	BufferAccessStrategy strategy = NULL;
 	Buffer		next = InvalidBuffer;
@@ -149,6 +156,13 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	bool		matching = true;
 	BlockNumber block;
 	GjGuess		guess;
+	GjIndexState now;
+
+	if (state == NULL)
+	{
+		GjIndexGetState(index, &now);
+		state = &now;
+	}
 
 	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
 	if (!RelationUsesLocalBuffers(index) && total > NBuffers / 4)
@@ -178,9 +192,15 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 		}
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!GjPageIsUnused(page))
+		if (!GjPageIsUnused(page) && GjPageCheckKind(index, buffer) == GJ_PAGE_DATA)
 		{
-			GjPageCheck(index, buffer, GJ_PAGE_DATA);
+			GjPageOwner owner = GjPageGetOwner(state, page);
+
+			if (owner != GJ_OWNER_RUN && owner != GJ_OWNER_DELTA)
+			{
+				UnlockReleaseBuffer(buffer);
+				continue;
+			}
 			matching = search_data_page(index, buffer, info, keys, target, stats);
 		}
 		stats->pages++;
