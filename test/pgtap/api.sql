@@ -64,7 +64,7 @@ SELECT has_function('gpujoin_index_info', ARRAY['regclass']);
 SELECT volatility_is('gpujoin_index_info', ARRAY['regclass'], 'volatile');
 SELECT is_strict('gpujoin_index_info', ARRAY['regclass']);
 SELECT is(proargnames, '{index,pages,entries,free_slots,free_pages,slots_per_page,key_width,lanes,'
-	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,' ||
+	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,'
 	'dead_entries,delta_pages}', 'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
 SELECT has_function('gpujoin_kernel_selftest', '{}'::name[]);
