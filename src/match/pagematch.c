@@ -1,0 +1,245 @@
+/*-------------------------------------------------------------------------
+ *
+ * pagematch.c
+ *	  Which entries of a data page are wanted?
+ *
+ * There are two ways.  All keys of the page are looked up in the set, many at a time, which takes
+ * half a microsecond whatever is found (sets/kernels.c).  Or, on a page of a run, whose keys
+ * ascend, each listed key is looked for; what equals it stands side by side, and is copied as a
+ * whole.  That takes less if few listed keys can be on the page.
+ *
+ * A run's page keeps keys and TIDs of deleted entries, so that its keys ascend for ever.  But
+ * ranges are copied only where nothing has been deleted.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "search.h"
+
+/* With more listed keys on a page it is quicker to look all of the page's up */
+#define MAX_FEW_KEYS			8
+
+static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
+static uint32 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+						uint32 *hits);
+static bool is_known(const GjPageLimits *limits, uint64 tid);
+static int	count_slots(const uint32 *used, int words);
+static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
+
+/*
+ * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  It is done where no more keys than this are expected
+ * there, if they are spread evenly.
+ */
+#define SPARSE_KEYS				16
+
+/*
+ * Match a page by looking up all of its keys
+ */
+bool
+GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
+			GjMatchTarget target, GjMatchStats *stats)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32		hits[GJ_MAX_WORDS];
+	uint32		nhits;
+
+	if (opaque->used == 0 || !page_may_match(opaque, keys))
+		return true;
+	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
+						  hits);
+	if (nhits > 0 && limits != NULL && (limits->bounded || limits->nknown > 0))
+		nhits = drop_hits(page, info, limits, hits);
+	stats->tids += nhits;
+	if (nhits == 0)
+		return true;
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
+	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);
+}
+
+/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
+static bool
+page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
+{
+	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
+	uint64		mean_gap;
+	uint64		position;
+
+	if (keys->complement)
+		return true;
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+		return false;
+	if (page_span / SPARSE_KEYS > mean_gap)
+		return true;
+	position = GjKeySetLowerBound(keys, opaque->min_key);
+	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+}
+
+/*
+ * Drop hits that are not wanted; returns how many are left
+ */
+static uint32
+drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, uint32 *hits)
+{
+	const ItemPointerData *tids = GjDataTids(page, info);
+	uint32		nhits = 0;
+
+	for (int word = 0; word < info->words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+		{
+			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
+			GjPlace		place;
+
+			place.key = GjDataGetKey(page, info, slot);
+			place.tid = GjPackTid(&tids[slot]);
+			if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
+									 !GjPlaceIsBefore(&place, &limits->end))) ||
+				is_known(limits, place.tid))
+				hits[word] &= ~GjSlotBit(slot);
+			else
+				nhits++;
+		}
+	}
+	return nhits;
+}
+
+static bool
+is_known(const GjPageLimits *limits, uint64 tid)
+{
+	uint64		low = 0;
+	uint64		high = limits->nknown;
+
+	while (low < high)
+	{
+		uint64		middle = low + (high - low) / 2;
+
+		if (limits->known[middle] < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < limits->nknown && limits->known[low] == tid;
+}
+
+/* Pages of runs ------------------------------------------------------------------- */
+
+/*
+ * Can so few of the listed keys be on a run's page that they should be looked for one by one?
+ */
+bool
+GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen)
+{
+	uint64		many = chosen->key + MAX_FEW_KEYS;
+
+	return !keys->complement &&
+		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);
+}
+
+static pg_attribute_always_inline int64
+load_key(const char *keys, int width, int slot)
+{
+	if (width == sizeof(int32))
+		return ((const int32 *) keys)[slot];
+	return ((const int64 *) keys)[slot];
+}
+
+/*
+ * The first slot from low on, before high, with a key that is not below this one
+ */
+static pg_attribute_always_inline int
+find_slot(const char *keys, int width, int low, int high, int64 key)
+{
+	int			n = high - low;
+
+	/* without a branch on what is compared, which could not be predicted */
+	while (n > 0)
+	{
+		int			half = n / 2;
+		bool		below = load_key(keys, width, low + half) < key;
+
+		low += below ? n - half : 0;
+		n = half;
+	}
+	return low;
+}
+
+static pg_attribute_always_inline bool
+match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width, uint64 at,
+			 int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	int64		last = load_key(page_keys, width, nslots - 1);
+	int			slot = 0;
+
+	for (; at < keys->nkeys && keys->keys[at] <= last; at++)
+	{
+		int64		key = keys->keys[at];
+		int			end;
+
+		slot = find_slot(page_keys, width, slot, nslots, key);
+		if (load_key(page_keys, width, slot) != key)
+			continue;
+		end = key == last ? nslots : find_slot(page_keys, width, slot, nslots, key + 1);
+		if (!add_slots(target, page, info, slot, end - slot))
+			return false;
+		stats->tids += end - slot;
+		slot = end;
+		if (slot == nslots)
+			break;
+	}
+	return true;
+}
+
+/*
+ * Match a run's page by looking for the few listed keys that can be on it; all places are wanted
+ */
+bool
+GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+			  const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+{
+	int			nslots = count_slots(GjDataUsed(page, info), info->words);
+
+	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
+		return GjMatchPage(page, info, keys, NULL, target, stats);
+	if (nslots == 0)
+		return true;
+	if (info->key_width == sizeof(int32))
+		return match_sorted(page, info, keys, sizeof(int32), chosen->key, nslots, target, stats);
+	return match_sorted(page, info, keys, sizeof(int64), chosen->key, nslots, target, stats);
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const uint32 *used, int words)
+{
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+}
+
+/*
+ * Add entries that stand side by side
+ */
+static bool
+add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		packed[GJ_MAX_SLOTS];
+
+	if (target.tids == NULL)
+		return GjEntrySetAddSlots(target.entries, page, info, first, n);
+	for (int i = 0; i < n; i++)
+		packed[i] = GjPackTid(&tids[i]);
+	return GjTidSetAddPacked(target.tids, packed, n);
+}
