@@ -35,8 +35,6 @@ PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 static void check_meta(GjCheckState *state);
 static void check_journal(GjCheckState *state);
-static void note_open_page(GjCheckState *state, BlockNumber block);
-static void check_open_page(GjCheckState *state, BlockNumber block);
 static void check_tail(GjCheckState *state, BlockNumber block);
 static void check_data(GjCheckState *state, BlockNumber block);
 static void check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque,
@@ -113,47 +111,6 @@ GjCheckPages(GjCheckState *state)
 		check_data(state, block);
 	}
 	check_journal(state);
-	for (int i = 0; i < state->nopen_pages; i++)
-		check_open_page(state, state->open_pages[i]);
-}
-
-static void
-note_open_page(GjCheckState *state, BlockNumber block)
-{
-	if (state->nopen_pages == state->max_open_pages)
-	{
-		state->max_open_pages = Max(GJ_MAX_LANES, 2 * state->max_open_pages);
-		state->open_pages = state->open_pages == NULL ?
-			palloc_array(BlockNumber, state->max_open_pages) :
-			repalloc_array(state->open_pages, BlockNumber, state->max_open_pages);
-	}
-	state->open_pages[state->nopen_pages++] = block;
-}
-
-/*
- * Check that a page with the OPEN flag is open for a lane: nobody else would ever fill it
- *
- * It may have been closed since the flag was seen, so look again, with the page locked.
- */
-static void
-check_open_page(GjCheckState *state, BlockNumber block)
-{
-	Buffer		buffer = ReadBuffer(state->index, block);
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
-	if (GjPageGetOpaque(BufferGetPage(buffer))->flags & GJ_PAGE_OPEN)
-	{
-		GjIndexState now;
-		bool		found = false;
-
-		GjIndexGetState(state->index, &now);
-		for (int i = 0; i < now.nopen; i++)
-			found |= now.open_blocks[i] == block;
-		if (!found)
-			GjReportCorruption(state->index, block, "An open page belongs to no lane.");
-	}
-	UnlockReleaseBuffer(buffer);
 }
 
 /*
@@ -162,12 +119,10 @@ check_open_page(GjCheckState *state, BlockNumber block)
 static void
 check_meta(GjCheckState *state)
 {
-	GjIndexState now;
-
 	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
-	GjIndexGetState(state->index, &now);
-	state->min_blocks = now.min_blocks;
+	GjIndexGetState(state->index, &state->now);
+	state->min_blocks = state->now.min_blocks;
 }
 
 /*
@@ -277,8 +232,14 @@ check_data(GjCheckState *state, BlockNumber block)
 		UnlockReleaseBuffer(buffer);
 		return;
 	}
-	GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
 	opaque = GjPageGetOpaque(page);
+	if (GjPageCheckKind(state->index, buffer) != GJ_PAGE_DATA ||
+		GjPageGetOwner(&state->now, page) == GJ_OWNER_NOBODY)
+	{
+		state->end_in_use = block + 1;
+		UnlockReleaseBuffer(buffer);
+		return;
+	}
 	used = GjDataUsed(page, &state->info);
 	for (int word = 0; word < state->info.words; word++)
 		count += pg_popcount32(used[word]);
@@ -295,8 +256,6 @@ check_data(GjCheckState *state, BlockNumber block)
 		GjRowFromSlot(page, &state->info, slot, row);
 		check_entry(state, block, opaque, row);
 	}
-	if (opaque->flags & GJ_PAGE_OPEN)
-		note_open_page(state, block);
 	state->free_slots += state->info.slots - count;
 	state->empty_pages += (count == 0);
 	state->max_change = Max(state->max_change, opaque->change);

@@ -18,6 +18,7 @@ typedef struct GjCheckState
 {
 	Relation	index;
 	GjIndexInfo info;
+	GjIndexState now;
 	BlockNumber nblocks;
 	BlockNumber min_blocks;		/* that the metapage counted at first */
 	BlockNumber end_in_use;		/* behind the last data page in use that was met */
@@ -26,9 +27,6 @@ typedef struct GjCheckState
 	int64		empty_pages;
 	int64		zero_pages;
 	uint64		max_change;		/* largest change counter met */
-	BlockNumber *open_pages;	/* data pages met with the OPEN flag */
-	int			nopen_pages;
-	int			max_open_pages;
 	bloom_filter *filter;		/* of entries, as rows; or NULL */
 	FmgrInfo   *key_proc;
 } GjCheckState;

@@ -34,6 +34,7 @@ typedef struct GjBuildState
 	FmgrInfo   *key_proc;
 	double		nentries;
 	int			slot;			/* next free slot of the page being filled */
+	GjDelta		delta;			/* to which all pages go, from info.first_data on */
 	PGAlignedBlock page;
 } GjBuildState;
 
@@ -43,6 +44,7 @@ static void forget_cached_info(Relation index);
 static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 					  bool tuple_is_alive, void *arg);
 static void flush_page(GjBuildState *state);
+static void add_lists(GjBuildState *state);
 
 /*
  * Build a new index
@@ -67,7 +69,9 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	state->index = index;
 	state->key_proc = index_getprocinfo(index, 1, GJ_KEY_PROC);
 	GjIndexGetInfo(index, &state->info);
-	GjDataInit((Page) state->page.data, &state->info);
+	state->delta.run = 1;
+	state->delta.head = InvalidBlockNumber;
+	GjDataInit((Page) state->page.data, &state->info, state->delta.run);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_LOADING);
 	if (heap->rd_rel->reltuples >= 0)
@@ -79,7 +83,8 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 										 add_entry, state, NULL);
 	if (state->slot > 0)
 		flush_page(state);
-	GjIndexNoteLength(index);
+	add_lists(state);
+	GjIndexNoteBuilt(index, NULL, &state->delta);
 
 	if (RelationNeedsWAL(index))
 	{
@@ -167,8 +172,35 @@ flush_page(GjBuildState *state)
 	GjPageGetOpaque(page)->change = 1;	/* the build is change number one */
 	GjIndexAddPage(state->index, MAIN_FORKNUM, page);
 	state->nentries += state->slot;
+	state->delta.data_pages++;
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) state->nentries);
 
-	GjDataInit(page, &state->info);
+	GjDataInit(page, &state->info, state->delta.run);
 	state->slot = 0;
+}
+
+/*
+ * List all data pages, which lie one behind the other
+ */
+static void
+add_lists(GjBuildState *state)
+{
+	GjDelta    *delta = &state->delta;
+	BlockNumber first = state->info.first_data;
+
+	for (BlockNumber done = 0; done < delta->data_pages; done += GJ_LIST_BLOCKS)
+	{
+		Page		page = (Page) state->page.data;
+		GjPageOpaque opaque;
+
+		GjListInit(page, delta->run, delta->head);
+		opaque = GjPageGetOpaque(page);
+		opaque->used = Min(delta->data_pages - done, GJ_LIST_BLOCKS);
+		for (int i = 0; i < opaque->used; i++)
+			GjPageGetList(page)->blocks[i] = first + done + i;
+		((PageHeader) page)->pd_lower = GjListEnd(page) - (char *) page;
+		opaque->change = 1;
+		GjIndexAddPage(state->index, MAIN_FORKNUM, page);
+		delta->head = first + delta->data_pages + delta->list_pages++;
+	}
 }

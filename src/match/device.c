@@ -390,8 +390,8 @@ search_lag(MirrorMatch *match)
 	{
 		GjBlockRange *range = &match->lag.ranges[i];
 
-		GjSearchBlocks(match->index, match->info, match->keys, range->start, range->end,
-					   range->end - range->start, match->target, stats);
+		GjSearchBlocks(match->index, match->info, match->keys, &match->journal.state,
+					   range->start, range->end, match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);
 	stats->entries = entries;

@@ -29,7 +29,7 @@ extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, do
 extern double GjMaxRequests(Relation index, uint64 nentries);
 
 /* divide.c */
-extern bool GjSearchTake(GjEntryMatch *match, GjMatchStats *stats);
+extern bool GjSearchTake(GjEntryMatch *match);
 
 /* pieces.c */
 extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
@@ -52,13 +52,17 @@ extern void GjTailHitsForget(GjTailHits *hits);
  */
 typedef struct GjSearch GjSearch;
 
+/* Behind all places that there can be */
+#define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
+
 extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 							   Size limit, GjTailHits *tails);
 extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
 extern bool GjSearchIsDone(const GjSearch *search);
 extern void GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);
-extern int	GjSearchDivide(GjSearch *search, int most, GjPlace *places);
+extern int	GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts,
+						   GjMatchStats *stats);
 extern void GjSearchEnd(GjSearch *search);
 
 /* readpages.c: pages that changed since a mirror was made, wherever they belong to */

@@ -34,7 +34,7 @@ static void ask_ahead(GjSearch *search, int from, int end);
 static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
-static bool match_delta(GjSearch *search, Page page, const GjPageLimits *limits,
+static bool match_delta(GjSearch *search, Page page, GjPageLimits *limits,
 						GjMatchTarget target, GjMatchStats *stats);
 
 /*

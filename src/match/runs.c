@@ -22,8 +22,13 @@
 
 #include "search.h"
 
+/* A step of a process has as many pages as take much longer to read than the step to take */
+#define MIN_STEP_PAGES			4
+
 static void settle(GjSearch *search, GjRunCursor *cursor);
+static void start_all(GjSearch *search);
 static void start(GjSearch *search, GjRunCursor *cursor);
+static void go_on(GjSearch *search, GjRunCursor *cursor);
 static uint64 find_key(const GjKeySet *keys, uint64 from, int64 key);
 static GjRunCursor *first_cursor(GjSearch *search);
 static void choose(GjSearch *search, GjRunCursor *cursor);
@@ -68,14 +73,7 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 
 	search->nchosen = 0;
 	search->nasked = 0;
-	if (!search->keys->complement)
-		search->key = find_key(search->keys, search->key, search->next.key);
-	for (int i = 0; i < search->state.nruns; i++)
-	{
-		cursor = &search->cursors[i];
-		start(search, cursor);
-		settle(search, cursor);
-	}
+	start_all(search);
 
 	*end = search->hits_end;
 	while ((cursor = first_cursor(search)) != NULL)
@@ -88,10 +86,7 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 			break;
 		}
 		choose(search, cursor);
-		if (GjRunReaderNext(&cursor->reader))
-			settle(search, cursor);
-		else
-			cursor->at_page = false;
+		go_on(search, cursor);
 	}
 
 	for (int i = 0; i < search->state.nruns; i++)
@@ -104,6 +99,52 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 						   "The directory of a run is damaged.");
 	}
 	return true;
+}
+
+/*
+ * Divide what is to be found in runs into intervals with as many pages each, so far as they are
+ * few; returns how many there are, at least one
+ *
+ * Any places would do, so that it does not matter if directories are outdated.
+ */
+int
+GjRunsDivide(GjSearch *search, int most, GjPlace *starts)
+{
+	uint64		npages = 0;
+	uint64		step = MIN_STEP_PAGES;
+	int			n = 1;
+	GjRunCursor *cursor;
+
+	starts[0] = search->next;
+	start_all(search);
+	while ((cursor = first_cursor(search)) != NULL)
+	{
+		if (npages++ >= step * n)
+		{
+			starts[n++] = cursor->reader.first;
+			if (n == most)
+			{
+				n = (n + 1) / 2;
+				for (int i = 1; i < n; i++)
+					starts[i] = starts[2 * i];
+				step *= 2;
+			}
+		}
+		go_on(search, cursor);
+	}
+	return n;
+}
+
+static void
+start_all(GjSearch *search)
+{
+	if (!search->keys->complement)
+		search->key = find_key(search->keys, search->key, search->next.key);
+	for (int i = 0; i < search->state.nruns; i++)
+	{
+		start(search, &search->cursors[i]);
+		settle(search, &search->cursors[i]);
+	}
 }
 
 /*
@@ -122,6 +163,16 @@ start(GjSearch *search, GjRunCursor *cursor)
 	if (!keys->complement && keys->keys[search->key] > place.key)
 		place = (GjPlace) {keys->keys[search->key], 0};
 	cursor->at_page = GjRunReaderSeek(&cursor->reader, &place);
+}
+
+/*
+ * Go to the next page that may have what is wanted
+ */
+static void
+go_on(GjSearch *search, GjRunCursor *cursor)
+{
+	cursor->at_page = GjRunReaderNext(&cursor->reader);
+	settle(search, cursor);
 }
 
 /*

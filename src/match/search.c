@@ -217,6 +217,44 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 	forget_hits(search);
 }
 
+/*
+ * Divide the search among processes: returns into how many intervals, at most so many, and where
+ * they start
+ *
+ * Each of them is a search of its own, which reads tails and deltas, too.  So there are as many as
+ * keep all processes at work to the end, but fewer if that would double what is read.
+ */
+int
+GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMatchStats *stats)
+{
+	const GjKeySet *keys = search->keys;
+	const GjIndexState *state = &search->state;
+	double		unsorted = search->info->nlanes;
+	double		sorted = 0.0;
+	int			n;
+
+	GjIndexGetState(search->index, &search->state);
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		unsorted += state->deltas[i].run != 0 ? state->deltas[i].data_pages : 0;
+	for (int i = 0; i < state->nruns; i++)
+		sorted += state->runs[i].data_pages;
+	stats->run_pages += (uint64) sorted;
+	nprocesses = Min(nprocesses, most);
+	most = (int) Max(Min(most, sorted / unsorted), nprocesses);
+
+	GjRunsOpen(search, stats);
+	search->hits_end = search->end;
+	n = GjRunsDivide(search, most, starts);
+	GjRunsClose(search);
+	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
+		return n;
+
+	/* there are no runs, but what is done with the entries can be divided */
+	for (n = 1; n < nprocesses; n++)
+		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
+	return n;
+}
+
 /* Tails and deltas ---------------------------------------------------------------- */
 
 /*

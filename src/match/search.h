@@ -86,9 +86,6 @@ struct GjSearch
 	int			nasked;			/* for so many of them the disk has been asked */
 };
 
-/* Behind all places that there can be */
-#define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
-
 static inline bool
 GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
 {
@@ -99,6 +96,7 @@ GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
+extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
 
 /* search.c */
 extern void GjSearchLimitHits(GjSearch *search);

@@ -135,8 +135,8 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 	{
 		GjPageOpaque opaque = GjPageGetOpaque(page);
 
-		GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
-		wanted = opaque->change > state->above;
+		wanted = GjPageCheckKind(state->index, buffer) == GJ_PAGE_DATA &&
+			opaque->change > state->above;
 		if (wanted)
 		{
 			head->page = block - state->info->first_data;

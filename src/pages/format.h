@@ -233,6 +233,9 @@ typedef struct GjJournalEntry
  */
 #define GJ_DIRECTORY_FANOUT		448
 
+/* More levels than a directory of all blocks that there can be */
+#define GJ_MAX_HEIGHT			4
+
 typedef struct GjDirectory
 {
 	uint16		level;			/* 0: names data pages */
@@ -255,5 +258,9 @@ typedef struct GjList
 } GjList;
 
 #define GjPageGetList(page) ((GjList *) PageGetContents(page))
+
+/* Behind the last element */
+#define GjListEnd(page) \
+	((char *) &GjPageGetList(page)->blocks[GjPageGetOpaque(page)->used])
 
 #endif							/* GPUJOIN_PAGES_FORMAT_H */

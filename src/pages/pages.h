@@ -173,26 +173,32 @@ extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
 extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
 extern void GjPageCheck(Relation index, Buffer buffer, GjPageKind kind);
+extern GjPageKind GjPageCheckKind(Relation index, Buffer buffer);
 extern bool GjPageIsUnused(Page page);
 extern void GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 			__attribute__((noreturn));
-extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane);
+extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
-/* write.c: all page writes, all WAL */
-extern void GjDataInit(Page page, const GjIndexInfo *info);
+/* create.c: empty pages, and a new index that nobody else can see */
+extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
+extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
+extern void GjListInit(Page page, uint32 run, BlockNumber previous);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
 							bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
-extern void GjIndexNoteLength(Relation index);
+extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
+
+/* write.c: changes to pages, and their WAL */
 extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const char *row);
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
-extern void GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
+extern bool GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 						 Buffer list);
+extern bool GjListAdd(Relation index, Buffer new_list, const GjDelta *delta);
 extern void GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const uint32 *dead);
 extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
@@ -200,6 +206,7 @@ extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 extern void GjEpochRaise(Relation index);
 
 /* lists.c: which pages hold the index's entries, and how readers know that they still do */
+extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,

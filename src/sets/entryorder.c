@@ -19,8 +19,6 @@
 #include "base/radix.h"
 #include "entryset.h"
 
-static void close_column_gap(GjEntryColumn *column, uint64 at, uint64 n);
-static void close_gap(void *array, int width, uint64 at, uint64 n);
 static uint64 find_start(const GjEntrySet *set, uint64 tid);
 static uint64 *sort_rest(GjEntrySet *set, int rank_bits);
 static uint64 merge_orders(const GjEntrySet *set, uint64 start, const uint64 *rest,
@@ -88,54 +86,20 @@ GjEntrySetSort(GjEntrySet *set)
 }
 
 /*
- * Does a sorted set have this TID?
+ * Keep the entries that order[] lists, in that order, of a set that has not been finished
  */
-bool
-GjEntrySetHasTid(const GjEntrySet *set, uint64 tid)
+void
+GjEntrySetSelect(GjEntrySet *set, const uint32 *order, uint64 n)
 {
-	uint64		at = find_start(set, tid);
+	void	   *scratch = alloc_huge(set, n * sizeof(uint64));
 
-	return at < set->nentries && set->tids[at] == tid;
-}
-
-/*
- * Take the entry of a TID out of a sorted set, if it has one.  For few.
- */
-bool
-GjEntrySetRemove(GjEntrySet *set, uint64 tid)
-{
-	uint64		at = find_start(set, tid);
-
-	if (at == set->nentries || set->tids[at] != tid)
-		return false;
-
-	set->nentries = --set->nascending;
-	close_gap(set->tids, sizeof(uint64), at, set->nentries);
-	close_column_gap(&set->keys, at, set->nentries);
+	move_array(set->tids, sizeof(uint64), order, n, scratch);
+	move_column(&set->keys, 0, order, n, scratch);
 	for (int i = 0; i < set->nincluded; i++)
-		close_column_gap(&set->included[i], at, set->nentries);
-	return true;
-}
-
-static void
-close_column_gap(GjEntryColumn *column, uint64 at, uint64 n)
-{
-	if (column->width == 0)
-		return;
-	close_gap(column->values, column->width, at, n);
-	if (column->has_nulls)
-		close_gap(column->nulls, 1, at, n);
-}
-
-/*
- * Move the elements behind one, of an array of n without it, to its place
- */
-static void
-close_gap(void *array, int width, uint64 at, uint64 n)
-{
-	char	   *gap = (char *) array + at * width;
-
-	memmove(gap, gap + width, (n - at) * width);
+		move_column(&set->included[i], 0, order, n, scratch);
+	pfree(scratch);
+	set->nentries = n;
+	set->nascending = 0;
 }
 
 /*

@@ -99,6 +99,20 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
+ * Create a set for entries that are delivered in pieces later, with the same columns, and with
+ * the keys in any case.  It has no limit of its own.
+ */
+GjEntrySet *
+GjEntrySetCreateKeyed(MemoryContext parent, const GjEntrySet *piece, uint16 key_width)
+{
+	GjEntrySet *set = GjEntrySetCreatePiecewise(parent, piece->memory_limit, piece);
+
+	if (set->keys.width == 0)
+		want_column(set, &set->keys, key_width, false);
+	return set;
+}
+
+/*
  * Tell whether a piece has room for n more entries; an empty one always has
  */
 bool
@@ -227,6 +241,46 @@ static bool
 any_set(const uint8 *bytes, uint64 n)
 {
 	return bytes[0] != 0 || memcmp(bytes, bytes + 1, n - 1) != 0;
+}
+
+/*
+ * Add n entries of another set, which has all columns that this one has, from its first one on
+ */
+void
+GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n)
+{
+	uint64		at = set->nentries;
+
+	if (!GjEntrySetReserve(set, n))
+		return;
+	memcpy(set->tids + at, from->tids + first, n * sizeof(uint64));
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * set->keys.width,
+			   from->keys.values + first * set->keys.width, n * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *to = &set->included[i];
+		const GjEntryColumn *column = &from->included[i];
+
+		if (to->width == 0)
+			continue;
+		memcpy(to->values + at * to->width, column->values + first * to->width, n * to->width);
+		if (column->has_nulls)
+			memcpy(GjEntrySetNulls(set, to, at) + at, column->nulls + first, n);
+		else if (to->has_nulls)
+			memset(to->nulls + at, 0, n);
+	}
+	set->nentries += n;
+}
+
+/*
+ * Forget all entries but the first n, of a set that has not been finished
+ */
+void
+GjEntrySetCut(GjEntrySet *set, uint64 n)
+{
+	set->nentries = n;
+	set->nascending = Min(set->nascending, n);
 }
 
 /*

@@ -91,6 +91,8 @@ extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 									const GjEntryWidths *widths, bool keys, uint32 included);
 extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
 											 const GjEntrySet *whole);
+extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, const GjEntrySet *piece,
+										 uint16 key_width);
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
 extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
@@ -98,6 +100,8 @@ extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
+extern void GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n);
+extern void GjEntrySetCut(GjEntrySet *set, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
@@ -109,7 +113,6 @@ extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
 /* entryorder.c */
 extern bool GjEntrySetSort(GjEntrySet *set);
-extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
-extern bool GjEntrySetRemove(GjEntrySet *set, uint64 tid);	/* from a sorted set */
+extern void GjEntrySetSelect(GjEntrySet *set, const uint32 *order, uint64 n);
 
 #endif							/* GPUJOIN_SETS_ENTRYSET_H */
