@@ -15,7 +15,9 @@
 
 /* Phases of a build, in pg_stat_progress_create_index */
 #define GJ_BUILD_LOADING		2
-#define GJ_BUILD_LOGGING		3
+#define GJ_BUILD_SORTING		3
+#define GJ_BUILD_WRITING		4
+#define GJ_BUILD_LOGGING		5
 
 /* index access method interface functions */
 extern bool gjvalidate(Oid opclassoid);

@@ -115,6 +115,9 @@ typedef struct GjRunReader
 	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
 } GjRunReader;
 
+/* Pages that one record of WAL has room for */
+#define GJ_PAGES_PER_RECORD		4
+
 /* Writing a run: private to runwrite.c */
 typedef struct GjRunWriter GjRunWriter;
 
@@ -222,7 +225,17 @@ extern void GjRunReaderEnd(GjRunReader *reader);
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
-extern void GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
+extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
+
+/* publish.c: which runs and deltas an index has */
+extern void GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images,
+							int n);
+extern void GjFoldForget(Relation index);
+extern void GjDeltaRotate(Relation index);
+extern bool GjLaneClose(Relation index, int lane);
+extern uint32 GjFoldBegin(Relation index, uint64 *change);
+extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end,
+						  bool folded);
 
 /* sort.c: rows into order */
 extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
