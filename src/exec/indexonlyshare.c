@@ -19,6 +19,7 @@
 #include "indexonlystate.h"
 #include "search.h"
 
+static void join_search(GjIndexOnly *io, const GjKeySet *keys, const GjSharePart *part);
 static void join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges);
 
 /*
@@ -99,7 +100,7 @@ GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCon
 			break;
 		case GJ_SHARED_SEARCH:
 			GjIndexOnlyMakePiece(io);
-			GjSearchJoin(&found->search, part->area, &io->match, io->index, keys);
+			join_search(io, keys, part);
 			break;
 		case GJ_SHARED_ENTRIES:
 			GjIndexOnlyMakePiece(io);
@@ -110,6 +111,15 @@ GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCon
 			break;
 	}
 	io->part = *part;
+}
+
+static void
+join_search(GjIndexOnly *io, const GjKeySet *keys, const GjSharePart *part)
+{
+	MemoryContext old = MemoryContextSwitchTo(io->context);
+
+	GjSearchJoin(&part->found->search, part->area, &io->match, io->index, keys);
+	MemoryContextSwitchTo(old);
 }
 
 static void

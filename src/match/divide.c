@@ -13,7 +13,7 @@
  * What was on a tail page may have moved to a data page by the time that is read.  The
  * hits on tail pages go to the process that found them, and all processes leave such
  * TIDs out of what they find on data pages.  (A search by one process does it the other
- * way round, so that its rows come in heap order.)
+ * way round: it knows what it has met.)
  *
  * No row comes twice, though no process knows what others have found.  A row that the
  * snapshot sees has one entry, from before the match until long after it: VACUUM may not
@@ -93,14 +93,14 @@ GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int n
 	shared->ntails = ntails;
 
 	match->shared = shared;
-	match->shared_tails = ntails > 0 ? dsa_get_address(area, shared->tails) : NULL;
+	match->shared_tails = match->tail_tids;
 	match->end = match->next;
 	match->phase = GJ_ENTRIES_SEARCH;
 }
 
 /*
  * Take part in a match that another process has begun.  The key set must live as long as
- * the match.
+ * the match.  What it takes is allocated in the current memory context.
  */
 void
 GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, Relation index,
@@ -113,12 +113,13 @@ GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, Relati
 	match->vacuum_epoch = shared->vacuum_epoch;
 	match->shared = shared;
 	if (shared->ntails > 0)
-		match->shared_tails = dsa_get_address(area, shared->tails);
+		match->shared_tails = GjFewTidsCreate(CurrentMemoryContext,
+											  dsa_get_address(area, shared->tails),
+											  shared->ntails);
 }
 
 /*
- * Get this process's next piece, in heap order; false if there are no more.  A piece may
- * be empty.
+ * Get this process's next piece; false if there are no more.  A piece may be empty.
  */
 bool
 GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
@@ -128,7 +129,7 @@ GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 	if (match->tails.nrows > 0)
 	{
 		GjTailHitsAdd(&match->tails, &match->info, target, stats);
-		GjEntrySetFinish(piece, true);
+		GjEntrySetFinish(piece);
 		return true;
 	}
 	if (match->next == match->end && !take_pages(match))
@@ -136,9 +137,9 @@ GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 
 	match->next = GjSearchBlocks(match->index, &match->info, match->keys, match->next,
 								 match->end, match->shared->npages, target, stats);
-	GjEntrySetFinish(piece, true);
-	for (int i = 0; i < match->shared->ntails; i++)
-		stats->tids -= GjEntrySetRemove(piece, match->shared_tails[i]);
+	GjEntrySetEndBulk(piece);
+	if (match->shared_tails != NULL)
+		stats->tids -= GjEntrySetDrop(piece, match->shared_tails);
 	return true;
 }
 

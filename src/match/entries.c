@@ -242,7 +242,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 	{
 		for (int i = 0; i < tails->nrows; i++)
 			GjEntrySetAddRow(whole, &match->info, tails->rows + i * match->info.row_width);
-		GjEntrySetFinish(whole, !stats->outdated);
+		GjEntrySetFinish(whole);
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{
@@ -320,8 +320,11 @@ end_search(GjEntryMatch *match)
 		GjKeySetFree(unconstify(GjKeySet *, match->wanted));
 	if (match->tails.rows != NULL)
 		pfree(match->tails.rows);
+	if (match->tail_tids != NULL)
+		GjFewTidsFree(match->tail_tids);
 	pfree(match->tail_met);
 	match->wanted = NULL;
+	match->tail_tids = NULL;
 	match->tails = (GjTailHits) {0};
 }
 
@@ -349,12 +352,15 @@ begin_search(GjEntryMatch *match, const GjKeySet *keys)
 	match->wanted = keys;
 	match->next = match->info.first_data;
 	match->end = GjIndexGetLength(match->index);
+	match->tail_tids = NULL;
+	if (match->tails.nrows > 0)
+		match->tail_tids = GjTailHitsTids(&match->tails, &match->info);
 	match->tail_met = palloc0(match->tails.nrows + 1);
 }
 
 /*
- * Get the next piece from the CPU, in heap order; false if there are no more, and the last
- * one stays, unless the match is shared.  A piece may be empty.
+ * Get the next piece from the CPU; false if there are no more, and the last one stays, unless
+ * the match is shared.  A piece may be empty.
  *
  * No TID is in two pieces, unless its row has died and another one has taken its place
  * meanwhile; then the vacuum epoch has moved.
@@ -387,26 +393,28 @@ next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 		match->next = GjSearchBlocks(match->index, &match->info, match->wanted, match->next,
 									 match->end, match->end - match->info.first_data, target,
 									 stats);
-		GjEntrySetFinish(piece, true);
+		GjEntrySetEndBulk(piece);
 		mark_tails(match, piece);
 	}
 	if (match->next == match->end && GjEntrySetHasRoom(piece, match->tails.nrows))
 		add_tails(match, piece, stats);
+	GjEntrySetFinish(piece);
 }
 
 /*
  * Note which of the tail pages' entries have moved to a data page before that was
- * searched: they must not come again
+ * searched: they must not come again.  Of several with one TID the first is noted.
  */
 static void
 mark_tails(GjEntryMatch *match, const GjEntrySet *piece)
 {
-	for (int i = 0; i < match->tails.nrows; i++)
-	{
-		if (!match->tail_met[i])
-			match->tail_met[i] = GjEntrySetHasTid(piece, GjTailHitTid(&match->tails,
-																	  &match->info, i));
-	}
+	uint64		at = 0;
+	uint64		which;
+
+	if (match->tail_tids == NULL)
+		return;
+	for (; GjFewTidsNext(match->tail_tids, piece->tids, piece->nentries, &at, &which); at++)
+		match->tail_met[which] = true;
 }
 
 /*
@@ -417,11 +425,15 @@ add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 {
 	for (int i = 0; i < match->tails.nrows; i++)
 	{
-		if (match->tail_met[i])
+		uint64		tid = GjTailHitTid(&match->tails, &match->info, i);
+		bool	   *met = &match->tail_met[GjFewTidsFind(match->tail_tids, tid)];
+
+		if (*met)
 			continue;
+		*met = true;
 		GjEntrySetAddRow(piece, &match->info, match->tails.rows + i * match->info.row_width);
 		stats->tids++;
 	}
-	GjEntrySetFinish(piece, true);
+	GjEntrySetEndBulk(piece);
 	match->phase = GJ_ENTRIES_DONE;
 }

@@ -98,14 +98,15 @@ typedef struct GjEntryMatch
 	/* What the CPU is to find, once it is its turn */
 	const GjKeySet *wanted;		/* keys, or those that a device has left; may be NULL before */
 	GjTailHits	tails;			/* these come with the last piece, */
+	GjFewTids  *tail_tids;		/* their TIDs, to be looked for; NULL: there are none */
 	bool	   *tail_met;		/* but those that were met on a data page, too */
 	BlockNumber next;			/* data page to search next */
 	BlockNumber end;
 
 	/* Of a match that several processes make together (divide.c) */
 	struct GjSharedSearch *shared;	/* where further data pages come from */
-	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
-								 * from data pages, too */
+	GjFewTids  *shared_tails;	/* TIDs that come from tail pages: nobody may deliver them
+								 * from data pages, too; NULL: there are none */
 	struct GjSharedRanges *ranges;	/* where further keys come from (ranges.c) */
 } GjEntryMatch;
 

@@ -51,6 +51,7 @@ extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
 								  BlockNumber total, GjMatchTarget target,
 								  GjMatchStats *stats);
 extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
+extern GjFewTids *GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info);
 extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);
 

@@ -75,8 +75,8 @@ prefetch_keys(Page page, const GjIndexInfo *info)
 /*
  * Step 1: read all tail pages
  *
- * The hits are kept apart: they are the latest rows, and so the end of the heap, and
- * added last they hardly disturb the order.
+ * The hits are kept apart, and added last: they are few, and all that can have been met on a
+ * data page, too.
  *
  * All functions here take and release one share lock after another; the caller has the
  * index open with at least AccessShareLock, its snapshot taken, and a set that wants a key.
@@ -202,6 +202,22 @@ GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
 
 	(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
 	return GjPackTid(&tid);
+}
+
+/*
+ * Prepare to look for the TIDs of tail hits, in the current memory context
+ */
+GjFewTids *
+GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info)
+{
+	uint64	   *tids = palloc(hits->nrows * sizeof(uint64));
+	GjFewTids  *few;
+
+	for (int i = 0; i < hits->nrows; i++)
+		tids[i] = GjTailHitTid(hits, info, i);
+	few = GjFewTidsCreate(CurrentMemoryContext, tids, hits->nrows);
+	pfree(tids);
+	return few;
 }
 
 /*
