@@ -242,7 +242,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 	{
 		for (int i = 0; i < tails->nrows; i++)
 			GjEntrySetAddRow(whole, &match->info, tails->rows + i * match->info.row_width);
-		GjEntrySetFinish(whole, !stats->outdated);
+		GjEntrySetFinish(whole);
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{

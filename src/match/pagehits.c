@@ -199,23 +199,16 @@ static bool
 take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
 {
 	uint64	   *out = set->tids + set->nentries;
-	uint64		last = set->nentries > 0 ? out[-1] : 0;
-	bool		ascending = set->nascending == set->nentries;
 	bool		possible = true;
 
 	for (int i = 0; i < nslots; i++)
 	{
 		const ItemPointerData *tid = &tids[slots[i]];
-		uint64		packed = GjPackTid(tid);
 
 		possible &= GjTidIsPossible(tid);
-		ascending &= packed > last;
-		last = packed;
-		out[i] = packed;
+		out[i] = GjPackTid(tid);
 	}
 	set->nentries += nslots;
-	if (ascending)
-		set->nascending = set->nentries;
 	return possible;
 }
 

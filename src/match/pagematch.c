@@ -27,7 +27,6 @@
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static uint32 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
 						uint32 *hits);
-static bool is_known(const GjPageLimits *limits, uint64 tid);
 static int	count_slots(const uint32 *used, int words);
 static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
 
@@ -53,7 +52,7 @@ GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPa
 		return true;
 	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
 						  hits);
-	if (nhits > 0 && limits != NULL && (limits->bounded || limits->nknown > 0))
+	if (nhits > 0 && limits != NULL && (limits->bounded || limits->known != NULL))
 		nhits = drop_hits(page, info, limits, hits);
 	stats->tids += nhits;
 	if (nhits == 0)
@@ -102,31 +101,13 @@ drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, uint32
 			place.tid = GjPackTid(&tids[slot]);
 			if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
 									 !GjPlaceIsBefore(&place, &limits->end))) ||
-				is_known(limits, place.tid))
+				(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
 				hits[word] &= ~GjSlotBit(slot);
 			else
 				nhits++;
 		}
 	}
 	return nhits;
-}
-
-static bool
-is_known(const GjPageLimits *limits, uint64 tid)
-{
-	uint64		low = 0;
-	uint64		high = limits->nknown;
-
-	while (low < high)
-	{
-		uint64		middle = low + (high - low) / 2;
-
-		if (limits->known[middle] < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < limits->nknown && limits->known[low] == tid;
 }
 
 /* Pages of runs ------------------------------------------------------------------- */

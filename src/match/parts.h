@@ -41,7 +41,7 @@ extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
 /* tails.c: rows that have not come to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
-extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
+extern GjFewTids *GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info);
 extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
 						  GjMatchTarget target, GjMatchStats *stats);
 extern void GjTailHitsForget(GjTailHits *hits);

@@ -190,7 +190,7 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 		stats->run_pages_read++;
 		some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
 			GjPlaceIsBefore(&limits->end, &chosen->next);
-		if (some.bounded || some.nknown > 0 || !GjHasFewKeys(search->keys, chosen))
+		if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
 			possible = GjMatchPage(page, search->info, search->keys, &some, target, stats);
 		else
 			possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
@@ -215,7 +215,7 @@ match_delta(GjSearch *search, Page page, GjPageLimits *limits, GjMatchTarget tar
 		return true;
 	limits->bounded = opaque->min_key <= limits->from.key || opaque->max_key >= limits->end.key;
 	if (opaque->change <= search->tails.sequence)
-		limits->nknown = 0;
+		limits->known = NULL;
 	possible = GjMatchPage(page, search->info, search->keys, limits, target, stats);
 	if (target.entries != NULL)
 		GjSearchLimitHits(search);

@@ -87,7 +87,6 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "base/radix.h"
 #include "search.h"
 
 /* Hits that are too many are divided at the middle one of so many */
@@ -96,8 +95,6 @@
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
-static uint64 *list_tail_tids(const GjSearch *search);
-static uint64 *sort_tids(uint64 *tids, uint64 n);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static GjPlace hit_place(const GjSearch *search, uint64 i);
 static int	compare_places(const void *a, const void *b);
@@ -188,7 +185,8 @@ GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 		GjMatchTarget hits = {NULL, NULL};
 
 		if (search->hits == NULL)
-			search->hits = GjEntrySetCreateKeyed(search->context, piece, search->info->key_width);
+			search->hits = GjEntrySetCreateKeyed(search->context, search->limit, piece,
+												 search->info->key_width);
 		hits.entries = search->hits;
 		collect(search, hits, stats);
 	}
@@ -313,9 +311,9 @@ begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 static bool
 search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 {
-	uint64	   *tail_tids = target.entries != NULL ? list_tail_tids(search) : NULL;
-	GjPageLimits limits = {true, search->next, search->end, tail_tids,
-	tail_tids != NULL ? search->tails.nrows : 0};
+	GjFewTids  *tail_tids = target.entries != NULL && search->tails.nrows > 0 ?
+		GjTailHitsTids(&search->tails, search->info) : NULL;
+	GjPageLimits limits = {true, search->next, search->end, tail_tids};
 	BlockNumber *blocks;
 	BlockNumber nblocks;
 	bool		listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
@@ -336,33 +334,8 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	if (blocks != NULL)
 		pfree(blocks);
 	if (tail_tids != NULL)
-		pfree(tail_tids);
+		GjFewTidsFree(tail_tids);
 	return listed;
-}
-
-/*
- * The TIDs that tails had, ascending; NULL if there are none
- */
-static uint64 *
-list_tail_tids(const GjSearch *search)
-{
-	int			n = search->tails.nrows;
-	uint64	   *tids = n > 0 ? palloc(n * sizeof(uint64)) : NULL;
-
-	for (int i = 0; i < n; i++)
-		tids[i] = GjTailHitTid(&search->tails, search->info, i);
-	return n > 0 ? sort_tids(tids, n) : NULL;
-}
-
-/* Sort an allocated array; returns it, or another one in its place */
-static uint64 *
-sort_tids(uint64 *tids, uint64 n)
-{
-	uint64	   *scratch = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(uint64));
-	uint64	   *sorted = radix_sort(tids, scratch, n);
-
-	pfree(sorted == tids ? scratch : tids);
-	return sorted;
 }
 
 static void
@@ -398,8 +371,8 @@ GjSearchLimitHits(GjSearch *search)
 	GjEntrySet *hits = search->hits;
 	uint64		n = hits->nentries;
 	GjPlace		sample[SAMPLES];
-	uint32	   *kept;
-	uint64		nkept = 0;
+	uint64	   *dropped;
+	uint64		ndropped = 0;
 
 	if (n < SAMPLES || n * hits->entry_bytes <= search->limit)
 		return;
@@ -408,18 +381,18 @@ GjSearchLimitHits(GjSearch *search)
 	qsort(sample, SAMPLES, sizeof(GjPlace), compare_places);
 	search->hits_end = sample[SAMPLES / 2];
 
-	kept = MemoryContextAllocHuge(search->context, n * sizeof(uint32));
+	dropped = MemoryContextAllocHuge(search->context, n * sizeof(uint64));
 	for (uint64 i = 0; i < n; i++)
 	{
 		GjPlace		place = hit_place(search, i);
 
-		kept[nkept] = (uint32) i;
-		nkept += GjPlaceIsBefore(&place, &search->hits_end);
+		dropped[ndropped] = i;
+		ndropped += !GjPlaceIsBefore(&place, &search->hits_end);
 	}
-	if (nkept == 0)
+	if (ndropped == n)
 		elog(ERROR, "index \"%s\" has an entry too often", RelationGetRelationName(search->index));
-	GjEntrySetSelect(hits, kept, nkept);
-	pfree(kept);
+	GjEntrySetDropPlaces(hits, dropped, ndropped);
+	pfree(dropped);
 }
 
 static GjPlace
@@ -448,7 +421,7 @@ forget_hits(GjSearch *search)
 {
 	GjRunsClose(search);
 	if (search->known != NULL)
-		pfree(search->known);
+		GjFewTidsFree(search->known);
 	search->known = NULL;
 	search->collected = false;
 }
@@ -500,7 +473,6 @@ try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stat
 	limits.from = search->next;
 	limits.end = *end;
 	limits.known = search->known;
-	limits.nknown = search->known != NULL ? search->hits->nentries : 0;
 	return GjReadChosen(search, &limits, target, stats) &&
 		!GjListsMoved(search->index, &search->state);
 }
@@ -516,11 +488,6 @@ look_again(GjSearch *search, GjMatchStats *stats)
 	GjIndexGetState(search->index, &search->state);
 	GjRunsOpen(search, stats);
 	if (search->hits != NULL && search->hits->nentries > 0 && search->known == NULL)
-	{
-		uint64		n = search->hits->nentries;
-		uint64	   *tids = MemoryContextAllocHuge(search->context, n * sizeof(uint64));
-
-		memcpy(tids, search->hits->tids, n * sizeof(uint64));
-		search->known = sort_tids(tids, n);
-	}
+		search->known = GjFewTidsCreate(search->context, search->hits->tids,
+										search->hits->nentries);
 }

@@ -38,8 +38,7 @@ typedef struct GjPageLimits
 	bool		bounded;		/* only those of places from the first one to before the other */
 	GjPlace		from;
 	GjPlace		end;
-	const uint64 *known;		/* none with one of these TIDs, which ascend */
-	uint64		nknown;
+	const GjFewTids *known;		/* none with one of these TIDs; NULL: there are none */
 } GjPageLimits;
 
 /* Where the search is in a run */
@@ -75,7 +74,7 @@ struct GjSearch
 	GjGuess		guess;			/* for pages of deltas */
 	GjEntrySet *hits;			/* NULL if TIDs are wanted only */
 	uint64		ndelivered;		/* of these */
-	uint64	   *known;			/* their TIDs, ascending: made when the lists have moved */
+	GjFewTids  *known;			/* their TIDs: made when the lists have moved */
 
 	/* Runs */
 	bool		opened;			/* there is a cursor for each run of the state */

@@ -61,15 +61,24 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 }
 
 /*
- * Get the TID of a tail hit, packed
+ * Prepare to look for the TIDs of the hits, in the current memory context
  */
-uint64
-GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
+GjFewTids *
+GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info)
 {
-	ItemPointerData tid;
+	uint64	   *tids = palloc(hits->nrows * sizeof(uint64));
+	GjFewTids  *few;
 
-	(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
-	return GjPackTid(&tid);
+	for (int i = 0; i < hits->nrows; i++)
+	{
+		ItemPointerData tid;
+
+		(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
+		tids[i] = GjPackTid(&tid);
+	}
+	few = GjFewTidsCreate(CurrentMemoryContext, tids, hits->nrows);
+	pfree(tids);
+	return few;
 }
 
 /*
