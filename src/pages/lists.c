@@ -24,6 +24,11 @@
  * met meanwhile means nothing: a page that is not what its list says is an error only if
  * list_version is the same.
  *
+ * Each change to a page draws a number from the metapage's sequence, and so does whoever publishes
+ * or gives up a run, before a run's pages are written with the number drawn for them.  So between
+ * the last change to a page that dies and the first one to what it becomes there is always a
+ * number that is no page's: a copy of the index needs it (mirror/push.c).
+ *
  * Beginning an own delta, with the one before to be folded, frees nothing and does not raise it.
  * Rows that are moved to the new one after the state was read were on tail pages until then, which
  * readers read before the metapage.
@@ -38,9 +43,6 @@
 
 #include "pages.h"
 
-/* Runs, two deltas, the run that is being written */
-#define MAX_NUMBERS		(GJ_MAX_RUNS + 3)
-
 static void check_run(Relation index, const GjMetaPageData *meta, const GjRun *run);
 static void check_delta(Relation index, const GjMetaPageData *meta, const GjDelta *delta);
 static bool read_list(Relation index, const GjIndexState *state, const GjDelta *delta,
@@ -54,7 +56,7 @@ static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data
 void
 GjListsCheck(Relation index, const GjMetaPageData *meta)
 {
-	uint32		numbers[MAX_NUMBERS];
+	uint32		numbers[GJ_MAX_ALIVE];
 	int			count = 0;
 
 	if (meta->nruns > GJ_MAX_RUNS || meta->next_run > GJ_MAX_RUN_NUMBER + 1 ||
@@ -148,6 +150,26 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 			return GJ_OWNER_DELTA;
 	}
 	return run == state->fold_run && run != 0 ? GJ_OWNER_FOLD : GJ_OWNER_NOBODY;
+}
+
+/*
+ * List the numbers below next_run that are not dead; returns how many
+ */
+int
+GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
+{
+	int			count = 0;
+
+	for (int i = 0; i < state->nruns; i++)
+		numbers[count++] = state->runs[i].run;
+	for (int i = 0; i < lengthof(state->deltas); i++)
+	{
+		if (state->deltas[i].run != 0)
+			numbers[count++] = state->deltas[i].run;
+	}
+	if (state->fold_run != 0)
+		numbers[count++] = state->fold_run;
+	return count;
 }
 
 /*

@@ -81,6 +81,9 @@ typedef struct GjIndexState
 	int			nopen;
 } GjIndexState;
 
+/* Runs, two deltas, the run that is being written */
+#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 3)
+
 /* A place in the order of entries */
 typedef struct GjPlace
 {
@@ -211,6 +214,7 @@ extern void GjEpochRaise(Relation index);
 /* lists.c: which pages hold the index's entries, and how readers know that they still do */
 extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
+extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
 extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 							 BlockNumber *nblocks);
