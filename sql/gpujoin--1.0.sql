@@ -109,6 +109,14 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index, by reading it whole';
 
+-- Folding an index ------------------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_fold(index regclass, complete boolean DEFAULT false)
+	RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_fold(regclass, boolean)
+	IS 'sort what was inserted into a gpujoin index, or bring all its entries into one run; returns the pages written';
+
 -- Looking at the planner ------------------------------------------------------------------
 
 CREATE FUNCTION gpujoin_explain_choice(query text,

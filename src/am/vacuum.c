@@ -95,15 +95,30 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Finish a VACUUM
+ * Finish a VACUUM, or an ANALYZE: fold if it is worth it
+ *
+ * Who calls ANALYZE wants to wait for no more than statistics; autovacuum has the time, and a table
+ * that only grows it rarely vacuums.
  */
 IndexBulkDeleteResult *
 gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	/* no deletion, no news: the table's own count of tuples is better than ours */
-	if (info->analyze_only || stats == NULL)
+	GjFoldStats fold;
+
+	if (info->analyze_only && MyBackendType != B_AUTOVAC_WORKER)
 		return stats;
 
+	GjFoldIndex(info->index, GJ_FOLD_IF_WORTH_IT, info->strategy, &fold);
+	if (fold.folds > 0)
+		ereport(info->message_level,
+				(errmsg("index \"%s\": folded " UINT64_FORMAT " entries into " UINT64_FORMAT
+						" pages", RelationGetRelationName(info->index), fold.entries,
+						fold.pages)));
+
+	/* no deletion, no news: the table's own count of tuples is better than ours */
+	if (stats == NULL)
+		return NULL;
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	IndexFreeSpaceMapVacuum(info->index);
 	return stats;
 }

@@ -39,6 +39,7 @@ static int	find_element(const GjDirectoryCopy *copy, const GjPlace *place);
 static bool read_root(GjRunReader *reader);
 static bool descend(GjRunReader *reader, int level);
 static bool copy_page(GjRunReader *reader, int level, BlockNumber block);
+static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block);
 static bool arrive(GjRunReader *reader);
 
 static inline GjPlace
@@ -142,6 +143,38 @@ GjRunReaderEnd(GjRunReader *reader)
 }
 
 /*
+ * Get all blocks of a run, those of the directory first, from the root down; false if it has moved
+ */
+bool
+GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
+{
+	uint64		all = (uint64) run->data_pages + run->directory_pages;
+	uint64		n = 1;
+
+	blocks[0] = run->root;
+	for (BlockNumber i = 0; i < run->directory_pages; i++)
+	{
+		Buffer		buffer = lock_directory(index, run, blocks[i]);
+		GjPageOpaque opaque;
+
+		if (!BufferIsValid(buffer))
+			return false;
+		opaque = GjPageGetOpaque(BufferGetPage(buffer));
+		if (n + opaque->used > all)
+			GjReportCorruption(index, blocks[i], "A run has more pages than the metapage counts.");
+		memcpy(blocks + n, GjPageGetDirectory(BufferGetPage(buffer))->blocks,
+			   opaque->used * sizeof(BlockNumber));
+		n += opaque->used;
+		UnlockReleaseBuffer(buffer);
+		if (i + 1 == n)
+			break;
+	}
+	if (n != all)
+		GjReportCorruption(index, run->root, "A run has fewer pages than the metapage counts.");
+	return true;
+}
+
+/*
  * Is the way to a place known to lead through this copy?
  */
 static bool
@@ -224,35 +257,53 @@ static bool
 copy_page(GjRunReader *reader, int level, BlockNumber block)
 {
 	GjDirectoryCopy *copy = &reader->levels[level];
-	Buffer		buffer = ReadBuffer(reader->index, block);
-	Page		page = BufferGetPage(buffer);
-	GjPageOpaque opaque;
+	Buffer		buffer = lock_directory(reader->index, &reader->run, block);
 	GjDirectory *directory;
+	int			n;
 
 	copy->block = InvalidBlockNumber;
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (GjPageIsUnused(page) ||
-		GjPageCheckKind(reader->index, buffer) != GJ_PAGE_DIRECTORY ||
-		GjPageGetOpaque(page)->run != reader->run.run)
+	if (!BufferIsValid(buffer))
 	{
-		UnlockReleaseBuffer(buffer);
 		reader->block = block;
 		reader->moved = true;
 		return false;
 	}
 
-	opaque = GjPageGetOpaque(page);
-	directory = GjPageGetDirectory(page);
-	if (opaque->used < 1 || opaque->used > GJ_DIRECTORY_FANOUT || directory->level != level)
-		GjReportCorruption(reader->index, block, "A directory page is not what its place says.");
-	memcpy(copy->directory.keys, directory->keys, opaque->used * sizeof(int64));
-	memcpy(copy->directory.blocks, directory->blocks, opaque->used * sizeof(BlockNumber));
-	memcpy(copy->directory.tids, directory->tids, opaque->used * sizeof(ItemPointerData));
-	copy->n = opaque->used;
+	directory = GjPageGetDirectory(BufferGetPage(buffer));
+	n = GjPageGetOpaque(BufferGetPage(buffer))->used;
+	if (directory->level != level)
+		GjReportCorruption(reader->index, block, "A directory page is of another level.");
+	memcpy(copy->directory.keys, directory->keys, n * sizeof(int64));
+	memcpy(copy->directory.blocks, directory->blocks, n * sizeof(BlockNumber));
+	memcpy(copy->directory.tids, directory->tids, n * sizeof(ItemPointerData));
+	copy->n = n;
 	copy->at = 0;
 	copy->block = block;
 	UnlockReleaseBuffer(buffer);
 	return true;
+}
+
+/*
+ * Lock a page of the directory in share mode; InvalidBuffer if it is not one of this run
+ */
+static Buffer
+lock_directory(Relation index, const GjRun *run, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Page		page = BufferGetPage(buffer);
+	GjPageOpaque opaque;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (GjPageIsUnused(page) || GjPageCheckKind(index, buffer) != GJ_PAGE_DIRECTORY ||
+		GjPageGetOpaque(page)->run != run->run)
+	{
+		UnlockReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	opaque = GjPageGetOpaque(page);
+	if (opaque->used < 1 || opaque->used > GJ_DIRECTORY_FANOUT)
+		GjReportCorruption(index, block, "A directory page has an impossible number of elements.");
+	return buffer;
 }
 
 /*

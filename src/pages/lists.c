@@ -229,6 +229,26 @@ GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks
 }
 
 /*
+ * Get the list pages of a delta that nobody changes
+ */
+void
+GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks)
+{
+	BlockNumber block = delta->head;
+
+	for (BlockNumber i = 0; i < delta->list_pages; i++)
+	{
+		Buffer		buffer = ReadBuffer(index, block);
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		GjPageCheck(index, buffer, GJ_PAGE_LIST);
+		blocks[i] = block;
+		block = GjPageGetList(BufferGetPage(buffer))->previous;
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/*
  * Copy the blocks that a delta had, from its last list page back to the first
  *
  * The last one may have got more since.  There may be a later one, too, that was still unknown.

@@ -218,12 +218,14 @@ extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
 extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 							 BlockNumber *nblocks);
+extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
 
 /* directory.c: where in a run a key is */
 extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run);
 extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
 extern bool GjRunReaderNext(GjRunReader *reader);
 extern void GjRunReaderEnd(GjRunReader *reader);
+extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
 
 /* runwrite.c: making a run of rows in order */
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
