@@ -21,7 +21,7 @@
 #include "postgres.h"
 
 #include "access/visibilitymap.h"
-#include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -36,6 +36,12 @@
 
 StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
 				 "the visibility map has another format");
+
+/* The bits of a byte that say so of its blocks */
+#define ALL_VISIBLE_BITS		0x55
+
+/* Blocks that are close together */
+#define MAX_TOGETHER			4096
 
 /* For so many TIDs at a time pages are copied */
 #define MIN_COPY_TIDS			64
@@ -71,6 +77,7 @@ static void copy_pages(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_page(GjVisibleMap *map, BlockNumber page);
 static int	sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 						   uint64 *rest, int *nrest);
+static bool are_visible_together(const GjVisibleMap *map, const uint64 *tids, int n);
 static int	sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 						 int *nrest);
 static void begin(Pins *pins, Relation heap);
@@ -169,9 +176,6 @@ copy_page(GjVisibleMap *map, BlockNumber page)
 	map->ncopied++;
 }
 
-/*
- * Nothing is written while it is looked whether all are visible: most often they are
- */
 static int
 sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 			   int *nrest)
@@ -181,7 +185,12 @@ sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 	int			nrows = 0;
 	int			nothers = 0;
 
-	for (int i = 0; i < n; i++)
+	if (are_visible_together(map, tids, n))
+	{
+		for (; nrows < n; nrows++)
+			rows[nrows] = nrows;
+	}
+	for (int i = nrows; i < n; i++)
 	{
 		uint64		block = GjPackedBlock(tids[i]);
 		bool		visible = block < nblocks &&
@@ -195,6 +204,35 @@ sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 	}
 	*nrest = nothers;
 	return nrows;
+}
+
+/*
+ * Where entries do come in heap order, a chunk's are close together, and most often all blocks
+ * there are all-visible.  May say no where they are.
+ */
+static bool
+are_visible_together(const GjVisibleMap *map, const uint64 *tids, int n)
+{
+	uint64		differing = 0;
+	uint64		first;
+	uint64		end;
+	uint8		bits = 0xFF;
+
+	/* blocks that have the upper bits in common, of which there may be more than are asked for */
+	for (int i = 1; i < n; i++)
+		differing |= tids[i] ^ tids[0];
+	differing >>= 16;
+	if (differing >= MAX_TOGETHER)
+		return false;
+	end = pg_nextpower2_64(Max(differing + 1, BLOCKS_PER_BYTE));
+	first = GjPackedBlock(tids[0]) & ~(end - 1);
+	end += first;
+	if (first / BLOCKS_PER_PAGE != (end - 1) / BLOCKS_PER_PAGE ||
+		end > (uint64) map->npages * BLOCKS_PER_PAGE)
+		return false;
+	for (uint64 i = first / BLOCKS_PER_BYTE; i < end / BLOCKS_PER_BYTE; i++)
+		bits &= map->bytes[i];
+	return (bits & ALL_VISIBLE_BITS) == ALL_VISIBLE_BITS;
 }
 
 /* Pins ---------------------------------------------------------------------------- */
