@@ -90,11 +90,12 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift, int bits)
 }
 
 /*
- * Sort values[].  scratch[] is as long; the sorted array is one of the two, and the function
- * returns which.
+ * Sort values[] by the bits from low_bit on; those below, if any, must ascend where the
+ * upper ones are equal, and do so in the result.  scratch[] is as long; the sorted array
+ * is one of the two, and the function returns which.
  */
 static inline uint64 *
-radix_sort(uint64 *values, uint64 *scratch, uint64 n)
+radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
 {
 	uint64		differing = 0;
 	int			bits;
@@ -107,6 +108,7 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 
 	for (uint64 i = 1; i < n; i++)
 		differing |= values[i] ^ values[0];
+	differing &= ~(uint64) 0 << low_bit;
 	bits = radix_bits(differing);
 	while (differing != 0)
 	{
@@ -120,6 +122,12 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 		differing &= ~((((uint64) 1 << bits) - 1) << shift);
 	}
 	return values;
+}
+
+static inline uint64 *
+radix_sort(uint64 *values, uint64 *scratch, uint64 n)
+{
+	return radix_sort_above(values, scratch, n, 0);
 }
 
 #endif							/* GPUJOIN_BASE_RADIX_H */
