@@ -24,10 +24,15 @@
 /* With more listed keys on a page it is quicker to look all of the page's up */
 #define MAX_FEW_KEYS			8
 
+/* Keys are looked for in so many slots around the one where they are expected first */
+#define NEAR_SLOTS				16
+
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static uint32 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
 						uint32 *hits);
 static int	count_slots(const uint32 *used, int words);
+static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
+static void prefetch_slots(const char *array, int width, int slot);
 static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
 
 /*
@@ -152,29 +157,109 @@ find_slot(const char *keys, int width, int low, int high, int64 key)
 	return low;
 }
 
-static pg_attribute_always_inline bool
-match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width, uint64 at,
-			 int nslots, GjMatchTarget target, GjMatchStats *stats)
+/*
+ * The same, looked for near a slot first
+ */
+static pg_attribute_always_inline int
+find_near(const char *keys, int width, int low, int high, int near, int64 key)
 {
-	const char *page_keys = GjDataKeys(page, info);
-	int64		last = load_key(page_keys, width, nslots - 1);
+	int			step = NEAR_SLOTS;
+
+	if (low == high)
+		return low;
+	near = Min(Max(near, low), high - 1);
+	if (load_key(keys, width, near) < key)
+	{
+		low = near + 1;
+		for (; low + step < high; step *= 2)
+		{
+			if (load_key(keys, width, low + step) >= key)
+			{
+				high = low + step;
+				break;
+			}
+			low += step + 1;
+		}
+	}
+	else
+	{
+		high = near;
+		for (; high - step > low; step *= 2)
+		{
+			if (load_key(keys, width, high - step) < key)
+			{
+				low = high - step + 1;
+				break;
+			}
+			high -= step;
+		}
+	}
+	return find_slot(keys, width, low, high, key);
+}
+
+/*
+ * Estimate in which of so many slots a key is, if keys are spread evenly
+ */
+static int
+estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
+{
+	double		span = (double) chosen->next.key - (double) chosen->first.key + 1.0;
+
+	return (int) (((double) key - (double) chosen->first.key) / span * nslots);
+}
+
+/*
+ * Have on its way from memory what GjMatchSorted() will probably look at
+ */
+void
+GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+				 const GjChosenPage *chosen, GjMatchTarget target)
+{
 	int			slot = 0;
 
-	for (; at < keys->nkeys && keys->keys[at] <= last; at++)
+	if (chosen->key < keys->nkeys)
+		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
+	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	GjPrefetch(page);
+	GjPrefetch(GjPageGetOpaque(page));
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
+	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
+	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width != 0)
+			prefetch_slots(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+	}
+}
+
+static pg_attribute_always_inline void
+prefetch_slots(const char *array, int width, int slot)
+{
+	GjPrefetchRange(array + slot * width, 2 * NEAR_SLOTS * width);
+}
+
+static pg_attribute_always_inline bool
+match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width,
+			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	int			slot = 0;
+
+	for (uint64 at = chosen->key;
+		 at < keys->nkeys && keys->keys[at] <= chosen->next.key && slot < nslots; at++)
 	{
 		int64		key = keys->keys[at];
-		int			end;
+		int			end = nslots;
 
-		slot = find_slot(page_keys, width, slot, nslots, key);
-		if (load_key(page_keys, width, slot) != key)
+		slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, key), key);
+		if (slot == nslots || load_key(page_keys, width, slot) != key)
 			continue;
-		end = key == last ? nslots : find_slot(page_keys, width, slot, nslots, key + 1);
+		if (key < PG_INT64_MAX)
+			end = find_near(page_keys, width, slot + 1, nslots, slot + 1, key + 1);
 		if (!add_slots(target, page, info, slot, end - slot))
 			return false;
 		stats->tids += end - slot;
 		slot = end;
-		if (slot == nslots)
-			break;
 	}
 	return true;
 }
@@ -193,8 +278,8 @@ GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 	if (nslots == 0)
 		return true;
 	if (info->key_width == sizeof(int32))
-		return match_sorted(page, info, keys, sizeof(int32), chosen->key, nslots, target, stats);
-	return match_sorted(page, info, keys, sizeof(int64), chosen->key, nslots, target, stats);
+		return match_sorted(page, info, keys, sizeof(int32), chosen, nslots, target, stats);
+	return match_sorted(page, info, keys, sizeof(int64), chosen, nslots, target, stats);
 }
 
 /*

@@ -50,22 +50,6 @@ prefetch_keys(Page page, const GjIndexInfo *info)
 }
 
 /*
- * The same for a page on which a few keys will be looked for: where one looks first
- */
-static pg_attribute_always_inline void
-prefetch_steps(Page page, const GjIndexInfo *info)
-{
-	const char *keys = GjDataKeys(page, info);
-	Size		size = info->slots * info->key_width;
-
-	GjPrefetch(page);
-	GjPrefetch(GjPageGetOpaque(page));
-	GjPrefetchRange(GjDataUsed(page, info), info->slots / BITS_PER_BYTE);
-	for (int i = 1; i <= 8; i++)
-		GjPrefetch(keys + size * i / 8 - 1);
-}
-
-/*
  * Read the chosen pages; false if one of them is not any more what the state says
  *
  * Then what was found is to be forgotten.  If it is true, that is still to be confirmed by
@@ -92,7 +76,8 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			found = i + 2 < search->nchosen ?
 				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
 			if (following->run != 0 && GjHasFewKeys(search->keys, following))
-				prefetch_steps(BufferGetPage(next), search->info);
+				GjPrefetchSorted(BufferGetPage(next), search->info, search->keys, following,
+								 target);
 			else
 				prefetch_keys(BufferGetPage(next), search->info);
 		}

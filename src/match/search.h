@@ -110,6 +110,8 @@ extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys
 extern bool GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						  const GjChosenPage *chosen, GjMatchTarget target,
 						  GjMatchStats *stats);
+extern void GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+							 const GjChosenPage *chosen, GjMatchTarget target);
 extern bool GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen);
 
 #endif							/* GPUJOIN_MATCH_SEARCH_H */
