@@ -74,6 +74,7 @@ GjFoldForget(Relation index)
 
 	begin_change(&change, index);
 	change.meta->fold_run = 0;
+	change.meta->sequence++;	/* as whoever frees pages: lists.c */
 	change.meta->list_version++;
 	finish_change(&change);
 }
