@@ -77,6 +77,14 @@
  * while the device is at work (cuda/border/gpujoin_device.h, ORDER).  Two entries with one TID are
  * one entry then, met twice, and it does not matter which of them stays.
  *
+ * The device alone does not meet an entry twice, of whatever ages the copies are: an entry comes
+ * to one data page and is removed there, so that only copies of that page have it.  Were there
+ * copies of two entries with one TID T, then the second one was made after a bulk deletion had
+ * removed the first and raised the epoch; by the claim, after the epoch was read, too.  So our
+ * snapshot sees neither of their rows, and it does not matter if both are delivered: the epoch
+ * has moved, and to the heap T leads to nothing that is seen.  Hence what the device delivers is
+ * a set's bulk, and only what the CPU finds beside it is looked for there (sets/entryset.c).
+ *
  * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer
  * is outdated: its TIDs are for the heap, and nothing else of the entries is asked for.
  *
@@ -347,6 +355,8 @@ ask_device(MirrorMatch *match)
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
+	if (match->target.entries != NULL)
+		GjEntrySetEndBulk(match->target.entries);
 	note_device(match, &info);
 	stats->tids += info.tids;
 	stats->entries += match->mirror.entries;
@@ -412,9 +422,8 @@ search_lag(MirrorMatch *match)
 	{
 		GjBlockRange *range = &match->lag.ranges[i];
 
-		GjSearchBlocks(match->index, match->info, match->keys,
-					   &match->journal.state, range->start, range->end,
-					   range->end - range->start, match->target, stats);
+		GjSearchBlocks(match->index, match->info, match->keys, &match->journal.state,
+					   range->start, range->end, match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);
 	stats->entries = entries;
