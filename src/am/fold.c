@@ -33,7 +33,8 @@
  * the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as well:
  * nobody reads them, nobody takes them.  Step 0 of the next fold makes them free, and looks through
  * the file for them.  Numbers are never drawn twice, so that an old page is never taken for one of
- * a later run.  After step 5, what the free space map has not learned VACUUM finds.
+ * a later run.  After step 5, what the free space map has not learned a deletion finds, which reads
+ * all pages, or a major fold that wonders how little of the file is in use.
  *
  * What readers must do.  Step 5 makes pages free that a reader may be about to read, and raises
  * list_version.  A reader takes its list from one state of the metapage, after it has read the
@@ -89,6 +90,8 @@ static void drop_dead_runs(GjFold *fold);
 static void take_delta(GjFold *fold);
 static void write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end);
 static void publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end);
+static bool is_mostly_free(const GjFold *fold);
+static void find_free_pages(GjFold *fold);
 static BlockNumber *make_room(Freed *freed, uint64 n);
 static void free_run(GjFold *fold, Freed *freed, const GjRun *run);
 static void free_delta(GjFold *fold, Freed *freed);
@@ -136,32 +139,12 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 static void
 forget_unfinished(GjFold *fold)
 {
-	BlockNumber nblocks;
-
 	if (fold->state.fold_run == 0)
 		return;
 	GjFoldForget(fold->index);
 	GjFoldPoint("forgotten");
 	GjIndexGetState(fold->index, &fold->state);
-	nblocks = GjIndexGetLength(fold->index);
-	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
-	{
-		Buffer		buffer;
-		Page		page;
-		GjPageOwner owner;
-
-		GjVacuumDelayPoint();
-		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL, fold->strategy);
-		page = BufferGetPage(buffer);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!GjPageIsUnused(page))
-			(void) GjPageCheckKind(fold->index, buffer);
-		owner = GjPageGetOwner(&fold->state, page);
-		UnlockReleaseBuffer(buffer);
-		if (owner == GJ_OWNER_NOBODY)
-			RecordFreeIndexPage(fold->index, block);
-	}
-	IndexFreeSpaceMapVacuum(fold->index);
+	find_free_pages(fold);
 }
 
 /*
@@ -203,7 +186,11 @@ fold_once(GjFold *fold, FoldKind kind)
 	BlockNumber end;
 
 	if (kind == FOLD_MAJOR)
+	{
 		drop_dead_runs(fold);
+		if (is_mostly_free(fold))
+			find_free_pages(fold);
+	}
 	take_delta(fold);
 	if (fold->state.deltas[1].run == 0 && (kind == FOLD_MINOR || fold->state.nruns == 0))
 		return;
@@ -312,7 +299,53 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 	enter_freed(fold, &freed);
 }
 
-/* Pages that become free ---------------------------------------------------------- */
+/* Pages that are free, or become so ------------------------------------------------- */
+
+/*
+ * Is so much of the file free that it should have been used, had the free space map known?
+ *
+ * It does not after a crash.
+ */
+static bool
+is_mostly_free(const GjFold *fold)
+{
+	const GjIndexState *state = &fold->state;
+	uint64		alive = 0;
+
+	for (int i = 0; i < state->nruns; i++)
+		alive += (uint64) state->runs[i].data_pages + state->runs[i].directory_pages;
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages;
+	return GjIndexGetLength(fold->index) - fold->info.first_data > 3 * alive;
+}
+
+/*
+ * Look through the file for pages that are free, and enter them in the free space map
+ */
+static void
+find_free_pages(GjFold *fold)
+{
+	BlockNumber nblocks = GjIndexGetLength(fold->index);
+
+	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
+	{
+		Buffer		buffer;
+		Page		page;
+		GjPageOwner owner;
+
+		GjVacuumDelayPoint();
+		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL, fold->strategy);
+		page = BufferGetPage(buffer);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (!GjPageIsUnused(page))
+			(void) GjPageCheckKind(fold->index, buffer);
+		owner = GjPageGetOwner(&fold->state, page);
+		UnlockReleaseBuffer(buffer);
+		if (owner == GJ_OWNER_NOBODY)
+			RecordFreeIndexPage(fold->index, block);
+	}
+	IndexFreeSpaceMapVacuum(fold->index);
+}
 
 static BlockNumber *
 make_room(Freed *freed, uint64 n)

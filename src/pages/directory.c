@@ -40,6 +40,7 @@ static bool read_root(GjRunReader *reader);
 static bool descend(GjRunReader *reader, int level);
 static bool copy_page(GjRunReader *reader, int level, BlockNumber block);
 static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block);
+static void check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n);
 static bool arrive(GjRunReader *reader);
 
 static inline GjPlace
@@ -303,7 +304,23 @@ lock_directory(Relation index, const GjRun *run, BlockNumber block)
 	opaque = GjPageGetOpaque(page);
 	if (opaque->used < 1 || opaque->used > GJ_DIRECTORY_FANOUT)
 		GjReportCorruption(index, block, "A directory page has an impossible number of elements.");
+	check_blocks(index, block, GjPageGetDirectory(page), opaque->used);
 	return buffer;
+}
+
+/*
+ * Check that blocks exist: what is on them they say themselves
+ */
+static void
+check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	BlockNumber last = 0;
+
+	for (int i = 0; i < n; i++)
+		last = Max(last, directory->blocks[i]);
+	if (last >= nblocks)
+		GjReportCorruption(index, block, "A directory names a page that does not exist.");
 }
 
 /*

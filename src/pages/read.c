@@ -21,6 +21,7 @@
 static void fill_info(GjMetaPage meta, GjIndexInfo *info);
 static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
 static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
+static void check_version(Relation index, Page page);
 static void check_contents(Relation index, Buffer buffer);
 static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
 static BlockNumber check_length(Relation index, BlockNumber min_blocks);
@@ -141,19 +142,11 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	GjMetaPage	meta;
 	GjLayout	layout;
 
+	check_version(index, BufferGetPage(metabuf));
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	if (meta->magic != GJ_MAGIC)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
-	if (meta->version != GJ_FORMAT_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has format version %u, which this library does not know",
-						RelationGetRelationName(index), meta->version),
-				 errdetail("The library reads and writes format version %d.",
-						   GJ_FORMAT_VERSION),
-				 errhint(meta->version < GJ_FORMAT_VERSION ? "REINDEX the index." :
-						 "Update the library, or REINDEX the index.")));
 
 	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
@@ -169,6 +162,28 @@ GjMetaCheck(Relation index, Buffer metabuf)
 		BLCKSZ - sizeof(GjPageOpaqueData))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "The metapage's description of the pages is damaged.");
+}
+
+/*
+ * Report a metapage of another format version, all of which have the same magic number and page id,
+ * but not the same special space otherwise
+ */
+static void
+check_version(Relation index, Page page)
+{
+	GjMetaPage	meta = GjPageGetMeta(page);
+
+	if (PageIsNew(page) || PageGetSpecialSize(page) != sizeof(GjPageOpaqueData) ||
+		GjPageGetOpaque(page)->page_id != GJ_PAGE_ID || meta->magic != GJ_MAGIC ||
+		meta->version == GJ_FORMAT_VERSION)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("index \"%s\" has format version %u, which this library does not know",
+					RelationGetRelationName(index), meta->version),
+			 errdetail("The library reads and writes format version %d.", GJ_FORMAT_VERSION),
+			 errhint(meta->version < GJ_FORMAT_VERSION ? "REINDEX the index." :
+					 "Update the library, or REINDEX the index.")));
 }
 
 /*
