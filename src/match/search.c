@@ -58,9 +58,11 @@
  *	  Between two data pages of deltas nothing moves.
  * e. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval it is in one of the runs that were listed at the same moment.
- * f. Between both: a collected entry gets into a run only when a fold publishes that, which
- *	  raises list_version.  So as long as that is what it was in 4, no run has an entry that was
- *	  collected.  From then on, those with a TID that was collected are left out.
+ * f. Between both: a collected entry gets into a run only when a fold publishes that, which draws a
+ *	  number and raises list_version.  So as long as no run of V was published after 1 had begun, and
+ *	  list_version is V's, no run has an entry that was collected.  Else those with a TID that
+ *	  was collected are left out.  (To compare list_version alone is not enough: a row of a tail can
+ *	  be flushed, folded and published between 1 and 2.)
  *
  * What is left out in d. or f. could be another entry, if the TID has been used again since: its
  * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a row
@@ -96,6 +98,8 @@ static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static bool has_published(const GjIndexState *state, uint64 sequence);
+static void know_hits(GjSearch *search);
 static GjPlace hit_place(const GjSearch *search, uint64 i);
 static int	compare_places(const void *a, const void *b);
 static void forget_hits(GjSearch *search);
@@ -273,6 +277,8 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	add_tails(search, target, stats);
 	if (target.entries != NULL)
 		stats->tids = found + target.entries->nentries;
+	if (has_published(&search->state, search->tails.sequence))
+		know_hits(search);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
 	GjRunsOpen(search, stats);
@@ -360,6 +366,31 @@ add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 			GjEntrySetAddRow(target.entries, search->info, row);
 		stats->tids++;
 	}
+}
+
+/*
+ * Has a run been published since the metapage had that sequence number?
+ */
+static bool
+has_published(const GjIndexState *state, uint64 sequence)
+{
+	for (int i = 0; i < state->nruns; i++)
+	{
+		if (state->runs[i].published > sequence)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Leave out of runs from now on what was collected
+ */
+static void
+know_hits(GjSearch *search)
+{
+	if (search->hits != NULL && search->hits->nentries > 0 && search->known == NULL)
+		search->known = GjFewTidsCreate(search->context, search->hits->tids,
+										search->hits->nentries);
 }
 
 /*
@@ -487,7 +518,5 @@ look_again(GjSearch *search, GjMatchStats *stats)
 	GjRunsClose(search);
 	GjIndexGetState(search->index, &search->state);
 	GjRunsOpen(search, stats);
-	if (search->hits != NULL && search->hits->nentries > 0 && search->known == NULL)
-		search->known = GjFewTidsCreate(search->context, search->hits->tids,
-										search->hits->nentries);
+	know_hits(search);
 }
