@@ -56,7 +56,6 @@ COMMENT ON FUNCTION gpujoin_top_selftest()
 	IS 'compare the first entries of an order with all of them sorted; returns the comparisons made';
 REVOKE ALL ON FUNCTION gpujoin_top_selftest() FROM PUBLIC;
 
-<<<<<<< HEAD
 CREATE FUNCTION gpujoin_sort_selftest() RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_sort_selftest()
@@ -69,7 +68,7 @@ CREATE FUNCTION gpujoin_sort_timing(rows bigint, memory integer, key_width integ
 COMMENT ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean)
 	IS 'nanoseconds that a row takes to be sorted, with so many kB of memory';
 REVOKE ALL ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean) FROM PUBLIC;
-=======
+
 CREATE FUNCTION gpujoin_entries_selftest() RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_entries_selftest()
@@ -81,4 +80,3 @@ CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
 COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
 	IS 'compare what the visibility map says of many TIDs with what it says of each; spoils the table, which must be an empty temporary one';
 REVOKE ALL ON FUNCTION gpujoin_visible_map_selftest(regclass) FROM PUBLIC;
->>>>>>> order
