@@ -23,8 +23,8 @@ struct match_output
 	uint64_t *tile_count; /* one a tile */
 	uint64_t *total;	  /* added to, if there is no bitmap */
 	uint64_t tiles;		  /* scanned; 0: all that the column has now */
-	uint32_t *list;		  /* of tiles to be scanned; NULL: all are */
-	uint32_t *listed;	  /* so many */
+	uint32_t *list = nullptr; /* of tiles to be scanned; NULL: all are */
+	uint32_t *listed = nullptr; /* so many */
 };
 
 template <class Key>
