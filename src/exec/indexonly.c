@@ -443,6 +443,8 @@ load_chunk(GjIndexOnly *io)
 		n = drop_filtered(io, n, places, passing);
 		tids = passing;
 	}
+	if (gj_debug_ignore_vacuum_epoch)
+		GjVisibleMapForget(io->map);	/* read anew, it shows more of what would be wrong */
 	if (io->certain)
 	{
 		int			nrows = GjVisibleMapSort(io->map, tids, n, chunk->rows, rest, &nrest);

@@ -73,11 +73,11 @@ typedef struct Pins
 } Pins;
 
 static bool make_room(GjVisibleMap *map);
+static bool are_visible_together(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_pages(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_page(GjVisibleMap *map, BlockNumber page);
 static int	sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 						   uint64 *rest, int *nrest);
-static bool are_visible_together(const GjVisibleMap *map, const uint64 *tids, int n);
 static int	sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 						 int *nrest);
 static void begin(Pins *pins, Relation heap);
@@ -102,6 +102,13 @@ GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows, uin
 {
 	if (n < MIN_COPY_TIDS || !make_room(map))
 		return sort_by_pins(map->heap, tids, n, rows, rest, nrest);
+	if (are_visible_together(map, tids, n))
+	{
+		for (int i = 0; i < n; i++)
+			rows[i] = i;
+		*nrest = 0;
+		return n;
+	}
 	if (map->ncopied < map->npages)
 		copy_pages(map, tids, n);
 	return sort_by_copies(map, tids, n, rows, rest, nrest);
@@ -133,7 +140,7 @@ make_room(GjVisibleMap *map)
 		return map->bytes != NULL;
 
 	nblocks = RelationGetNumberOfBlocks(map->heap);
-	map->npages = nblocks / BLOCKS_PER_PAGE + 1;
+	map->npages = (nblocks + BLOCKS_PER_PAGE - 1) / BLOCKS_PER_PAGE;
 	map->ncopied = 0;
 	map->too_large = (Size) map->npages * BYTES_PER_PAGE > map->limit;
 	if (map->too_large)
@@ -141,6 +148,38 @@ make_room(GjVisibleMap *map)
 	map->bytes = MemoryContextAllocHuge(map->context, (Size) map->npages * BYTES_PER_PAGE);
 	map->copied = MemoryContextAllocZero(map->context, map->npages * sizeof(bool));
 	return true;
+}
+
+/*
+ * Where entries do come in heap order, a chunk's are close together, and most often all blocks
+ * there are all-visible.  May say no where they are.
+ */
+static bool
+are_visible_together(GjVisibleMap *map, const uint64 *tids, int n)
+{
+	uint64		differing = 0;
+	uint64		first;
+	uint64		end;
+	BlockNumber page;
+	uint8		bits = ALL_VISIBLE_BITS;
+
+	/* blocks that have the upper bits in common, of which there may be more than are asked for */
+	for (int i = 1; i < n; i++)
+		differing |= tids[i] ^ tids[0];
+	differing >>= 16;
+	if (differing >= MAX_TOGETHER)
+		return false;
+	end = pg_nextpower2_64(Max(differing + 1, BLOCKS_PER_BYTE));
+	first = GjPackedBlock(tids[0]) & ~(end - 1);
+	end += first;
+	page = first / BLOCKS_PER_PAGE;
+	if (page >= map->npages || page != (end - 1) / BLOCKS_PER_PAGE)
+		return false;
+	if (!map->copied[page])
+		copy_page(map, page);
+	for (uint64 i = first / BLOCKS_PER_BYTE; i < end / BLOCKS_PER_BYTE; i++)
+		bits &= map->bytes[i];
+	return bits == ALL_VISIBLE_BITS;
 }
 
 /*
@@ -185,12 +224,7 @@ sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 	int			nrows = 0;
 	int			nothers = 0;
 
-	if (are_visible_together(map, tids, n))
-	{
-		for (; nrows < n; nrows++)
-			rows[nrows] = nrows;
-	}
-	for (int i = nrows; i < n; i++)
+	for (int i = 0; i < n; i++)
 	{
 		uint64		block = GjPackedBlock(tids[i]);
 		bool		visible = block < nblocks &&
@@ -204,35 +238,6 @@ sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 	}
 	*nrest = nothers;
 	return nrows;
-}
-
-/*
- * Where entries do come in heap order, a chunk's are close together, and most often all blocks
- * there are all-visible.  May say no where they are.
- */
-static bool
-are_visible_together(const GjVisibleMap *map, const uint64 *tids, int n)
-{
-	uint64		differing = 0;
-	uint64		first;
-	uint64		end;
-	uint8		bits = 0xFF;
-
-	/* blocks that have the upper bits in common, of which there may be more than are asked for */
-	for (int i = 1; i < n; i++)
-		differing |= tids[i] ^ tids[0];
-	differing >>= 16;
-	if (differing >= MAX_TOGETHER)
-		return false;
-	end = pg_nextpower2_64(Max(differing + 1, BLOCKS_PER_BYTE));
-	first = GjPackedBlock(tids[0]) & ~(end - 1);
-	end += first;
-	if (first / BLOCKS_PER_PAGE != (end - 1) / BLOCKS_PER_PAGE ||
-		end > (uint64) map->npages * BLOCKS_PER_PAGE)
-		return false;
-	for (uint64 i = first / BLOCKS_PER_BYTE; i < end / BLOCKS_PER_BYTE; i++)
-		bits &= map->bytes[i];
-	return (bits & ALL_VISIBLE_BITS) == ALL_VISIBLE_BITS;
 }
 
 /* Pins ---------------------------------------------------------------------------- */
