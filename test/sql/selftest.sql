@@ -1,8 +1,7 @@
 -- All variants of the vector kernels that this processor has, and sets of TIDs under and
 -- over their memory limit, against plain C that is obviously right. So are groups and their
--- aggregates, the first entries of an order, and sorted rows.
--- aggregates, the first entries of an order, entries that come in any order, and the visibility map
--- of a heap that has several pages of it.
+-- aggregates, the first entries of an order, sorted rows, entries that come in any order, and the
+-- visibility map of a heap that has several pages of it.
 CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
