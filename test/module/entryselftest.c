@@ -24,8 +24,8 @@
 
 #define ROUNDS					60
 #define MAX_TIDS				20000
-#define BLOCK_TIDS				50
-#define BLOCK_GAP				97
+#define BLOCK_TIDS				5
+#define BLOCK_GAP				7
 #define HEAP_BLOCKS				(MAX_TIDS / BLOCK_TIDS * BLOCK_GAP)
 #define NINCLUDED				4
 #define PART_ENTRIES			3000

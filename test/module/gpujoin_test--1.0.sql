@@ -68,7 +68,6 @@ CREATE FUNCTION gpujoin_sort_timing(rows bigint, memory integer, key_width integ
 COMMENT ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean)
 	IS 'nanoseconds that a row takes to be sorted, with so many kB of memory';
 REVOKE ALL ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean) FROM PUBLIC;
-
 CREATE FUNCTION gpujoin_entries_selftest() RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_entries_selftest()

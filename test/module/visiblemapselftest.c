@@ -23,7 +23,7 @@
 #include "exec/visiblemap.h"
 #include "sets/sets.h"
 
-#define ROUNDS					300
+#define ROUNDS					400
 #define MAX_TIDS				1024
 #define MAP_BYTES				(BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
 #define MAP_BLOCKS				((BlockNumber) (MAP_BYTES * 4))
@@ -34,10 +34,10 @@
 PG_FUNCTION_INFO_V1(gpujoin_visible_map_selftest);
 
 /*
- * Give the first pages of the map bits: all blocks visible, most, few
+ * Give the first pages of the map bits: all blocks visible, most, few, in turn
  */
 static void
-make_map(Relation heap, pg_prng_state *prng)
+make_map(Relation heap, pg_prng_state *prng, int turn)
 {
 	Buffer		buffer = InvalidBuffer;
 
@@ -51,9 +51,10 @@ make_map(Relation heap, pg_prng_state *prng)
 		for (int i = 0; i < MAP_BYTES; i++)
 		{
 			uint8		random = (uint8) pg_prng_uint64(prng);
+			int			kind = (page + turn) % 3;
 
-			bytes[i] = page == 0 ? 0x55 | random : page == 1 ? 0x55 : random & 0x55;
-			if (page == 1 && random == 0)
+			bytes[i] = kind == 0 ? 0x55 | random : kind == 1 ? 0x55 : random & 0x55;
+			if (kind == 1 && random == 0)
 				bytes[i] = 0x45;
 		}
 		MarkBufferDirty(buffer);
@@ -74,6 +75,8 @@ make_tids(uint64 *tids, pg_prng_state *prng)
 	BlockNumber first = pg_prng_uint64(prng) % HEAP_BLOCKS;
 	BlockNumber width = 1 + pg_prng_uint64(prng) % 300;
 
+	if (pg_prng_uint64(prng) % 4 == 0)
+		first = (1 + first / MAP_BLOCKS) * MAP_BLOCKS - width / 2;	/* of two pages of the map */
 	for (int i = 0; i < n; i++)
 	{
 		uint64		block = close ? first + (uint64) width * i / n :
@@ -141,9 +144,9 @@ gpujoin_visible_map_selftest(PG_FUNCTION_ARGS)
 		uint64		tids[MAX_TIDS];
 
 		CHECK_FOR_INTERRUPTS();
-		if (round % 20 == 0)
+		if (round % 3 == 0)
 		{
-			make_map(heap, &prng);
+			make_map(heap, &prng, round / 3);
 			GjVisibleMapForget(maps[0]);
 			GjVisibleMapForget(maps[1]);
 		}
