@@ -20,6 +20,8 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "search.h"
 
 /* A step of a process has as many pages as take much longer to read than the step to take */
@@ -188,6 +190,7 @@ settle(GjSearch *search, GjRunCursor *cursor)
 	{
 		GjPlace		place = {0, 0};
 
+		CHECK_FOR_INTERRUPTS();
 		if (!GjPlaceIsBefore(&reader->first, &search->hits_end))
 			cursor->at_page = false;
 		if (!cursor->at_page || keys->complement)

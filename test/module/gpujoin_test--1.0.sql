@@ -68,3 +68,14 @@ CREATE FUNCTION gpujoin_sort_timing(rows bigint, memory integer, key_width integ
 COMMENT ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean)
 	IS 'nanoseconds that a row takes to be sorted, with so many kB of memory';
 REVOKE ALL ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean) FROM PUBLIC;
+CREATE FUNCTION gpujoin_entries_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_entries_selftest()
+	IS 'compare sets of entries with what was added to them; returns how many that were';
+REVOKE ALL ON FUNCTION gpujoin_entries_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
+	IS 'compare what the visibility map says of many TIDs with what it says of each; spoils the table, which must be an empty temporary one';
+REVOKE ALL ON FUNCTION gpujoin_visible_map_selftest(regclass) FROM PUBLIC;
