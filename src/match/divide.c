@@ -13,10 +13,10 @@
  * of runs (search.c).  Nothing that a process has found does another one need to know.
  *
  * Why each row comes once.  All intervals together are all places, and each is taken by one
- * process, by raising a counter in shared memory.  A row that the snapshot sees has one entry, from
- * before the match until long after it, which has one place, wherever VACUUM's folds move it.  So it
- * is in one interval, and the search of that finds it once.  The snapshot is the same in all
- * processes, and was taken before any of the searches.
+ * process, by raising a counter in shared memory.  A row that the snapshot sees has one entry,
+ * from before the match until long after it, which has one place, wherever VACUUM's folds move
+ * it.  So it is in one interval, and the search of that finds it once.  The snapshot is the same
+ * in all processes, and was taken before any of the searches.
  *
  * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
  * process finds the first one, then VACUUM removes it, the TID is used again, and another process

@@ -2,7 +2,7 @@
  *
  * entries.c
  *	  A match that delivers what the entries hold: from a device at once or key by key,
- *	  from the CPU page by page.
+ *	  from the CPU place by place.
  *
  * A device is asked for all keys first.  If what it finds is more than the memory limit
  * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
@@ -17,17 +17,21 @@
  * answer, or one key alone has too many entries, the CPU searches for the keys that are
  * left, which again is a match of its own.
  *
- * Claim: no row comes twice.  Its entry has one key, and so is in one part.  What must be
- * feared is another entry with the row's TID in another part, left over from a row that was
- * there earlier: fetched from the heap, it would give the row again, since that has a key of
- * the set, too.  So let R1 be a row, R2 one that has taken its TID since then, and let two
- * parts have an entry of each.  At the beginning the epoch was E.  The entry of R1 was found
- * either in a page that was read after that, or in a mirror whose epoch is E, too; with any
- * other mirror the CPU goes on.  In the first case it was removed after the beginning; in the
- * second after a moment at which the epoch was E (device.c), and the bulk deletion that did
- * it made more of it.  Either way that raised the epoch after the beginning, and R2 was
- * inserted still later, and the snapshot, taken before, does not see it; nor R1, which was
- * dead to everybody.  So neither is a row of the answer.
+ * The CPU's answer comes in pieces, too: search.c proves that each entry is in one of them, though
+ * folds may move entries meanwhile.  An interval of places is a part as well as a range of keys is,
+ * in what follows.
+ *
+ * Claim: no row comes twice.  Its entry has one place, and so is in one part.  What must be
+ * feared is another entry with the row's TID in another part, left over from a row that was there
+ * earlier: fetched from the heap, it would give the row again, since that has a key of the set,
+ * too.  So let R1 be a row, R2 one that has taken its TID since then, and let two parts have an
+ * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
+ * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
+ * mirror the CPU goes on.  In the first case it was removed after the beginning; in the second
+ * after a moment at which the epoch was E (device.c), and the bulk deletion that did it made more
+ * of it.  Either way that raised the epoch after the beginning, and R2 was inserted still later,
+ * and the snapshot, taken before, does not see it; nor R1, which was dead to everybody.  So
+ * neither is a row of the answer.
  *
  * Whether one process asks for all parts, or several for some each (ranges.c), makes no
  * difference to this, as long as they have the same snapshot and the same epoch E.
@@ -81,10 +85,10 @@ static void begin_search(GjEntryMatch *match);
  * device finds was taken from the pages earlier, and counts as found when its copy's
  * epoch was read; if that is another one, only TIDs are in whole then.
  *
- * A device's answer comes all at once, into the set whole, if its memory limit allows that;
- * else by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages
- * are searched now, the data pages, up to the length that the index has now, as pieces are asked
- * for.  The order is the one that search.c asks for; how much time lies between does not matter.
+ * A device's answer comes all at once, into the set whole, if its memory limit allows that; else
+ * by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages are
+ * searched now, deltas with the first piece, runs as pieces are asked for.  The order is the one
+ * that search.c asks for; how much time lies between does not matter.
  */
 void
 GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,

@@ -130,6 +130,8 @@ static void
 ask_ahead(GjSearch *search, int from, int end)
 {
 #ifdef USE_PREFETCH
+	if (effective_io_concurrency == 0)
+		return;
 	from = Max(from, search->nasked);
 	for (int i = from; i < end; i++)
 	{

@@ -21,41 +21,42 @@
  *	  5. by the directories the pages are chosen that may have something between the place where
  *		 the piece before ended and another one,
  *	  6. these pages are read,
- *	  7. the metapage is read again.  If its list_version has changed, forget what 6 has found, read
- *		 which runs there are now, and begin again with 5.
+ *	  7. the metapage is read again.  If its list_version has changed, forget what 6 has found,
+ *		 read which runs there are now, and begin again with 5.
  *
  * No page is locked while another one is read, and insertions and VACUUM go on meanwhile.  Between
  * two pieces nothing is held at all, however long that takes.
  *
  * What is read is what was there.  A page belongs to a run or delta from when the metapage lists
- * that until the record that lists it no more, and only that record makes the page free to be used
- * anew; such a record raises list_version.  So if that is the same after the pages have been read as
- * in the state by which they were chosen, they all belonged to the listed runs and deltas all the
- * time.  A page that turns out to be something else is damaged, unless list_version has changed.
+ * that until the record that lists it no more, and only that record makes the page free to be
+ * used anew; such a record raises list_version.  So if that is the same after the pages have been
+ * read as in the state by which they were chosen, they all belonged to the listed runs and deltas
+ * all the time.  A page that turns out to be something else is damaged, unless list_version has
+ * changed.
  *
  * Claim: no entry is missing that the caller's snapshot may see.  It was in the index when the
  * search began, since the snapshot was taken before, and until nobody can see it any more it is
- * never removed, only moved: once at most from tail to delta (TailFlush: one record, both pages
+ * never removed, only moved: once at most from tail to delta (GjTailFlush: one record, both pages
  * locked), and then from a delta or a run to a younger run, by a fold, whose record makes the new
  * run listed and the old ones not.
  *
  * a. If the entry was on its tail when 1 came there, it is collected.
- * b. Else it was in a delta or run before 2, and so it was on a page that V lists, or still is.  (A
- *	  delta, or a page of one, that V does not know has only entries that have left their tail after
- *	  V was read, which are a's.)  If in a delta: 3 reads that page, and by 4 it was that page.  So it is
- *	  collected.
- * c. Else it was in a run of V.  Let p be its place, which is the same in whatever run it is.  One
- *	  of the intervals has p.  The entry is in a run at that time, too, as nothing moves from a run
- *	  to elsewhere; and by 7 the runs by which the pages were chosen are those that there were while
- *	  they were read.  The entry is in one of these, as V, or the later state, lists it.  runs.c says
- *	  why its page is chosen.
+ * b. Else it was in a delta or run before 2, and so it was on a page that V lists, or still is.
+ *	  (A delta, or a page of one, that V does not know has only entries that have left their tail
+ *	  after V was read, which are a's.)  If in a delta: 3 reads that page, and by 4 it was that
+ *	  page.  So it is collected.
+ * c. Else it was in a run of V.  Let p be its place, which is the same in whatever run it is.
+ *	  One of the intervals has p.  The entry is in a run at that time, too, as nothing moves from
+ *	  a run to elsewhere; and by 7 the runs by which the pages were chosen are those that there
+ *	  were while they were read.  The entry is in one of these, as V, or the later state, lists
+ *	  it.  runs.c says why its page is chosen.
  *
  * Claim: no entry is delivered twice.
  *
- * d. Within the collection: an entry may be found on its tail, and again on a delta's page to which it
- *	  has moved.  That was a change to the page, with a number above the metapage's sequence as
- *	  it was before 1.  On pages with such a number, hits whose TIDs the tails had are left out.
- *	  Between two data pages of deltas nothing moves.
+ * d. Within the collection: an entry may be found on its tail, and again on a delta's page to
+ *	  which it has moved.  That was a change to the page, with a number above the metapage's
+ *	  sequence as it was before 1.  On pages with such a number, hits whose TIDs the tails had are
+ *	  left out.  Between two data pages of deltas nothing moves.
  * e. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval it is in one of the runs that were listed at the same moment.
  * f. Between both: a collected entry gets into a run only when a fold publishes that, which
@@ -63,15 +64,15 @@
  *	  collected.  From then on, those with a TID that was collected are left out.
  *
  * What is left out in d. or f. could be another entry, if the TID has been used again since: its
- * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a row
- * of the answer.  entries.c says more about such pairs, and exec/entryvisible.c about the vacuum
- * epoch, which is read before anything is found.
+ * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a
+ * row of the answer.  entries.c says more about such pairs, and exec/entryvisible.c about the
+ * vacuum epoch, which is read before anything is found.
  *
- * If hits of tails and deltas are more than the memory limit allows, only those up to some place are
- * kept.  When all intervals up to it have been delivered, there is another collection for
+ * If hits of tails and deltas are more than the memory limit allows, only those up to some place
+ * are kept.  When all intervals up to it have been delivered, there is another collection for
  * what comes behind it: another search, of other places, with the same snapshot.  That is how the
- * processes of a parallel plan divide a search, too (divide.c).  An entry has one place, and so is in
- * one of these searches.
+ * processes of a parallel plan divide a search, too (divide.c).  An entry has one place, and so
+ * is in one of these searches.
  *
  * A search for TIDs does the same, but in a set of TIDs each is once anyway.
  *

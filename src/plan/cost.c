@@ -22,7 +22,7 @@
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
  *	  filter =	M gpujoin.tid_cost					test each entry by the filters it can be
  *
- *	  Q		 =	2 P V / (2 P + V), at most P, summed up over runs; P if the keys are those of no list
+ *	  Q		 =	2 P V / (2 P + V), at most P, of each run; P if the keys are those of no list
  *	  V		 =	K + P M / E							pages, if no two keys were on the same one
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(Q / P)
  *

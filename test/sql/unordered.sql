@@ -25,7 +25,7 @@ VACUUM ANALYZE unordered;
 SET gpujoin.force = on;
 CREATE TEMP TABLE delivered AS SELECT id FROM unordered WHERE k = ANY (ARRAY(SELECT k FROM wanted));
 SET gpujoin.force = off;
-SELECT count(*) FILTER (WHERE place < before) > 100 AS unordered FROM (
+SELECT count(*) FILTER (WHERE place < before) > 20 AS unordered FROM (
 	SELECT place, lag(place) OVER (ORDER BY number) AS before FROM
 		(SELECT id, row_number() OVER () AS number FROM delivered) d
 		JOIN (SELECT id, ctid AS place FROM unordered) u USING (id)) o;
