@@ -29,8 +29,8 @@
  * change of one page.  An entry is in exactly one place of those that a state lists, or on a
  * tail.
  *
- * An error, a crash or a promotion after step 1 leaves a previous delta.  It is read as before, and
- * the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as well:
+ * An error, a crash or a promotion after step 1 leaves a previous delta.  It is read as before,
+ * and the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as well:
  * nobody reads them, nobody takes them.  Step 0 of the next fold makes them free, and looks through
  * the file for them.  Numbers are never drawn twice, so that an old page is never taken for one of
  * a later run.  After step 5, what the free space map has not learned a deletion finds, which reads
@@ -256,18 +256,28 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	uint64		change;
 	uint32		number = GjFoldBegin(fold->index, &change);
 	GjRunWriter *writer;
-	const char *row;
+	GjFoldRows	rows;
+	uint64		written = 0;
+	uint64		reported = 0;	/* of these, when a test was last told */
 
 	GjFoldPoint("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
 	GjFoldOpenSources(fold, kind == FOLD_MAJOR ? fold->state.nruns : 0);
 	GjFoldPoint("sorted");
-	while ((row = GjFoldNextRow(fold)) != NULL)
+	while (GjFoldNextRows(fold, &rows))
 	{
-		GjRunWriterAdd(writer, row);
-		if (++fold->stats->entries % fold->info.slots == 0)
+		if (rows.row != NULL)
+			GjRunWriterAdd(writer, rows.row);
+		else
+			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		written += rows.n;
+		if (written - reported > fold->info.slots)
+		{
 			GjFoldPoint("writing");
+			reported = written;
+		}
 	}
+	fold->stats->entries += written;
 	GjFoldCloseSources(fold);
 	*end = GjRunWriterEnd(writer, run);
 	fold->stats->pages += run->data_pages + run->directory_pages;

@@ -24,12 +24,22 @@ typedef struct GjFold
 	BlockNumber ndelta_blocks;
 	struct GjFoldSource *sources;
 	int			nsources;
-	int			at;				/* the source of the last row; -1: none yet */
+	int			at;				/* the source of the last rows; -1: none yet */
+	int			given;			/* how many these were */
 } GjFold;
+
+/* Rows in order: one, or slots of a page that are all used */
+typedef struct GjFoldRows
+{
+	int			n;
+	const char *row;			/* NULL: slots */
+	Page		page;
+	int			slot;
+} GjFoldRows;
 
 /* foldrows.c */
 extern void GjFoldOpenSources(GjFold *fold, int nruns);
-extern const char *GjFoldNextRow(GjFold *fold);
+extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
 extern void GjFoldPoint(const char *point);
 

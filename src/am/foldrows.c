@@ -15,7 +15,6 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
-#include "storage/lockdefs.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -31,20 +30,22 @@
 
 typedef struct GjFoldSource
 {
-	const char *row;			/* the row at hand; NULL: there is none left */
-	GjPlace		place;
+	bool		ended;
+	GjPlace		place;			/* of the row at hand */
 	GjRowSort  *sort;			/* of the delta's rows; NULL: a run */
+	const char *row;			/* the row at hand, of a sort */
 	GjRunReader reader;
-	int			slot;			/* the next one to look at */
+	int			slot;			/* of the row at hand, on a copy of the run's page */
 	PGAlignedBlock page;
-	char		made[GJ_MAX_ROW_WIDTH];
 } GjFoldSource;
 
 static void open_delta(GjFold *fold, GjFoldSource *source);
 static void add_page(GjFold *fold, GjRowSort *sort, Page page);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
-static void advance(GjFold *fold, GjFoldSource *source);
-static const char *next_of_run(GjFold *fold, GjFoldSource *source);
+static void advance(GjFold *fold, GjFoldSource *source, int n);
+static void advance_in_run(GjFold *fold, GjFoldSource *source, int n);
+static int	find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit);
+static inline GjPlace place_of_slot(const GjFold *fold, Page page, int slot);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
 static int	next_used_slot(const GjFold *fold, Page page, int slot);
 
@@ -63,29 +64,49 @@ GjFoldOpenSources(GjFold *fold, int nruns)
 		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
 }
 
+static inline bool
+precedes(const GjPlace *a, const GjPlace *b)
+{
+	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
+}
+
 /*
- * Get the next row, which is good until the next call; NULL when there are no more
+ * Get the next rows, good until the next call; false when there are no more
+ *
+ * From a run come as many as stand side by side and before those of all others.
  */
-const char *
-GjFoldNextRow(GjFold *fold)
+bool
+GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 {
 	GjFoldSource *first = NULL;
+	const GjPlace *limit = NULL;
 
 	if (fold->at >= 0)
-		advance(fold, &fold->sources[fold->at]);
+		advance(fold, &fold->sources[fold->at], fold->given);
 	for (int i = 0; i < fold->nsources; i++)
 	{
 		GjFoldSource *source = &fold->sources[i];
 
-		if (source->row != NULL &&
-			(first == NULL || source->place.key < first->place.key ||
-			 (source->place.key == first->place.key && source->place.tid < first->place.tid)))
+		if (source->ended)
+			continue;
+		if (first == NULL || precedes(&source->place, &first->place))
 		{
+			limit = first == NULL ? NULL : &first->place;
 			first = source;
 			fold->at = i;
 		}
+		else if (limit == NULL || precedes(&source->place, limit))
+			limit = &source->place;
 	}
-	return first == NULL ? NULL : first->row;
+	if (first == NULL)
+		return false;
+
+	rows->row = first->sort != NULL ? first->row : NULL;
+	rows->page = (Page) first->page.data;
+	rows->slot = first->slot;
+	rows->n = first->sort != NULL ? 1 : find_stretch(fold, first, limit);
+	fold->given = rows->n;
+	return true;
 }
 
 /*
@@ -125,7 +146,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 		add_page(fold, source->sort, (Page) copy.data);
 	}
 	GjRowSortPerform(source->sort);
-	advance(fold, source);
+	advance(fold, source, 0);
 }
 
 static void
@@ -147,26 +168,37 @@ open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 	source->sort = NULL;
 	GjRunReaderBegin(&source->reader, fold->index, run);
 	source->slot = -1;
-	advance(fold, source);
+	advance(fold, source, 0);
+}
+
+/*
+ * Go on by n rows, or to the first one
+ */
+static void
+advance(GjFold *fold, GjFoldSource *source, int n)
+{
+	if (source->sort == NULL)
+		advance_in_run(fold, source, n);
+	else
+	{
+		ItemPointerData tid;
+
+		source->row = GjRowSortNext(source->sort);
+		source->ended = source->row == NULL;
+		if (source->ended)
+			return;
+		source->place.key = GjRowGetKey(&fold->info, source->row, &tid);
+		source->place.tid = GjPackTid(&tid);
+	}
 }
 
 static void
-advance(GjFold *fold, GjFoldSource *source)
+advance_in_run(GjFold *fold, GjFoldSource *source, int n)
 {
-	ItemPointerData tid;
+	Page		page = (Page) source->page.data;
 
-	source->row = source->sort != NULL ? GjRowSortNext(source->sort) : next_of_run(fold, source);
-	if (source->row == NULL)
-		return;
-	source->place.key = GjRowGetKey(&fold->info, source->row, &tid);
-	source->place.tid = GjPackTid(&tid);
-}
-
-static const char *
-next_of_run(GjFold *fold, GjFoldSource *source)
-{
 	if (source->slot >= 0)
-		source->slot = next_used_slot(fold, (Page) source->page.data, source->slot);
+		source->slot = next_used_slot(fold, page, source->slot + n);
 	while (source->slot < 0)
 	{
 		GjVacuumDelayPoint();
@@ -175,13 +207,47 @@ next_of_run(GjFold *fold, GjFoldSource *source)
 			if (source->reader.moved)
 				GjReportCorruption(fold->index, source->reader.block,
 								   "A directory has a page of something else.");
-			return NULL;
+			source->ended = true;
+			return;
 		}
 		copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
-		source->slot = next_used_slot(fold, (Page) source->page.data, 0);
+		source->slot = next_used_slot(fold, page, 0);
 	}
-	GjRowFromSlot((Page) source->page.data, &fold->info, source->slot++, source->made);
-	return source->made;
+	source->ended = false;
+	source->place = place_of_slot(fold, page, source->slot);
+}
+
+/*
+ * How many slots, from the one at hand on, are used and before a limit?  Few, as a rule.
+ */
+static int
+find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit)
+{
+	Page		page = (Page) source->page.data;
+	const uint32 *used = GjDataUsed(page, &fold->info);
+	int			slot = source->slot + 1;
+
+	while (slot < fold->info.slots && (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) != 0)
+	{
+		if (limit != NULL)
+		{
+			GjPlace		place = place_of_slot(fold, page, slot);
+
+			if (!precedes(&place, limit))
+				break;
+		}
+		slot++;
+	}
+	return slot - source->slot;
+}
+
+static inline GjPlace
+place_of_slot(const GjFold *fold, Page page, int slot)
+{
+	GjPlace		place = {GjDataGetKey(page, &fold->info, slot),
+	GjPackTid(&GjDataTids(page, &fold->info)[slot])};
+
+	return place;
 }
 
 /*

@@ -199,6 +199,8 @@ extern void GjIndexLogFork(Relation index, ForkNumber fork);
 
 /* write.c: changes to pages, and their WAL */
 extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
+extern void GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot,
+					   int n);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const char *row);
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
@@ -231,6 +233,7 @@ extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
+extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
 extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 
 /* publish.c: which runs and deltas an index has */

@@ -116,6 +116,30 @@ GjRunWriterAdd(GjRunWriter *writer, const char *row)
 }
 
 /*
+ * Add rows that stand on a page of the same index, in slots that are all used
+ */
+void
+GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
+{
+	while (n > 0)
+	{
+		int			fit = Min(n, writer->info.slots - writer->slot);
+
+		if (writer->slot == 0)
+		{
+			writer->first.key = GjDataGetKey(page, &writer->info, slot);
+			writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[slot]);
+		}
+		GjDataCopy((Page) writer->data.data, &writer->info, writer->slot, page, slot, fit);
+		slot += fit;
+		n -= fit;
+		writer->slot += fit;
+		if (writer->slot == writer->info.slots)
+			finish_data(writer);
+	}
+}
+
+/*
  * Write what is left, describe the run, free the writer; returns the block behind the last one
  *
  * A run without rows has no pages and is not to be listed.

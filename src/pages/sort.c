@@ -4,8 +4,8 @@
  *	  Bringing rows into the order of (key, TID), for a build and for a fold.
  *
  * Rows are collected in memory.  What a radix sort moves are not rows but words: a part of a key
- * beside the row's position, as many bits of the key as fit.  Keys of four bytes need one such sort,
- * wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives ascending
+ * beside the row's position, as many bits of the key as fit.  Keys of four bytes need one such
+ * sort, wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives ascending
  * TIDs, so for a build that is all.  Otherwise the rows are sorted by TID first.
  *
  * When the memory is full, the rows go to a temporary file in order, as a chunk, and in the end all

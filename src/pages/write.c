@@ -30,6 +30,7 @@
 #include "pages.h"
 
 static void put_value(char *array, int slot, int width, const char *value);
+static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
@@ -65,6 +66,34 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
 	GjDataUsed(page, info)[slot / GJ_SLOTS_PER_WORD] |= GjSlotBit(slot);
 	widen_bounds(opaque, key);
 	opaque->used++;
+}
+
+/*
+ * Copy used slots of one page, with keys that ascend, to slots of another where nothing was yet
+ */
+void
+GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot, int n)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+
+	memcpy(GjDataKeys(page, info) + (Size) slot * info->key_width,
+		   GjDataKeys(from, info) + (Size) from_slot * info->key_width,
+		   (Size) n * info->key_width);
+	memcpy(&GjDataTids(page, info)[slot], &GjDataTids(from, info)[from_slot],
+		   n * sizeof(ItemPointerData));
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		memcpy(GjDataValues(page, column) + (Size) slot * column->width,
+			   GjDataValues(from, column) + (Size) from_slot * column->width,
+			   (Size) n * column->width);
+		copy_bits(GjDataNulls(page, column), slot, GjDataNulls(from, column), from_slot, n);
+	}
+	copy_bits(GjDataUsed(page, info), slot, GjDataUsed(from, info), from_slot, n);
+	widen_bounds(opaque, GjDataGetKey(from, info, from_slot));
+	opaque->max_key = GjDataGetKey(from, info, from_slot + n - 1);
+	opaque->used += n;
 }
 
 /* Changes, one WAL record each -------------------------------------------------- */
@@ -309,6 +338,19 @@ put_value(char *array, int slot, int width, const char *value)
 		default:
 			memcpy(where, value, 8);
 			break;
+	}
+}
+
+/*
+ * Copy bits to where all are zero
+ */
+static void
+copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (from[(from_bit + i) / GJ_SLOTS_PER_WORD] & GjSlotBit(from_bit + i))
+			to[(to_bit + i) / GJ_SLOTS_PER_WORD] |= GjSlotBit(to_bit + i);
 	}
 }
 

@@ -124,6 +124,28 @@ is($node->safe_psql('postgres', $pages), $before, 'what the crashes left is used
 	is_right($node, 'no room for temporary files');
 }
 
+SKIP:
+{
+	my ($pid) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my $limit = sub { system('prlimit', '--pid', $pid, "--fsize=$_[0]:") == 0 };
+
+	skip 'there is no prlimit', 5 if !$limit->(3_000_000);
+	# 1.1 MB of rows, 2 MB of delta, 2 MB of what it is to become; WAL has files of 1 MB
+	my ($status, $out, $err) = $node->psql('postgres', q{
+		CREATE TABLE wide (k int);
+		CREATE INDEX wide_k ON wide USING gpujoin (k) INCLUDE (k, k, k, k, k, k, k, k, k, k, k, k, k);
+		INSERT INTO wide SELECT i * 7919 % 30000 FROM generate_series(1, 30000) i;
+		SELECT gpujoin_fold('wide_k')});
+	like($err, qr/could not extend file/, 'a fold finds no room for its pages');
+	my $checked = q{SELECT gpujoin_check('wide_k', true), count(*) FROM wide WHERE k < 29999};
+	is($node->safe_psql('postgres', $checked), '30000|29999', 'no room: all rows are there');
+	isnt($node->psql('postgres', q{SELECT gpujoin_fold('wide_k')}), 0, 'nor is there any later');
+	ok($limit->('unlimited'), 'now there is room');
+	is($node->safe_psql('postgres', "SELECT gpujoin_fold('wide_k') > 100; $checked"),
+		"t\n30000|29999", 'folded when there was');
+	$node->safe_psql('postgres', 'DROP TABLE wide');
+}
+
 # A standby
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');

@@ -115,6 +115,23 @@ check('written');
 during_fold('published', 'synchronised before the freed pages are known', $insert, $answer);
 check('freed');
 
+# While the device is at work a fold frees the pages that the CPU is about to search, and others' rows
+# go there: the answer is not used
+sql($insert);
+my $wanted = sql("SET gpujoin.enabled = off; $answer");
+sql(q{SELECT gpujoin_inject_fault('begin', 'delay', 0, 1, 4000)});
+my $query = begin("SET gpujoin.sync_blocks = 1000000; $answer");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE state = 'active'
+	AND wait_event_type = 'Extension' AND query LIKE '%3 * i%' AND pid <> pg_backend_pid()},
+	'a query waits for the device');
+sql(q{SELECT gpujoin_fold('t_k')});
+sql($insert) foreach 1 .. 2;
+end($query, 'a query beside a fold');
+is($query->{out}, "$wanted\n", 'which has all rows, and those of its snapshot alone');
+is(sql(q{SELECT sum(count) > 0 FROM gpujoin_fallbacks() WHERE reason = 'behind'}), 't',
+	'and from the CPU');
+check('folded beside a query');
+
 # A fold that does not come to its end, and the one that makes its pages free
 $node->psql('postgres', "SET gpujoin.debug_fold = 'written error'; SELECT gpujoin_fold('t_k')");
 check('given up');
