@@ -42,7 +42,8 @@
  *	  a dead member, or one that not everybody sees, and are not on all-visible pages
  *	  before only the member is left whose values were indexed.)
  * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
- *	  one, met on a tail page and where it moved to; the match leaves one of them out.  If
+ *	  one, met on a tail page and where it moved to; the match leaves one of them out.  (Two of
+ *	  different rows may be in a set: then the epoch has moved, and neither passes.)  If
  *	  an entry with T passes, and another one, found later, does not, because the epoch has
  *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
  *	  have made T free; hence they are one entry again.  Those that do not pass are fetched
