@@ -14,6 +14,7 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
+#include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -40,6 +41,7 @@ typedef struct GjFoldSource
 } GjFoldSource;
 
 static void open_delta(GjFold *fold, GjFoldSource *source);
+static Size sort_memory(void);
 static void add_page(GjFold *fold, GjRowSort *sort, Page page);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
 static void advance(GjFold *fold, GjFoldSource *source, int n);
@@ -138,7 +140,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	if (!GjDeltaGetBlocks(fold->index, &state, &fold->delta_blocks, &fold->ndelta_blocks))
 		GjReportCorruption(fold->index, GJ_META_BLOCK, "Another fold is under way.");
 
-	source->sort = GjRowSortBegin(&fold->info, (Size) maintenance_work_mem * 1024);
+	source->sort = GjRowSortBegin(&fold->info, sort_memory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
 		GjVacuumDelayPoint();
@@ -147,6 +149,19 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	}
 	GjRowSortPerform(source->sort);
 	advance(fold, source, 0);
+}
+
+/*
+ * What VACUUM may use for dead tuples, which it has no more when it comes to folding
+ */
+static Size
+sort_memory(void)
+{
+	int			kilobytes = maintenance_work_mem;
+
+	if (MyBackendType == B_AUTOVAC_WORKER && autovacuum_work_mem != -1)
+		kilobytes = autovacuum_work_mem;
+	return (Size) kilobytes * 1024;
 }
 
 static void

@@ -195,5 +195,22 @@ is_right($node, 'promoted, folded');
 $node->safe_psql('postgres', "DELETE FROM big WHERE id % 3 = 0; VACUUM big");
 is_right($node, 'promoted, vacuumed');
 
+# Autovacuum's ANALYZE folds; that of a user does not
+$node->safe_psql('postgres', q{
+	CREATE TABLE grows (k int) WITH (autovacuum_vacuum_insert_threshold = -1,
+		autovacuum_analyze_threshold = 1, autovacuum_analyze_scale_factor = 0);
+	CREATE INDEX grows_k ON grows USING gpujoin (k);
+	INSERT INTO grows SELECT i FROM generate_series(1, 60000) i;
+	ANALYZE grows;
+	INSERT INTO grows SELECT i FROM generate_series(1, 10) i;});
+my $delta = q{SELECT delta_pages FROM gpujoin_index_info('grows_k')};
+cmp_ok($node->safe_psql('postgres', $delta), '>', 64, 'ANALYZE does not fold');
+$node->safe_psql('postgres', $_)
+  foreach "ALTER SYSTEM SET autovacuum = on", "ALTER SYSTEM SET autovacuum_naptime = '1s'",
+  'SELECT pg_reload_conf()';
+ok($node->poll_query_until('postgres', "SELECT ($delta) = 0"), "autovacuum's ANALYZE folds");
+is($node->safe_psql('postgres', "SELECT gpujoin_check('grows_k', true)"), '60010',
+	'all is there');
+
 log_is_clean($node, 'nothing in the log of the promoted server');
 done_testing();
