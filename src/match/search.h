@@ -80,9 +80,9 @@ struct GjSearch
 	bool		opened;			/* there is a cursor for each run of the state */
 	GjRunCursor cursors[GJ_MAX_RUNS];
 	uint64		key;			/* position of the first listed key that is not below next */
-	GjChosenPage chosen[GJ_MAX_CHOSEN];
 	int			nchosen;
 	int			nasked;			/* for so many of them the disk has been asked */
+	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
 
 static inline bool
