@@ -101,13 +101,23 @@ COMMENT ON FUNCTION gpujoin_check(regclass, boolean)
 	IS 'verify a gpujoin index, optionally against its table; returns the entries verified';
 
 CREATE FUNCTION gpujoin_index_info(index regclass,
-		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT empty_pages bigint,
+		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT free_pages bigint,
 		OUT slots_per_page integer, OUT key_width integer, OUT lanes integer,
 		OUT open_pages integer, OUT sequence bigint, OUT vacuum_epoch bigint,
-		OUT format_version integer, OUT included_columns integer)
+		OUT format_version integer, OUT included_columns integer, OUT runs integer,
+		OUT run_entries bigint[], OUT run_pages bigint[], OUT dead_entries bigint,
+		OUT delta_pages bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index, by reading it whole';
+
+-- Folding an index ------------------------------------------------------------------------
+
+CREATE FUNCTION gpujoin_fold(index regclass, complete boolean DEFAULT false)
+	RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_fold(regclass, boolean)
+	IS 'sort what was inserted into a gpujoin index, or bring all its entries into one run; returns the pages written';
 
 -- Looking at the planner ------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #   pgtap      test/pgtap/*.sql               one test an assertion
 #   tap        test/t/*.pl                    one test an assertion (the top-level ones)
 #   device     make check-device              one test an assertion, where cuda/ has that goal
+#   model      test/model/*.c                 one test a case: each order of steps is tried
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
@@ -19,7 +20,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-all_suites="lint regress isolation pgtap tap device"
+all_suites="lint regress isolation pgtap tap device model"
 
 # Where the tests of a suite are that TESTS can name; nothing for the other suites.
 test_files() {
@@ -244,6 +245,15 @@ suite_device() {
     count_tap device "$log/device.log" "$status" "$since"
 }
 
+suite_model() {
+    local since=$SECONDS status=0 source
+    for source in test/model/*.c; do
+        "${CC:-cc}" -O2 -Wall -Wextra -Werror -o "$log/model" "$source" &&
+            limited 300 "$log/model" || status=$?
+    done >"$log/model.log" 2>&1
+    count_tap model "$log/model.log" "$status" "$since"
+}
+
 # A crash that a test did not notice (it reconnected, say) is still one.
 look_for_crashes() {
     local since=$SECONDS file=$log/server-$1.log
@@ -309,4 +319,8 @@ fi
 if wants device; then
     say "device library"
     suite_device
+fi
+if wants model; then
+    say "model of readers and folds"
+    suite_model
 fi

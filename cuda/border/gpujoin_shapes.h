@@ -135,13 +135,14 @@ gjd_shape_is_valid(const gjd_shape *shape)
 	return gjd_shape_image_bytes(shape) <= GJD_MAX_IMAGE_BYTES;
 }
 
-/* Device memory that a page takes of an extent: its image without padding. */
+/* Device memory that a page takes of an extent: its image without padding, and its bounds. */
 static inline uint64_t
 gjd_shape_page_bytes(const gjd_shape *shape)
 {
 	return (uint64_t) shape->slots *
 			   (shape->key_bytes + 6 + gjd_carried_before(shape, shape->n_carried)) +
-		   (uint64_t) shape->slots / 8 * (1 + gjd_nullable_before(shape, shape->n_carried));
+		   (uint64_t) shape->slots / 8 * (1 + gjd_nullable_before(shape, shape->n_carried)) +
+		   2 * shape->key_bytes;
 }
 
 /* ---- TIDs ---------------------------------------------------------------------------------- */

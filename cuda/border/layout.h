@@ -53,6 +53,13 @@ layout_carried_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
 	return layout_nulls_at(shape, rows, shape->n_carried) + rows * gjd_carried_before(shape, c);
 }
 
+/* Behind them the smallest and the greatest key of each page. */
+static inline uint64_t
+layout_bounds_at(const gjd_shape *shape, uint64_t rows)
+{
+	return layout_carried_at(shape, rows, shape->n_carried);
+}
+
 /* What columns may take of a budget of whole extents. */
 static inline uint64_t
 layout_columns_limit(uint64_t budget, uint64_t scratch_reserve)

@@ -3,8 +3,8 @@
  *	  A column as kernels see it.
  *
  * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
- * of its pages, then the bitmaps of NULLs and the values of carried columns (border/layout.h). Its
- * rows are a whole number of tiles, and what was never written is zero, so a kernel may read any
+ * of its pages, then the bitmaps of NULLs and the values of carried columns, and the bounds of each
+ * page's keys (border/layout.h). Its rows are a whole number of tiles, and what was never written is zero, so a kernel may read any
  * tile of an extent in full.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_COLUMN_CUH
@@ -23,7 +23,15 @@ struct column_view
 	char *const *extents;
 	uint64_t tiles;
 	uint32_t tiles_per_extent;
-	uint64_t blocks_at, offsets_at, valid_at; /* in an extent */
+	uint64_t blocks_at, offsets_at, valid_at, bounds_at; /* in an extent */
+	uint32_t slots;										 /* of a page */
+};
+
+/* Of the keys of a page that are valid; without any, least is above greatest. */
+template <class Key>
+struct page_bounds
+{
+	Key least, greatest;
 };
 
 inline column_view
@@ -37,7 +45,9 @@ view_of(const gjd_column *column)
 					   (uint32_t) (rows / tile_rows),
 					   rows * column->shape.key_bytes,
 					   rows * (column->shape.key_bytes + 4),
-					   rows * (column->shape.key_bytes + 6)};
+					   rows * (column->shape.key_bytes + 6),
+					   layout_bounds_at(&column->shape, rows),
+					   column->shape.slots};
 }
 
 /* A step of so many tiles, taken apart so that walking needs no division. */

@@ -170,11 +170,14 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 		if (start == end || end <= first || start >= first + capacity)
 			continue;
 
-		/* An extent has a multiple of four tiles; the bitmap ends with the last tile. */
-		bool inside = base + lane / tile_lanes < column.tiles;
+		/*
+		 * An extent has a multiple of four tiles; the bitmap ends with the last tile, and has
+		 * nothing where the scan has left a tile out.
+		 */
+		uint64_t tile = base + lane / tile_lanes;
 		uint4 loaded = {0, 0, 0, 0};
 
-		if (inside)
+		if (tile < column.tiles && tile_start[tile] != tile_start[tile + 1])
 			loaded = ((const uint4 *) (bitmap + base * tile_words))[lane];
 
 		const char *extent = column.extents[base / column.tiles_per_extent];

@@ -13,6 +13,10 @@ namespace gjd
 /* launch.cu: the scan, by the strategy of the set. */
 void launch_match(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
+/* skip.cu: lists the tiles that the scan has to read; the counts of all others become zero. */
+bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
+void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
+
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
 void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
 

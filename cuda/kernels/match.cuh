@@ -3,6 +3,8 @@
  *	  The scan: reads the keys of a column once, and leaves a bitmap over positions and the count
  *	  of each tile, or only the count of all.
  *
+ * Where the pages' bounds say which tiles can have a match (skip.cu), it reads only those.
+ *
  * A warp owns a tile. Order needs no communication between tiles: the bitmap is in order by
  * itself, and the counts of the tiles, summed up afterwards, say where in a list a tile's results
  * begin. There are no partial tiles (see column.cuh): rows behind the last page are invalid.
@@ -21,6 +23,8 @@ struct match_output
 	uint64_t *tile_count; /* one a tile */
 	uint64_t *total;	  /* added to, if there is no bitmap */
 	uint64_t tiles;		  /* scanned; 0: all that the column has now */
+	uint32_t *list = nullptr; /* of tiles to be scanned; NULL: all are */
+	uint32_t *listed = nullptr; /* so many */
 };
 
 template <class Key>
@@ -144,8 +148,14 @@ match_kernel(const __grid_constant__ column_view column, const __grid_constant__
 	key_batch<Key> batch;
 
 	/* Neighbouring tiles go to different blocks, so that the last round is spread over all. */
-	tile_cursor at(warp * gridDim.x + blockIdx.x, column.tiles_per_extent);
-	bool inside = at.tile < column.tiles;
+	uint64_t place = warp * gridDim.x + blockIdx.x;
+	uint64_t listed = out.list != nullptr ? *out.listed : column.tiles;
+
+	/* To look where each tile lies is worth it if some are left out. */
+	bool by_list = listed < column.tiles - column.tiles / 8;
+	uint64_t end = by_list ? listed : column.tiles;
+	bool inside = place < end;
+	tile_cursor at(inside && by_list ? out.list[place] : place, column.tiles_per_extent);
 	const char *extent = inside ? column.extents[at.extent] : nullptr;
 
 	if (inside)
@@ -162,15 +172,19 @@ match_kernel(const __grid_constant__ column_view column, const __grid_constant__
 			(const uint32_t *) (extent + column.valid_at) + (uint64_t) at.within * tile_words;
 		uint64_t tile = at.tile;
 		uint32_t mask = 0;
-		uint32_t place = store.begin;
+		uint32_t kept = store.begin;
 
-		at.advance(stride);
-		inside = at.tile < column.tiles;
+		place += stride.tiles;
+		inside = place < end;
+		if (!by_list)
+			at.advance(stride);
+		else if (inside)
+			at = tile_cursor(out.list[place], column.tiles_per_extent);
 		extent = inside ? column.extents[at.extent] : nullptr;
 #pragma unroll
 		for (int part = key_batch<Key>::a_tile - 1; part >= 0; part--)
 		{
-			mask = batch.test(filter, shared, mask, store, place);
+			mask = batch.test(filter, shared, mask, store, kept);
 			if (part > 0)
 				batch.load(keys, part - 1, lane);
 			else if (inside)

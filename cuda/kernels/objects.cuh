@@ -216,7 +216,8 @@ struct gjd_match
 	uint64_t scratch_bytes;
 	uint32_t *bitmap;
 	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
-	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered */
+	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed */
+	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
 	void *scan_space;
 	uint64_t scan_bytes;
 	char *window; /* gathered items */

@@ -60,6 +60,8 @@ struct match_wide
 };
 
 constexpr uint32_t build_threads = 256;
+constexpr uint32_t skip_threads = 256;
+constexpr uint64_t skip_least_tiles = 256; /* below, reading all takes as long as looking */
 constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
 

@@ -9,8 +9,10 @@
  */
 #include "library.cuh"
 
-#include <algorithm>
+#include <cub/block/block_reduce.cuh>
+#include <cuda/std/limits>
 
+#include <algorithm>
 
 namespace gjd
 {
@@ -28,8 +30,8 @@ struct page_array
 struct scatter_shape
 {
 	char *const *extents;
-	uint32_t slots, pages_per_extent;
-	uint64_t image_bytes;
+	uint32_t slots, pages_per_extent, key_bytes;
+	uint64_t image_bytes, valid_at, bounds_at; /* validity bits in an image, bounds in an extent */
 	uint32_t n;
 	page_array arrays[4 + 2 * GJD_MAX_CARRIED];
 };
@@ -45,6 +47,33 @@ copy_words(char *to, const char *from, uint32_t bytes)
 
 	for (uint32_t i = threadIdx.x; i < bytes / sizeof(Word); i += blockDim.x)
 		target[i] = source[i];
+}
+
+/* Finds the bounds of an image's valid keys, by which skip.cu goes; all threads of the block. */
+template <class Key>
+__device__ void
+write_bounds(const scatter_shape &shape, const char *image, char *extent, uint32_t page)
+{
+	using reduction = cub::BlockReduce<Key, policy::scatter_threads>;
+	__shared__ typename reduction::TempStorage space;
+	const Key *keys = (const Key *) image;
+	const uint32_t *valid = (const uint32_t *) (image + shape.valid_at);
+	constexpr Key lowest = cuda::std::numeric_limits<Key>::min();
+	constexpr Key highest = cuda::std::numeric_limits<Key>::max();
+	Key least = highest;
+	Key greatest = lowest;
+
+	for (uint32_t i = threadIdx.x; i < shape.slots; i += blockDim.x)
+		if (valid[i / 32] >> i % 32 & 1)
+		{
+			least = min(least, keys[i]);
+			greatest = max(greatest, keys[i]);
+		}
+	least = reduction(space).Reduce(least, [](Key a, Key b) { return min(a, b); });
+	__syncthreads();
+	greatest = reduction(space).Reduce(greatest, [](Key a, Key b) { return max(a, b); });
+	if (threadIdx.x == 0)
+		((page_bounds<Key> *) (extent + shape.bounds_at))[page] = {least, greatest};
 }
 
 /* Copies images from staging to their pages, a block each. */
@@ -75,6 +104,10 @@ scatter_kernel(const __grid_constant__ scatter_shape shape, const char *images,
 		else
 			copy_words<uint4>(to, from, bytes);
 	}
+	if (shape.key_bytes == 4)
+		write_bounds<int32_t>(shape, image, extent, entry.page % shape.pages_per_extent);
+	else
+		write_bounds<int64_t>(shape, image, extent, entry.page % shape.pages_per_extent);
 }
 
 scatter_shape
@@ -83,8 +116,9 @@ scatter_shape_of(const gjd_column *column)
 	const gjd_shape &shape = column->shape;
 	column_view view = view_of(column);
 	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
-	scatter_shape to = {view.extents, shape.slots, column->pages_per_extent, column->image_bytes,
-						4, {}};
+	scatter_shape to = {view.extents, shape.slots, column->pages_per_extent, shape.key_bytes,
+						column->image_bytes, gjd_image_valid_at(shape.slots, shape.key_bytes),
+						view.bounds_at, 4, {}};
 
 	to.arrays[0] = {0, 0, shape.key_bytes * 8};
 	to.arrays[1] = {gjd_image_blocks_at(shape.slots, shape.key_bytes), view.blocks_at, 32};

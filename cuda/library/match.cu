@@ -88,8 +88,10 @@ take_memory(gjd_match *match)
 	uint64_t bitmap = counts ? rounded(match->tiles * tile_words * 4) : 0;
 	uint64_t starts = counts ? rounded((match->tiles + 1) * 8) : 0;
 	uint64_t scan = rounded(match->scan_bytes);
+	bool skipping = match->what != GJD_BITMAP && worth_skipping(match->keyset, match->tiles);
+	uint64_t list = skipping ? rounded(match->tiles * 4) : 0;
 
-	match->scratch_bytes = 256 + bitmap + starts + scan + window;
+	match->scratch_bytes = 256 + bitmap + starts + scan + list + window;
 	match->scratch = take_scratch(device, &match->scratch_bytes);
 
 	char *at = match->scratch + 256;
@@ -98,7 +100,8 @@ take_memory(gjd_match *match)
 	match->bitmap = counts ? (uint32_t *) at : nullptr;
 	match->tile_start = (uint64_t *) (at + bitmap);
 	match->scan_space = at + bitmap + starts;
-	match->window = at + bitmap + starts + scan;
+	match->tile_list = skipping ? (uint32_t *) (at + bitmap + starts + scan) : nullptr;
+	match->window = at + bitmap + starts + scan + list;
 	match->list = match->what == GJD_BITMAP ? at : match->window;
 	match->list_layout = match->window_layout;
 
@@ -118,11 +121,22 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 						   match->device->execute);
 }
 
+/* Puts the scan on the stream; what it counts is zero. */
+void
+scan(gjd_match *match)
+{
+	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles,
+						match->tile_list, (uint32_t *) (match->totals + 2)};
+
+	if (match->tile_list != nullptr && match->keyset->strategy != GJD_BY_NOTHING)
+		launch_skip(match->column, match->keyset, out);
+	launch_match(match->column, match->keyset, out);
+}
+
 void
 start(gjd_match *match)
 {
 	cudaStream_t stream = match->device->execute;
-	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
 
 	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
 	if (match->bitmap != nullptr)
@@ -137,7 +151,7 @@ start(gjd_match *match)
 			check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
 				  "could not clear a bitmap");
 	}
-	launch_match(match->column, match->keyset, out);
+	scan(match);
 	if (match->bitmap != nullptr)
 		launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
 						 stream);
@@ -209,12 +223,11 @@ void
 scan_again(gjd_match *match)
 {
 	cudaStream_t stream = match->device->execute;
-	match_output out = {match->bitmap, match->tile_start, match->totals, match->tiles};
 
 	match->seen = match->column->ticket;
 	match->rescanned = true;
 	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
-	launch_match(match->column, match->keyset, out);
+	scan(match);
 	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
 					 stream);
 }

@@ -6,7 +6,8 @@
  *
  * The check may run beside readers and writers: it holds AccessShareLock, as a
  * query does, and looks at one page at a time under a share lock.  What two pages
- * say of each other is compared only where the order of reading makes that safe.
+ * say of each other is compared only where the order of reading makes that safe.  If a fold
+ * has moved the lists meanwhile, all begins again, as for a query.
  *
  * The check against the heap, which heapallindexed asks for, is in checkheap.c.
  *
@@ -19,28 +20,28 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/index.h"
+#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "utils/array.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/tid.h"
 #include "check.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
+#define INFO_COLUMNS			17
+
+static void reset(GjCheckState *state);
 static void check_meta(GjCheckState *state);
 static void check_journal(GjCheckState *state);
-static void note_open_page(GjCheckState *state, BlockNumber block);
-static void check_open_page(GjCheckState *state, BlockNumber block);
-static void check_tail(GjCheckState *state, BlockNumber block);
-static void check_data(GjCheckState *state, BlockNumber block);
-static void check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque,
-						const char *row);
+static void check_lanes(GjCheckState *state, GjMetaPage meta);
+static void check_counters(GjCheckState *state, GjMetaPage meta);
+static Datum make_bigints(const uint64 *values, int n);
 
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
@@ -69,91 +70,122 @@ Datum
 gpujoin_index_info(PG_FUNCTION_ARGS)
 {
 	GjCheckState state = {0};
-	GjIndexState now;
 	TupleDesc	tupdesc;
-	Datum		values[12];
-	bool		nulls[12] = {false};
+	Datum		values[INFO_COLUMNS];
+	bool		nulls[INFO_COLUMNS] = {false};
+	uint64		entries[GJ_MAX_RUNS];
+	uint64		pages[GJ_MAX_RUNS];
+	uint64		dead = 0;
+	uint64		delta_pages = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	state.index = GjOpenManagedIndex(PG_GETARG_OID(0));
 	GjCheckPages(&state);
-	GjIndexGetState(state.index, &now);
+
+	for (int i = 0; i < state.now.nruns; i++)
+	{
+		const GjRun *run = &state.now.runs[i];
+
+		entries[i] = run->entries - run->dead;
+		pages[i] = run->data_pages + run->directory_pages;
+		dead += run->dead;
+	}
+	for (int i = 0; i < lengthof(state.now.deltas); i++)
+		delta_pages += state.now.deltas[i].run == 0 ? 0 : state.now.deltas[i].data_pages;
 
 	values[0] = Int64GetDatum(state.nblocks);
 	values[1] = Int64GetDatum(state.nentries);
 	values[2] = Int64GetDatum(state.free_slots);
-	values[3] = Int64GetDatum(state.empty_pages + state.zero_pages);
+	values[3] = Int64GetDatum(state.free_pages);
 	values[4] = Int32GetDatum(state.info.slots);
 	values[5] = Int32GetDatum(state.info.key_width);
 	values[6] = Int32GetDatum(state.info.nlanes);
-	values[7] = Int32GetDatum(now.nopen);
-	values[8] = Int64GetDatum((int64) now.sequence);
-	values[9] = Int64GetDatum((int64) now.vacuum_epoch);
+	values[7] = Int32GetDatum(state.now.nopen);
+	values[8] = Int64GetDatum((int64) state.now.sequence);
+	values[9] = Int64GetDatum((int64) state.now.vacuum_epoch);
 	values[10] = Int32GetDatum(GJ_FORMAT_VERSION);
 	values[11] = Int32GetDatum(state.info.nincluded);
+	values[12] = Int32GetDatum(state.now.nruns);
+	values[13] = make_bigints(entries, state.now.nruns);
+	values[14] = make_bigints(pages, state.now.nruns);
+	values[15] = Int64GetDatum((int64) dead);
+	values[16] = Int64GetDatum((int64) delta_pages);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
 
+static Datum
+make_bigints(const uint64 *values, int n)
+{
+	Datum		elements[GJ_MAX_RUNS];
+
+	for (int i = 0; i < n; i++)
+		elements[i] = Int64GetDatum((int64) values[i]);
+	return PointerGetDatum(construct_array(elements, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
+}
+
 /*
- * Check each page by itself, tails first
+ * Check all pages, tails first, until no fold has come between
  */
 void
 GjCheckPages(GjCheckState *state)
 {
-	check_meta(state);
-	for (int lane = 0; lane < state->info.nlanes; lane++)
-		check_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
-
-	state->nblocks = GjIndexGetLength(state->index);
-	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
+	do
 	{
-		CHECK_FOR_INTERRUPTS();
-		check_data(state, block);
-	}
-	check_journal(state);
-	for (int i = 0; i < state->nopen_pages; i++)
-		check_open_page(state, state->open_pages[i]);
-}
+		reset(state);
+		check_meta(state);
+		for (int lane = 0; lane < state->info.nlanes; lane++)
+			GjCheckTail(state, GJ_FIRST_TAIL_BLOCK + lane);
 
-static void
-note_open_page(GjCheckState *state, BlockNumber block)
-{
-	if (state->nopen_pages == state->max_open_pages)
-	{
-		state->max_open_pages = Max(GJ_MAX_LANES, 2 * state->max_open_pages);
-		state->open_pages = state->open_pages == NULL ?
-			palloc_array(BlockNumber, state->max_open_pages) :
-			repalloc_array(state->open_pages, BlockNumber, state->max_open_pages);
-	}
-	state->open_pages[state->nopen_pages++] = block;
+		GjIndexGetState(state->index, &state->now);
+		state->nblocks = GjIndexGetLength(state->index);
+		state->pages = MemoryContextAllocExtended(CurrentMemoryContext,
+												  state->nblocks * sizeof(GjCheckedPage),
+												  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			GjCheckPage(state, block);
+		}
+		GjCheckLists(state);
+		check_journal(state);
+		pfree(state->pages);
+	} while (state->moved || GjListsMoved(state->index, &state->now));
 }
 
 /*
- * Check that a page with the OPEN flag is open for a lane: nobody else would ever fill it
- *
- * It may have been closed since the flag was seen, so look again, with the page locked.
+ * Forget what was counted
  */
 static void
-check_open_page(GjCheckState *state, BlockNumber block)
+reset(GjCheckState *state)
 {
-	Buffer		buffer = ReadBuffer(state->index, block);
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
-	if (GjPageGetOpaque(BufferGetPage(buffer))->flags & GJ_PAGE_OPEN)
+	state->moved = false;
+	state->end_in_use = 0;
+	state->nentries = 0;
+	state->free_slots = 0;
+	state->free_pages = 0;
+	state->max_change = 0;
+	memset(state->run_entries, 0, sizeof(state->run_entries));
+	if (state->filter_entries > 0)
 	{
-		GjIndexState now;
-		bool		found = false;
-
-		GjIndexGetState(state->index, &now);
-		for (int i = 0; i < now.nopen; i++)
-			found |= now.open_blocks[i] == block;
-		if (!found)
-			GjReportCorruption(state->index, block, "An open page belongs to no lane.");
+		if (state->filter != NULL)
+			bloom_free(state->filter);
+		state->filter = bloom_create(state->filter_entries, maintenance_work_mem, 0);
 	}
-	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Report what must not be, unless the lists have moved: then it means nothing
+ */
+void
+GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail)
+{
+	if (!state->moved)
+		state->moved = GjListsMoved(state->index, &state->now);
+	if (!state->moved)
+		GjReportCorruption(state->index, block, detail);
 }
 
 /*
@@ -162,12 +194,10 @@ check_open_page(GjCheckState *state, BlockNumber block)
 static void
 check_meta(GjCheckState *state)
 {
-	GjIndexState now;
-
 	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
-	GjIndexGetState(state->index, &now);
-	state->min_blocks = now.min_blocks;
+	GjIndexGetState(state->index, &state->now);
+	state->min_blocks = state->now.min_blocks;
 }
 
 /*
@@ -198,20 +228,8 @@ check_journal(GjCheckState *state)
 	if (state->max_change > meta->sequence)
 		GjReportCorruption(state->index, GJ_META_BLOCK,
 						   "A page has a later change counter than the metapage.");
-	for (int lane = 0; lane < meta->nlanes; lane++)
-	{
-		BlockNumber block = meta->lanes[lane].open_block;
-
-		if (BlockNumberIsValid(block) && (block < meta->first_data || block >= meta->min_blocks))
-			GjReportCorruption(state->index, GJ_META_BLOCK,
-							   "A lane has a block open that does not exist.");
-		for (int other = 0; other < lane; other++)
-		{
-			if (BlockNumberIsValid(block) && meta->lanes[other].open_block == block)
-				GjReportCorruption(state->index, GJ_META_BLOCK,
-								   "Two lanes have the same block open.");
-		}
-	}
+	check_lanes(state, meta);
+	check_counters(state, meta);
 
 	previous = meta->journal_floor;
 	for (uint32 i = 0; i < meta->journal_used; i++)
@@ -237,97 +255,41 @@ check_journal(GjCheckState *state)
 }
 
 static void
-check_tail(GjCheckState *state, BlockNumber block)
+check_lanes(GjCheckState *state, GjMetaPage meta)
 {
-	Buffer		buffer = ReadBuffer(state->index, block);
-	Page		page = BufferGetPage(buffer);
-	GjPageOpaque opaque;
+	for (int lane = 0; lane < meta->nlanes; lane++)
+	{
+		BlockNumber block = meta->lanes[lane].open_block;
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	GjPageCheck(state->index, buffer, GJ_PAGE_TAIL);
-	opaque = GjPageGetOpaque(page);
-	if (opaque->used > state->info.tail_rows)
-		GjReportCorruption(state->index, block, "A tail page has too many rows.");
-	if ((char *) page + ((PageHeader) page)->pd_lower !=
-		GjTailRow(page, &state->info, opaque->used))
-		GjReportCorruption(state->index, block,
-						   "A tail page's end does not agree with its number of rows.");
-	for (int row = 0; row < opaque->used; row++)
-		check_entry(state, block, opaque, GjTailRow(page, &state->info, row));
-	UnlockReleaseBuffer(buffer);
+		if (BlockNumberIsValid(block) && (block < meta->first_data || block >= meta->min_blocks))
+			GjReportCorruption(state->index, GJ_META_BLOCK,
+							   "A lane has a block open that does not exist.");
+		for (int other = 0; other < lane; other++)
+		{
+			if (BlockNumberIsValid(block) && meta->lanes[other].open_block == block)
+				GjReportCorruption(state->index, GJ_META_BLOCK,
+								   "Two lanes have the same block open.");
+		}
+	}
 }
 
+/*
+ * Check how many entries of runs are counted as deleted: no more than now, and no fewer than when
+ * the lists were read
+ */
 static void
-check_data(GjCheckState *state, BlockNumber block)
+check_counters(GjCheckState *state, GjMetaPage meta)
 {
-	Buffer		buffer = ReadBufferExtended(state->index, MAIN_FORKNUM, block, RBM_NORMAL, NULL);
-	Page		page = BufferGetPage(buffer);
-	GjPageOpaque opaque;
-	uint32	   *used;
-	int			count = 0;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (GjPageIsUnused(page))
-	{
-		/* what has cut the file may have filled it up, too */
-		if (block + 1 == state->min_blocks)
-			GjReportCorruption(state->index, block,
-							   "The last page that the metapage counts is all zeroes.");
-		state->zero_pages++;
-		UnlockReleaseBuffer(buffer);
+	if (state->moved || meta->list_version != state->now.list_version)
 		return;
-	}
-	GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
-	opaque = GjPageGetOpaque(page);
-	used = GjDataUsed(page, &state->info);
-	for (int word = 0; word < state->info.words; word++)
-		count += pg_popcount32(used[word]);
-	if (count != opaque->used)
-		GjReportCorruption(state->index, block,
-						   "A data page's count does not agree with its bitmap.");
-
-	for (int slot = 0; slot < state->info.slots; slot++)
+	for (int i = 0; i < state->now.nruns; i++)
 	{
-		char		row[GJ_MAX_ROW_WIDTH];
+		const GjRun *run = &state->now.runs[i];
+		uint64		deleted = run->entries - Min(state->run_entries[i], run->entries);
 
-		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
-			continue;
-		GjRowFromSlot(page, &state->info, slot, row);
-		check_entry(state, block, opaque, row);
+		if (state->run_entries[i] > run->entries || deleted < run->dead ||
+			deleted > meta->runs[i].dead)
+			GjReportCorruption(state->index, GJ_META_BLOCK,
+							   "The metapage miscounts the deleted entries of a run.");
 	}
-	if (opaque->flags & GJ_PAGE_OPEN)
-		note_open_page(state, block);
-	state->free_slots += state->info.slots - count;
-	state->empty_pages += (count == 0);
-	state->max_change = Max(state->max_change, opaque->change);
-	state->end_in_use = block + 1;
-	UnlockReleaseBuffer(buffer);
-}
-
-static void
-check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
-{
-	const GjIndexInfo *info = &state->info;
-	ItemPointerData tid;
-	int64		key = GjRowGetKey(info, row, &tid);
-
-	if (!GjTidIsPossible(&tid))
-		GjReportCorruption(state->index, block, "An entry has an impossible TID.");
-	if (key < opaque->min_key || key > opaque->max_key)
-		GjReportCorruption(state->index, block,
-						   "An entry's key is outside the bounds of its page.");
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		static const char zeroes[sizeof(Datum)] = {0};
-		const GjIncludedColumn *column = &info->included[i];
-
-		if ((row[info->row_nulls_offset + i / 8] & (1 << (i % 8))) != 0 &&
-			memcmp(row + column->row_offset, zeroes, column->width) != 0)
-			GjReportCorruption(state->index, block,
-							   "An included value is marked NULL but is not zero.");
-	}
-	state->nentries++;
-	if (state->filter)
-		bloom_add_element(state->filter, (unsigned char *) unconstify(char *, row),
-						  info->row_width);
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check.h
- *	  What the two halves of gpujoin_check() share: pages (check.c), and pages
- *	  against the heap (checkheap.c).
+ *	  What the parts of gpujoin_check() share: the whole (check.c), pages (checkpages.c), runs and
+ *	  deltas (checkruns.c), and pages against the heap (checkheap.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,26 +14,47 @@
 
 #include "pages/pages.h"
 
+/* What was met on a page from first_data on */
+typedef struct GjCheckedPage
+{
+	uint32		run:28;			/* the run or delta that it is of; 0: none that lives */
+	uint32		is_data:1;		/* else it is of a directory or list */
+	uint32		is_late:1;		/* it was changed after the lists had been read */
+	uint32		named:1;		/* by a directory or list */
+} GjCheckedPage;
+
 typedef struct GjCheckState
 {
 	Relation	index;
 	GjIndexInfo info;
-	BlockNumber nblocks;
 	BlockNumber min_blocks;		/* that the metapage counted at first */
-	BlockNumber end_in_use;		/* behind the last data page in use that was met */
+	GjIndexState now;			/* the lists, read when the tails had been */
+	bool		moved;			/* they have moved since: begin again */
+	BlockNumber nblocks;
+	GjCheckedPage *pages;		/* [nblocks], of which the first ones are not used */
+	BlockNumber end_in_use;		/* behind the last page that lives */
 	int64		nentries;		/* verified */
-	int64		free_slots;		/* of data pages in use */
-	int64		empty_pages;
-	int64		zero_pages;
+	int64		free_slots;		/* of data pages that live */
+	int64		free_pages;
 	uint64		max_change;		/* largest change counter met */
-	BlockNumber *open_pages;	/* data pages met with the OPEN flag */
-	int			nopen_pages;
-	int			max_open_pages;
+	uint64		run_entries[GJ_MAX_RUNS];	/* not deleted, as met */
 	bloom_filter *filter;		/* of entries, as rows; or NULL */
+	int64		filter_entries; /* for so many it is made */
 	FmgrInfo   *key_proc;
 } GjCheckState;
 
+/* check.c */
 extern void GjCheckPages(GjCheckState *state);
+extern void GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail);
+
+/* checkpages.c: each page by itself */
+extern void GjCheckTail(GjCheckState *state, BlockNumber block);
+extern void GjCheckPage(GjCheckState *state, BlockNumber block);
+
+/* checkruns.c: what directories and lists say of pages */
+extern void GjCheckLists(GjCheckState *state);
+
+/* checkheap.c */
 extern void GjCheckAgainstHeap(GjCheckState *state);
 
 #endif							/* GPUJOIN_ADMIN_CHECK_H */

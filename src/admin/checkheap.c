@@ -51,8 +51,7 @@ GjCheckAgainstHeap(GjCheckState *state)
 						   save_context | SECURITY_RESTRICTED_OPERATION);
 	GjRestrictSearchPath();
 
-	state->filter = bloom_create(Max((int64) state->index->rd_rel->reltuples, 10000),
-								 maintenance_work_mem, 0);
+	state->filter_entries = Max((int64) state->index->rd_rel->reltuples, 10000);
 	GjCheckPages(state);
 	check_heap(state, snapshot);
 	bloom_free(state->filter);

@@ -11,11 +11,34 @@
 
 #include "access/amapi.h"
 
+#include "storage/bufmgr.h"
+
 #include "pages/pages.h"
 
 /* Phases of a build, in pg_stat_progress_create_index */
 #define GJ_BUILD_LOADING		2
-#define GJ_BUILD_LOGGING		3
+#define GJ_BUILD_SORTING		3
+#define GJ_BUILD_WRITING		4
+#define GJ_BUILD_LOGGING		5
+
+typedef enum GjFoldMode
+{
+	GJ_FOLD_IF_WORTH_IT,		/* as VACUUM does */
+	GJ_FOLD_DELTA,				/* however little there is to fold */
+	GJ_FOLD_ALL					/* all becomes one run */
+} GjFoldMode;
+
+/* What a fold has done */
+typedef struct GjFoldStats
+{
+	int			folds;
+	uint64		entries;		/* written */
+	uint64		pages;
+} GjFoldStats;
+
+/* fold.c */
+extern void GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
+						GjFoldStats *stats);
 
 /* index access method interface functions */
 extern bool gjvalidate(Oid opclassoid);

@@ -3,10 +3,9 @@
  * build.c
  *	  CREATE INDEX and REINDEX.
  *
- * The heap is read in physical order, so entries stand in heap order and a
- * search's TIDs ascend until slots are used again.  Each page is filled in private
- * memory and enters the index whole; WAL is written once, at the end, because until
- * the transaction commits nobody else can see the index.
+ * The heap is read in physical order, the entries are sorted, and become the base run.  The
+ * sort has maintenance_work_mem.  WAL is written once, at the end, because until the transaction
+ * commits nobody else can see the index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,14 +26,19 @@
 #include "mirror/mirror.h"
 #include "am.h"
 
+/* The numbers of a new index's base run, and of the change that the build is */
+#define BASE_RUN				2
+#define BUILD_CHANGE			1
+
+/* Progress is reported once for so many rows */
+#define REPORT_ROWS				8192
+
 typedef struct GjBuildState
 {
-	Relation	index;
 	GjIndexInfo info;
 	FmgrInfo   *key_proc;
-	double		nentries;
-	int			slot;			/* next free slot of the page being filled */
-	PGAlignedBlock page;
+	GjRowSort  *sort;
+	uint64		nentries;
 } GjBuildState;
 
 static uint64 make_build_id(void);
@@ -42,7 +46,7 @@ static int	lanes_option(Relation index);
 static void forget_cached_info(Relation index);
 static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 					  bool tuple_is_alive, void *arg);
-static void flush_page(GjBuildState *state);
+static bool write_run(GjBuildState *state, Relation index, GjRun *run);
 
 /*
  * Build a new index
@@ -52,6 +56,8 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 {
 	IndexBuildResult *result;
 	GjBuildState *state;
+	GjRun		run;
+	bool		has_run;
 	double		heap_tuples;
 
 	if (RelationGetNumberOfBlocks(index) != 0)
@@ -64,22 +70,24 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index), false);
 
 	state = palloc0(sizeof(GjBuildState));
-	state->index = index;
 	state->key_proc = index_getprocinfo(index, 1, GJ_KEY_PROC);
 	GjIndexGetInfo(index, &state->info);
-	GjDataInit((Page) state->page.data, &state->info);
+	state->sort = GjRowSortBegin(&state->info, (Size) maintenance_work_mem * 1024);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_LOADING);
 	if (heap->rd_rel->reltuples >= 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL,
 									 (int64) heap->rd_rel->reltuples);
 
-	/* no synchronised scan: it could start in the middle of the heap */
+	/* no synchronised scan: TIDs that ascend are half the sort */
 	heap_tuples = table_index_build_scan(heap, index, indexInfo, false, true,
 										 add_entry, state, NULL);
-	if (state->slot > 0)
-		flush_page(state);
-	GjIndexNoteLength(index);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_SORTING);
+	GjRowSortPerform(state->sort);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_WRITING);
+	has_run = write_run(state, index, &run);
+	GjRowSortEnd(state->sort);
+	GjIndexNoteBuilt(index, has_run ? &run : NULL, NULL);
 
 	if (RelationNeedsWAL(index))
 	{
@@ -154,21 +162,29 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 
 	GjRowForm(&state->info, GjKeyFromDatum(state->key_proc, values[0]), tid,
 			  values + 1, isnull + 1, row);
-	GjDataPut((Page) state->page.data, &state->info, state->slot, row);
-	if (++state->slot == state->info.slots)
-		flush_page(state);
+	GjRowSortAdd(state->sort, row);
+	if (++state->nentries % REPORT_ROWS == 0)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) state->nentries);
 }
 
-static void
-flush_page(GjBuildState *state)
+/*
+ * Write the base run; false if there is nothing to write
+ */
+static bool
+write_run(GjBuildState *state, Relation index, GjRun *run)
 {
-	Page		page = (Page) state->page.data;
+	GjRunWriter *writer = GjRunWriterBegin(index, &state->info, BASE_RUN, BUILD_CHANGE, true);
+	uint64		done = 0;
+	const char *row;
 
-	GjPageGetOpaque(page)->change = 1;	/* the build is change number one */
-	GjIndexAddPage(state->index, MAIN_FORKNUM, page);
-	state->nentries += state->slot;
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) state->nentries);
-
-	GjDataInit(page, &state->info);
-	state->slot = 0;
+	while ((row = GjRowSortNext(state->sort)) != NULL)
+	{
+		GjRunWriterAdd(writer, row);
+		if (++done % REPORT_ROWS == 0)
+			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
+	}
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
+	(void) GjRunWriterEnd(writer, run);
+	run->published = BUILD_CHANGE;
+	return run->entries > 0;
 }

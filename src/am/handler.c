@@ -46,7 +46,7 @@ gpujoin_handler(PG_FUNCTION_ARGS)
 	amroutine->ampredlocks = false; /* core and our nodes lock the whole index */
 	amroutine->amcanparallel = false;
 	amroutine->amcaninclude = true;
-	amroutine->amusemaintenanceworkmem = false;
+	amroutine->amusemaintenanceworkmem = true;
 #ifdef GJ_HAVE_AMSUMMARIZING
 	amroutine->amsummarizing = false;
 #endif
@@ -83,6 +83,10 @@ gjbuildphasename(int64 phasenum)
 			return "initializing";
 		case GJ_BUILD_LOADING:
 			return "loading entries";
+		case GJ_BUILD_SORTING:
+			return "sorting entries";
+		case GJ_BUILD_WRITING:
+			return "writing pages";
 		case GJ_BUILD_LOGGING:
 			return "writing WAL";
 		default:

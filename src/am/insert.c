@@ -13,12 +13,14 @@
  *
  * There are several lanes (reloption lanes).  A backend has a preferred one and takes another
  * whose tail page is free at the moment, so that inserters rarely wait.  A row goes to the tail
- * page; a full tail is flushed to the lane's open data page; a full data page is closed and
- * another one opened: one that VACUUM found to have free slots, or a new one.
+ * page; a full tail is flushed to the lane's open data page; when that is full, the lane gets
+ * another one, which is entered into the delta's list: a page that is free, or a new one.  Now and
+ * then the list needs a page, too.
  *
- * The new page is found, or added to the file, before any page is locked.  By the
+ * A page is found, or added to the file, before any page is locked.  By the
  * time the lane is locked again things may have changed, so every step is decided
- * anew under the locks.
+ * anew under the locks.  The free space map is a hint: whether a page is free, it says itself
+ * (pages/lists.c).  One that was found and is of no use in the end is found again by VACUUM.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,7 +29,7 @@
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
+#include "storage/indexfsm.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
@@ -40,7 +42,9 @@ static void check_tail(Relation index, const GjIndexInfo *info, Buffer tail);
 static bool make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
 					  Buffer *candidate);
 static Buffer lock_open_page(Relation index, int lane);
-static bool lock_candidate(Relation index, const GjIndexInfo *info, Buffer candidate);
+static Buffer open_page(Relation index, const GjIndexInfo *info, int lane, Buffer candidate);
+static bool lock_candidate(Relation index, const GjIndexState *state, Buffer candidate);
+static Buffer lock_list(Relation index, const GjIndexState *state, Buffer candidate);
 static Buffer find_candidate(Relation index, const GjIndexInfo *info);
 static Buffer add_block(Relation index);
 
@@ -132,8 +136,8 @@ check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
 /*
  * See to it that the locked tail has room for a row
  *
- * Returns false if the lane needs another data page and no usable candidate is at
- * hand; a candidate that was used, or is of no use, is released and cleared.
+ * Returns false if another page is needed; the candidate has been used, or was of no use, and is
+ * released and cleared.
  */
 static bool
 make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer *candidate)
@@ -144,20 +148,17 @@ make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer
 		return true;
 
 	data = lock_open_page(index, lane);
-	if (!BufferIsValid(data) || GjPageGetOpaque(BufferGetPage(data))->used >= info->slots)
+	if (BufferIsValid(data) && GjPageGetOpaque(BufferGetPage(data))->used >= info->slots)
 	{
-		bool		usable = BufferIsValid(*candidate) &&
-			lock_candidate(index, info, *candidate);
-
-		if (usable)
-			GjLaneSwitch(index, info, lane, data, *candidate);
-		else if (BufferIsValid(*candidate))
-			ReleaseBuffer(*candidate);
-		if (BufferIsValid(data))
-			UnlockReleaseBuffer(data);
-		data = usable ? *candidate : InvalidBuffer;
+		UnlockReleaseBuffer(data);
+		data = InvalidBuffer;
+	}
+	if (!BufferIsValid(data))
+	{
+		if (BufferIsValid(*candidate))
+			data = open_page(index, info, lane, *candidate);
 		*candidate = InvalidBuffer;
-		if (!usable)
+		if (!BufferIsValid(data))
 			return false;
 	}
 
@@ -167,12 +168,13 @@ make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer
 }
 
 /*
- * Lock the data page that the lane fills; InvalidBuffer if it has none yet
+ * Lock the data page that the lane fills; InvalidBuffer if it has none
  */
 static Buffer
 lock_open_page(Relation index, int lane)
 {
-	BlockNumber block = GjLaneGetOpenBlock(index, lane);
+	uint32		run;
+	BlockNumber block = GjLaneGetOpenBlock(index, lane, &run);
 	Buffer		data;
 
 	if (!BlockNumberIsValid(block))
@@ -180,48 +182,104 @@ lock_open_page(Relation index, int lane)
 	data = ReadBuffer(index, block);
 	LockBuffer(data, BUFFER_LOCK_EXCLUSIVE);
 	GjPageCheck(index, data, GJ_PAGE_DATA);
+	if (GjPageGetOpaque(BufferGetPage(data))->run != run)
+		GjReportCorruption(index, block, "A lane has a page open that is of another delta.");
 	return data;
 }
 
 /*
- * Lock a candidate and check that it can still be used; if not, unlock it and return false
+ * Have the lane fill the candidate, and return it locked; InvalidBuffer if that was not possible,
+ * perhaps because the delta's list needed a page first, and has it now
+ */
+static Buffer
+open_page(Relation index, const GjIndexInfo *info, int lane, Buffer candidate)
+{
+	GjIndexState state;
+	Buffer		list;
+	bool		opened = false;
+
+	GjIndexGetState(index, &state);
+	if (!lock_candidate(index, &state, candidate))
+	{
+		ReleaseBuffer(candidate);
+		return InvalidBuffer;
+	}
+
+	list = lock_list(index, &state, candidate);
+	if (BufferIsValid(list))
+	{
+		opened = GjLaneSwitch(index, info, lane, candidate, list);
+		UnlockReleaseBuffer(list);
+	}
+	else
+		(void) GjListAdd(index, candidate, &state.deltas[0]);
+	if (opened)
+		return candidate;
+	UnlockReleaseBuffer(candidate);
+	return InvalidBuffer;
+}
+
+/*
+ * Lock a candidate, if it is free; if not, unlock it and return false
  *
- * The free space map is only a hint: two backends may have found the same page, or
- * one that a lane has open, perhaps our own.  So this must not wait for the lock.
+ * Two backends may have found the same page, or one that a lane has open, perhaps our own.  So
+ * this must not wait for the lock.
  */
 static bool
-lock_candidate(Relation index, const GjIndexInfo *info, Buffer candidate)
+lock_candidate(Relation index, const GjIndexState *state, Buffer candidate)
 {
 	Page		page = BufferGetPage(candidate);
 
 	if (!ConditionalLockBuffer(candidate))
 		return false;
-	if (GjPageIsUnused(page))
-		return true;
-	GjPageCheck(index, candidate, GJ_PAGE_DATA);
-	if ((GjPageGetOpaque(page)->flags & GJ_PAGE_OPEN) == 0 &&
-		info->slots - GjPageGetOpaque(page)->used >= GjReusableSlots(info))
+	if (!GjPageIsUnused(page))
+		(void) GjPageCheckKind(index, candidate);
+	if (GjPageGetOwner(state, page) == GJ_OWNER_NOBODY)
 		return true;
 	LockBuffer(candidate, BUFFER_LOCK_UNLOCK);
 	return false;
 }
 
 /*
- * Find a page for a lane to fill, pinned but not locked
+ * Lock the delta's last list page, if there is one, and it has room
+ */
+static Buffer
+lock_list(Relation index, const GjIndexState *state, Buffer candidate)
+{
+	const GjDelta *delta = &state->deltas[0];
+	Buffer		list;
+	Page		page;
+	bool		of_delta;
+
+	if (!BlockNumberIsValid(delta->head))
+		return InvalidBuffer;
+	if (delta->head == BufferGetBlockNumber(candidate))
+		GjReportCorruption(index, delta->head, "The page is not of the list that it is in.");
+
+	list = ReadBuffer(index, delta->head);
+	page = BufferGetPage(list);
+	LockBuffer(list, BUFFER_LOCK_EXCLUSIVE);
+	of_delta = GjPageCheckKind(index, list) == GJ_PAGE_LIST &&
+		GjPageGetOpaque(page)->run == delta->run;
+	if (!of_delta && !GjListsMoved(index, state))
+		GjReportCorruption(index, delta->head, "The page is not of the list that it is in.");
+	if (of_delta && GjPageGetOpaque(page)->used < GJ_LIST_BLOCKS)
+		return list;
+	UnlockReleaseBuffer(list);
+	return InvalidBuffer;
+}
+
+/*
+ * Find a page that is free, as it seems, pinned but not locked
  */
 static Buffer
 find_candidate(Relation index, const GjIndexInfo *info)
 {
-	BlockNumber block = GetPageWithFreeSpace(index, GjSlotsToSpace(info, GjReusableSlots(info)));
-
-	if (!BlockNumberIsValid(block))
-		return add_block(index);
-
-	/* whoever asks next shall be given another one */
-	RecordPageWithFreeSpace(index, block, 0);
+	BlockNumber block = GetFreeIndexPage(index);
 
 	/* after a crash the map may know blocks that the file has lost */
-	if (block < info->first_data || block >= GjIndexGetLength(index))
+	if (!BlockNumberIsValid(block) ||
+		block < info->first_data || block >= GjIndexGetLength(index))
 		return add_block(index);
 	return ReadBuffer(index, block);
 }

@@ -5,21 +5,23 @@
  *
  * Every entry that was in the index when the deletion began must be shown to the
  * callback, or a heap tuple's place would be used again while an entry still points
- * at it.  Entries move once in their life, from a tail page to a data page.  So tail
- * pages come first, and only then the number of blocks is read: an entry that left
- * its tail before we looked there stands on a data page below that number, and what
- * a data page holds stays there.  Entries made later than that are of tuples made
- * later, which this VACUUM does not remove.
+ * at it.  Entries move from a tail page to a data page, and by a fold from data pages to others.
+ * Only one deletion or fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY all take
+ * ShareUpdateExclusiveLock on the table.  So tail pages come first, then the state of the metapage
+ * and the number of blocks are read: an entry that left its tail before we looked there stands on
+ * a data page below that number, of a run or delta that the state lists, and stays there.  Entries
+ * made later than that are of tuples made later, which this VACUUM does not remove.
  *
- * Only one deletion runs at a time (VACUUM and CREATE INDEX CONCURRENTLY both take
- * ShareUpdateExclusiveLock on the table), and only a deletion frees slots.  So a
- * slot seen used under a share lock still holds the same entry when the page is
- * locked exclusively, and the callback runs without any lock.
+ * Pages are read as they lie in the file.  Those of dead runs are passed over, and those of a
+ * run that a fold has left unfinished: its entries are elsewhere, too.  A page that is put to use
+ * behind us only gets rows that we have met on a tail, or newer ones.
  *
- * Slots are freed in place.  Data pages with at least a sixteenth of their slots free go into
- * the free space map, which is a hint: who takes a page from it looks again, with the page
- * locked (insert.c).  Ten rounds of updating every row with a VACUUM after each leave an index of
- * twice its fresh size: the new versions of one round need room beside the old ones.
+ * Only a deletion removes entries of a page that lives.  So a slot seen used under a share lock
+ * still holds the same entry when the page is locked exclusively, and the callback runs without
+ * any lock.
+ *
+ * Slots that become free stay so; a fold leaves them behind.  Free pages go into the free space
+ * map, which is a hint: who takes a page from it looks again, with the page locked.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,7 +32,6 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
 #include "storage/indexfsm.h"
 #include "utils/rel.h"
 
@@ -41,6 +42,7 @@ typedef struct GjVacuumState
 {
 	IndexVacuumInfo *vacuum;
 	GjIndexInfo info;
+	GjIndexState now;			/* as it was when the tails had been read */
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
@@ -49,7 +51,7 @@ typedef struct GjVacuumState
 static void clean_tail(GjVacuumState *state, BlockNumber block);
 static void clean_data(GjVacuumState *state, BlockNumber block);
 static int	find_dead(GjVacuumState *state, Page page, uint32 *dead);
-static void note_free_space(GjVacuumState *state, Buffer buffer);
+static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy);
 
 /*
  * Delete the entries whose TIDs the callback wants gone
@@ -77,6 +79,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	for (int lane = 0; lane < state.info.nlanes; lane++)
 		clean_tail(&state, GJ_FIRST_TAIL_BLOCK + lane);
 
+	GjIndexGetState(info->index, &state.now);
 	nblocks = GjIndexGetLength(info->index);
 	for (BlockNumber block = state.info.first_data; block < nblocks; block++)
 	{
@@ -92,15 +95,30 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Finish a VACUUM
+ * Finish a VACUUM, or an ANALYZE: fold if it is worth it
+ *
+ * Who calls ANALYZE wants to wait for no more than statistics; autovacuum has the time, and a table
+ * that only grows it rarely vacuums.
  */
 IndexBulkDeleteResult *
 gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	/* no deletion, no news: the table's own count of tuples is better than ours */
-	if (info->analyze_only || stats == NULL)
+	GjFoldStats fold;
+
+	if (info->analyze_only && MyBackendType != B_AUTOVAC_WORKER)
 		return stats;
 
+	GjFoldIndex(info->index, GJ_FOLD_IF_WORTH_IT, info->strategy, &fold);
+	if (fold.folds > 0)
+		ereport(info->message_level,
+				(errmsg("index \"%s\": folded " UINT64_FORMAT " entries into " UINT64_FORMAT
+						" pages", RelationGetRelationName(info->index), fold.entries,
+						fold.pages)));
+
+	/* no deletion, no news: the table's own count of tuples is better than ours */
+	if (stats == NULL)
+		return NULL;
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	IndexFreeSpaceMapVacuum(info->index);
 	return stats;
 }
@@ -145,7 +163,7 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 }
 
 /*
- * Delete from a data page
+ * Delete from a page of any kind
  */
 static void
 clean_data(GjVacuumState *state, BlockNumber block)
@@ -153,31 +171,43 @@ clean_data(GjVacuumState *state, BlockNumber block)
 	Relation	index = state->vacuum->index;
 	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
 											state->vacuum->strategy);
+	Page		page = BufferGetPage(buffer);
+	GjPageKind	kind = 0;
+	GjPageOwner owner;
 	PGAlignedBlock copy;
-	uint32		dead[GJ_MAX_WORDS] = {0};
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (!GjPageIsUnused(BufferGetPage(buffer)))
-		GjPageCheck(index, buffer, GJ_PAGE_DATA);
-	memcpy(copy.data, BufferGetPage(buffer), BLCKSZ);
+	if (!GjPageIsUnused(page))
+		kind = GjPageCheckKind(index, buffer);
+	owner = GjPageGetOwner(&state->now, page);
+	if (kind == GJ_PAGE_DATA)
+		memcpy(copy.data, page, BLCKSZ);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 
-	if (!GjPageIsUnused((Page) copy.data))
+	if (owner == GJ_OWNER_NOBODY)
 	{
-		int			ndead = find_dead(state, (Page) copy.data, dead);
-
-		if (ndead > 0)
-		{
-			LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-			GjDataDelete(index, &state->info, buffer, dead);
-			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		}
-		state->stats->tuples_removed += ndead;
-		state->stats->num_index_tuples +=
-			GjPageGetOpaque((Page) copy.data)->used - ndead;
+		RecordFreeIndexPage(index, block);
+		state->stats->pages_free++;
 	}
-	note_free_space(state, buffer);
+	else if (owner != GJ_OWNER_FOLD && kind == GJ_PAGE_DATA)
+		delete_dead(state, buffer, (Page) copy.data);
 	ReleaseBuffer(buffer);
+}
+
+static void
+delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
+{
+	uint32		dead[GJ_MAX_WORDS] = {0};
+	int			ndead = find_dead(state, copy, dead);
+
+	if (ndead > 0)
+	{
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		GjDataDelete(state->vacuum->index, &state->info, buffer, dead);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	}
+	state->stats->tuples_removed += ndead;
+	state->stats->num_index_tuples += GjPageGetOpaque(copy)->used - ndead;
 }
 
 /*
@@ -208,33 +238,4 @@ find_dead(GjVacuumState *state, Page page, uint32 *dead)
 		}
 	}
 	return ndead;
-}
-
-/*
- * Enter a page with enough free slots into the free space map
- */
-static void
-note_free_space(GjVacuumState *state, Buffer buffer)
-{
-	Page		page = BufferGetPage(buffer);
-	int			nfree = 0;
-	bool		is_open = false;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (GjPageIsUnused(page))
-		nfree = state->info.slots;
-	else
-	{
-		nfree = state->info.slots - GjPageGetOpaque(page)->used;
-		is_open = (GjPageGetOpaque(page)->flags & GJ_PAGE_OPEN) != 0;
-	}
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-
-	if (is_open)
-		return;
-	if (nfree == state->info.slots)
-		state->stats->pages_free++;
-	if (nfree >= GjReusableSlots(&state->info))
-		RecordPageWithFreeSpace(state->vacuum->index, BufferGetBlockNumber(buffer),
-								GjSlotsToSpace(&state->info, nfree));
 }

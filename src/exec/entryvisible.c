@@ -13,7 +13,7 @@
  *
  *	  1. read the vacuum epoch in the index's metapage: E
  *	  2. match (GjEntryMatchBegin does 1 and begins 2, GjEntryMatchNext goes on with it)
- *	  3. a chunk of entries at a time: read the visibility map for their blocks
+ *	  3. a chunk of entries at a time: read the visibility map for their blocks (visiblemap.c)
  *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
  *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
  *		 all that come later go to the heap.
@@ -42,7 +42,8 @@
  *	  a dead member, or one that not everybody sees, and are not on all-visible pages
  *	  before only the member is left whose values were indexed.)
  * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
- *	  one, met on a tail page and where it moved to; the match leaves one of them out.  If
+ *	  one, met on a tail page and where it moved to; the match leaves one of them out.  (Two of
+ *	  different rows may be in a set: then the epoch has moved, and neither passes.)  If
  *	  an entry with T passes, and another one, found later, does not, because the epoch has
  *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
  *	  have made T free; hence they are one entry again.  Those that do not pass are fetched
@@ -71,6 +72,11 @@
  * others before they begin.  2 is done by it, or by all together, or by each process for some
  * of the keys; 3 and 4 by each process for the chunks that it takes, so that for each chunk
  * they come in this order.
+ *
+ * 3 may read a copy of the map's page, if the copy was made after 2 had found the chunk's entries,
+ * for an earlier chunk, say.  It is the moment of copying that counts, in a. and b. as in the order
+ * in memory, and 4 comes after that.  What has been found later needs another copy: who inserts
+ * might have cleared the bit and added the entry in between.
  *
  * Reading the map before and after the match would not do instead of the epoch: an
  * aborted insertion, pruned, vacuumed away, set all-visible again, passes both.
@@ -123,37 +129,11 @@
 #include "storage/bufmgr.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "base/gpujoin.h"
 #include "match/match.h"
 #include "entryvisible.h"
-
-/* The format of the visibility map, which visibilitymap.c keeps to itself */
-#define BLOCKS_PER_BYTE			(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
-#define BLOCKS_PER_PAGE \
-	((BlockNumber) ((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * BLOCKS_PER_BYTE))
-
-/* The bits of a byte that say so of its blocks */
-#define ALL_VISIBLE_BITS		0x55
-
-StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
-				 "the visibility map has another format");
-
-/* A page of the map, while it is read: without a lock, as PostgreSQL's index-only scans read it */
-typedef struct Map
-{
-	Relation	heap;
-	Buffer		buffer;
-	const uint8 *bytes;
-	BlockNumber first;			/* the blocks that the page is about */
-	BlockNumber end;			/* first: there is no page */
-} Map;
-
-static int	test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
-					  int *nrest);
-static bool is_range_visible(Map *map, BlockNumber first, BlockNumber last);
-static bool is_visible(Map *map, BlockNumber block);
-static bool turn_to(Map *map, BlockNumber block);
 
 /*
  * May a match under this snapshot be answered from entries?
@@ -182,128 +162,6 @@ GjHeapIsMostlyVisible(Relation heap)
 
 	visibilitymap_count(heap, &visible, NULL);
 	return visible >= total * (1.0 - GJ_MAX_HEAP_PART);
-}
-
-/*
- * Step 3: sort the entries of a chunk into those on all-visible blocks, whose positions are put
- * into rows[] and whose number is returned, and the TIDs of the rest.  They are rows if step 4
- * says so, too.
- *
- * Most often all blocks between the first and the last one are all-visible.
- */
-int
-GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
-				 int *nrest)
-{
-	Map			map = {.heap = heap,.buffer = InvalidBuffer};
-	int			nrows = 0;
-
-	*nrest = 0;
-	if (n > 0 && is_range_visible(&map, GjPackedBlock(tids[0]), GjPackedBlock(tids[n - 1])))
-	{
-		for (; nrows < n; nrows++)
-			rows[nrows] = nrows;
-	}
-	else
-		nrows = test_each(&map, tids, n, rows, rest, nrest);
-	if (BufferIsValid(map.buffer))
-		ReleaseBuffer(map.buffer);
-	return nrows;
-}
-
-/*
- * The same for entries in any order: is each on an all-visible block?  Returns how many are.
- */
-int
-GjEntriesTestEach(Relation heap, const uint64 *tids, int n, bool *visible)
-{
-	Map			map = {.heap = heap,.buffer = InvalidBuffer};
-	int			nvisible = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		visible[i] = is_visible(&map, GjPackedBlock(tids[i]));
-		nvisible += visible[i];
-	}
-	if (BufferIsValid(map.buffer))
-		ReleaseBuffer(map.buffer);
-	return nvisible;
-}
-
-static int
-test_each(Map *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest, int *nrest)
-{
-	BlockNumber last = InvalidBlockNumber;
-	bool		visible = false;
-	int			nrows = 0;
-	int			nothers = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		BlockNumber block = GjPackedBlock(tids[i]);
-
-		if (block != last)
-		{
-			visible = is_visible(map, block);
-			last = block;
-		}
-		rows[nrows] = i;
-		nrows += visible;
-		rest[nothers] = tids[i];
-		nothers += !visible;
-	}
-	*nrest = nothers;
-	return nrows;
-}
-
-/*
- * Are all blocks of a range all-visible?  May say no where they are.
- */
-static bool
-is_range_visible(Map *map, BlockNumber first, BlockNumber last)
-{
-	if (last < first || !is_visible(map, first) || last >= map->end)
-		return false;
-
-	/* bytes have further blocks: should one of them not be all-visible, no harm is done */
-	for (uint32 i = (first - map->first) / BLOCKS_PER_BYTE;
-		 i <= (last - map->first) / BLOCKS_PER_BYTE; i++)
-	{
-		if ((map->bytes[i] & ALL_VISIBLE_BITS) != ALL_VISIBLE_BITS)
-			return false;
-	}
-	return true;
-}
-
-static inline bool
-is_visible(Map *map, BlockNumber block)
-{
-	uint32		at;
-
-	if ((block < map->first || block >= map->end) && !turn_to(map, block))
-		return false;
-	at = block - map->first;
-	return (map->bytes[at / BLOCKS_PER_BYTE] >> at % BLOCKS_PER_BYTE * BITS_PER_HEAPBLOCK) &
-		VISIBILITYMAP_ALL_VISIBLE;
-}
-
-/*
- * Have the page pinned that has this block; false: there is none, and the block is not
- * all-visible
- */
-static bool
-turn_to(Map *map, BlockNumber block)
-{
-	(void) visibilitymap_get_status(map->heap, block, &map->buffer);
-	if (!BufferIsValid(map->buffer))
-	{
-		map->end = map->first;
-		return false;
-	}
-	map->bytes = (const uint8 *) PageGetContents(BufferGetPage(map->buffer));
-	map->first = block - block % BLOCKS_PER_PAGE;
-	map->end = map->first + BLOCKS_PER_PAGE;
-	return true;
 }
 
 /*

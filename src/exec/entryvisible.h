@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * entryvisible.h
- *	  The test that makes rows of index entries.
+ *	  When index entries are rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,9 +14,6 @@
 
 extern bool GjEntriesMayBeRows(Snapshot snapshot);
 extern bool GjHeapIsMostlyVisible(Relation heap);
-extern int	GjEntriesTestMap(Relation heap, const uint64 *tids, int n, uint16 *rows,
-							 uint64 *rest, int *nrest);
-extern int	GjEntriesTestEach(Relation heap, const uint64 *tids, int n, bool *visible);
 extern bool GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch);
 
 #endif							/* GPUJOIN_EXEC_ENTRYVISIBLE_H */

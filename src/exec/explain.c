@@ -41,6 +41,7 @@ static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
 static Const *find_long_array(Expr *qual, int *nelems);
 static Const *shorten_array(Const *array);
 static char *mark_omission(char *text, int nelems);
+static void explain_pages(ExplainState *es, const GjMatchStats *match);
 static void explain_device(ExplainState *es, const GjMatchStats *match);
 static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
 
@@ -282,14 +283,16 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 	ExplainPropertyUInteger("Keys", NULL, match->keys, es);
 	if (!is_text || match->keys_elsewhere > 0)
 		ExplainPropertyUInteger("Keys of Other Partitions", NULL, match->keys_elsewhere, es);
-	ExplainPropertyUInteger("Entries Searched", NULL, match->entries, es);
 	ExplainPropertyUInteger("Matched TIDs", NULL, match->tids, es);
 	explain_heap_blocks(es, fetch);
 	if (!is_text || fetch->rechecked > 0)
 		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, fetch->rechecked, es);
 
 	if (GjExplainMachine(es))
+	{
+		explain_pages(es, match);
 		explain_device(es, match);
+	}
 	if (es->timing)
 	{
 		ExplainPropertyFloat("Key Set Time", "ms",
@@ -297,6 +300,26 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 		ExplainPropertyFloat("Search Time", "ms",
 							 INSTR_TIME_GET_MILLISEC(match->elapsed), 3, es);
 	}
+}
+
+/*
+ * Show what was looked at: by a device all entries, by the CPU those of the pages it read.  Pages
+ * skipped are those of runs.
+ */
+static void
+explain_pages(ExplainState *es, const GjMatchStats *match)
+{
+	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
+
+	ExplainPropertyUInteger("Entries Searched", NULL, match->entries, es);
+	if (!all && match->runs == 0 && match->delta_pages == 0)
+		return;
+
+	ExplainPropertyInteger("Runs", NULL, match->runs, es);
+	ExplainPropertyUInteger("Delta Pages", NULL, match->delta_pages, es);
+	ExplainPropertyUInteger("Pages Read", NULL, match->pages, es);
+	ExplainPropertyUInteger("Pages Skipped", NULL,
+							match->run_pages - Min(match->run_pages, match->run_pages_read), es);
 }
 
 /*

@@ -17,8 +17,8 @@
  * a. The match finds R's own entry: match.h.  Were each entry filtered as it is found, that
  *	  would be all, since an entry left over from an earlier owner of T would be dropped by
  *	  itself.
- * b. But a set keeps one of the entries that have the same TID, any one (sets/entryset.c), and only
- *	  then is it filtered.  So let e be an entry with T, of another row R'.  Sets that are
+ * b. But a set may keep one of the entries that have the same TID, any one (sets/entryset.c), and
+ *	  only then is it filtered.  So let e be an entry with T, of another row R'.  Sets that are
  *	  filtered are certain: what is in them was in the index at or after the moment at which
  *	  the vacuum epoch was read first, E, or was in a mirror whose epoch is E, and no bulk
  *	  deletion that removed it had finished when that mirror was made (match/device.c).

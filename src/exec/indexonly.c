@@ -27,6 +27,9 @@
 #include "indexonlystate.h"
 #include "search.h"
 
+/* Copies of the visibility map may take this part of the memory */
+#define MAP_PART				2
+
 /* What a TID takes in a set, growing and being put in order */
 #define REST_TID_BYTES			(4 * sizeof(uint64))
 
@@ -135,6 +138,7 @@ GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size l
 	io->match_stats = stats;
 	io->certain = true;
 	io->phase = GJ_INDEX_ONLY_ENTRIES;
+	io->map = GjVisibleMapCreate(io->context, io->heap, limit / MAP_PART);
 	make_whole(io);
 }
 
@@ -192,6 +196,7 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 		return;
 	}
 	forget_rest(io);
+	GjVisibleMapForget(io->map);
 	io->position = 0;
 	io->chunk.nrows = 0;
 	io->chunk.next = 0;
@@ -242,8 +247,12 @@ load_piece(GjIndexOnly *io)
 		if (!GjEntriesTake(&io->part.found->entries, io->part.area, io->piece))
 			return false;
 	}
-	else if (!find_piece(io))
-		return false;
+	else
+	{
+		if (!find_piece(io))
+			return false;
+		GjVisibleMapForget(io->map);
+	}
 	GjIndexOnlyDeliver(io, io->entries);
 	io->npieces++;
 	return true;
@@ -391,6 +400,7 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->entries = NULL;
 	io->plain = NULL;
 	io->rest = NULL;
+	io->map = NULL;
 	io->nrest = 0;
 	io->phase = GJ_INDEX_ONLY_OFF;
 	io->part.found = NULL;
@@ -433,9 +443,11 @@ load_chunk(GjIndexOnly *io)
 		n = drop_filtered(io, n, places, passing);
 		tids = passing;
 	}
+	if (gj_debug_ignore_vacuum_epoch)
+		GjVisibleMapForget(io->map);	/* read anew, it shows more of what would be wrong */
 	if (io->certain)
 	{
-		int			nrows = GjEntriesTestMap(io->heap, tids, n, chunk->rows, rest, &nrest);
+		int			nrows = GjVisibleMapSort(io->map, tids, n, chunk->rows, rest, &nrest);
 
 		if (nrows > 0 && GjEpochHasMoved(io->index, io->snapshot, io->match.vacuum_epoch))
 			io->certain = false;

@@ -5,7 +5,7 @@
  *	  entries are divided, and begins; the others join it.
  *
  * By ranges of keys (match/ranges.c), if nearly all of the heap is all-visible and a device
- * can answer; else by heap blocks, what a device has found (sets/entryshare.c); or by pages of
+ * can answer; else by heap blocks, what a device has found (sets/entryshare.c); or by places in
  * the index, what the CPU is to find (match/divide.c).
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -19,6 +19,7 @@
 #include "indexonlystate.h"
 #include "search.h"
 
+static void join_search(GjIndexOnly *io, const GjKeySet *keys, GjSharedSearch *search);
 static void join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges);
 
 /*
@@ -72,7 +73,7 @@ GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
 		if (io->match.phase == GJ_ENTRIES_ASK)
 			GjIndexOnlyMakePiece(io);
 		found->kind = GJ_SHARED_SEARCH;
-		GjSearchShare(&found->search, part->area, &io->match, part->nprocesses);
+		GjSearchShare(&found->search, &io->match, part->nprocesses, io->match_stats);
 	}
 	found->columns = io->columns;
 	io->part = *part;
@@ -99,7 +100,7 @@ GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCon
 			break;
 		case GJ_SHARED_SEARCH:
 			GjIndexOnlyMakePiece(io);
-			GjSearchJoin(&found->search, part->area, &io->match, io->index, keys);
+			join_search(io, keys, &found->search);
 			break;
 		case GJ_SHARED_ENTRIES:
 			GjIndexOnlyMakePiece(io);
@@ -110,6 +111,15 @@ GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCon
 			break;
 	}
 	io->part = *part;
+}
+
+static void
+join_search(GjIndexOnly *io, const GjKeySet *keys, GjSharedSearch *search)
+{
+	MemoryContext old = MemoryContextSwitchTo(io->context);
+
+	GjSearchJoin(search, &io->match, io->index, keys, io->limit);
+	MemoryContextSwitchTo(old);
 }
 
 static void

@@ -11,6 +11,7 @@
 
 #include "match/match.h"
 #include "indexonly.h"
+#include "visiblemap.h"
 
 /* What comes next */
 typedef enum GjIndexOnlyPhase
@@ -44,6 +45,7 @@ struct GjIndexOnly
 	GjEntrySet *entries;		/* one of the two */
 	uint64		position;		/* in it, behind the last chunk */
 	int			npieces;		/* so far */
+	GjVisibleMap *map;			/* what has been read of it since the entries were found */
 	bool		certain;		/* the epoch has not moved yet */
 	GjTidSet   *plain;			/* the rest if all that was found is outdated: the set's own */
 	GjTidSet   *rest;			/* TIDs for the heap, else; NULL: none so far */

@@ -21,8 +21,8 @@
  * a. R has an entry (T, v) in the index as long as the snapshot lives: VACUUM removes entries
  *	  of rows only that no snapshot sees.  The sort columns are indexed columns, so that no HOT
  *	  update changes them, and all members of the chain have the entry's values.
- * b. Each match finds it: that is what a match promises (match/match.h).  A set of entries keeps
- *	  one of those that have the same TID, whichever; but if there are two with T that are not
+ * b. Each match finds it: that is what a match promises (match/match.h).  A set of entries may
+ *	  keep one of those that have the same TID, whichever; but if there are two with T that are not
  *	  equal, R is visible to nobody who has our snapshot.  For the other one is of a row that
  *	  had T before R or has it after R.  If after: R was dead to everybody by then.  If before:
  *	  T became free only when a bulk deletion had removed that entry and raised the vacuum epoch,
@@ -345,8 +345,9 @@ forget_match(GjOrdered *ordered)
 
 /*
  * Look at the entries of a set, some chunks from all over it first: these soon make a bound
- * that few others are below.  In heap order the newest rows mostly come last, and those are
- * what is asked for most often; so where high values are wanted, it is from the end on.
+ * that few others are below.  Where entries come in heap order, the newest rows are mostly the last
+ * ones, and those are what is asked for most often; so where high values are wanted, it is from
+ * the end on.
  */
 static void
 add_set(GjScanState *scan, const GjEntrySet *set)

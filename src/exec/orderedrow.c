@@ -22,6 +22,7 @@
 #include "cursor.h"
 #include "entryvisible.h"
 #include "orderedstate.h"
+#include "visiblemap.h"
 
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
@@ -93,7 +94,7 @@ test_group(GjScanState *scan, uint64 first)
 		tids[i] = GjTopTid(ordered->top, first + i);
 	ordered->first_tested = first;
 	ordered->end_tested = first + n;
-	if (GjEntriesTestEach(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
+	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
 		GjEpochHasMoved(scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
 						ordered->match.vacuum_epoch))
 		ordered->certain = false;

@@ -9,37 +9,48 @@
  * which runs no code of ours.  So every match proves from the index's own pages that it
  * misses nothing.
  *
- * What a mirror promises: a sequence number S and the pages that were open at S, such
- * that the copy of each page has all changes to it with numbers up to S.  It is true
- * after a load or a synchronisation, because these read S and the open pages first, at
- * one moment, and the pages afterwards: a change numbered S or less was made while both
- * its page and the metapage were locked, so it was on the page before the metapage could
- * be read with S.  It stays true, because a copy is only replaced by one with a higher
- * change counter, and the number drawn last is the page's counter.
+ * What a mirror promises: a sequence number S, the pages that were open at S, and a list version
+ * L, such that the copy of each page that lives by the lists of L has all changes to it with
+ * numbers up to S, and no other copy has any entry.  It is true after a load or a synchronisation,
+ * because these read S, L and the open pages first, at one moment, and the pages afterwards: a
+ * change numbered S or less was made while both its page and the metapage were locked, so it was
+ * on the page before the metapage could be read with S.  Where L is not that of the promise
+ * before, all pages are gone through, and those that do not live are emptied; what a page has that
+ * was published since then is taken whatever its number is (mirror/push.c).  At the end L is
+ * compared with the index's: if that is another one, pages may have been freed and used anew while
+ * they were read, and there is no promise until the next time.  The promise stays true for as long
+ * as the index's list version is L, because a copy is only replaced by one with a higher change
+ * counter, and the number drawn last is the page's counter; and because a page that lives by L
+ * lives as long as the index's list version is L, so that whoever empties its copy, by lists that
+ * are newer, does so after that.
  *
  * A match does, in this order:
  *
  *	  1. the caller's snapshot; a share of the index's lock
  *	  2. all tail pages, searched on the CPU
  *	  3. metapage, journal, metapage (GjIndexGetJournal)
- *	  4. the promise (S, open pages) from the table of mirrors
+ *	  4. the promise (S, open pages, L) from the table of mirrors; L must be the index's of 3
  *	  5. the pages that the mirror lacks: open at S, or journaled with a number above S
  *	  6. the device's match on the mirror, and the CPU's search of the lacking pages
+ *	  7. the metapage once more: if its list version is not L, the answer is thrown away
  *
  * Claim: an entry that the snapshot may see is found.  It was in the index before 2.  If
  * it was on its tail when 2 came there, it is found there.  Otherwise it had been moved
- * to a data page P before, by a flush with a number q, and stands there until nobody can
- * see it any more.  If q <= S, the copy of P has it.  If q > S, then either P was open at
- * S, and is searched because of that; or P was opened after S, by a change with a number o,
- * S < o < q, entered in the journal before 3.  If it is still in the ring, P is searched.
- * If it has left it, o is at or below the floor, which was read after the journal; so the
- * floor is above S, and we know that the journal does not reach back far enough.  Then
- * the mirror is synchronised by the change counters of all pages, or the CPU searches
- * everything.
+ * to a data page before, and perhaps by folds to others.  Let P be the one where it was in 3.
+ * P lived then, and because of 7 the lists were the same from the moment of S until all had
+ * been read; so nothing but a deletion, when nobody can see it any more, takes it away from
+ * there.  If P is of a run, that was published before L was read, and the copy of P has it.
+ * If P is of a delta, the entry came there by a flush with a number q.  If q <= S, the copy of
+ * P has it.  If q > S, then either P was open at S, and is searched because of that; or P was
+ * opened after S, by a change with a number o, S < o < q, entered in the journal before 3.  If
+ * it is still in the ring, P is searched.  If it has left it, o is at or below the floor, which
+ * was read after the journal; so the floor is above S, and we know that the journal does not
+ * reach back far enough.  Then, or if the list version read in 3 is not L, the mirror is
+ * synchronised by all pages, or the CPU searches everything.
  *
  * Nothing here needs the mirror to stand still.  Pages pushed by others meanwhile only
- * make it newer.  If it is dropped, the service says that the column is gone.  If the
- * device's memory is lost, the column's epoch is not the service's.  If the index is
+ * make it newer, or 7 finds out.  If it is dropped, the service says that the column is gone.
+ * If the device's memory is lost, the column's epoch is not the service's.  If the index is
  * built anew, the build id in the metapage, read in 3, is not the mirror's; nobody but
  * ourselves can do that while we hold the index's lock.  On a standby the same holds:
  * replay changes all pages of a record while it holds the locks of all.
@@ -58,11 +69,21 @@
  * by a bulk deletion that had not raised the epoch by then: those that had, had made all
  * their changes before.  When it raises the epoch, that is E no more.  Copies pushed
  * later only have entries of later moments.  So the entry's TID is not free, and the row
- * that it leads to is the one the entry was made for.
+ * that it leads to is the one the entry was made for.  (A fold deletes nothing.  It leaves
+ * behind what a bulk deletion has removed, and what it has moved is in the new run, whose
+ * copy counts only once the old one's has been emptied.)
  *
  * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
  * while the device is at work (cuda/border/gpujoin_device.h, ORDER).  Two entries with one TID are
  * one entry then, met twice, and it does not matter which of them stays.
+ *
+ * The device alone does not meet an entry twice, of whatever ages the copies are: an entry comes
+ * to one data page and is removed there, so that only copies of that page have it.  Were there
+ * copies of two entries with one TID T, then the second one was made after a bulk deletion had
+ * removed the first and raised the epoch; by the claim, after the epoch was read, too.  So our
+ * snapshot sees neither of their rows, and it does not matter if both are delivered: the epoch
+ * has moved, and to the heap T leads to nothing that is seen.  Hence what the device delivers is
+ * a set's bulk, and only what the CPU finds beside it is looked for there (sets/entryset.c).
  *
  * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer
  * is outdated: its TIDs are for the heap, and nothing else of the entries is asked for.
@@ -188,12 +209,21 @@ static GjFallback
 try_match(MirrorMatch *match)
 {
 	GjFallback	result = reach_mirror(match);
+	GjMatchStats before = *match->stats;
 
 	if (result == GJ_FALLBACK_NONE)
 		result = ask_device(match);
-	if (result == GJ_FALLBACK_NONE)
-		search_lag(match);
-	return result;
+	if (result != GJ_FALLBACK_NONE)
+		return result;
+
+	search_lag(match);
+	if (GjListsMoved(match->index, &match->journal.state))
+	{
+		*match->stats = before;
+		match->stats->stale = true; /* TIDs have been delivered */
+		return GJ_FALLBACK_BEHIND;
+	}
+	return GJ_FALLBACK_NONE;
 }
 
 /*
@@ -325,6 +355,8 @@ ask_device(MirrorMatch *match)
 	if (result != GJ_SERVICE_OK)
 		return refuse(match, result);
 
+	if (match->target.entries != NULL)
+		GjEntrySetEndBulk(match->target.entries);
 	note_device(match, &info);
 	stats->tids += info.tids;
 	stats->entries += match->mirror.entries;
@@ -390,8 +422,8 @@ search_lag(MirrorMatch *match)
 	{
 		GjBlockRange *range = &match->lag.ranges[i];
 
-		GjSearchBlocks(match->index, match->info, match->keys, range->start, range->end,
-					   range->end - range->start, match->target, stats);
+		GjSearchBlocks(match->index, match->info, match->keys, &match->journal.state,
+					   range->start, range->end, match->target, stats);
 	}
 	stats->device_entries -= Min(stats->entries - entries, match->mirror.entries);
 	stats->entries = entries;

@@ -1,27 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * divide.c
- *	  Dividing a match of entries among processes, by pages of the index.
+ *	  Dividing a match of entries among processes, by places.
  *
  * A device is asked for all keys by one process, and what it finds is divided (sets/entryshare.c),
  * or by each process for keys of its own (ranges.c).  The CPU's answer is divided
- * before it is found: the process that comes first reads the vacuum epoch, searches the tail
- * pages and looks how long the index is, and then all processes take data pages, a few at a
- * time, until there are none left.  As search.c wants it, each data page is read after all
- * tail pages.
+ * before it is found: the process that comes first reads the vacuum epoch, and looks into the
+ * directories of the runs for places that divide what is to be read into intervals of as many pages
+ * each.  Then all processes take intervals, one at a time, until there are none left.
  *
- * What was on a tail page may have moved to a data page by the time that is read.  The
- * hits on tail pages go to the process that found them, and all processes leave such
- * TIDs out of what they find on data pages.  (A search by one process does it the other
- * way round, so that its rows come in heap order.)
+ * Each interval is a search of its own, for the entries between two places, of tails and deltas as
+ * of runs (search.c).  Nothing that a process has found does another one need to know.
  *
- * No row comes twice, though no process knows what others have found.  A row that the
- * snapshot sees has one entry, from before the match until long after it: VACUUM may not
- * remove it meanwhile, which on a standby it only does once the snapshot is gone.  That
- * entry is on a data page, which one process searches, or on a tail page, or moves from one
- * to the other.  Two different entries of one TID are of two rows, of which neither is
- * seen: the first one was removed during the match, and the second row was inserted later.
- * If both are looked for in the heap, nothing is found.
+ * Why each row comes once.  All intervals together are all places, and each is taken by one
+ * process, by raising a counter in shared memory.  A row that the snapshot sees has one entry,
+ * from before the match until long after it, which has one place, wherever VACUUM's folds move
+ * it.  So it is in one interval, and the search of that finds it once.  The snapshot is the same
+ * in all processes, and was taken before any of the searches.
+ *
+ * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
+ * process finds the first one, then VACUUM removes it, the TID is used again, and another process
+ * finds the second.  By the vacuum epoch, which was read by the process that came first, before
+ * anything was found, entries.c shows that neither is a row of the answer.
+ *
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,12 +32,8 @@
 #include "parts.h"
 
 
-/* As many pages as take much longer to search than to take */
+/* The more there are, the shorter is the time in which some processes are idle at the end */
 #define STEPS_PER_PROCESS		16
-#define MIN_STEP_PAGES			4
-#define MAX_STEP_PAGES			512
-
-static bool take_pages(GjEntryMatch *match);
 
 /*
  * Prepare shared memory: nothing has been found
@@ -45,7 +42,6 @@ void
 GjFindShareInit(GjSharedFind *found)
 {
 	memset(found, 0, sizeof(GjSharedFind));
-	found->search.tails = InvalidDsaPointer;
 	pg_atomic_init_u64(&found->search.next, 0);
 	pg_atomic_init_u64(&found->ranges.next, 0);
 	GjTidsShareInit(&found->tids);
@@ -60,8 +56,6 @@ GjFindUnshare(GjSharedFind *found, dsa_area *area)
 {
 	GjTidsUnshare(&found->tids, area);
 	GjEntriesUnshare(&found->entries, area);
-	if (DsaPointerIsValid(found->search.tails))
-		dsa_free(area, found->search.tails);
 	GjFindShareInit(found);
 }
 
@@ -70,88 +64,61 @@ GjFindUnshare(GjSharedFind *found, dsa_area *area)
  * yet: all search together, even if a device was to be asked for pieces
  */
 void
-GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, int nprocesses)
+GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nprocesses, GjMatchStats *stats)
 {
-	int			ntails = match->tails.nrows;
-
-	/* the tail pages were searched for what all are going to search the data pages for */
-	Assert(match->phase == GJ_ENTRIES_DONE || match->wanted == match->keys);
 	shared->vacuum_epoch = match->vacuum_epoch;
-	shared->first = match->next;
-	shared->npages = match->phase == GJ_ENTRIES_DONE ? 0 : match->end - match->next;
-	shared->step = Min(Max(shared->npages / nprocesses / STEPS_PER_PROCESS, MIN_STEP_PAGES),
-					   MAX_STEP_PAGES);
-	if (ntails > 0)
+	shared->nsteps = 0;
+	if (match->phase != GJ_ENTRIES_DONE)
 	{
-		uint64	   *tids;
+		MemoryContext old = MemoryContextSwitchTo(match->context);
+		GjSearch   *search = GjSearchBegin(match->index, &match->info, match->keys, 0, NULL);
 
-		shared->tails = dsa_allocate(area, ntails * sizeof(uint64));
-		tids = dsa_get_address(area, shared->tails);
-		for (int i = 0; i < ntails; i++)
-			tids[i] = GjTailHitTid(&match->tails, &match->info, i);
+		shared->nsteps = GjSearchDivide(search, nprocesses,
+										Min(nprocesses * STEPS_PER_PROCESS, GJ_MAX_STEPS),
+										shared->starts, stats);
+		GjSearchEnd(search);
+		MemoryContextSwitchTo(old);
 	}
-	shared->ntails = ntails;
-
+	GjTailHitsForget(&match->tails);
+	match->tails_known = false;
+	match->wanted = match->keys;
 	match->shared = shared;
-	match->shared_tails = ntails > 0 ? dsa_get_address(area, shared->tails) : NULL;
-	match->end = match->next;
 	match->phase = GJ_ENTRIES_SEARCH;
 }
 
 /*
- * Take part in a match that another process has begun.  The key set must live as long as
- * the match.
+ * Take part in a match that another process has begun, with so much memory.  The key set must
+ * live as long as the match.  What it takes is allocated in the current memory context, also
+ * later.
  */
 void
-GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match, Relation index,
-			 const GjKeySet *keys)
+GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index, const GjKeySet *keys,
+			 Size limit)
 {
 	memset(match, 0, sizeof(*match));
 	match->index = index;
-	match->keys = keys;
+	match->keys = match->wanted = keys;
+	match->context = CurrentMemoryContext;
+	match->limit = limit;
 	GjIndexGetInfo(index, &match->info);
 	match->vacuum_epoch = shared->vacuum_epoch;
 	match->shared = shared;
-	if (shared->ntails > 0)
-		match->shared_tails = dsa_get_address(area, shared->tails);
 }
 
 /*
- * Get this process's next piece, in heap order; false if there are no more.  A piece may
- * be empty.
+ * Turn to the next interval; false if all are taken
  */
 bool
-GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
-{
-	GjMatchTarget target = {NULL, piece};
-
-	if (match->tails.nrows > 0)
-	{
-		GjTailHitsAdd(&match->tails, &match->info, target, stats);
-		GjEntrySetFinish(piece, true);
-		return true;
-	}
-	if (match->next == match->end && !take_pages(match))
-		return false;
-
-	match->next = GjSearchBlocks(match->index, &match->info, match->keys, match->next,
-								 match->end, match->shared->npages, target, stats);
-	GjEntrySetFinish(piece, true);
-	for (int i = 0; i < match->shared->ntails; i++)
-		stats->tids -= GjEntrySetRemove(piece, match->shared_tails[i]);
-	return true;
-}
-
-static bool
-take_pages(GjEntryMatch *match)
+GjSearchTake(GjEntryMatch *match)
 {
 	GjSharedSearch *shared = match->shared;
-	uint64		first;
-	uint64		end;
+	const GjPlace last = GjLastPlace;
+	uint64		step;
+	uint64		next;
 
-	if (!GjTakeStep(&shared->next, shared->step, shared->npages, &first, &end))
+	if (!GjTakeStep(&shared->next, 1, shared->nsteps, &step, &next))
 		return false;
-	match->next = shared->first + (BlockNumber) first;
-	match->end = shared->first + (BlockNumber) end;
+	GjSearchTurnTo(match->search, &shared->starts[step],
+				   next < shared->nsteps ? &shared->starts[next] : &last);
 	return true;
 }

@@ -2,7 +2,7 @@
  *
  * entries.c
  *	  A match that delivers what the entries hold: from a device at once or key by key,
- *	  from the CPU page by page.
+ *	  from the CPU place by place.
  *
  * A device is asked for all keys first.  If what it finds is more than the memory limit
  * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
@@ -17,17 +17,21 @@
  * answer, or one key alone has too many entries, the CPU searches for the keys that are
  * left, which again is a match of its own.
  *
- * Claim: no row comes twice.  Its entry has one key, and so is in one part.  What must be
- * feared is another entry with the row's TID in another part, left over from a row that was
- * there earlier: fetched from the heap, it would give the row again, since that has a key of
- * the set, too.  So let R1 be a row, R2 one that has taken its TID since then, and let two
- * parts have an entry of each.  At the beginning the epoch was E.  The entry of R1 was found
- * either in a page that was read after that, or in a mirror whose epoch is E, too; with any
- * other mirror the CPU goes on.  In the first case it was removed after the beginning; in the
- * second after a moment at which the epoch was E (device.c), and the bulk deletion that did
- * it made more of it.  Either way that raised the epoch after the beginning, and R2 was
- * inserted still later, and the snapshot, taken before, does not see it; nor R1, which was
- * dead to everybody.  So neither is a row of the answer.
+ * The CPU's answer comes in pieces, too: search.c proves that each entry is in one of them, though
+ * folds may move entries meanwhile.  An interval of places is a part as well as a range of keys is,
+ * in what follows.
+ *
+ * Claim: no row comes twice.  Its entry has one place, and so is in one part.  What must be
+ * feared is another entry with the row's TID in another part, left over from a row that was there
+ * earlier: fetched from the heap, it would give the row again, since that has a key of the set,
+ * too.  So let R1 be a row, R2 one that has taken its TID since then, and let two parts have an
+ * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
+ * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
+ * mirror the CPU goes on.  In the first case it was removed after the beginning; in the second
+ * after a moment at which the epoch was E (device.c), and the bulk deletion that did it made more
+ * of it.  Either way that raised the epoch after the beginning, and R2 was inserted still later,
+ * and the snapshot, taken before, does not see it; nor R1, which was dead to everybody.  So
+ * neither is a row of the answer.
  *
  * Whether one process asks for all parts, or several for some each (ranges.c), makes no
  * difference to this, as long as they have the same snapshot and the same epoch E.
@@ -71,10 +75,7 @@ static Answer ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTail
 						 GjEntrySet *whole, GjMatchStats *stats, Report *report);
 static void search_for_rest(GjEntryMatch *match, GjMatchStats *stats);
 static void end_search(GjEntryMatch *match);
-static void begin_search(GjEntryMatch *match, const GjKeySet *keys);
-static void next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
-static void mark_tails(GjEntryMatch *match, const GjEntrySet *piece);
-static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+static void begin_search(GjEntryMatch *match);
 
 /*
  * Begin a match that delivers what the entries hold.  Allocates in the current memory
@@ -84,10 +85,10 @@ static void add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stat
  * device finds was taken from the pages earlier, and counts as found when its copy's
  * epoch was read; if that is another one, only TIDs are in whole then.
  *
- * A device's answer comes all at once, into the set whole, if its memory limit allows that;
- * else by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages
- * are searched now, the data pages, up to the length that the index has now, as pieces are asked
- * for.  The order is the one that search.c asks for; how much time lies between does not matter.
+ * A device's answer comes all at once, into the set whole, if its memory limit allows that; else
+ * by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages are
+ * searched now, deltas with the first piece, runs as pieces are asked for.  The order is the one
+ * that search.c asks for; how much time lies between does not matter.
  */
 void
 GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
@@ -102,9 +103,11 @@ GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 	match->index = index;
 	match->keys = keys;
 	match->context = CurrentMemoryContext;
+	match->limit = whole->memory_limit;
 	GjIndexGetInfo(index, &match->info);
 	GjIndexGetState(index, &state);
 	match->vacuum_epoch = state.vacuum_epoch;
+	match->tails.sequence = state.sequence;
 
 	if (keys->nkeys == 0 && !keys->complement)
 	{
@@ -114,11 +117,12 @@ GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 	else
 	{
 		GjSearchTails(index, &match->info, keys, &match->tails, stats);
+		match->tails_known = true;
 		if (keys->complement)
 			stats->reason = "the keys are those of no list";
 		else
 			ask_for_all(match, whole, stats);
-		begin_search(match, keys);
+		match->wanted = keys;
 	}
 	GjMatchStatsEnd(stats, keys, start);
 }
@@ -242,7 +246,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 	{
 		for (int i = 0; i < tails->nrows; i++)
 			GjEntrySetAddRow(whole, &match->info, tails->rows + i * match->info.row_width);
-		GjEntrySetFinish(whole, !stats->outdated);
+		GjEntrySetFinish(whole);
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{
@@ -285,7 +289,7 @@ GjMaxRequests(Relation index, uint64 nentries)
 }
 
 /*
- * The CPU finds what a device has left, if anything.  It begins with the tail pages, as ever.
+ * The CPU finds what a device has left, if anything
  */
 static void
 search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
@@ -304,25 +308,23 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 	end_search(match);
 	if (left < keys->nkeys)
 		keys = GjKeySetSlice(match->context, keys, next, left);
-	GjSearchTails(match->index, &match->info, keys, &match->tails, stats);
-	begin_search(match, keys);
+	match->wanted = keys;
 }
 
 /*
- * Forget the CPU's search before, if there was one
+ * Forget the CPU's search before, if there was one, and what was found for it
  */
 static void
 end_search(GjEntryMatch *match)
 {
-	if (match->wanted == NULL)
-		return;
-	if (match->wanted != match->keys)
+	if (match->search != NULL)
+		GjSearchEnd(match->search);
+	match->search = NULL;
+	GjTailHitsForget(&match->tails);
+	match->tails_known = false;
+	if (match->wanted != NULL && match->wanted != match->keys)
 		GjKeySetFree(unconstify(GjKeySet *, match->wanted));
-	if (match->tails.rows != NULL)
-		pfree(match->tails.rows);
-	pfree(match->tail_met);
 	match->wanted = NULL;
-	match->tails = (GjTailHits) {0};
 }
 
 /*
@@ -341,19 +343,7 @@ GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 /*
- * Prepare the CPU's search of the data pages; the tail pages have been searched
- */
-static void
-begin_search(GjEntryMatch *match, const GjKeySet *keys)
-{
-	match->wanted = keys;
-	match->next = match->info.first_data;
-	match->end = GjIndexGetLength(match->index);
-	match->tail_met = palloc0(match->tails.nrows + 1);
-}
-
-/*
- * Get the next piece from the CPU, in heap order; false if there are no more, and the last
+ * Get the next piece from the CPU, in no order; false if there are no more, and the last
  * one stays, unless the match is shared.  A piece may be empty.
  *
  * No TID is in two pieces, unless its row has died and another one has taken its place
@@ -369,59 +359,30 @@ GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjEntrySetClear(piece);
-	if (match->shared == NULL)
-		next_piece(match, piece, stats);
-	else if (!GjSearchNext(match, piece, stats))
+	if (match->search == NULL)
+		begin_search(match);
+	if (match->shared != NULL && GjSearchIsDone(match->search) && !GjSearchTake(match))
 		match->phase = GJ_ENTRIES_DONE;
+	else
+	{
+		GjSearchPiece(match->search, piece, stats);
+		if (match->shared == NULL && GjSearchIsDone(match->search))
+			match->phase = GJ_ENTRIES_DONE;
+	}
 	GjMatchStatsElapse(stats, start);
 	return match->shared == NULL || match->phase != GJ_ENTRIES_DONE;
 }
 
 static void
-next_piece(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+begin_search(GjEntryMatch *match)
 {
-	GjMatchTarget target = {NULL, piece};
+	MemoryContext old = MemoryContextSwitchTo(match->context);
+	const GjPlace nowhere = GjLastPlace;
 
-	if (match->next < match->end)
-	{
-		match->next = GjSearchBlocks(match->index, &match->info, match->wanted, match->next,
-									 match->end, match->end - match->info.first_data, target,
-									 stats);
-		GjEntrySetFinish(piece, true);
-		mark_tails(match, piece);
-	}
-	if (match->next == match->end && GjEntrySetHasRoom(piece, match->tails.nrows))
-		add_tails(match, piece, stats);
-}
-
-/*
- * Note which of the tail pages' entries have moved to a data page before that was
- * searched: they must not come again
- */
-static void
-mark_tails(GjEntryMatch *match, const GjEntrySet *piece)
-{
-	for (int i = 0; i < match->tails.nrows; i++)
-	{
-		if (!match->tail_met[i])
-			match->tail_met[i] = GjEntrySetHasTid(piece, GjTailHitTid(&match->tails,
-																	  &match->info, i));
-	}
-}
-
-/*
- * Add the tail pages' other entries, with which the match is done
- */
-static void
-add_tails(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
-{
-	for (int i = 0; i < match->tails.nrows; i++)
-	{
-		if (match->tail_met[i])
-			continue;
-		GjEntrySetAddRow(piece, &match->info, match->tails.rows + i * match->info.row_width);
-		stats->tids++;
-	}
-	GjEntrySetFinish(piece, true);
-	match->phase = GJ_ENTRIES_DONE;
+	match->search = GjSearchBegin(match->index, &match->info, match->wanted, match->limit,
+								  match->tails_known ? &match->tails : NULL);
+	match->tails_known = false;
+	if (match->shared != NULL)
+		GjSearchTurnTo(match->search, &nowhere, &nowhere);
+	MemoryContextSwitchTo(old);
 }

@@ -5,8 +5,8 @@
  *
  * Scans ask here and nowhere else.  The tail pages are searched on the CPU whoever
  * answers: they are few, and what is on them stands nowhere else.  Then the device is
- * asked; whenever it has no answer, for whatever reason, the CPU searches the data
- * pages.  Both owe the same: match.h says what.
+ * asked; whenever it has no answer, for whatever reason, the CPU searches deltas and
+ * runs.  Both owe the same: match.h says what.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -60,6 +60,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	GjMatchTarget target = {tids, NULL};
 	GjIndexInfo info;
 	GjTailHits	hits = {0};
+	GjSearch   *search;
 	uint64		found = stats->tids;
 
 	if (keys->nkeys == 0 && !keys->complement)
@@ -71,19 +72,18 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	GjIndexGetInfo(index, &info);
 	GjSearchTails(index, &info, keys, &hits, stats);
 	if (keys->complement)
+		stats->reason = "the keys are those of no list";	/* a device takes lists only */
+	else if (may_be_stale && GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
-		/* a device takes lists only */
-		stats->reason = "the keys are those of no list";
-		GjSearchData(index, &info, keys, target, stats);
+		GjTailHitsAdd(&hits, &info, target, stats);
+		GjTailHitsForget(&hits);
+		return;
 	}
-	else if (!may_be_stale)
-		GjSearchData(index, &info, keys, target, stats);
-	else if (!GjMirrorMatch(index, &info, keys, target, NULL, stats))
-	{
-		stats->tids = found;	/* what a device delivered before it failed comes again */
-		GjSearchData(index, &info, keys, target, stats);
-	}
-	GjTailHitsAdd(&hits, &info, target, stats);
+
+	stats->tids = found;		/* what a device delivered before it failed comes again */
+	search = GjSearchBegin(index, &info, keys, 0, &hits);
+	GjSearchTids(search, tids, stats);
+	GjSearchEnd(search);
 }
 
 /*
@@ -149,7 +149,10 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->device_entries += stats->device_entries;
 	sum->stale |= stats->stale;
 	sum->pages += stats->pages;
-	sum->pages_skipped += stats->pages_skipped;
+	sum->delta_pages += stats->delta_pages;
+	sum->run_pages_read += stats->run_pages_read;
+	sum->run_pages += stats->run_pages;
+	sum->runs = Max(sum->runs, stats->runs);
 	sum->pages_pushed += stats->pages_pushed;
 	sum->tids += stats->tids;
 	sum->filtered += stats->filtered;

@@ -37,8 +37,11 @@ typedef struct GjMatchStats
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
 	bool		outdated;		/* in the last match, even if the vacuum epoch has not moved */
-	uint64		pages;			/* index pages read on the CPU */
-	uint64		pages_skipped;	/* data pages whose key range excludes the set */
+	uint64		pages;			/* index pages read on the CPU, but for directories and lists */
+	uint64		delta_pages;	/* of these, of deltas, */
+	uint64		run_pages_read; /* and of runs, */
+	uint64		run_pages;		/* which have so many in all */
+	int			runs;			/* most that a search found */
 	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
 	uint64		tids;			/* matching TIDs */
 	uint64		filtered;		/* entries that a filter dropped: kept by the caller */
@@ -58,6 +61,7 @@ typedef struct GjTailHits
 {
 	char	   *rows;			/* as they stand on the page */
 	int			nrows;
+	uint64		sequence;		/* the metapage's, read before; 0: unknown */
 } GjTailHits;
 
 /* Some keys of a list, divided among requests to a device (pieces.c) */
@@ -97,15 +101,13 @@ typedef struct GjEntryMatch
 
 	/* What the CPU is to find, once it is its turn */
 	const GjKeySet *wanted;		/* keys, or those that a device has left; may be NULL before */
-	GjTailHits	tails;			/* these come with the last piece, */
-	bool	   *tail_met;		/* but those that were met on a data page, too */
-	BlockNumber next;			/* data page to search next */
-	BlockNumber end;
+	bool		tails_known;	/* these have been searched for them, */
+	GjTailHits	tails;			/* before a device was asked */
+	Size		limit;			/* of memory */
+	struct GjSearch *search;	/* NULL: not begun */
 
-	/* Of a match that several processes make together (divide.c) */
-	struct GjSharedSearch *shared;	/* where further data pages come from */
-	const uint64 *shared_tails; /* TIDs that come from tail pages: nobody may deliver them
-								 * from data pages, too */
+	/* Of a match that several processes make together */
+	struct GjSharedSearch *shared;	/* where further places come from (divide.c) */
 	struct GjSharedRanges *ranges;	/* where further keys come from (ranges.c) */
 } GjEntryMatch;
 
@@ -140,16 +142,16 @@ extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
 /* Dividing a match among processes ------------------------------------------------ */
 
-/* A match of entries that the CPU makes: pages are taken, a few at a time */
+/* A match of entries that the CPU makes: intervals of places are taken, one at a time */
+#define GJ_MAX_STEPS			256
+
 typedef struct GjSharedSearch
 {
 	uint64		vacuum_epoch;	/* read before anything was found */
-	BlockNumber first;			/* data pages from here on, */
-	BlockNumber npages;			/* so many */
-	uint64		step;			/* pages that are taken at a time */
-	int			ntails;			/* hits on tail pages, which the process has that found them: */
-	dsa_pointer tails;			/* their TIDs, packed */
-	pg_atomic_uint64 next;		/* first page that nobody has taken, counted from first */
+	int			nsteps;
+	GjPlace		starts[GJ_MAX_STEPS];	/* the first place of each interval, which ends where
+										 * the next one begins; the last one has all above */
+	pg_atomic_uint64 next;		/* first interval that nobody has taken */
 } GjSharedSearch;
 
 /* At most this part of a heap's pages is not all-visible, or a match is shared by heap blocks */
@@ -203,10 +205,10 @@ typedef struct GjSharePart
 extern void GjFindShareInit(GjSharedFind *found);
 extern void GjFindUnshare(GjSharedFind *found, dsa_area *area);
 
-extern void GjSearchShare(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
-						  int nprocesses);
-extern void GjSearchJoin(GjSharedSearch *shared, dsa_area *area, GjEntryMatch *match,
-						 Relation index, const GjKeySet *keys);
+extern void GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nprocesses,
+						  GjMatchStats *stats);
+extern void GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index,
+						 const GjKeySet *keys, Size limit);
 
 /* ranges.c */
 extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,

@@ -18,6 +18,9 @@
 
 static int	list_slots(const uint32 *hits, int words, const ItemPointerData *tids,
 					   uint16 *slots);
+static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n);
+static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int first, int n);
 static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
 					  int nslots);
 static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
@@ -59,6 +62,74 @@ GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 				   n);
 	}
 	return true;
+}
+
+/*
+ * Add n entries of a locked data page that stand side by side, all of them in use; false as above
+ */
+bool
+GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		at = set->nentries;
+
+	if (!GjEntrySetReserve(set, n))
+		return true;
+	if (!pack_tids(set->tids + at, tids, n))
+		return false;
+	set->nentries += n;
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width,
+			   GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width,
+			   GjDataValues(page, &info->included[i]) + first * column->width,
+			   n * column->width);
+		copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
+	}
+	return true;
+}
+
+static bool
+pack_tids(uint64 *to, const ItemPointerData *tids, int n)
+{
+	bool		possible = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = GjPackTid(&tids[i]);
+		possible &= GjTidIsPossible(&tids[i]);
+	}
+	return possible;
+}
+
+/*
+ * Append which of n slots' values are NULL
+ */
+static void
+copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
+		   int n)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int word = first / GJ_SLOTS_PER_WORD; word <= (first + n - 1) / GJ_SLOTS_PER_WORD; word++)
+		any |= from[word];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	for (int i = 0; i < n; i++)
+	{
+		int			slot = first + i;
+
+		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
+	}
 }
 
 /*
@@ -128,23 +199,16 @@ static bool
 take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
 {
 	uint64	   *out = set->tids + set->nentries;
-	uint64		last = set->nentries > 0 ? out[-1] : 0;
-	bool		ascending = set->nascending == set->nentries;
 	bool		possible = true;
 
 	for (int i = 0; i < nslots; i++)
 	{
 		const ItemPointerData *tid = &tids[slots[i]];
-		uint64		packed = GjPackTid(tid);
 
 		possible &= GjTidIsPossible(tid);
-		ascending &= packed > last;
-		last = packed;
-		out[i] = packed;
+		out[i] = GjPackTid(tid);
 	}
 	set->nentries += nslots;
-	if (ascending)
-		set->nascending = set->nentries;
 	return possible;
 }
 

@@ -29,7 +29,7 @@ extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, do
 extern double GjMaxRequests(Relation index, uint64 nentries);
 
 /* divide.c */
-extern bool GjSearchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+extern bool GjSearchTake(GjEntryMatch *match);
 
 /* pieces.c */
 extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
@@ -38,25 +38,43 @@ extern bool GjPiecesGoOn(const GjPieces *pieces);
 extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
 extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
 
-/*
- * search.c: the CPU's answer, straight from the pages.  First the tails, then the data pages:
- * the head of search.c says why.
- */
+/* tails.c: rows that have not come to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
-extern void GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-						 GjMatchTarget target, GjMatchStats *stats);
-extern BlockNumber GjSearchBlocks(Relation index, const GjIndexInfo *info,
-								  const GjKeySet *keys, BlockNumber start, BlockNumber end,
-								  BlockNumber total, GjMatchTarget target,
-								  GjMatchStats *stats);
-extern uint64 GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i);
-extern void GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
-						  GjMatchStats *stats);
+extern GjFewTids *GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info);
+extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
+						  GjMatchTarget target, GjMatchStats *stats);
+extern void GjTailHitsForget(GjTailHits *hits);
+
+/*
+ * search.c: the CPU's answer, straight from the pages, in pieces.  Its head says why nothing is
+ * missing, and why nothing comes twice.
+ */
+typedef struct GjSearch GjSearch;
+
+/* Behind all places that there can be */
+#define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
+
+extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+							   Size limit, GjTailHits *tails);
+extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
+extern bool GjSearchIsDone(const GjSearch *search);
+extern void GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
+extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);
+extern int	GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts,
+						   GjMatchStats *stats);
+extern void GjSearchEnd(GjSearch *search);
+
+/* readpages.c: pages that changed since a mirror was made, wherever they belong to */
+extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						   const GjIndexState *state, BlockNumber start, BlockNumber end,
+						   GjMatchTarget target, GjMatchStats *stats);
 
 /* pagehits.c: hits on a page, or a row of a tail page, to entries */
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
 							  const uint32 *hits, uint32 nhits);
+extern bool GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
+							   int n);
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
 /* device.c: the answer of a device */

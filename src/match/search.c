@@ -1,36 +1,85 @@
 /*-------------------------------------------------------------------------
  *
  * search.c
- *	  The CPU's answer to "which entries have a key of this set?", taken from the
+ *	  The CPU's answer to a match: which entries have a key of this set, taken from the
  *	  index pages in shared buffers.
  *
- * No page is locked while another one is read, and insertions go on meanwhile.
- * That no entry is missed follows from the order of reading:
+ * Entries are on tail pages, in deltas, and in runs.  Tails and deltas have no order, and all of
+ * them is read.  Of runs only those pages are read that may have what is wanted (runs.c).
+ *
+ * The answer comes in pieces, so that it need not fit in memory.  First there is the collection:
+ * all hits of tails and deltas, in this order:
  *
  *	  1. the tail pages of all lanes,
- *	  2. then the length of the index (GjIndexGetLength: an error if it has lost its end),
- *	  3. then all data pages up to this length.
+ *	  2. the metapage: V, which runs and deltas there are,
+ *	  3. all pages of V's deltas,
+ *	  4. the metapage again.  If its list_version is not V's, begin again with 1.
  *
- * An entry that the caller's snapshot may see was in the index before the search
- * began.  It is on a tail page or on a data page; it moves once at most, from tail
- * to data, and never again (GjTailFlush).  This move is one WAL record and takes
- * place while both pages are locked exclusively.  If it comes after step 1 has
- * locked the tail, the entry is seen on the tail.  If it comes before, the data
- * page had the entry when the tail was unlocked; it was part of the index then, so
- * step 2 counts it and step 3 reads it, with the entry, which stays where it is
- * until a vacuum removes it as dead to everybody.  On a standby the same holds:
- * redo changes the two pages of the record while it holds the locks of both.
+ * They are delivered first.  What comes then are the hits of the runs, in intervals of places, that
+ * is, of (key, TID), since the entries of a run are in this order:
  *
- * An entry may be seen twice, on the tail and on the data page.  The TID set, or the
- * entry set, delivers it once.
+ *	  5. by the directories the pages are chosen that may have something between the place where
+ *		 the piece before ended and another one,
+ *	  6. these pages are read,
+ *	  7. the metapage is read again.  If its list_version has changed, forget what 6 has found,
+ *		 read which runs there are now, and begin again with 5.
  *
- * A data page is matched in place under its share lock, for half a microsecond:
- * copying it first would take longer.  The next page is pinned meanwhile, not
- * locked, and its keys are fetched into the cache: a quarter of the time.  Where the
- * index lies in consecutive buffers, the buffer table is not asked (base/buffers.c).  From
- * disk, reading is sequential, which the operating system's read-ahead serves;
- * asking the buffer manager to prefetch would cost an index in memory a lookup per
- * page for nothing.
+ * No page is locked while another one is read, and insertions and VACUUM go on meanwhile.  Between
+ * two pieces nothing is held at all, however long that takes.
+ *
+ * What is read is what was there.  A page belongs to a run or delta from when the metapage lists
+ * that until the record that lists it no more, and only that record makes the page free to be
+ * used anew; such a record raises list_version.  So if that is the same after the pages have been
+ * read as in the state by which they were chosen, they all belonged to the listed runs and deltas
+ * all the time.  A page that turns out to be something else is damaged, unless list_version has
+ * changed.
+ *
+ * Claim: no entry is missing that the caller's snapshot may see.  It was in the index when the
+ * search began, since the snapshot was taken before, and until nobody can see it any more it is
+ * never removed, only moved: once at most from tail to delta (GjTailFlush: one record, both pages
+ * locked), and then from a delta or a run to a younger run, by a fold, whose record makes the new
+ * run listed and the old ones not.
+ *
+ * a. If the entry was on its tail when 1 came there, it is collected.
+ * b. Else it was in a delta or run before 2, and so it was on a page that V lists, or still is.
+ *	  (A delta, or a page of one, that V does not know has only entries that have left their tail
+ *	  after V was read, which are a's.)  If in a delta: 3 reads that page, and by 4 it was that
+ *	  page.  So it is collected.
+ * c. Else it was in a run of V.  Let p be its place, which is the same in whatever run it is.
+ *	  One of the intervals has p.  The entry is in a run at that time, too, as nothing moves from
+ *	  a run to elsewhere; and by 7 the runs by which the pages were chosen are those that there
+ *	  were while they were read.  The entry is in one of these, as V, or the later state, lists
+ *	  it.  runs.c says why its page is chosen.
+ *
+ * Claim: no entry is delivered twice.
+ *
+ * d. Within the collection: an entry may be found on its tail, and again on a delta's page to
+ *	  which it has moved.  That was a change to the page, with a number above the metapage's
+ *	  sequence as it was before 1.  On pages with such a number, hits whose TIDs the tails had are
+ *	  left out.  Between two data pages of deltas nothing moves.
+ * e. Within the runs: an entry has one place, and each place is in one interval.  Within one
+ *	  interval it is in one of the runs that were listed at the same moment.
+ * f. Between both: a collected entry gets into a run only when a fold publishes that, which draws a
+ *	  number and raises list_version.  So as long as no run of V was published after 1 had begun, and
+ *	  list_version is V's, no run has an entry that was collected.  Else those with a TID that
+ *	  was collected are left out.  (To compare list_version alone is not enough: a row of a tail can
+ *	  be flushed, folded and published between 1 and 2.)
+ *
+ * What is left out in d. or f. could be another entry, if the TID has been used again since: its
+ * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a
+ * row of the answer.  entries.c says more about such pairs, and exec/entryvisible.c about the
+ * vacuum epoch, which is read before anything is found.
+ *
+ * If hits of tails and deltas are more than the memory limit allows, only those up to some place
+ * are kept.  When all intervals up to it have been delivered, there is another collection for
+ * what comes behind it: another search, of other places, with the same snapshot.  That is how the
+ * processes of a parallel plan divide a search, too (divide.c).  An entry has one place, and so
+ * is in one of these searches.
+ *
+ * A search for TIDs does the same, but in a set of TIDs each is once anyway.
+ *
+ * On a standby all this holds: replay changes all pages of a record while it holds the locks of
+ * all, in the order of the primary.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -38,246 +87,438 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "base/buffers.h"
-#include "base/prefetch.h"
-#include "pages/pages.h"
-#include "parts.h"
+#include "search.h"
+
+/* Hits that are too many are divided at the middle one of so many */
+#define SAMPLES					255
+
+static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static bool has_published(const GjIndexState *state, uint64 sequence);
+static void know_hits(GjSearch *search);
+static GjPlace hit_place(const GjSearch *search, uint64 i);
+static int	compare_places(const void *a, const void *b);
+static void forget_hits(GjSearch *search);
+static void deliver_hits(GjSearch *search, GjEntrySet *piece);
+static void search_runs(GjSearch *search, uint64 room, GjMatchTarget target,
+						GjMatchStats *stats);
+static bool try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats,
+					 GjPlace *end);
+static void look_again(GjSearch *search, GjMatchStats *stats);
 
 /*
- * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
- * of matching the page.  It is done where no more keys than this are expected
- * there, if they are spread evenly.
- */
-#define GJ_SEARCH_SPARSE_KEYS	16
-
-static bool search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info,
-							 const GjKeySet *keys, GjMatchTarget target,
-							 GjMatchStats *stats);
-static bool add_hits(GjMatchTarget target, Page page, const GjIndexInfo *info,
-					 const uint32 *hits, uint32 nhits);
-static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
-
-/*
- * Have the keys of a page on their way from memory.  Needs a pin only: addresses
- * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
- * a function that only prefetches: it takes it for one without effect.
- */
-static pg_attribute_always_inline void
-prefetch_keys(Page page, const GjIndexInfo *info)
-{
-	GjPrefetch(GjDataUsed(page, info));
-	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
-}
-
-/*
- * Step 1: read all tail pages
+ * Begin a search of all places, in which hits of tails and deltas may take so much memory.  What
+ * it takes is allocated in the current memory context, also later; index, info and keys must live
+ * as long.
  *
- * The hits are kept apart: they are the latest rows, and so the end of the heap, and
- * added last they hardly disturb the order.
- *
- * All functions here take and release one share lock after another; the caller has the
- * index open with at least AccessShareLock, its snapshot taken, and a set that wants a key.
+ * The tails may have been searched already, which the search takes over then.
  */
-void
-GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTailHits *hits,
-			  GjMatchStats *stats)
+GjSearch *
+GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Size limit,
+			  GjTailHits *tails)
 {
-	int			max_rows = BLCKSZ / info->row_width;
+	GjSearch   *search = palloc(sizeof(GjSearch));
 
-	for (int lane = 0; lane < info->nlanes; lane++)
+	memset(search, 0, offsetof(GjSearch, chosen));
+	search->index = index;
+	search->info = info;
+	search->keys = keys;
+	search->context = CurrentMemoryContext;
+	search->limit = limit;
+	search->next = (GjPlace) {PG_INT64_MIN, 0};
+	search->end = GjLastPlace;
+	if (tails != NULL)
 	{
-		Buffer		buffer = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + lane);
-		Page		page = BufferGetPage(buffer);
-		int			nrows;
-
-		CHECK_FOR_INTERRUPTS();
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		GjPageCheck(index, buffer, GJ_PAGE_TAIL);
-		nrows = GjPageGetOpaque(page)->used;
-		for (int row = 0; row < nrows; row++)
-		{
-			ItemPointerData tid;
-			int64		key = GjTailGetRow(page, info, row, &tid);
-
-			if (!GjKeySetContains(keys, key))
-				continue;
-			if (!GjTidIsPossible(&tid))
-				GjReportCorruption(index, BufferGetBlockNumber(buffer),
-								   "An entry has an impossible TID.");
-			if (hits->rows == NULL)
-				hits->rows = palloc(info->nlanes * max_rows * info->row_width);
-			memcpy(hits->rows + hits->nrows++ * info->row_width, GjTailRow(page, info, row),
-				   info->row_width);
-		}
-		stats->pages++;
-		stats->entries += nrows;
-		UnlockReleaseBuffer(buffer);
+		search->tails = *tails;
+		search->has_tails = true;
+		*tails = (GjTailHits) {0};
 	}
+	return search;
 }
 
 /*
- * Steps 2 and 3: read all data pages that there are
+ * Have the search be for the places from one to before another, whatever it was at
  */
 void
-GjSearchData(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			 GjMatchTarget target, GjMatchStats *stats)
+GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end)
 {
-	BlockNumber end = GjIndexGetLength(index);
-
-	(void) GjSearchBlocks(index, info, keys, info->first_data, end, end - info->first_data,
-						  target, stats);
+	forget_hits(search);
+	search->next = *from;
+	search->end = *end;
+	search->key = 0;
+	search->counted = true;
 }
 
 /*
- * Search the data pages from start to before end
- *
- * They are part of total pages that are searched for one answer.  If it is for a piece of
- * a result, stop when that has no room for another page's entries.  Returns the first block
- * that was not searched.
+ * Has everything been delivered?
  */
-BlockNumber
-GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-			   BlockNumber start, BlockNumber end, BlockNumber total, GjMatchTarget target,
-			   GjMatchStats *stats)
+bool
+GjSearchIsDone(const GjSearch *search)
 {
-	BufferAccessStrategy strategy = NULL;
-	Buffer		next = InvalidBuffer;
-	Buffer		found = InvalidBuffer;	/* where the next block but one probably is */
-	bool		matching = true;
-	BlockNumber block;
-	GjGuess		guess;
+	return !GjPlaceIsBefore(&search->next, &search->end);
+}
 
-	/* As scans of a heap do: a big one must not drive all else out of shared buffers */
-	if (!RelationUsesLocalBuffers(index) && total > NBuffers / 4)
-		strategy = GetAccessStrategy(BAS_BULKREAD);
+/*
+ * Forget the search
+ */
+void
+GjSearchEnd(GjSearch *search)
+{
+	forget_hits(search);
+	GjTailHitsForget(&search->tails);
+	if (search->strategy != NULL)
+		FreeAccessStrategy(search->strategy);
+	pfree(search);
+}
 
-	GjGuessStart(&guess, index, strategy);
-	if (start < end)
-		next = GjGuessRead(&guess, start, InvalidBuffer);
+/*
+ * Add the next entries to a piece, as many as there is room for, in no order.  There may be none.
+ */
+void
+GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
+{
+	MemoryContext old = MemoryContextSwitchTo(search->context);
+	GjMatchTarget target = {NULL, piece};
+	uint64		room;
 
-	for (block = start; block < end; block++)
+	if (!search->collected)
 	{
-		Buffer		buffer = next;
-		Page		page = BufferGetPage(buffer);
+		GjMatchTarget hits = {NULL, NULL};
 
-		CHECK_FOR_INTERRUPTS();
-		if (target.entries != NULL && !GjEntrySetHasRoom(target.entries, info->slots))
-		{
-			ReleaseBuffer(buffer);
-			break;
-		}
-		if (block + 1 < end)
-		{
-			next = GjGuessRead(&guess, block + 1, found);
-			found = GjGuessFind(&guess, block + 2);
-			if (matching)
-				prefetch_keys(BufferGetPage(next), info);
-		}
-
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!GjPageIsUnused(page))
-		{
-			GjPageCheck(index, buffer, GJ_PAGE_DATA);
-			matching = search_data_page(index, buffer, info, keys, target, stats);
-		}
-		stats->pages++;
-		UnlockReleaseBuffer(buffer);
+		if (search->hits == NULL)
+			search->hits = GjEntrySetCreateKeyed(search->context, search->limit, piece,
+												 search->info->key_width);
+		hits.entries = search->hits;
+		collect(search, hits, stats);
 	}
 
-	if (strategy != NULL)
-		FreeAccessStrategy(strategy);
-	return block;
+	deliver_hits(search, piece);
+	room = GjEntrySetCapacity(piece) - Min(piece->nentries, GjEntrySetCapacity(piece));
+	if (search->ndelivered == search->hits->nentries &&
+		(room >= search->info->slots || piece->nentries == 0))
+		search_runs(search, room, target, stats);
+	if (!GjPlaceIsBefore(&search->next, &search->hits_end))
+		forget_hits(search);
+	MemoryContextSwitchTo(old);
 }
 
 /*
- * Get the TID of a tail hit, packed
- */
-uint64
-GjTailHitTid(const GjTailHits *hits, const GjIndexInfo *info, int i)
-{
-	ItemPointerData tid;
-
-	(void) GjRowGetKey(info, hits->rows + i * info->row_width, &tid);
-	return GjPackTid(&tid);
-}
-
-/*
- * Add what was found on the tail pages
+ * Add all TIDs that there are; some may come twice
  */
 void
-GjTailHitsAdd(GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
-			  GjMatchStats *stats)
+GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 {
-	for (int i = 0; i < hits->nrows; i++)
+	GjMatchTarget target = {tids, NULL};
+
+	collect(search, target, stats);
+	while (!GjSearchIsDone(search))
+		search_runs(search, PG_UINT64_MAX, target, stats);
+	forget_hits(search);
+}
+
+/*
+ * Divide the search among processes: returns into how many intervals, at most so many, and where
+ * they start
+ *
+ * Each of them is a search of its own, which reads tails and deltas, too.  So there are as many as
+ * keep all processes at work to the end, but fewer if that would double what is read.
+ */
+int
+GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMatchStats *stats)
+{
+	const GjKeySet *keys = search->keys;
+	const GjIndexState *state = &search->state;
+	double		unsorted = search->info->nlanes;
+	double		sorted = 0.0;
+	int			n;
+
+	GjIndexGetState(search->index, &search->state);
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		unsorted += state->deltas[i].run != 0 ? state->deltas[i].data_pages : 0;
+	for (int i = 0; i < state->nruns; i++)
+		sorted += state->runs[i].data_pages;
+	stats->run_pages += (uint64) sorted;
+	nprocesses = Min(nprocesses, most);
+	most = (int) Max(Min(most, sorted / unsorted), nprocesses);
+
+	GjRunsOpen(search, stats);
+	search->hits_end = search->end;
+	n = GjRunsDivide(search, most, starts);
+	GjRunsClose(search);
+	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
+		return n;
+
+	/* there are no runs, but what is done with the entries can be divided */
+	for (n = 1; n < nprocesses; n++)
+		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
+	return n;
+}
+
+/* Tails and deltas ---------------------------------------------------------------- */
+
+/*
+ * Steps 1 to 4: find what tails and deltas have
+ */
+static void
+collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+{
+	uint64		found = stats->tids;
+
+	do
 	{
-		const char *row = hits->rows + i * info->row_width;
+		stats->tids = found;
+		begin_collection(search, target, stats);
+	} while (!search_deltas(search, target, stats) ||
+			 GjListsMoved(search->index, &search->state));
+
+	add_tails(search, target, stats);
+	if (target.entries != NULL)
+		stats->tids = found + target.entries->nentries;
+	if (has_published(&search->state, search->tails.sequence))
+		know_hits(search);
+	GjTailHitsForget(&search->tails);
+	search->collected = true;
+	GjRunsOpen(search, stats);
+	for (int i = 0; i < search->state.nruns && !search->counted; i++)
+		stats->run_pages += search->state.runs[i].data_pages;
+	search->counted = true;
+}
+
+/*
+ * Steps 1 and 2
+ *
+ * If all of this is done again, so is the search of the tails: what was on none of them may have
+ * come to one, and from there to a page of a delta that was read already.
+ */
+static void
+begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+{
+	if (!search->has_tails)
+	{
+		GjTailHitsForget(&search->tails);
+		GjIndexGetState(search->index, &search->state);
+		search->tails.sequence = search->state.sequence;
+		GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
+	}
+	search->has_tails = false;
+	GjIndexGetState(search->index, &search->state);
+	search->hits_end = search->end;
+	search->ndelivered = 0;
+	if (target.entries != NULL)
+		GjEntrySetClear(target.entries);
+}
+
+/*
+ * Step 3; false if the lists have moved
+ */
+static bool
+search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+{
+	GjFewTids  *tail_tids = target.entries != NULL && search->tails.nrows > 0 ?
+		GjTailHitsTids(&search->tails, search->info) : NULL;
+	GjPageLimits limits = {true, search->next, search->end, tail_tids};
+	BlockNumber *blocks;
+	BlockNumber nblocks;
+	bool		listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
+
+	GjGuessStart(&search->guess, search->index, NULL);
+	for (BlockNumber block = 0; listed && block < nblocks; block += search->nchosen)
+	{
+		search->nchosen = Min(nblocks - block, GJ_MAX_CHOSEN);
+		search->nasked = 0;
+		for (int i = 0; i < search->nchosen; i++)
+		{
+			search->chosen[i].block = blocks[block + i];
+			search->chosen[i].run = 0;
+			search->chosen[i].guess = &search->guess;
+		}
+		listed = GjReadChosen(search, &limits, target, stats);
+	}
+	if (blocks != NULL)
+		pfree(blocks);
+	if (tail_tids != NULL)
+		GjFewTidsFree(tail_tids);
+	return listed;
+}
+
+static void
+add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+{
+	const GjTailHits *tails = &search->tails;
+
+	for (int i = 0; i < tails->nrows; i++)
+	{
+		const char *row = tails->rows + i * search->info->row_width;
 		ItemPointerData tid;
+		GjPlace		place;
 
-		(void) GjRowGetKey(info, row, &tid);
+		place.key = GjRowGetKey(search->info, row, &tid);
+		place.tid = GjPackTid(&tid);
+		if (GjPlaceIsBefore(&place, &search->next) ||
+			!GjPlaceIsBefore(&place, &search->hits_end))
+			continue;
 		if (target.tids != NULL)
 			GjTidSetAddOne(target.tids, &tid);
 		else
-			GjEntrySetAddRow(target.entries, info, row);
+			GjEntrySetAddRow(target.entries, search->info, row);
+		stats->tids++;
 	}
-	stats->tids += hits->nrows;
-	if (hits->rows != NULL)
-		pfree(hits->rows);
-	hits->rows = NULL;
-	hits->nrows = 0;
 }
 
-/* Match one checked and locked data page; false if a look at its bounds was enough */
+/*
+ * Has a run been published since the metapage had that sequence number?
+ */
 static bool
-search_data_page(Relation index, Buffer buffer, const GjIndexInfo *info, const GjKeySet *keys,
-				 GjMatchTarget target, GjMatchStats *stats)
+has_published(const GjIndexState *state, uint64 sequence)
 {
-	Page		page = BufferGetPage(buffer);
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32		hits[GJ_MAX_WORDS];
-	uint32		nhits;
-
-	stats->entries += opaque->used;
-	if (opaque->used == 0 || !page_may_match(opaque, keys))
+	for (int i = 0; i < state->nruns; i++)
 	{
-		stats->pages_skipped++;
-		return false;
+		if (state->runs[i].published > sequence)
+			return true;
 	}
+	return false;
+}
 
-	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
-						  hits);
-	if (nhits > 0 && !add_hits(target, page, info, hits, nhits))
-		GjReportCorruption(index, BufferGetBlockNumber(buffer), "An entry has an impossible TID.");
-	stats->tids += nhits;
-	return true;
+/*
+ * Leave out of runs from now on what was collected
+ */
+static void
+know_hits(GjSearch *search)
+{
+	if (search->hits != NULL && search->hits->nentries > 0 && search->known == NULL)
+		search->known = GjFewTidsCreate(search->context, search->hits->tids,
+										search->hits->nentries);
+}
+
+/*
+ * If the hits take too much memory, keep those of the first places only, about a half
+ */
+void
+GjSearchLimitHits(GjSearch *search)
+{
+	GjEntrySet *hits = search->hits;
+	uint64		n = hits->nentries;
+	GjPlace		sample[SAMPLES];
+	uint64	   *dropped;
+	uint64		ndropped = 0;
+
+	if (n < SAMPLES || n * hits->entry_bytes <= search->limit)
+		return;
+	for (int i = 0; i < SAMPLES; i++)
+		sample[i] = hit_place(search, n * i / SAMPLES);
+	qsort(sample, SAMPLES, sizeof(GjPlace), compare_places);
+	search->hits_end = sample[SAMPLES / 2];
+
+	dropped = MemoryContextAllocHuge(search->context, n * sizeof(uint64));
+	for (uint64 i = 0; i < n; i++)
+	{
+		GjPlace		place = hit_place(search, i);
+
+		dropped[ndropped] = i;
+		ndropped += !GjPlaceIsBefore(&place, &search->hits_end);
+	}
+	if (ndropped == n)
+		elog(ERROR, "index \"%s\" has an entry too often", RelationGetRelationName(search->index));
+	GjEntrySetDropPlaces(hits, dropped, ndropped);
+	pfree(dropped);
+}
+
+static GjPlace
+hit_place(const GjSearch *search, uint64 i)
+{
+	const GjEntrySet *hits = search->hits;
+	GjPlace		place;
+
+	place.tid = hits->tids[i];
+	place.key = hits->keys.width == sizeof(int32) ?
+		((const int32 *) hits->keys.values)[i] : ((const int64 *) hits->keys.values)[i];
+	return place;
+}
+
+static int
+compare_places(const void *a, const void *b)
+{
+	return GjPlaceIsBefore(a, b) ? -1 : GjPlaceIsBefore(b, a) ? 1 : 0;
+}
+
+/*
+ * Forget the collection; there may be another one
+ */
+static void
+forget_hits(GjSearch *search)
+{
+	GjRunsClose(search);
+	if (search->known != NULL)
+		GjFewTidsFree(search->known);
+	search->known = NULL;
+	search->collected = false;
+}
+
+/*
+ * Deliver collected hits, as many as there is room for
+ */
+static void
+deliver_hits(GjSearch *search, GjEntrySet *piece)
+{
+	uint64		left = search->hits->nentries - search->ndelivered;
+	uint64		n = Min(left, GjEntrySetCapacity(piece));
+
+	if (n == 0)
+		return;
+	GjEntrySetAddRange(piece, search->hits, search->ndelivered, n);
+	search->ndelivered += n;
+}
+
+/* Runs ---------------------------------------------------------------------------- */
+
+/*
+ * Steps 5 to 7: add the hits of the next interval
+ */
+static void
+search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats)
+{
+	uint64		found = stats->tids;
+	uint64		nentries = target.entries != NULL ? target.entries->nentries : 0;
+	GjPlace		end;
+
+	while (!try_runs(search, room, target, stats, &end))
+	{
+		stats->tids = found;
+		if (target.entries != NULL)
+			GjEntrySetCut(target.entries, nentries);
+		look_again(search, stats);
+	}
+	search->next = end;
 }
 
 static bool
-add_hits(GjMatchTarget target, Page page, const GjIndexInfo *info, const uint32 *hits,
-		 uint32 nhits)
+try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats, GjPlace *end)
 {
-	if (target.tids != NULL)
-		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
-	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);
-}
+	GjPageLimits limits = {0};
 
-/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
-static bool
-page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
-{
-	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
-	uint64		mean_gap;
-	uint64		position;
-
-	if (keys->complement)
-		return true;
-	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
-	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+	if (!GjRunsChoose(search, room, end))
 		return false;
-	if (page_span / GJ_SEARCH_SPARSE_KEYS > mean_gap)
-		return true;
-	position = GjKeySetLowerBound(keys, opaque->min_key);
-	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+	limits.from = search->next;
+	limits.end = *end;
+	limits.known = search->known;
+	return GjReadChosen(search, &limits, target, stats) &&
+		!GjListsMoved(search->index, &search->state);
+}
+
+/*
+ * The lists have moved: go on with what they are now.  Runs may have entries now that were
+ * collected from tails and deltas.
+ */
+static void
+look_again(GjSearch *search, GjMatchStats *stats)
+{
+	GjRunsClose(search);
+	GjIndexGetState(search->index, &search->state);
+	GjRunsOpen(search, stats);
+	know_hits(search);
 }

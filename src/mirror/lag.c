@@ -19,6 +19,10 @@
  * could be taken in between and would never learn of the change.  A flush to an open page needs
  * no entry; closing a page needs none either, since it was open at S or was opened after S.
  *
+ * All this is so as long as the lists of runs and deltas are those that the copy was taken by.  A
+ * fold frees pages and publishes others, which have numbers that were drawn long before: then the
+ * copy has to be taken again by all pages, too (push.c).
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -45,7 +49,8 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	int			nranges;
 
-	lag->unknown = journal->floor > mirror->sequence;
+	lag->unknown = journal->floor > mirror->sequence ||
+		journal->state.list_version != mirror->list_version;
 	lag->nranges = 0;
 	lag->blocks = 0;
 

@@ -3,10 +3,12 @@
  * load.c
  *	  Making a mirror, and bringing one up to date.
  *
- * Both read the metapage first, and then the pages; the sequence number and the open
- * pages read first are what the mirror has when all pages have been taken (match/device.c says
+ * Both read the metapage first, and then the pages; the sequence number, the open pages and the
+ * lists read first are what the mirror has when all pages have been taken (match/device.c says
  * why).  Pages may change while they are read, by insertions, switches and VACUUM: a copy
- * then has changes above that number, and the next synchronisation takes the page again.
+ * then has changes above that number, and the next synchronisation takes the page again.  If a
+ * fold has moved the lists meanwhile, the mirror answers nothing until a synchronisation has gone
+ * through all pages once more.
  *
  * The loader's process, or the query's, holds AccessShareLock on the index all the time.
  * So the index cannot be dropped, truncated or rebuilt in the meantime, and DDL has to
@@ -235,6 +237,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	to_push.info = info;
 	to_push.place = place;
 	to_push.mode = mode;
+	to_push.lists = state;
 	to_push.ranges = &all;
 	to_push.nranges = 1;
 	to_push.count_from = all.start;
@@ -243,7 +246,8 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	while (may_try_again(result, mode, &tries));
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
-		GjMirrorFinish(place, state, pages, mirror.bytes, to_push.pushed, to_push.entries);
+		GjMirrorFinish(place, GjListsMoved(index, state) ? NULL : state, pages, mirror.bytes,
+					   to_push.pushed, to_push.entries);
 		return GJ_FALLBACK_NONE;
 	}
 
@@ -295,13 +299,17 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	lag = palloc(sizeof(GjMirrorLag));
 	GjMirrorGetLag(index, info, mirror, journal, lag);
 	nblocks = GjIndexGetLength(index);
+	to_push.lists = &journal->state;
+	to_push.count_from = info->first_data + mirror->pages;
 	if (lag->unknown)
 	{
-		/* each page that was changed since says so itself */
+		/* each page that was changed since, or has begun or ceased to live, says so itself */
 		lag->nranges = 1;
 		lag->ranges[0].start = info->first_data;
 		lag->ranges[0].end = nblocks;
 		to_push.above = mirror->sequence;
+		to_push.before = mirror;
+		to_push.count_from = info->first_data;
 	}
 
 	to_push.index = index;
@@ -310,7 +318,6 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	to_push.mode = GJ_LOAD_BY_QUERY;
 	to_push.ranges = lag->ranges;
 	to_push.nranges = lag->nranges;
-	to_push.count_from = info->first_data + mirror->pages;
 	bytes = GjMirrorBytes(info, nblocks - info->first_data);
 	room.bytes = bytes - Min(bytes, mirror->bytes);
 	do
@@ -319,9 +326,9 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 
 	if (result == GJ_SERVICE_OK)
 	{
-		GjMirrorFinish(place, &journal->state, nblocks - info->first_data,
-					   Max(bytes, mirror->bytes), to_push.pushed,
-					   mirror->entries + to_push.entries);
+		GjMirrorFinish(place, GjListsMoved(index, &journal->state) ? NULL : &journal->state,
+					   nblocks - info->first_data, Max(bytes, mirror->bytes), to_push.pushed,
+					   to_push.entries + (lag->unknown ? 0 : mirror->entries));
 		*pages_pushed += to_push.pushed;
 	}
 	else

@@ -84,13 +84,18 @@ typedef struct GjMirror
 	GjServiceColumn column;		/* epoch 0: none */
 
 	/*
-	 * The proof: each page's copy has all changes up to sequence.  See the head of
-	 * match/device.c.
+	 * The proof: each page's copy has all changes up to sequence, and pages that do not live by the
+	 * lists of list_version have none.  See the head of match/device.c.  list_version 0: this is
+	 * what it was before the lists moved; now it is good for nothing but to be caught up with.
 	 */
+	uint64		list_version;
 	uint64		sequence;
 	uint64		vacuum_epoch;
 	int			nopen;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* at sequence */
+	uint32		next_run;		/* at sequence: of the numbers below it, */
+	int			nalive;			/* those that were not dead */
+	uint32		alive[GJ_MAX_ALIVE];
 
 	BlockNumber pages;			/* data pages of the index when last synchronised */
 	BlockNumber pages_done;		/* progress, written by the owner without the lock */
@@ -118,7 +123,7 @@ typedef struct GjBlockRange
 /* What a mirror lacks: ranges ascend and do not touch */
 typedef struct GjMirrorLag
 {
-	bool		unknown;		/* the journal does not reach back far enough */
+	bool		unknown;		/* the journal does not tell: all pages are to be looked at */
 	BlockNumber blocks;
 	int			nranges;
 	GjBlockRange ranges[GJ_JOURNAL_ENTRIES + GJ_MAX_LANES];

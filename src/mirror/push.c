@@ -7,6 +7,16 @@
  * that the device reads; no other lock is held, and nobody waits for the device with a
  * page locked.
  *
+ * A page is taken if it is a data page that lives by the lists that were read before.  In a full
+ * pass all other pages are taken as empty ones: the column may have what was there when they
+ * lived.  The device keeps of two copies of a page the one with the higher version, which is the
+ * change counter.  An empty one of a page that is free comes right behind that, and is replaced by
+ * the next real change, which has a number of at least two more (pages/lists.c).  An empty one of
+ * a page that does not live yet comes right before its own number, so that the page itself replaces
+ * it once it lives.
+ *
+ * Whose lists those are that were read is looked at again by the caller, at the end.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -29,6 +39,9 @@
 
 static int	fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static bool next_block(GjMirrorPush *state, BlockNumber *block);
+static bool is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner owner);
+static bool has_changed(const GjMirrorPush *state, GjPageOpaque opaque);
+static bool was_dead(const GjMirror *before, uint32 run);
 static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
 					  char *image);
 static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape,
@@ -134,20 +147,86 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 	if (!GjPageIsUnused(page))
 	{
 		GjPageOpaque opaque = GjPageGetOpaque(page);
+		GjPageKind	kind = GjPageCheckKind(state->index, buffer);
+		GjPageOwner owner = GjPageGetOwner(state->lists, page);
+		bool		lives = owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA;
 
-		GjPageCheck(state->index, buffer, GJ_PAGE_DATA);
-		wanted = opaque->change > state->above;
+		wanted = is_wanted(state, page, kind, owner);
 		if (wanted)
 		{
 			head->page = block - state->info->first_data;
 			head->version = opaque->change;
-			make_image(page, state->info, &state->shape, image);
-			if (block >= state->count_from)
-				state->entries += opaque->used;
+			if (owner == GJ_OWNER_NOBODY)
+				head->version++;
+			else if (!lives)
+				head->version--;
+			if (lives && kind == GJ_PAGE_DATA)
+				make_image(page, state->info, &state->shape, image);
+			else
+				memset(image, 0, gjd_shape_image_bytes(&state->shape));
 		}
+		if (lives && kind == GJ_PAGE_DATA && block >= state->count_from)
+			state->entries += opaque->used;
 	}
 	UnlockReleaseBuffer(buffer);
 	return wanted;
+}
+
+/*
+ * May the column have something else than what it should have of the page?
+ */
+static bool
+is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner owner)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+
+	if (kind != GJ_PAGE_DATA && state->before == NULL)
+		return false;
+	switch (owner)
+	{
+		case GJ_OWNER_RUN:
+		case GJ_OWNER_DELTA:
+			return has_changed(state, opaque);
+		case GJ_OWNER_NOBODY:
+			return state->before != NULL && !was_dead(state->before, opaque->run);
+		case GJ_OWNER_FOLD:
+		case GJ_OWNER_LATER:
+			break;
+	}
+	return state->before != NULL;
+}
+
+/*
+ * Has a page that lives changed, or begun to live, since the number that the mirror has?
+ *
+ * The pages of a run are written with a number that was drawn before it was published.
+ */
+static bool
+has_changed(const GjMirrorPush *state, GjPageOpaque opaque)
+{
+	if (opaque->change > state->above)
+		return true;
+	for (int i = 0; i < state->lists->nruns; i++)
+	{
+		if (state->lists->runs[i].run == opaque->run)
+			return state->lists->runs[i].published > state->above;
+	}
+	return false;
+}
+
+/*
+ * Was a run or delta dead when the mirror was what it was?  Then its pages were emptied, or had
+ * never been there.
+ */
+static bool
+was_dead(const GjMirror *before, uint32 run)
+{
+	for (int i = 0; i < before->nalive; i++)
+	{
+		if (before->alive[i] == run)
+			return false;
+	}
+	return run < before->next_run;
 }
 
 /*

@@ -25,7 +25,9 @@ typedef struct GjMirrorPush
 	int			nranges;
 	int			range;			/* current one */
 	BlockNumber next;			/* next block of it, if within */
-	uint64		above;			/* leave out pages whose last change is not above this */
+	const GjIndexState *lists;	/* read before any page: which of them live */
+	const GjMirror *before;		/* a full pass: what the mirror was; NULL: no page is emptied */
+	uint64		above;			/* leave out pages that have not changed since this number */
 	BlockNumber count_from;		/* count entries of blocks from here on */
 	BufferAccessStrategy strategy;
 	BlockNumber pages_read;

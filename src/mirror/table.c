@@ -34,6 +34,7 @@
 #include "base/gpujoin.h"
 #include "table.h"
 
+static void set_promise(GjMirror *mirror, const GjIndexState *state);
 static bool is_free(const GjMirror *mirror);
 static bool is_replaceable(const GjMirror *mirror);
 
@@ -234,7 +235,7 @@ GjMirrorSetProgress(int place, BlockNumber pages_done)
 
 /*
  * Finish a load or synchronisation: the mirror has all changes up to state, which was read before
- * any page was
+ * any page was; NULL if the lists have moved meanwhile, so that it is good for nothing yet
  */
 void
 GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
@@ -247,10 +248,10 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 	Assert(mirror->owner == MyProcPid);
 	mirror->owner = 0;
 	mirror->tries = 0;
-	mirror->sequence = state->sequence;
-	mirror->vacuum_epoch = state->vacuum_epoch;
-	mirror->nopen = state->nopen;
-	memcpy(mirror->open_blocks, state->open_blocks, state->nopen * sizeof(BlockNumber));
+	if (state != NULL)
+		set_promise(mirror, state);
+	else
+		mirror->list_version = 0;
 	mirror->pages = pages;
 	mirror->bytes = bytes;
 	mirror->pages_pushed += pushed;
@@ -272,6 +273,21 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 
 	if (to_free)
 		GjLauncherWake();
+}
+
+/*
+ * Note what the mirror is good for now.  Needs the lock.
+ */
+static void
+set_promise(GjMirror *mirror, const GjIndexState *state)
+{
+	mirror->list_version = state->list_version;
+	mirror->sequence = state->sequence;
+	mirror->vacuum_epoch = state->vacuum_epoch;
+	mirror->nopen = state->nopen;
+	memcpy(mirror->open_blocks, state->open_blocks, state->nopen * sizeof(BlockNumber));
+	mirror->next_run = state->next_run;
+	mirror->nalive = GjListsGetAlive(state, mirror->alive);
 }
 
 /* For everybody --------------------------------------------------------------------- */

@@ -3,21 +3,37 @@
  * format.h
  *	  How an index lies on disk.
  *
- * An index is a small column store.  Its blocks are, in this order:
+ * An index is a log-structured column store.  Its entries, (key, TID, INCLUDE columns), are
+ * in three places:
+ *
+ *	  tails		rows that arrived last, side by side, a few dozen a lane
+ *	  deltas	data pages to which full tails are moved: unsorted, found by lists
+ *	  runs		data pages with entries in the order of (key, TID), found by a directory:
+ *				a base run, and a few small ones.  A run is never changed but by deletions.
+ *
+ * VACUUM folds: what the delta has is sorted and becomes a run; now and then all runs become
+ * one.  The cost of a search follows its answer then: it reads the delta, and of the runs
+ * what may match.
+ *
+ * Blocks are, in this order:
  *
  *	  0					metapage
  *	  1					journal: ring of block ranges that changed, with sequence
  *						numbers, from which a mirror learns what to take again
- *	  2 .. lanes + 1	tail pages, one a lane: rows that arrived last, (key, TID)
- *						side by side, a few dozen at most
- *	  first_data ..		data pages: an array of keys, an array of TIDs, an array for each
- *						INCLUDE column, a bitmap of used slots, a bitmap of NULLs for
- *						each INCLUDE column; the same number of slots on each, so that
- *						(block - first_data) * slots + slot is an entry's position
+ *	  2 .. lanes + 1	tail pages, one a lane
+ *	  first_data ..		data pages, directory pages, list pages, as they come
  *
- * Rows enter through a lane's tail page and move, a tail-full at a time, to free
- * slots of the lane's open data page.  After that an entry never moves.  NULL
- * keys are not stored.  am/insert.c says why, write.c has the lock order.
+ * A data page has an array of keys, an array of TIDs, an array for each INCLUDE column, a bitmap
+ * of used slots, a bitmap of NULLs for each INCLUDE column; the same number of slots on each,
+ * so that (block - first_data) * slots + slot is an entry's position.
+ *
+ * From first_data on each page carries the number of the run or delta that it belongs to
+ * (both are numbered alike, and no number is used twice).  The metapage lists those that live.
+ * All other pages are free, though nothing on them says so: thus one record, of the metapage,
+ * publishes a new run and frees all that it replaces.  lists.c has the rules.
+ *
+ * NULL keys are not stored.  am/insert.c says why rows come through tails, write.c has the
+ * lock order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,7 +47,7 @@
 #include "base/gpujoin.h"
 
 #define GJ_MAGIC				0x4A504721	/* "!GPJ" */
-#define GJ_FORMAT_VERSION		1
+#define GJ_FORMAT_VERSION		2
 #define GJ_PAGE_ID				0xFF91	/* last two bytes of each page, for pg_filedump */
 
 #define GJ_META_BLOCK			0
@@ -56,16 +72,6 @@
 #define GJ_MIN_LANES			1
 #define GJ_MAX_LANES			64
 
-/*
- * A data page is worth opening again when a sixteenth of it is free.  Less would
- * make every few rows cost a page switch, more would let free slots pile up.
- */
-#define GjReusableSlots(info)	((info)->slots / 16)
-
-/* The free space map counts bytes, up to less than a page, which is all slots */
-#define GjSlotsToSpace(info, nslots) \
-	((Size) (nslots) * (BLCKSZ - BLCKSZ / 8) / (info)->slots)
-
 /* Key, TID and INCLUDE columns */
 #define GJ_MAX_COLUMNS			(GJ_FIRST_INCLUDED + GJ_MAX_INCLUDED)
 
@@ -87,11 +93,13 @@ typedef enum GjPageKind
 	GJ_PAGE_META = 1,
 	GJ_PAGE_JOURNAL,
 	GJ_PAGE_TAIL,
-	GJ_PAGE_DATA
+	GJ_PAGE_DATA,				/* of a run or a delta */
+	GJ_PAGE_DIRECTORY,			/* of a run */
+	GJ_PAGE_LIST				/* of a delta */
 } GjPageKind;
 
-/* GjPageOpaqueData.flags */
-#define GJ_PAGE_OPEN			0x01	/* a lane fills this data page */
+/* Runs and deltas have numbers from 1 on, up to this one; 0: none */
+#define GJ_MAX_RUN_NUMBER		((1 << 28) - 1)
 
 /* Special space of each page, 32 bytes */
 typedef struct GjPageOpaqueData
@@ -100,10 +108,9 @@ typedef struct GjPageOpaqueData
 								 * goes back, also when the page is used anew */
 	int64		min_key;		/* bounds of the keys put here since the page was */
 	int64		max_key;		/* last empty; meaningless while used == 0 */
-	uint16		used;			/* entries on this page */
-	uint8		kind;			/* GjPageKind */
-	uint8		flags;
-	uint16		reserved;
+	uint32		kind:4;			/* GjPageKind */
+	uint32		run:28;			/* which run or delta the page is of; 0 before first_data */
+	uint16		used;			/* entries on this page; elements of a directory or list */
 	uint16		page_id;		/* GJ_PAGE_ID */
 } GjPageOpaqueData;
 
@@ -128,7 +135,36 @@ typedef struct GjColumnDesc
 typedef struct GjLane
 {
 	BlockNumber open_block;		/* data page being filled, or InvalidBlockNumber */
+	uint32		run;			/* the delta that it belongs to */
 } GjLane;
+
+/* A run: all of this is fixed when it is published, but for dead */
+typedef struct GjRun
+{
+	uint32		run;			/* its number */
+	uint16		height;			/* levels of the directory, 1 at least */
+	uint16		flags;			/* none defined yet */
+	uint64		published;		/* metapage sequence when it was */
+	uint64		entries;		/* that it had then */
+	uint64		dead;			/* of these, deleted since */
+	int64		min_key;		/* bounds of its keys */
+	int64		max_key;
+	BlockNumber root;			/* of the directory */
+	BlockNumber data_pages;
+	BlockNumber directory_pages;
+	uint32		reserved;
+} GjRun;
+
+/* A delta: data pages that lanes have filled or are filling */
+typedef struct GjDelta
+{
+	uint32		run;			/* its number; 0: there is none */
+	BlockNumber head;			/* last list page; InvalidBlockNumber: none yet */
+	BlockNumber data_pages;		/* that the lists have */
+	BlockNumber list_pages;
+} GjDelta;
+
+#define GJ_MAX_RUNS				8	/* runs[0] is the base, if there is any */
 
 /* GjMetaPageData.flags */
 #define GJ_META_HASHED_KEYS		0x0001	/* keys are hashes: a match needs recheck */
@@ -141,6 +177,7 @@ typedef struct GjMetaPageData
 	uint64		build_id;		/* random, new at each build: what a mirror mirrors */
 	uint64		sequence;		/* number of the last change to a data page */
 	uint64		vacuum_epoch;	/* bulk deletions finished since the build */
+	uint64		list_version;	/* raised when pages are freed: what a reader compares */
 	uint64		journal_floor;	/* changes up to this one may have left the journal */
 	uint32		journal_next;	/* ring index of the next journal entry */
 	uint32		journal_used;	/* entries in the ring */
@@ -154,6 +191,13 @@ typedef struct GjMetaPageData
 	uint16		ncolumns;		/* used elements of columns[]: 2, and INCLUDE columns */
 	uint16		tail_rows;		/* rows a tail page takes */
 	uint16		nlanes;
+	uint16		nruns;			/* used elements of runs[] */
+	uint16		reserved;
+	uint32		next_run;		/* number of the next run or delta */
+	uint32		fold_run;		/* run that is being written, not listed yet; 0: none */
+	GjDelta		delta;			/* the current one, into which lanes open pages */
+	GjDelta		previous;		/* the one before, which is being folded */
+	GjRun		runs[GJ_MAX_RUNS];
 	GjColumnDesc columns[GJ_MAX_COLUMNS];
 	GjLane		lanes[FLEXIBLE_ARRAY_MEMBER];
 } GjMetaPageData;
@@ -182,5 +226,41 @@ typedef struct GjJournalEntry
 #define GJ_JOURNAL_ENTRIES		160
 
 #define GjPageGetJournal(page) ((GjJournalEntry *) PageGetContents(page))
+
+/*
+ * Directory: a tree whose leaves name data pages, in order.  Element i is of the page below
+ * whose entries, or elements, begin with (keys[i], tids[i]).
+ */
+#define GJ_DIRECTORY_FANOUT		448
+
+/* More levels than a directory of all blocks that there can be */
+#define GJ_MAX_HEIGHT			4
+
+typedef struct GjDirectory
+{
+	uint16		level;			/* 0: names data pages */
+	uint16		reserved[3];
+	int64		keys[GJ_DIRECTORY_FANOUT];
+	BlockNumber blocks[GJ_DIRECTORY_FANOUT];
+	ItemPointerData tids[GJ_DIRECTORY_FANOUT];
+} GjDirectory;
+
+#define GjPageGetDirectory(page) ((GjDirectory *) PageGetContents(page))
+
+/* List of a delta's data pages; pd_lower ends behind the last element */
+#define GJ_LIST_BLOCKS			2000
+
+typedef struct GjList
+{
+	BlockNumber previous;		/* list page before this one, or InvalidBlockNumber */
+	uint32		reserved;
+	BlockNumber blocks[FLEXIBLE_ARRAY_MEMBER];
+} GjList;
+
+#define GjPageGetList(page) ((GjList *) PageGetContents(page))
+
+/* Behind the last element */
+#define GjListEnd(page) \
+	((char *) &GjPageGetList(page)->blocks[GjPageGetOpaque(page)->used])
 
 #endif							/* GPUJOIN_PAGES_FORMAT_H */

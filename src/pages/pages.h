@@ -70,10 +70,62 @@ typedef struct GjIndexState
 	uint64		sequence;
 	uint64		vacuum_epoch;
 	uint64		journal_floor;
+	uint64		list_version;
+	uint32		next_run;
+	uint32		fold_run;
+	int			nruns;
+	GjRun		runs[GJ_MAX_RUNS];
+	GjDelta		deltas[2];		/* the current one, the previous one; run 0: none */
 	BlockNumber min_blocks;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* valid ones only */
 	int			nopen;
 } GjIndexState;
+
+/* Runs, two deltas, the run that is being written */
+#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 3)
+
+/* A place in the order of entries */
+typedef struct GjPlace
+{
+	int64		key;
+	uint64		tid;			/* packed: base/tid.h */
+} GjPlace;
+
+/* To which of its lists a page belongs, by a state that was read before the page */
+typedef enum GjPageOwner
+{
+	GJ_OWNER_RUN,				/* a listed run */
+	GJ_OWNER_DELTA,				/* the current delta or the previous one */
+	GJ_OWNER_FOLD,				/* a run that is being written */
+	GJ_OWNER_NOBODY,			/* the page is free, and stays so until it is used anew */
+	GJ_OWNER_LATER				/* a run or delta that is younger than the state */
+} GjPageOwner;
+
+/*
+ * Going through the data pages of a run, in order.  Directory pages are copied, so nothing is
+ * locked or pinned between two calls.
+ */
+typedef struct GjRunReader
+{
+	Relation	index;
+	GjRun		run;
+	bool		moved;			/* a page was not of the run any more: the state is outdated */
+	BlockNumber block;			/* the data page where the reader is, */
+	GjPlace		first;			/* its first entry, */
+	GjPlace		next;			/* and the first one of the page behind it */
+	bool		has_next;		/* false: there is none */
+	/* private to directory.c */
+	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
+} GjRunReader;
+
+/* Pages that one record of WAL has room for */
+#define GJ_PAGES_PER_RECORD		4
+
+/* Writing a run: private to runwrite.c */
+typedef struct GjRunWriter GjRunWriter;
+
+/* Sorting rows by (key, TID): private to sort.c */
+typedef struct GjRowSort GjRowSort;
 
 /*
  * The journal, and the state of the index at a moment not later than it was read:
@@ -127,31 +179,79 @@ extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
 extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
 extern void GjPageCheck(Relation index, Buffer buffer, GjPageKind kind);
+extern GjPageKind GjPageCheckKind(Relation index, Buffer buffer);
 extern bool GjPageIsUnused(Page page);
 extern void GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 			__attribute__((noreturn));
-extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane);
+extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
-/* write.c: all page writes, all WAL */
-extern void GjDataInit(Page page, const GjIndexInfo *info);
+/* create.c: empty pages, and a new index that nobody else can see */
+extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
+extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
+extern void GjListInit(Page page, uint32 run, BlockNumber previous);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
 							bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
-extern void GjIndexNoteLength(Relation index);
+extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
+
+/* write.c: changes to pages, and their WAL */
 extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
+extern void GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot,
+					   int n);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const char *row);
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
-extern void GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane,
-						 Buffer old_data, Buffer new_data);
+extern bool GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
+						 Buffer list);
+extern bool GjListAdd(Relation index, Buffer new_list, const GjDelta *delta);
 extern void GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const uint32 *dead);
 extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 						 const uint32 *dead);
 extern void GjEpochRaise(Relation index);
+
+/* lists.c: which pages hold the index's entries, and how readers know that they still do */
+extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
+extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
+extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
+extern bool GjListsMoved(Relation index, const GjIndexState *state);
+extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
+							 BlockNumber *nblocks);
+extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
+
+/* directory.c: where in a run a key is */
+extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run);
+extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
+extern bool GjRunReaderNext(GjRunReader *reader);
+extern void GjRunReaderEnd(GjRunReader *reader);
+extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
+
+/* runwrite.c: making a run of rows in order */
+extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
+									 uint64 change, bool building);
+extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
+extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
+extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
+
+/* publish.c: which runs and deltas an index has */
+extern void GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images,
+							int n);
+extern void GjFoldForget(Relation index);
+extern void GjDeltaRotate(Relation index);
+extern bool GjLaneClose(Relation index, int lane);
+extern uint32 GjFoldBegin(Relation index, uint64 *change);
+extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end,
+						  bool folded);
+
+/* sort.c: rows into order */
+extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
+extern void GjRowSortAdd(GjRowSort *sort, const char *row);
+extern void GjRowSortPerform(GjRowSort *sort);
+extern const char *GjRowSortNext(GjRowSort *sort);
+extern void GjRowSortEnd(GjRowSort *sort);
 
 /* predicate.c: what a serializable transaction locks */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);

@@ -21,6 +21,8 @@
 static void fill_info(GjMetaPage meta, GjIndexInfo *info);
 static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
 static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
+static void check_version(Relation index, Page page);
+static void check_contents(Relation index, Buffer buffer);
 static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
 static BlockNumber check_length(Relation index, BlockNumber min_blocks);
 
@@ -108,14 +110,14 @@ GjIndexGetLength(Relation index)
 }
 
 /*
- * Get the data page that a lane has open, or InvalidBlockNumber
+ * Get the data page that a lane has open, or InvalidBlockNumber, and of which delta it is
  *
  * Good for as long as the caller holds the lane's tail exclusively.  Whoever adds a block
  * comes here before.  An index that is too short is not to be made longer: blocks that lack
  * would become new ones, and nobody could tell any more.
  */
 BlockNumber
-GjLaneGetOpenBlock(Relation index, int lane)
+GjLaneGetOpenBlock(Relation index, int lane, uint32 *run)
 {
 	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
 	BlockNumber min_blocks;
@@ -124,6 +126,7 @@ GjLaneGetOpenBlock(Relation index, int lane)
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	block = get_open_block(index, GjPageGetMeta(BufferGetPage(metabuf)), lane);
+	*run = GjPageGetMeta(BufferGetPage(metabuf))->lanes[lane].run;
 	min_blocks = GjPageGetMeta(BufferGetPage(metabuf))->min_blocks;
 	UnlockReleaseBuffer(metabuf);
 	(void) check_length(index, min_blocks);
@@ -139,18 +142,11 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	GjMetaPage	meta;
 	GjLayout	layout;
 
+	check_version(index, BufferGetPage(metabuf));
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	if (meta->magic != GJ_MAGIC)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
-	if (meta->version != GJ_FORMAT_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has format version %u, which this library does not know",
-						RelationGetRelationName(index), meta->version),
-				 errdetail("The library reads and writes format version %d.",
-						   GJ_FORMAT_VERSION),
-				 errhint("Update the library, or REINDEX the index.")));
 
 	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
@@ -169,18 +165,49 @@ GjMetaCheck(Relation index, Buffer metabuf)
 }
 
 /*
+ * Report a metapage of another format version, all of which have the same magic number and page id,
+ * but not the same special space otherwise
+ */
+static void
+check_version(Relation index, Page page)
+{
+	GjMetaPage	meta = GjPageGetMeta(page);
+
+	if (PageIsNew(page) || PageGetSpecialSize(page) != sizeof(GjPageOpaqueData) ||
+		GjPageGetOpaque(page)->page_id != GJ_PAGE_ID || meta->magic != GJ_MAGIC ||
+		meta->version == GJ_FORMAT_VERSION)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("index \"%s\" has format version %u, which this library does not know",
+					RelationGetRelationName(index), meta->version),
+			 errdetail("The library reads and writes format version %d.", GJ_FORMAT_VERSION),
+			 errhint(meta->version < GJ_FORMAT_VERSION ? "REINDEX the index." :
+					 "Update the library, or REINDEX the index.")));
+}
+
+/*
  * Check a locked page of an expected kind
- *
- * The count of a tail page is checked against what the page can hold, so that it may
- * bound a loop; that of a data page roughly, since nothing but sums is made of it.
  */
 void
 GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
 {
+	GjPageKind	found = GjPageCheckKind(index, buffer);
+
+	if (found != kind)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   psprintf("The page is of kind %d where kind %d is expected.",
+									found, kind));
+}
+
+/*
+ * Check a locked page of any kind, and return the kind
+ */
+GjPageKind
+GjPageCheckKind(Relation index, Buffer buffer)
+{
 	Page		page = BufferGetPage(buffer);
 	GjPageOpaque opaque;
-	int			room = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData);
-	int			row_width;
 
 	if (PageIsNew(page))
 		GjReportCorruption(index, BufferGetBlockNumber(buffer), "The page is all zeroes.");
@@ -193,17 +220,8 @@ GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
 	if (opaque->page_id != GJ_PAGE_ID)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   "The page is not one of a gpujoin index.");
-	if (opaque->kind != kind)
-		GjReportCorruption(index, BufferGetBlockNumber(buffer),
-						  psprintf("The page is of kind %d where kind %d is expected.",
-								   opaque->kind, kind));
-	if (kind == GJ_PAGE_TAIL)
-		row_width = GjRowWidth(RelationGetDescr(index));
-	else
-		row_width = GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData);
-	if (opaque->used * row_width > room)
-		GjReportCorruption(index, BufferGetBlockNumber(buffer),
-						   "The page claims more entries than fit.");
+	check_contents(index, buffer);
+	return opaque->kind;
 }
 
 /*
@@ -237,6 +255,36 @@ GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
 		return ((const int64 *) GjDataKeys(page, info))[slot];
 }
 
+/*
+ * Check the count of a page, and whether it is of a run or delta as far as it should be
+ *
+ * The count of a tail page, a directory page or a list page is checked against what the page can
+ * hold, so that it may bound a loop; that of a data page roughly, since nothing but sums is made
+ * of it.
+ */
+static void
+check_contents(Relation index, Buffer buffer)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(BufferGetPage(buffer));
+	int			room = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData);
+	int			most = room / (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData));
+
+	if (opaque->kind == GJ_PAGE_TAIL)
+		most = room / GjRowWidth(RelationGetDescr(index));
+	else if (opaque->kind == GJ_PAGE_DIRECTORY)
+		most = GJ_DIRECTORY_FANOUT;
+	else if (opaque->kind == GJ_PAGE_LIST)
+		most = GJ_LIST_BLOCKS;
+	if (opaque->used > most)
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   "The page claims more entries than fit.");
+	if ((opaque->run != 0) !=
+		(opaque->kind >= GJ_PAGE_DATA && opaque->kind <= GJ_PAGE_LIST))
+		GjReportCorruption(index, BufferGetBlockNumber(buffer),
+						   psprintf("The page, of kind %d, is of run %u.", opaque->kind,
+									opaque->run));
+}
+
 static void
 fill_info(GjMetaPage meta, GjIndexInfo *info)
 {
@@ -252,10 +300,18 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 static void
 fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 {
+	GjListsCheck(index, meta);
 	state->build_id = meta->build_id;
 	state->sequence = meta->sequence;
 	state->vacuum_epoch = meta->vacuum_epoch;
 	state->journal_floor = meta->journal_floor;
+	state->list_version = meta->list_version;
+	state->next_run = meta->next_run;
+	state->fold_run = meta->fold_run;
+	state->nruns = meta->nruns;
+	memcpy(state->runs, meta->runs, meta->nruns * sizeof(GjRun));
+	state->deltas[0] = meta->delta;
+	state->deltas[1] = meta->previous;
 	state->min_blocks = meta->min_blocks;
 	state->nopen = 0;
 	for (int lane = 0; lane < meta->nlanes; lane++)
@@ -280,6 +336,10 @@ get_open_block(Relation index, GjMetaPage meta, int lane)
 		(block < meta->first_data || block >= meta->min_blocks))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "A lane has a block open that is not a data page.");
+	if (BlockNumberIsValid(block) && meta->lanes[lane].run != meta->delta.run &&
+		(meta->previous.run == 0 || meta->lanes[lane].run != meta->previous.run))
+		GjReportCorruption(index, GJ_META_BLOCK,
+						   "A lane has a page open that is of no delta.");
 	return block;
 }
 
@@ -311,7 +371,8 @@ copy_journal(Relation index, Page page, GjIndexJournal *journal)
  * its end (to a file system, or an incomplete copy) would give wrong answers in silence.
  *
  * The metapage counts up to the last page that has ever been in use: as many as there
- * are after a build, raised by the record that puts a page into use (GjLaneSwitch).  It is
+ * are after a build, raised by the record that puts a page into use (GjLaneSwitch, GjListAdd), or
+ * that publishes a run.  It is
  * a lower bound.  The file may well be longer, by blocks that were added for a lane but not
  * put into use, or not yet; and it may never be shorter:
  *

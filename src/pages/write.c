@@ -8,11 +8,10 @@
  * through generic WAL, because a resource manager of our own would have to be
  * preloaded wherever the WAL is replayed.
  *
- * Lock order, everywhere: tail page, data page, journal, metapage; of two data
- * pages the lane's open page before the candidate.  Pages are registered for WAL in
- * the same order, because replay locks them in the order of registration, and on a
- * standby there are readers.  The lock on the candidate is only tried, never waited for,
- * since another lane may hold it while it tries ours.  Only the holder of a lane's tail lock
+ * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are registered
+ * for WAL in the same order, because replay locks them in the order of registration, and on a
+ * standby there are readers.  The lock on a page that seems to be free is only tried, never waited
+ * for: the free space map is a hint, and it may be any page.  Only the holder of a lane's tail lock
  * changes which data page the lane has open, so reading that from the metapage under a short
  * share lock is good until the tail is unlocked.  Nobody extends the relation while holding a
  * content lock.
@@ -23,7 +22,6 @@
 #include "postgres.h"
 
 #include "access/generic_xlog.h"
-#include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
@@ -31,153 +29,16 @@
 
 #include "pages.h"
 
-/* What a page has beside its header and its special space */
-#define PAGE_ROOM \
-	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
-
-static void init_page(Page page, GjPageKind kind);
-static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed);
 static void put_value(char *array, int slot, int width, const char *value);
+static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
 static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
 							  BlockNumber block);
+static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 
-/* Pages ---------------------------------------------------------------------- */
-
-/*
- * Make an empty page of some kind
- *
- * The change counter of a page that was in use before must be carried over by the
- * caller.
- */
-static void
-init_page(Page page, GjPageKind kind)
-{
-	GjPageOpaque opaque;
-
-	PageInit(page, BLCKSZ, sizeof(GjPageOpaqueData));
-	opaque = GjPageGetOpaque(page);
-	opaque->kind = kind;
-	opaque->page_id = GJ_PAGE_ID;
-}
-
-/*
- * Make an empty data page: its arrays count as used space, for the sake of WAL
- */
-void
-GjDataInit(Page page, const GjIndexInfo *info)
-{
-	init_page(page, GJ_PAGE_DATA);
-	((PageHeader) page)->pd_lower = info->arrays_end;
-}
-
-/*
- * Make the metapage of an empty index
- */
-static void
-init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed)
-{
-	GjMetaPage	meta;
-
-	init_page(page, GJ_PAGE_META);
-	meta = GjPageGetMeta(page);
-	memset(meta, 0, offsetof(GjMetaPageData, lanes));
-
-	meta->magic = GJ_MAGIC;
-	meta->version = GJ_FORMAT_VERSION;
-	meta->build_id = build_id;
-	meta->sequence = 1;			/* the build itself is the first change */
-	meta->journal_floor = 1;
-	meta->journal_start = GJ_JOURNAL_BLOCK;
-	meta->journal_blocks = 1;
-	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
-	meta->min_blocks = meta->first_data;
-	meta->flags = hashed ? GJ_META_HASHED_KEYS : 0;
-	meta->slots = layout->slots;
-	meta->used_offset = layout->used_offset;
-	meta->ncolumns = layout->ncolumns;
-	memcpy(meta->columns, layout->columns, sizeof(meta->columns));
-	meta->tail_rows = Min(GJ_TAIL_ROWS, PAGE_ROOM / layout->row_width);
-	meta->nlanes = nlanes;
-	for (int lane = 0; lane < nlanes; lane++)
-		meta->lanes[lane].open_block = InvalidBlockNumber;
-
-	((PageHeader) page)->pd_lower = (char *) &meta->lanes[nlanes] - (char *) page;
-}
-
-/*
- * Write the fixed part of an empty index into a new fork, without WAL
- */
-void
-GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bool hashed)
-{
-	GjLayout	layout;
-
-	GjCheckIncluded(index);
-	(void) GjLayoutMake(RelationGetDescr(index), &layout);
-	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
-	{
-		PGAlignedBlock image;
-		Page		page = (Page) image.data;
-
-		if (block == GJ_META_BLOCK)
-			init_meta(page, &layout, build_id, nlanes, hashed);
-		else if (block == GJ_JOURNAL_BLOCK)
-		{
-			init_page(page, GJ_PAGE_JOURNAL);
-			memset(PageGetContents(page), 0, GJ_JOURNAL_ENTRIES * sizeof(GjJournalEntry));
-			((PageHeader) page)->pd_lower =
-				(char *) (GjPageGetJournal(page) + GJ_JOURNAL_ENTRIES) - (char *) page;
-		}
-		else
-		{
-			init_page(page, GJ_PAGE_TAIL);
-			((PageHeader) page)->pd_lower = (char *) PageGetContents(page) - (char *) page;
-		}
-		GjIndexAddPage(index, fork, page);
-	}
-}
-
-/*
- * Append a finished page to a fork that nobody else can see yet, without WAL
- */
-void
-GjIndexAddPage(Relation index, ForkNumber fork, Page image)
-{
-	Buffer		buffer = ReadBufferExtended(index, fork, P_NEW, RBM_NORMAL, NULL);
-
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	START_CRIT_SECTION();
-	memcpy(BufferGetPage(buffer), image, BLCKSZ);
-	MarkBufferDirty(buffer);
-	END_CRIT_SECTION();
-	UnlockReleaseBuffer(buffer);
-}
-
-/*
- * Note in the metapage how long an index is that was filled without WAL
- */
-void
-GjIndexNoteLength(Relation index)
-{
-	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
-	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-
-	GjPageGetMeta(BufferGetPage(metabuf))->min_blocks = nblocks;
-	MarkBufferDirty(metabuf);
-	UnlockReleaseBuffer(metabuf);
-}
-
-/*
- * Log all pages of a fork that was filled without WAL
- */
-void
-GjIndexLogFork(Relation index, ForkNumber fork)
-{
-	log_newpage_range(index, fork, 0, RelationGetNumberOfBlocksInFork(index, fork), true);
-}
+/* Rows --------------------------------------------------------------------------- */
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -205,6 +66,34 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
 	GjDataUsed(page, info)[slot / GJ_SLOTS_PER_WORD] |= GjSlotBit(slot);
 	widen_bounds(opaque, key);
 	opaque->used++;
+}
+
+/*
+ * Copy used slots of one page, with keys that ascend, to slots of another where nothing was yet
+ */
+void
+GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot, int n)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+
+	memcpy(GjDataKeys(page, info) + (Size) slot * info->key_width,
+		   GjDataKeys(from, info) + (Size) from_slot * info->key_width,
+		   (Size) n * info->key_width);
+	memcpy(&GjDataTids(page, info)[slot], &GjDataTids(from, info)[from_slot],
+		   n * sizeof(ItemPointerData));
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		memcpy(GjDataValues(page, column) + (Size) slot * column->width,
+			   GjDataValues(from, column) + (Size) from_slot * column->width,
+			   (Size) n * column->width);
+		copy_bits(GjDataNulls(page, column), slot, GjDataNulls(from, column), from_slot, n);
+	}
+	copy_bits(GjDataUsed(page, info), slot, GjDataUsed(from, info), from_slot, n);
+	widen_bounds(opaque, GjDataGetKey(from, info, from_slot));
+	opaque->max_key = GjDataGetKey(from, info, from_slot + n - 1);
+	opaque->used += n;
 }
 
 /* Changes, one WAL record each -------------------------------------------------- */
@@ -271,46 +160,76 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 }
 
 /*
- * Close a lane's data page, open another one for it, and note that in the journal
+ * Give the lane another data page, and note that in the delta's list and in the journal
  *
- * The caller holds the lane's tail and both data pages exclusively; old_data is
- * InvalidBuffer for a lane that has none yet, new_data is a page that is not open
- * and has free slots, or an all-zero one.
+ * The caller holds exclusively: the lane's tail; new_data, which is free (lists.c); list, a list
+ * page of the delta that has room.  False if nothing was done, since the delta has another
+ * list page by now.
  */
-void
-GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer old_data, Buffer new_data)
+bool
+GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data, Buffer list)
 {
-	bool		is_new = PageIsNew(BufferGetPage(new_data));
 	Buffer		journalbuf = lock_block(index, GJ_JOURNAL_BLOCK, GJ_PAGE_JOURNAL);
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		page;
-	Page		journal;
-	GjMetaPage	meta;
+	BlockNumber block = BufferGetBlockNumber(new_data);
+	bool		possible = GjPageGetMeta(BufferGetPage(metabuf))->delta.head ==
+		BufferGetBlockNumber(list);
 
-	if (BufferIsValid(old_data))
+	if (possible)
 	{
-		page = GenericXLogRegisterBuffer(state, old_data, 0);
-		GjPageGetOpaque(page)->flags &= ~GJ_PAGE_OPEN;
+		GenericXLogState *state = GenericXLogStart(index);
+		Page		page = GenericXLogRegisterBuffer(state, new_data, GENERIC_XLOG_FULL_IMAGE);
+		Page		listpage = GenericXLogRegisterBuffer(state, list, 0);
+		Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
+		GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+
+		meta->sequence++;
+		meta->lanes[lane].open_block = block;
+		meta->lanes[lane].run = meta->delta.run;
+		meta->delta.data_pages++;
+		/* the file has the block already, here and where this is replayed: read.c */
+		meta->min_blocks = Max(meta->min_blocks, block + 1);
+		add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
+		add_list_element(meta, listpage, block);
+		GjDataInit(page, info, meta->delta.run);
+		GjPageGetOpaque(page)->change = meta->sequence;
+		GenericXLogFinish(state);
 	}
-	page = GenericXLogRegisterBuffer(state, new_data, is_new ? GENERIC_XLOG_FULL_IMAGE : 0);
-	journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
-	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
-
-	meta->sequence++;
-	meta->lanes[lane].open_block = BufferGetBlockNumber(new_data);
-	/* the file has the block already, here and where this is replayed: read.c */
-	meta->min_blocks = Max(meta->min_blocks, BufferGetBlockNumber(new_data) + 1);
-	add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, BufferGetBlockNumber(new_data));
-
-	if (is_new)
-		GjDataInit(page, info);
-	GjPageGetOpaque(page)->flags |= GJ_PAGE_OPEN;
-	GjPageGetOpaque(page)->change = meta->sequence;
-
-	GenericXLogFinish(state);
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(journalbuf);
+	return possible;
+}
+
+/*
+ * Make a free page, which the caller holds exclusively, the delta's last list page
+ *
+ * False if nothing was done, since the delta is not what the caller knows any more: another one
+ * has been faster.  (A copy of the index need not learn of it: it has no entries for a page that
+ * was free.)
+ */
+bool
+GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
+{
+	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+	const GjDelta *now = &GjPageGetMeta(BufferGetPage(metabuf))->delta;
+	BlockNumber block = BufferGetBlockNumber(new_list);
+	bool		possible = now->run == delta->run && now->head == delta->head;
+
+	if (possible)
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+		Page		page = GenericXLogRegisterBuffer(state, new_list, GENERIC_XLOG_FULL_IMAGE);
+		GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+
+		GjListInit(page, delta->run, delta->head);
+		GjPageGetOpaque(page)->change = ++meta->sequence;
+		meta->delta.head = block;
+		meta->delta.list_pages++;
+		meta->min_blocks = Max(meta->min_blocks, block + 1);
+		GenericXLogFinish(state);
+	}
+	UnlockReleaseBuffer(metabuf);
+	return possible;
 }
 
 /*
@@ -339,7 +258,9 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
 }
 
 /*
- * Free slots of an exclusively locked data page; dead has a bit a slot
+ * Remove entries of an exclusively locked data page; dead has a bit a slot
+ *
+ * The slots stay unused as long as the page is what it is.
  *
  * Sequence and journal change in the same record: had they changed earlier, a
  * mirror could read the page in between and believe that it has the deletion.
@@ -355,6 +276,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 	uint32	   *used = GjDataUsed(page, info);
 	Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
 	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+	int			before = opaque->used;
 
 	opaque->used = 0;
 	for (int word = 0; word < info->words; word++)
@@ -363,6 +285,11 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 		opaque->used += pg_popcount32(used[word]);
 	}
 
+	for (int i = 0; i < meta->nruns; i++)
+	{
+		if (meta->runs[i].run == opaque->run)
+			meta->runs[i].dead += before - opaque->used;
+	}
 	opaque->change = ++meta->sequence;
 	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
 
@@ -411,6 +338,19 @@ put_value(char *array, int slot, int width, const char *value)
 		default:
 			memcpy(where, value, 8);
 			break;
+	}
+}
+
+/*
+ * Copy bits to where all are zero
+ */
+static void
+copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (from[(from_bit + i) / GJ_SLOTS_PER_WORD] & GjSlotBit(from_bit + i))
+			to[(to_bit + i) / GJ_SLOTS_PER_WORD] |= GjSlotBit(to_bit + i);
 	}
 }
 
@@ -492,4 +432,17 @@ add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber
 	entry->kind = kind;
 	entry->reserved = 0;
 	meta->journal_next = (meta->journal_next + 1) % GJ_JOURNAL_ENTRIES;
+}
+
+/*
+ * Enter a data page into the delta's last list page, which has room
+ */
+static void
+add_list_element(GjMetaPage meta, Page list, BlockNumber block)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(list);
+
+	GjPageGetList(list)->blocks[opaque->used++] = block;
+	((PageHeader) list)->pd_lower = GjListEnd(list) - (char *) list;
+	opaque->change = meta->sequence;
 }

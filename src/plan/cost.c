@@ -5,21 +5,26 @@
  *	  (one page read in sequence = seq_page_cost).
  *
  *	  K  keys of the set, E  index entries, M  matching TIDs, N  rows of the table,
- *	  P  index pages, T  heap pages, F  heap pages fetched,
+ *	  P  index pages in order, in R runs, U  others, T  heap pages, F  heap pages fetched,
  *	  C  correlation of the key with the rows' place, from ANALYZE
  *
  *	  set	 =	4 K cpu_operator_cost				collect, sort, drop duplicates
  *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
  *			  + (on the CPU)
  *				gpujoin.setup_cost
- *			  + P seq_page_cost						read the whole index
- *			  + E gpujoin.search_cost				look up each entry in the set
+ *			  + U seq_page_cost						read what is in no order
+ *			  + Q page_cost							and of runs what may match
+ *			  + E (U + Q) / (U + P) gpujoin.search_cost		look up entries in the set
  *			  + (or on a device)
  *				gpujoin.device_setup_cost			a request's latency
  *			  + E gpujoin.device_search_cost
  *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
  *	  filter =	M gpujoin.tid_cost					test each entry by the filters it can be
+ *
+ *	  Q		 =	2 P V / (2 P + V), at most P, of each run; P if the keys are those of no list
+ *	  V		 =	K + P M / E							pages, if no two keys were on the same one
+ *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(Q / P)
  *
  *	  pages	 =	scattered + C^2 (clustered - scattered)
  *	  scattered	= F page_cost
@@ -137,8 +142,10 @@
 /* Entries of an index-only answer that come first */
 #define FIRST_ENTRIES			50000.0
 
-static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
-					   double divisor);
+static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
+					   bool device, double divisor);
+static Cost cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
+						 double *npages, double *share);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
 static Cost cost_set(double nkeys);
@@ -151,25 +158,58 @@ static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double 
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return cost_match(index, nkeys, nmatches, GjIndexIsResident(index->indexoid), 1.0);
+	return cost_match(index, nkeys, nmatches, false, GjIndexIsResident(index->indexoid), 1.0);
 }
 
 /*
  * Return the cost of a match by a device, or on the CPU, divided among divisor processes
  */
 static Cost
-cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool device,
+cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, bool device,
 		   double divisor)
 {
 	Cost		cost = cost_set(nkeys);
-	double		seq_page;
+	Cost		reading;
+	double		npages;
+	double		share;
 
 	if (device)
 		return cost + nmatches * gj_tid_cost / divisor + GjRequestCost(index->tuples);
 
-	get_tablespace_page_costs(index->reltablespace, NULL, &seq_page);
-	return cost + gj_setup_cost + index->pages * seq_page +
-		(nmatches * gj_tid_cost + index->tuples * gj_search_cost) / divisor;
+	reading = cost_reading(index, nkeys, nmatches, all, &npages, &share);
+	return cost + gj_setup_cost + reading +
+		(nmatches * gj_tid_cost + share * index->tuples * gj_search_cost) / divisor;
+}
+
+/*
+ * Return what reading the index costs for so many keys and matches, or for all of it; how many
+ * pages that is, and what share of its entries they have
+ */
+static Cost
+cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all, double *npages,
+			 double *share)
+{
+	const GjIndexPages *pages = GjIndexGetPages(index);
+	double		total = pages->unsorted;
+	double		random_page;
+	double		seq_page;
+	Cost		cost;
+
+	get_tablespace_page_costs(index->reltablespace, &random_page, &seq_page);
+	*npages = pages->unsorted;
+	cost = pages->unsorted * seq_page;
+	for (int i = 0; i < pages->nruns; i++)
+	{
+		double		run = Max(pages->runs[i], 1.0);
+		double		visits = Max(nkeys, 1.0) + run * nmatches / Max(index->tuples, 1.0);
+		double		read = all ? run : Min(2.0 * run * visits / (2.0 * run + visits), run);
+
+		total += run;
+		*npages += read;
+		cost += read * (random_page - (random_page - seq_page) * sqrt(read / run));
+	}
+	*share = *npages / Max(total, 1.0);
+	return cost;
 }
 
 /*
@@ -185,14 +225,14 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 	double		nranges = 0.0;
 
 	if (!device)
-		return cost_match(index, nkeys, nmatches, false, divisor);
+		return cost_match(index, nkeys, nmatches, input->complement, false, divisor);
 
 	if (workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
 		nranges = GjCountRanges(nkeys, nmatches, index->tuples, workers + 1);
 	if (nranges > 0.0)
-		return cost_match(index, nkeys, nmatches, true, divisor) +
+		return cost_match(index, nkeys, nmatches, false, true, divisor) +
 			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
-	return cost_match(index, nkeys, nmatches, true, 1.0) +
+	return cost_match(index, nkeys, nmatches, false, true, 1.0) +
 		(pieces > 1.0 ? pieces : 0.0) * GjRequestCost(index->tuples);
 }
 
@@ -227,7 +267,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 		input->quals.per_tuple;
 	Cost		match = input->index_only || input->filtered > 0.0 ?
 		cost_entries(input, nkeys, nmatches, device, input->index_only ? input->workers : 0) :
-		cost_match(input->index, nkeys, nmatches, device, 1.0);
+		cost_match(input->index, nkeys, nmatches, input->complement, device, 1.0);
 	Cost		later = 0.0;
 
 	if (input->filtered > 0.0)
@@ -293,14 +333,20 @@ GjCountWorkers(const GjCostInput *input)
 {
 	RelOptInfo *rel = input->rel;
 	double		heap_pages = count_heap_pages(rel, input->nmatches * (1.0 - input->filtered));
+	double		index_pages;
+	double		share;
 	int			workers;
 
 	if (input->index_only)
 		heap_pages *= 1.0 - rel->allvisfrac;
 	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
 	if (input->index_only)
-		workers = Max(workers, compute_parallel_worker(rel, -1, input->index->pages,
+	{
+		(void) cost_reading(input->index, input->nkeys, input->nmatches, input->complement,
+							&index_pages, &share);
+		workers = Max(workers, compute_parallel_worker(rel, -1, index_pages,
 													   max_parallel_workers_per_gather));
+	}
 	return workers;
 }
 
@@ -358,7 +404,7 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 }
 
 /*
- * Estimate a bitmap index scan: a search of all entries, whatever the clause
+ * Estimate a bitmap index scan
  */
 void
 gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
@@ -367,17 +413,24 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 {
 	IndexOptInfo *index = path->indexinfo;
 	List	   *quals = NIL;
-	double		nmatches;
+	double		nkeys = 1.0;
 	ListCell   *lc;
 
 	foreach(lc, path->indexclauses)
-		quals = lappend(quals, lfirst_node(IndexClause, lc)->rinfo);
+	{
+		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+
+		quals = lappend(quals, rinfo);
+		if (IsA(rinfo->clause, ScalarArrayOpExpr))
+			nkeys = GjEstimateArrayLength(root,
+										  lsecond(((ScalarArrayOpExpr *) rinfo->clause)->args));
+	}
 
 	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
 	*correlation = 0.0;
 	*pages = index->pages;
-	nmatches = *selectivity * index->rel->tuples;
 
-	/* the bitmap is there only when all entries have been searched */
-	*startup = *total = GjCostMatch(index, 1.0, nmatches) + nmatches * cpu_tuple_cost;
+	/* the bitmap is there only when the search is over */
+	*startup = *total = GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
+		*selectivity * index->rel->tuples * cpu_tuple_cost;
 }

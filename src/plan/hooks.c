@@ -75,7 +75,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
-		GjNoteMirrors(rel);
+		GjNoteIndexes(rel);
 		GjHideFromChains(root, rel);
 		return;
 	}

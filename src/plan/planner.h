@@ -14,6 +14,7 @@
 #include "nodes/pathnodes.h"
 
 #include "node/keyplan.h"
+#include "pages/format.h"
 #include "plan.h"
 
 /* eligible.c: which tables and indexes are for us */
@@ -136,9 +137,17 @@ extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
 /* alternative.c */
 extern Path *GjCheapestOther(const RelOptInfo *rel);
 
-/* resident.c: which indexes a device holds, as far as is known */
-extern void GjNoteMirrors(RelOptInfo *rel);
+/* resident.c: which indexes a device holds, and where their pages are, as far as is known */
+typedef struct GjIndexPages
+{
+	double		unsorted;		/* of tails and deltas: each search reads them all */
+	int			nruns;
+	double		runs[GJ_MAX_RUNS];	/* of each run: it reads what may match */
+} GjIndexPages;
+
+extern void GjNoteIndexes(RelOptInfo *rel);
 extern bool GjIndexIsResident(Oid index_oid);
+extern const GjIndexPages *GjIndexGetPages(const IndexOptInfo *index);
 
 /*
  * custom_private of a GpuScan path: a list indexed by these.  A path is never

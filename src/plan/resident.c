@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * resident.c
- *	  Which indexes of ours have a mirror on a device, for the cost formulas.
+ *	  What the cost formulas ask of our indexes: has one a mirror on a device, and how many of
+ *	  its pages are in order?
  *
  * The table of mirrors is looked at once for each index and query, when the planner
- * collects a table's indexes, and not at each of the many costs that a join asks for;
- * what was found is kept in this process.  It is a hint: the file is compared, not
- * what is in it, and all may have changed when the plan runs.
+ * collects a table's indexes, and the metapage when a cost is computed first, not at each of
+ * the many costs that a join asks for; what was found is kept in this process.  It is a hint: of
+ * mirrors the file is compared, not what is in it, and all may have changed when the plan runs.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,56 +18,69 @@
 #include "utils/hsearch.h"
 
 #include "mirror/mirror.h"
+#include "pages/pages.h"
 #include "planner.h"
 
 #define FEW_INDEXES				16
 
-typedef struct ResidentEntry
+typedef struct IndexNote
 {
 	Oid			index;			/* hash key */
 	bool		resident;
-} ResidentEntry;
+	bool		counted;		/* what follows is known */
+	GjIndexPages pages;
+} IndexNote;
 
-static HTAB *residents = NULL;
+static HTAB *notes = NULL;
 
-static void note_mirror(Oid index_oid);
+static IndexNote *find_note(Oid index_oid);
+static void count_pages(Relation index, GjIndexPages *pages);
 
 /*
- * Note which indexes of a table, for which a plan is being made, have a mirror; they are locked
+ * Look anew at the indexes of a table, for which a plan is being made; they are locked
  */
 void
-GjNoteMirrors(RelOptInfo *rel)
+GjNoteIndexes(RelOptInfo *rel)
 {
 	ListCell   *lc;
-
-	if (!GjMirrorTableExists())
-		return;
 
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		IndexNote  *note;
 
-		if (GjIndexIsOurs(index) && !index->hypothetical)
-			note_mirror(index->indexoid);
+		if (!GjIndexIsOurs(index) || index->hypothetical)
+			continue;
+		note = find_note(index->indexoid);
+		note->counted = false;
+		note->resident = false;
+		if (GjMirrorTableExists())
+		{
+			Relation	rd = index_open(index->indexoid, NoLock);
+
+			note->resident = GjMirrorIsResident(rd);
+			index_close(rd, NoLock);
+		}
 	}
 }
 
-static void
-note_mirror(Oid index_oid)
+static IndexNote *
+find_note(Oid index_oid)
 {
-	Relation	index = index_open(index_oid, NoLock);
-	ResidentEntry *entry;
+	IndexNote  *note;
+	bool		found;
 
-	if (residents == NULL)
+	if (notes == NULL)
 	{
-		HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(ResidentEntry)};
+		HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(IndexNote)};
 
-		residents = hash_create("gpujoin resident indexes", FEW_INDEXES, &control,
-								HASH_ELEM | HASH_BLOBS);
+		notes = hash_create("gpujoin indexes in plans", FEW_INDEXES, &control,
+							HASH_ELEM | HASH_BLOBS);
 	}
-	entry = hash_search(residents, &index_oid, HASH_ENTER, NULL);
-	entry->resident = GjMirrorIsResident(index);
-	index_close(index, NoLock);
+	note = hash_search(notes, &index_oid, HASH_ENTER, &found);
+	if (!found)
+		note->resident = note->counted = false;
+	return note;
 }
 
 /*
@@ -75,10 +89,50 @@ note_mirror(Oid index_oid)
 bool
 GjIndexIsResident(Oid index_oid)
 {
-	ResidentEntry *entry;
+	return find_note(index_oid)->resident;
+}
 
-	if (residents == NULL)
-		return false;
-	entry = hash_search(residents, &index_oid, HASH_FIND, NULL);
-	return entry != NULL && entry->resident;
+/*
+ * Where an index has its pages; of one that does not exist, as if it had just been built
+ */
+const GjIndexPages *
+GjIndexGetPages(const IndexOptInfo *index)
+{
+	static GjIndexPages built;
+	IndexNote  *note;
+	Relation	rd;
+
+	if (index->hypothetical)
+	{
+		built = (GjIndexPages) {.nruns = 1,.runs = {index->pages}};
+		return &built;
+	}
+	note = find_note(index->indexoid);
+	if (!note->counted)
+	{
+		rd = index_open(index->indexoid, NoLock);
+		count_pages(rd, &note->pages);
+		index_close(rd, NoLock);
+		note->counted = true;
+	}
+	return &note->pages;
+}
+
+static void
+count_pages(Relation index, GjIndexPages *pages)
+{
+	GjIndexInfo info;
+	GjIndexState state;
+
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
+	pages->unsorted = info.nlanes;
+	for (int i = 0; i < lengthof(state.deltas); i++)
+	{
+		if (state.deltas[i].run != 0)
+			pages->unsorted += state.deltas[i].data_pages;
+	}
+	pages->nruns = state.nruns;
+	for (int i = 0; i < state.nruns; i++)
+		pages->runs[i] = state.runs[i].data_pages;
 }

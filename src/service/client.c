@@ -21,6 +21,7 @@ static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys
 							 gjp_request *request, GjServiceMatchInfo *info);
 static void feed_keys(GjExchange *x, char *half, gjp_part *part);
 static bool take_tids(GjExchange *x, const char *half, uint32 items);
+static void expect(GjExchange *x);
 static bool take_entries(GjExchange *x, const char *half, uint32 items);
 static void feed_pages(GjExchange *x, char *half, gjp_part *part);
 static bool take_name(GjExchange *x, const char *half, uint32 items);
@@ -119,7 +120,7 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 }
 
 /*
- * Search a column for entries.
+ * Search a column for entries, or for TIDs if nothing else of them is wanted.
  */
 GjServiceResult
 GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
@@ -129,6 +130,13 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 	GjExchange	x = {.take = take_entries, .entries = entries, .shape = shape};
 	gjd_entry_layout one;
 
+	if (!GjEntrySetHasColumns(entries))
+	{
+		request.entries = 0;
+		x.take = take_tids;
+		x.item_bytes = sizeof(gjd_tid);
+		return match(column, keys, &x, &request, info);
+	}
 	x.want.keys = entries->keys.width != 0;
 	for (int i = 0; i < entries->nincluded; i++)
 	{
@@ -215,14 +223,29 @@ feed_keys(GjExchange *x, char *half, gjp_part *part)
 static bool
 take_tids(GjExchange *x, const char *half, uint32 items)
 {
+	GjEntryArrays arrays = {.tids = (const uint64 *) half};
+
 	/* parts without anything in them could go on for ever */
-	if (items == 0 || items > x->half_bytes / sizeof(gjd_tid) || x->tids == NULL)
+	if (items == 0 || items > x->half_bytes / sizeof(gjd_tid) ||
+		(x->tids == NULL && x->entries == NULL))
 		return false;
 	/* How many there will be is hearsay, of which only a good guess is made. */
 	if (x->nreceived == 0)
-		GjTidSetExpect(x->tids, *(const volatile uint64 *) &x->message->expected);
+		expect(x);
 	x->nreceived += items;
-	return GjTidSetAddPacked(x->tids, (const uint64 *) half, items);
+	return x->tids != NULL ? GjTidSetAddPacked(x->tids, arrays.tids, items) :
+		GjEntrySetAddArrays(x->entries, &arrays, items);
+}
+
+static void
+expect(GjExchange *x)
+{
+	uint64		n = *(const volatile uint64 *) &x->message->expected;
+
+	if (x->tids != NULL)
+		GjTidSetExpect(x->tids, n);
+	else
+		GjEntrySetExpect(x->entries, n);
 }
 
 /* Match: take entries, which lie by the room of the part they come in */
@@ -237,7 +260,7 @@ take_entries(GjExchange *x, const char *half, uint32 items)
 	if (items == 0 || items > room || layout.bytes > x->half_bytes)
 		return false;
 	if (x->nreceived == 0)
-		GjEntrySetExpect(x->entries, *(const volatile uint64 *) &x->message->expected);
+		expect(x);
 	x->nreceived += items;
 	arrays.tids = (const uint64 *) half;
 	arrays.keys = half + layout.keys_at;

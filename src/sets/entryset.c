@@ -5,13 +5,13 @@
  *
  * Columns, since that is how pages and devices have them and how they are used: the
  * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  entryorder.c puts them in heap order.  All lie in one region: base/region.c says why.
- * But what says which values of a column are NULL is made when the first NULL comes.
+ * array.  They stay in the order in which they come; entrydistinct.c takes out what is there
+ * twice.  All lie in one region: base/region.c says why.  But what says which values of a column
+ * are NULL is made when the first NULL comes.
  *
- * The memory limit covers the arrays and what putting them in order takes.  A set that
- * would exceed it gives up: whoever asked divides the question (match/pieces.c).  If
- * nothing but TIDs is wanted, they are in a TID set, which does the same; if what comes is
- * outdated, in one that may become lossy.
+ * The memory limit covers the arrays, and what a sort takes if there is one.  A set that
+ * would exceed it gives up: whoever asked divides the question (match/pieces.c).  If what
+ * comes is outdated, the TIDs alone are kept, in a TID set, which may become lossy.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,8 +39,6 @@ typedef struct Array
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
-static bool has_columns(const GjEntrySet *set);
-static Size memory_needed(const GjEntrySet *set, uint64 n);
 static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
 static int	list_arrays(GjEntrySet *set, Array *arrays);
@@ -73,8 +71,6 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjEntryWidths *w
 		if (included & ((uint32) 1 << i))
 			want_column(set, &set->included[i], widths->included[i], true);
 	}
-	if (!has_columns(set))
-		set->plain = GjTidSetCreateExact(context, memory_limit);
 	return set;
 }
 
@@ -100,26 +96,28 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
+ * Create a set for entries that are delivered in pieces later, with the same columns, and with
+ * the keys in any case.  It does not give up.
+ */
+GjEntrySet *
+GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit, const GjEntrySet *piece,
+					  uint16 key_width)
+{
+	GjEntrySet *set = GjEntrySetCreatePiecewise(parent, memory_limit, piece);
+
+	if (set->keys.width == 0)
+		want_column(set, &set->keys, key_width, false);
+	return set;
+}
+
+/*
  * Tell whether a piece has room for n more entries; an empty one always has
  */
 bool
 GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
 {
 	return !set->piecewise || set->nentries == 0 ||
-		memory_needed(set, set->nentries + n) <= set->memory_limit;
-}
-
-/*
- * Compute what n entries take: the arrays, and a sort if some are out of order
- */
-static Size
-memory_needed(const GjEntrySet *set, uint64 n)
-{
-	uint64		rest = n - set->nascending;
-	Size		extra = set->nascending == set->nentries ? 0 :
-		rest * GJ_ENTRY_SORT_BYTES + n * GJ_ENTRY_MERGE_BYTES;
-
-	return n * set->entry_bytes + extra;
+		(set->nentries + n) * set->entry_bytes <= set->memory_limit;
 }
 
 static void
@@ -132,8 +130,8 @@ want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 /*
  * Tell whether anything is wanted beside TIDs
  */
-static bool
-has_columns(const GjEntrySet *set)
+bool
+GjEntrySetHasColumns(const GjEntrySet *set)
 {
 	return set->entry_bytes > sizeof(uint64);
 }
@@ -144,16 +142,13 @@ has_columns(const GjEntrySet *set)
 void
 GjEntrySetKeepTids(GjEntrySet *set)
 {
-	Assert(set->nentries == 0);
-	if (set->plain != NULL)
-		GjTidSetFree(set->plain);
-	else
-		free_arrays(set);
+	Assert(set->nentries == 0 && set->plain == NULL);
+	free_arrays(set);
 	set->plain = GjTidSetCreate(set->context, set->memory_limit);
 }
 
 /*
- * Return how many entries fit in memory, if they come in order
+ * Return how many entries fit in memory
  */
 uint64
 GjEntrySetCapacity(const GjEntrySet *set)
@@ -192,7 +187,7 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 		return true;
 
 	memcpy(set->tids + at, arrays->tids, n * sizeof(uint64));
-	if (!GjCheckPackedTids(set->tids + at, n, at > 0 ? set->tids[at - 1] : 0, &ascending))
+	if (!GjCheckPackedTids(set->tids + at, n, 0, &ascending))
 		return false;
 	if (set->keys.width != 0)
 		memcpy(set->keys.values + at * set->keys.width, arrays->keys, n * set->keys.width);
@@ -206,8 +201,6 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 		add_nulls(set, column, arrays->nulls[i], n);
 	}
 	set->nentries += n;
-	if (ascending && set->nascending == at)
-		set->nascending = set->nentries;
 	return true;
 }
 
@@ -231,6 +224,46 @@ any_set(const uint8 *bytes, uint64 n)
 }
 
 /*
+ * Add n entries of another set, which has all columns that this one has, from its first one on
+ */
+void
+GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n)
+{
+	uint64		at = set->nentries;
+
+	if (!GjEntrySetReserve(set, n))
+		return;
+	memcpy(set->tids + at, from->tids + first, n * sizeof(uint64));
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * set->keys.width,
+			   from->keys.values + first * set->keys.width, n * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *to = &set->included[i];
+		const GjEntryColumn *column = &from->included[i];
+
+		if (to->width == 0)
+			continue;
+		memcpy(to->values + at * to->width, column->values + first * to->width, n * to->width);
+		if (column->has_nulls)
+			memcpy(GjEntrySetNulls(set, to, at) + at, column->nulls + first, n);
+		else if (to->has_nulls)
+			memset(to->nulls + at, 0, n);
+	}
+	set->nentries += n;
+}
+
+/*
+ * Forget all entries but the first n, of a set that has not been finished
+ */
+void
+GjEntrySetCut(GjEntrySet *set, uint64 n)
+{
+	set->nentries = n;
+	set->nbulk = Min(set->nbulk, n);
+}
+
+/*
  * Forget what was added, but keep the arrays
  */
 void
@@ -239,18 +272,11 @@ GjEntrySetClear(GjEntrySet *set)
 	for (int i = 0; i < set->nincluded; i++)
 		set->included[i].has_nulls = false;
 	set->nentries = 0;
-	set->nascending = 0;
+	set->nbulk = 0;
 	set->gave_up = false;
-	if (set->plain == NULL)
-		return;
-
-	GjTidSetFree(set->plain);
+	if (set->plain != NULL)
+		GjTidSetFree(set->plain);
 	set->plain = NULL;
-	if (!has_columns(set))
-	{
-		set->tids = NULL;		/* they were the TID set's */
-		set->plain = GjTidSetCreateExact(set->context, set->memory_limit);
-	}
 }
 
 void
@@ -260,31 +286,31 @@ GjEntrySetFree(GjEntrySet *set)
 }
 
 /*
- * Put the entries in heap order, each TID once.  No entry may be added later.
- *
- * Which of two entries with one TID stays does not matter.  If both are certain, they
- * are one entry, found on its tail and again where it has moved to: a TID belongs to
- * another row only after a bulk deletion, and then none of the set's entries is used
- * as a row (exec/entryvisible.c); and to be dropped by a filter is allowed to both
- * (exec/filteredmatch.c).
+ * Say that the entries which have been added so far are distinct
  */
 void
-GjEntrySetFinish(GjEntrySet *set, bool certain)
+GjEntrySetEndBulk(GjEntrySet *set)
 {
-	const uint64 *tids;
+	set->nbulk = set->nentries;
+}
 
-	if (set->plain == NULL)
-	{
-		Assert(certain);
-		if (!GjEntrySetSort(set))
-			give_up(set);
-		return;
-	}
-
-	GjTidSetFinish(set->plain);
-	set->gave_up = GjTidSetGaveUp(set->plain);
-	if (certain && GjTidSetGetArray(set->plain, &tids, &set->nentries))
-		set->tids = unconstify(uint64 *, tids);
+/*
+ * Have each TID once.  No entry may be added later.
+ *
+ * Which of two entries with one TID stays does not matter.  If both are certain, they
+ * are one entry, found on its tail and again where it has moved to, or by a device and on the
+ * CPU.  For a TID belongs to another row only after a bulk deletion, and then none of the set's
+ * entries is used as a row (exec/entryvisible.c); and to be dropped by a filter is allowed to
+ * both (exec/filteredmatch.c).  For the same reason it does no harm if such two stay in a set;
+ * so a bulk need only have no entry twice.
+ */
+void
+GjEntrySetFinish(GjEntrySet *set)
+{
+	if (set->plain != NULL)
+		GjTidSetFinish(set->plain);
+	else if (!GjEntrySetMakeDistinct(set))
+		give_up(set);
 }
 
 /*
@@ -293,16 +319,16 @@ GjEntrySetFinish(GjEntrySet *set, bool certain)
 uint64
 GjEntrySetCount(const GjEntrySet *set)
 {
-	return set->tids != NULL || set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
+	return set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
 }
 
 /*
- * The TID set that a finished set without tids[] has instead; NULL if that is empty, too
+ * The TID set that the set has instead of entries; NULL if it has these
  */
 GjTidSet *
 GjEntrySetPlain(GjEntrySet *set)
 {
-	return set->tids == NULL ? set->plain : NULL;
+	return set->plain;
 }
 
 /*
@@ -311,7 +337,7 @@ GjEntrySetPlain(GjEntrySet *set)
 GjTidSet *
 GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent)
 {
-	GjTidSet   *plain = GjEntrySetPlain(set);
+	GjTidSet   *plain = set->plain;
 
 	MemoryContextSetParent(GetMemoryChunkContext(plain), parent);
 	set->plain = NULL;
@@ -346,10 +372,9 @@ GjEntrySetReserve(GjEntrySet *set, uint64 n)
 
 	if (set->gave_up)
 		return false;
-	if (needed <= set->capacity && set->nascending == set->nentries)
+	if (needed <= set->capacity)
 		return true;
-	if (!set->piecewise &&
-		(memory_needed(set, needed) > set->memory_limit || needed > PG_UINT32_MAX))
+	if (!set->piecewise && needed > GjEntrySetCapacity(set))
 	{
 		give_up(set);
 		return false;
@@ -467,6 +492,6 @@ free_arrays(GjEntrySet *set)
 		set->included[i].has_nulls = false;
 	}
 	set->nentries = 0;
-	set->nascending = 0;
+	set->nbulk = 0;
 	set->capacity = 0;
 }

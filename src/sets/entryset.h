@@ -4,13 +4,16 @@
  *	  The matching entries with what is in them: TIDs, and where wanted keys and
  *	  INCLUDE columns, each as an array.
  *
- * Life: create; a match adds entries in any order; finish; then tids[] has nentries TIDs,
- * ascending, each once, with the wanted arrays beside it; or it gave up, and there is
- * nothing, because the entries did not fit in memory; or, if what was found may be outdated,
- * there is only a plain TID set (GjEntrySetPlain).  It can be cleared and used again.
+ * Life: create; a match adds entries in any order; finish; then tids[] has nentries TIDs, each
+ * once, with the wanted arrays beside it, in the order in which they came; or it gave up, and
+ * there is nothing, because the entries did not fit in memory; or, if what was found may be
+ * outdated, there is only a plain TID set (GjEntrySetPlain).  It can be cleared and used again.
  *
- * Or it is for pieces of what the CPU finds: cleared, filled while there is room, and
- * finished for each.  It neither gives up nor has a plain TID set.
+ * Who adds entries that are distinct among themselves, as the data pages' are, adds them first
+ * and then says so: GjEntrySetEndBulk().  Then only what comes later is looked for among all.
+ *
+ * Or it is for pieces of what the CPU finds, which are distinct: cleared, and filled while there
+ * is room.  It neither gives up nor has a plain TID set.
  *
  * Arrays are allocated in the set's own memory context: one region has them all, but those that
  * say what is NULL, which are made when the first NULL comes.
@@ -23,6 +26,7 @@
 
 #include "base/region.h"
 #include "base/gpujoin.h"
+#include "fewtids.h"
 #include "tidset.h"
 
 /* One array; element i belongs to TID i */
@@ -42,12 +46,6 @@ typedef struct GjEntryArrays
 	const char *values[GJ_MAX_INCLUDED];
 	const uint8 *nulls[GJ_MAX_INCLUDED];
 } GjEntryArrays;
-
-/* Putting in order takes so many bytes for each entry that is out of order ... */
-#define GJ_ENTRY_SORT_BYTES		(2 * sizeof(uint64))
-
-/* ... and so many for each, in or out of order */
-#define GJ_ENTRY_MERGE_BYTES	(sizeof(uint32) + sizeof(uint64))
 
 /*
  * A piece of what the CPU finds: small enough for the processor's cache, and more than the
@@ -82,7 +80,7 @@ typedef struct GjEntrySet
 	Size		entry_bytes;	/* of an entry, in all arrays */
 	GjRegion	region;			/* where they are */
 	uint64		capacity;
-	uint64		nascending;		/* the first so many ascend strictly */
+	uint64		nbulk;			/* the first so many have distinct TIDs */
 	bool		piecewise;
 	GjTidSet   *plain;
 } GjEntrySet;
@@ -91,24 +89,30 @@ extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 									const GjEntryWidths *widths, bool keys, uint32 included);
 extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
 											 const GjEntrySet *whole);
+extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit,
+										 const GjEntrySet *piece, uint16 key_width);
 extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
+extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
 extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
+extern void GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n);
+extern void GjEntrySetCut(GjEntrySet *set, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
-extern void GjEntrySetFinish(GjEntrySet *set, bool certain);
+extern void GjEntrySetEndBulk(GjEntrySet *set);
+extern void GjEntrySetFinish(GjEntrySet *set);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
 extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
-/* entryorder.c */
-extern bool GjEntrySetSort(GjEntrySet *set);
-extern bool GjEntrySetHasTid(const GjEntrySet *set, uint64 tid);	/* of a sorted set */
-extern bool GjEntrySetRemove(GjEntrySet *set, uint64 tid);	/* from a sorted set */
+/* entrydistinct.c */
+extern bool GjEntrySetMakeDistinct(GjEntrySet *set);
+extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
+extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
 
 #endif							/* GPUJOIN_SETS_ENTRYSET_H */

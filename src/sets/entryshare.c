@@ -8,6 +8,10 @@
  * process, so that what they have to fetch of it is fetched together.  As a finished set
  * has each TID once, each is in exactly one step.
  *
+ * They come in any order.  So the heap is divided into ranges of blocks, some thousand, and the
+ * entries are copied range by range; within one they stay in their order.  That takes little
+ * more than to copy them as they are.  Steps are cut at the borders of ranges.
+ *
  * Nothing but the length and the columns' widths says where an array stands, and all
  * processes know the widths: they run the same plan over the same index.
  *
@@ -15,6 +19,9 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
 
 #include "entryshare.h"
 #include "tidshare.h"
@@ -24,9 +31,15 @@
 #define MIN_STEP_ENTRIES		1024
 #define MAX_STEP_ENTRIES		16384
 
+/* Ranges that the heap is divided into, at most */
+#define MAX_RANGES				4096
+
+static bool find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places);
 static void place_arrays(GjEntrySet *view, char *memory, uint64 n, Size *size);
 static char *place(Size *size, char *memory, Size bytes);
-static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n);
+static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n,
+						const uint32 *places);
+static void copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places);
 static void advance(GjEntryColumn *column, uint64 n);
 
 /*
@@ -48,6 +61,7 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 {
 	uint64		n = set->nentries;
 	GjEntrySet	copy = *set;
+	uint32	   *places;
 	Size		size;
 
 	GjEntriesShareInit(shared);
@@ -59,24 +73,106 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 	place_arrays(&copy, NULL, n, &size);
 	shared->memory = dsa_allocate_extended(area, size, DSA_ALLOC_HUGE);
 	place_arrays(&copy, dsa_get_address(area, shared->memory), n, &size);
-	memcpy(copy.tids, set->tids, n * sizeof(uint64));
-	copy_column(&copy.keys, &set->keys, n);
+	places = MemoryContextAllocHuge(set->context, n * sizeof(uint32));
+	if (!find_places(shared, set, places))
+	{
+		pfree(places);
+		places = NULL;
+	}
+	copy_array(copy.tids, set->tids, sizeof(uint64), n, places);
+	copy_column(&copy.keys, &set->keys, n, places);
 	for (int i = 0; i < set->nincluded; i++)
 	{
-		copy_column(&copy.included[i], &set->included[i], n);
+		copy_column(&copy.included[i], &set->included[i], n, places);
 		shared->has_nulls[i] = set->included[i].has_nulls;
 	}
+	if (places != NULL)
+		pfree(places);
 	shared->nentries = n;
 }
 
+/*
+ * Find out where each entry goes, if they are ordered by ranges of blocks; false: they are
+ */
+static bool
+find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places)
+{
+	uint32		next[MAX_RANGES] = {0};
+	uint64		n = set->nentries;
+	uint32		sum = 0;
+	uint64		greatest = 0;
+	uint32		last = 0;
+	bool		ordered = true;
+	int			shift = 16;		/* of a TID, to a range's number */
+
+	for (uint64 i = 0; i < n; i++)
+		greatest = Max(greatest, set->tids[i]);
+	while (greatest >> shift >= MAX_RANGES)
+		shift++;
+	shared->range_bits = shift - 16;
+	for (uint64 i = 0; i < n; i++)
+	{
+		uint32		range = (uint32) (set->tids[i] >> shift);
+
+		next[range]++;
+		ordered &= range >= last;
+		last = range;
+	}
+	if (ordered)
+		return false;
+	for (int range = 0; range < MAX_RANGES; range++)
+	{
+		uint32		here = next[range];
+
+		next[range] = sum;
+		sum += here;
+	}
+	for (uint64 i = 0; i < n; i++)
+		places[i] = next[set->tids[i] >> shift]++;
+	return true;
+}
+
 static void
-copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n)
+copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n, const uint32 *places)
 {
 	if (from->width == 0)
 		return;
-	memcpy(to->values, from->values, n * from->width);
-	if (from->nulls != NULL)
-		memcpy(to->nulls, from->nulls, n);
+	copy_array(to->values, from->values, from->width, n, places);
+	if (from->has_nulls)
+		copy_array(to->nulls, from->nulls, 1, n, places);
+}
+
+#define COPY_ARRAY(type) \
+	for (uint64 i = 0; i < n; i++) \
+		((type *) to)[places[i]] = ((const type *) from)[i]
+
+/*
+ * Copy an array, each element to its place; NULL: as it is
+ */
+static void
+copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (places == NULL)
+	{
+		memcpy(to, from, n * width);
+		return;
+	}
+	switch (width)
+	{
+		case 1:
+			COPY_ARRAY(uint8);
+			break;
+		case 2:
+			COPY_ARRAY(uint16);
+			break;
+		case 4:
+			COPY_ARRAY(uint32);
+			break;
+		default:
+			COPY_ARRAY(uint64);
+			break;
+	}
 }
 
 /*
@@ -135,7 +231,8 @@ GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 	if (shared->nentries == 0)
 		return false;
 	place_arrays(view, dsa_get_address(area, shared->memory), shared->nentries, &size);
-	if (!GjTakeBlocks(&shared->next, shared->step, view->tids, shared->nentries, &first, &end))
+	if (!GjTakeBlocks(&shared->next, shared->step, view->tids, shared->nentries,
+					  shared->range_bits, &first, &end))
 		return false;
 
 	view->tids += first;
@@ -145,7 +242,7 @@ GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 		advance(&view->included[i], first);
 		view->included[i].has_nulls = shared->has_nulls[i];
 	}
-	view->nentries = view->nascending = end - first;
+	view->nentries = view->nbulk = end - first;
 	return true;
 }
 

@@ -20,6 +20,7 @@ typedef struct GjSharedEntries
 {
 	dsa_pointer memory;			/* of all arrays */
 	uint64		nentries;
+	int			range_bits;		/* they are ordered by ranges of 2^range_bits heap blocks */
 	bool		has_nulls[GJ_MAX_INCLUDED]; /* as in GjEntryColumn */
 	uint64		step;			/* entries that are taken at a time */
 	pg_atomic_uint64 next;		/* first entry that nobody has taken */

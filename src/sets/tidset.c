@@ -6,8 +6,7 @@
  *
  * A set is an array (tidarray.c) while it fits in its memory limit.  One that would
  * exceed it moves to a TIDBitmap (tidbitmap.c; for the moment of the move, both
- * exist) and stays there.  Or, if it must remain exact, it gives up: it is empty then,
- * and says so.
+ * exist) and stays there.
  *
  * What must hold: no TID that was added is missing from what comes out, unless
  * its whole block is delivered as lossy.
@@ -28,7 +27,6 @@
 
 static bool get_more(GjTidSet *set);
 static bool has_room(GjTidSet *set, uint64 n);
-static void give_up(GjTidSet *set);
 
 /*
  * Create an empty set in a memory context of its own below parent.
@@ -46,38 +44,13 @@ GjTidSetCreate(MemoryContext parent, Size memory_limit)
 }
 
 /*
- * Create a set that gives up when its TIDs do not fit in the memory limit
- */
-GjTidSet *
-GjTidSetCreateExact(MemoryContext parent, Size memory_limit)
-{
-	GjTidSet   *set = GjTidSetCreate(parent, memory_limit);
-
-	set->exact = true;
-	return set;
-}
-
-/*
- * Tell whether the set has given up, and so is empty
- */
-bool
-GjTidSetGaveUp(const GjTidSet *set)
-{
-	return set->gave_up;
-}
-
-/*
  * Make room for n TIDs, which will probably come, and some more.  A wrong guess takes memory up
  * to the limit, and nothing else.
  */
 void
 GjTidSetExpect(GjTidSet *set, uint64 n)
 {
-	bool		fits = n <= set->memory_limit / sizeof(uint64);
-
-	if (set->exact && !fits)
-		give_up(set);
-	else if (set->bitmap == NULL && fits)
+	if (set->bitmap == NULL && n <= set->memory_limit / sizeof(uint64))
 		(void) GjTidArrayReserve(set, n + n / GJ_TIDSET_SPARE_SHARE);
 }
 
@@ -89,7 +62,7 @@ bool
 GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits, int n_words)
 {
 	if (!has_room(set, (uint64) n_words * GJ_TIDSET_WORD_TIDS))
-		return set->gave_up || GjTidBitmapAdd(set, tids, hits, n_words);
+		return GjTidBitmapAdd(set, tids, hits, n_words);
 	return GjTidArrayAdd(set, tids, hits, n_words);
 }
 
@@ -101,7 +74,7 @@ bool
 GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n)
 {
 	if (!has_room(set, n))
-		return set->gave_up || GjTidBitmapAddPacked(set, tids, n);
+		return GjTidBitmapAddPacked(set, tids, n);
 	return GjTidArrayAddPacked(set, tids, n);
 }
 
@@ -113,7 +86,7 @@ GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
 {
 	if (has_room(set, 1))
 		GjTidArrayAddOne(set, tid);
-	else if (!set->gave_up)
+	else
 		GjTidBitmapAddOne(set, tid);
 }
 
@@ -300,29 +273,15 @@ GjTidSetFree(GjTidSet *set)
 }
 
 /*
- * Make room for n more TIDs in the array; false: they go to the bitmap, which there is then,
- * or nowhere
+ * Make room for n more TIDs in the array; false: they go to the bitmap, which there is then
  */
 static bool
 has_room(GjTidSet *set, uint64 n)
 {
-	if (set->bitmap != NULL || set->gave_up)
+	if (set->bitmap != NULL)
 		return false;
 	if (GjTidArrayReserve(set, n))
 		return true;
-	if (set->exact)
-		give_up(set);
-	else
-		GjTidBitmapStart(set);
+	GjTidBitmapStart(set);
 	return false;
-}
-
-static void
-give_up(GjTidSet *set)
-{
-	set->gave_up = true;
-	if (set->tids != NULL)
-		pfree(set->tids);
-	set->tids = NULL;
-	set->ntids = set->nascending = set->capacity = 0;
 }

@@ -38,8 +38,6 @@ typedef struct GjTidBlock
 typedef bool (*GjTidSource) (void *state, const uint64 **tids, uint64 *ntids);
 
 extern GjTidSet *GjTidSetCreate(MemoryContext parent, Size memory_limit);
-extern GjTidSet *GjTidSetCreateExact(MemoryContext parent, Size memory_limit);
-extern bool GjTidSetGaveUp(const GjTidSet *set);
 extern void GjTidSetExpect(GjTidSet *set, uint64 n);
 extern bool GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
 						int n_words);

@@ -29,8 +29,6 @@ struct GjTidSet
 	uint64		nascending;		/* the first so many ascend strictly */
 
 	TIDBitmap  *bitmap;			/* NULL while all fits the array */
-	bool		exact;			/* never one */
-	bool		gave_up;		/* instead: nothing is kept */
 
 	/* A view: the array is somebody else's, and this gets the next one */
 	GjTidSource source;

@@ -53,7 +53,7 @@ static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids
 static void share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses);
 static uint64 *allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords);
 static bool take_step(void *taker, const uint64 **tids, uint64 *ntids);
-static uint64 block_border(const uint64 *tids, uint64 position, uint64 ntids);
+static uint64 range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits);
 static uint64 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
 
 /*
@@ -172,8 +172,8 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
 		taker->progress(taker->arg);
 	if (!shared->lossy)
 	{
-		if (!GjTakeBlocks(&shared->next, shared->step, taker->words, shared->nwords, &first,
-						  &end))
+		if (!GjTakeBlocks(&shared->next, shared->step, taker->words, shared->nwords, 0,
+						  &first, &end))
 			return false;
 		*tids = taker->words + first;
 		*ntids = end - first;
@@ -191,20 +191,20 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
 }
 
 /*
- * Take the next blocks' TIDs of an ordered array: those from first to before end.  False
- * if all are taken.
+ * Take the TIDs of the next ranges of blocks: those from first to before end.  False if all
+ * are taken.
  */
 bool
 GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-			 uint64 *first, uint64 *end)
+			 int range_bits, uint64 *first, uint64 *end)
 {
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!GjTakeStep(next, step, ntids, first, end))
 			return false;
-		*first = block_border(tids, *first, ntids);
-		*end = block_border(tids, *end, ntids);
+		*first = range_border(tids, *first, ntids, range_bits);
+		*end = range_border(tids, *end, ntids, range_bits);
 	} while (*first == *end);
 	return true;
 }
@@ -224,13 +224,14 @@ GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first, uint64 
 }
 
 /*
- * The first position, not before this one, where a block begins
+ * The first position, not before this one, where a range of blocks begins
  */
 static uint64
-block_border(const uint64 *tids, uint64 position, uint64 ntids)
+range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits)
 {
 	while (position > 0 && position < ntids &&
-		   GjPackedBlock(tids[position]) == GjPackedBlock(tids[position - 1]))
+		   GjPackedBlock(tids[position]) >> range_bits ==
+		   GjPackedBlock(tids[position - 1]) >> range_bits)
 		position++;
 	return position;
 }

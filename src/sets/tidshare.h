@@ -36,10 +36,13 @@ extern void GjTidsUnshare(GjSharedTids *shared, dsa_area *area);
 extern GjTidSet *GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 								  void (*progress) (void *arg), void *arg);
 
-/* The dividing alone: of n things, and of an array that is ordered by heap block */
+/*
+ * The dividing alone: of n things; and of an array that is ordered by ranges of 2^range_bits heap
+ * blocks
+ */
 extern bool GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first,
 					   uint64 *end);
 extern bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-						 uint64 *first, uint64 *end);
+						 int range_bits, uint64 *first, uint64 *end);
 
 #endif							/* GPUJOIN_SETS_TIDSHARE_H */

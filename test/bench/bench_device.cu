@@ -187,6 +187,45 @@ measure(setup &s, const char *span, double matching, bool rivals)
 	}
 }
 
+/* Pages in the order of their keys: what a match takes from its first kernel to its last. */
+template <class Key>
+static void
+measure_in_order(setup &s, uint64_t keys, double matching)
+{
+	uint64_t expected = s.fill_in_order<Key>(keys, matching);
+	match_output out = {s.bitmap, s.tile_start, s.totals, 0,
+						s.tile_list, (uint32_t *) (s.totals + 2)};
+	gather_job job = {s.column, GJD_POSITIONS, s.bitmap, s.tile_start, s.tiles, {}};
+	uint64_t found;
+
+	for (bool cold : {true, false})
+	{
+		double floor_ms = time_floor<Key>(s, cold);
+		result r = {"in order", matching, cold, floor_ms};
+		auto match = [&](bool gathering) {
+			check(cudaMemsetAsync(s.totals, 0, 64, s.stream), "clear");
+			launch_skip(s.column, s.keyset, out);
+			launch_match(s.column, s.keyset, out);
+			if (!gathering)
+				return;
+			launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+			launch_gather(job, 0, s.rows, (uint64_t *) s.space, nullptr);
+		};
+
+		print(s, r, "bitmap", time_it(s, cold, [&] { match(false); }));
+		print(s, r, "positions", time_it(s, cold, [&] { match(true); }));
+		check(cudaMemcpy(&found, s.tile_start + s.tiles, 8, cudaMemcpyDefault), "check");
+		if (found != expected)
+		{
+			printf("{\"error\": \"wrong answer in order\", \"rows\": %llu, \"found\": %llu, "
+				   "\"expected\": %llu}\n",
+				   (unsigned long long) s.rows, (unsigned long long) found,
+				   (unsigned long long) expected);
+			exit(1);
+		}
+	}
+}
+
 template <class Key>
 static void
 measure_rivals_without_set(setup &s)
@@ -241,6 +280,8 @@ run_rows(gjd_device *device, uint64_t rows, bool all)
 		if (c.dense && c.rivals)
 			measure_rivals_without_set<Key>(s);
 	}
+	for (double matching : {0.05, 0.001})
+		measure_in_order<Key>(s, 4000, matching);
 }
 
 int

@@ -48,11 +48,14 @@ struct setup
 	uint64_t *tile_start, *totals;
 	void *scan_space;
 	uint64_t scan_bytes;
+	uint32_t *tile_list;
 
 	/* carried: columns of four bytes, all zero */
 	setup(gjd_device *device, uint64_t rows, uint32_t key_bytes, uint32_t carried = 0);
 	~setup();
 	template <class Key> void fill(uint64_t keys, bool dense, double matching);
+	/* keys in order, with the bounds of pages; returns how many rows match */
+	template <class Key> uint64_t fill_in_order(uint64_t keys, double matching);
 	setup(const setup &) = delete;
 	setup &operator=(const setup &) = delete;
 };

@@ -48,6 +48,29 @@ fill_kernel(fill_job<Key> job)
 	}
 }
 
+/* Row i has key i * distinct / rows; a page's first thread writes its bounds. */
+template <class Key>
+__global__ void
+fill_in_order_kernel(const column_view column, uint64_t rows, uint64_t distinct, Key *flat)
+{
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+	uint64_t rows_per_extent = (uint64_t) column.tiles_per_extent * tile_rows;
+
+	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += stride)
+	{
+		char *extent = column.extents[i / rows_per_extent];
+		uint64_t row = i % rows_per_extent;
+		uint64_t last = min(i + column.slots, rows) - 1;
+
+		((Key *) extent)[row] = flat[i] = (Key) (i * distinct / rows);
+		if (row % column.slots == 0)
+			((page_bounds<Key> *) (extent + column.bounds_at))[row / column.slots] =
+				{(Key) (i * distinct / rows), (Key) (last * distinct / rows)};
+		if (i % 32 == 0)
+			((uint32_t *) (extent + column.valid_at))[row / 32] = 0xffffffffu;
+	}
+}
+
 /* Counts matches by binary search, and rows whose bit in the result is wrong. */
 template <class Key>
 __global__ void
@@ -123,6 +146,7 @@ setup::setup(gjd_device *device, uint64_t rows, uint32_t key_bytes, uint32_t car
 	check(cudaMemset(tile_start, 0, (tiles + 1) * 8), "memory");
 	check(cudaMalloc(&totals, 64), "memory");
 	check(cudaMalloc(&scan_space, scan_bytes), "memory");
+	check(cudaMalloc(&tile_list, tiles * 4), "memory");
 }
 
 setup::~setup()
@@ -132,7 +156,7 @@ setup::~setup()
 		destroy_keyset(keyset);
 	destroy_column(column);
 	for (void *p : {(void *) flat, (void *) space, (void *) flush, (void *) bitmap,
-					(void *) tile_start, (void *) totals, scan_space})
+					(void *) tile_start, (void *) totals, scan_space, (void *) tile_list})
 		cudaFree(p);
 }
 
@@ -173,6 +197,34 @@ setup::fill(uint64_t count, bool dense, double matching)
 	cudaFree(on_device);
 }
 
+template <class Key>
+uint64_t
+setup::fill_in_order(uint64_t count, double matching)
+{
+	uint64_t distinct = (uint64_t) (count / matching);
+	std::vector<int64_t> keys;
+	uint64_t found = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+	{
+		uint64_t key = i * distinct / count;
+
+		keys.push_back((int64_t) key);
+		found += ((key + 1) * rows + distinct - 1) / distinct - (key * rows + distinct - 1) / distinct;
+	}
+
+	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO};
+
+	check(cudaStreamSynchronize(stream), "fill");
+	if (keyset)
+		destroy_keyset(keyset);
+	keyset = create_keyset(device, &params);
+	fill_in_order_kernel<Key><<<processors * 8, 256, 0, stream>>>(view_of(column), rows, distinct,
+																  (Key *) flat);
+	check(cudaStreamSynchronize(stream), "fill");
+	return found;
+}
+
 /* To be called right after fill(): uses the keys that it has left. */
 template <class Key>
 bool
@@ -198,6 +250,8 @@ check_answer(setup &s)
 
 template void setup::fill<int32_t>(uint64_t, bool, double);
 template void setup::fill<int64_t>(uint64_t, bool, double);
+template uint64_t setup::fill_in_order<int32_t>(uint64_t, double);
+template uint64_t setup::fill_in_order<int64_t>(uint64_t, double);
 template bool check_answer<int32_t>(setup &);
 template bool check_answer<int64_t>(setup &);
 

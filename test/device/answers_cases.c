@@ -130,6 +130,69 @@ test_sets(library *libs, int n)
 			}
 }
 
+/* A column in the order of its keys, with gaps, empty pages, and some pages that are not in order. */
+static model *
+in_order(uint32_t key_bytes, uint64_t pages, int64_t step)
+{
+	model *m = make_model(key_bytes, 160, pages);
+	uint64_t rows = pages * 160;
+
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		uint64_t page = i / 160;
+		int64_t key = ((int64_t) (i / 50) - (int64_t) (rows / 100)) * step;
+
+		if (page % 97 == 5)
+			key = (int64_t) (i * 7919 % (rows / 50)) * step;
+		set_row(m, i, key, page % 31 != 7 && i % 13 != 0);
+	}
+	return m;
+}
+
+/*
+ * Few keys among many pages in order: what lies between their bounds is left out, and nothing
+ * else. Pages are then written anew, with other bounds, and back.
+ */
+void
+test_clustered(library *libs, int n)
+{
+	static const uint64_t sizes[] = {1, 2, 8, 9, 40, 200};
+
+	for (uint32_t key_bytes = 4; key_bytes <= 8; key_bytes += 4)
+		for (int i = 0; i < n; i++)
+		{
+			int64_t step = key_bytes == 4 ? 3 : 1000000007;
+			model *m = in_order(key_bytes, 2000, step);
+			model *other = in_order(key_bytes, 2000, step);
+			gjd_column *column = make_column(&libs[i], m);
+			bool good = column != NULL;
+			key_set set = new_set(200);
+
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && good; s++)
+			{
+				set.count = sizes[s];
+				for (uint64_t k = 0; k < sizes[s]; k++)
+					set.keys[k] = ((int64_t) (k * 6400 / sizes[s]) - 3200) * step + (k % 3 == 1);
+				good = check_column(&libs[i], column, m, set);
+				ok(good, "%s: %u-byte keys in order, set of %llu", libs[i].api->name, key_bytes,
+				   (unsigned long long) sizes[s]);
+			}
+			for (uint64_t row = 0; row < 300 * 160; row++)
+				set_row(other, row, m->keys[row + 900 * 160], row % 7 != 0);
+			push_pages(&libs[i], column, other, 0, 300, 1000);
+			ok(check_column(&libs[i], column, other, set), "%s: pages with other bounds",
+			   libs[i].api->name);
+			push_pages(&libs[i], column, m, 0, 300, 1001);
+			ok(check_column(&libs[i], column, m, set), "%s: and with the first ones again",
+			   libs[i].api->name);
+			if (column != NULL)
+				destroy_column(&libs[i], column);
+			free(set.keys);
+			free_model(m);
+			free_model(other);
+		}
+}
+
 /* Random shapes, keys that cluster, sets that overlap them more or less. */
 void
 test_random(library *libs, int n, int rounds)

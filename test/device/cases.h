@@ -15,6 +15,7 @@ void check_model(library *libs, int n, const model *m, key_set set, const char *
 void test_sizes(library *libs, int n);
 void test_extremes(library *libs, int n);
 void test_sets(library *libs, int n);
+void test_clustered(library *libs, int n);
 void test_random(library *libs, int n, int rounds);
 void test_large(const gjd_api *api);
 

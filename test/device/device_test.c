@@ -115,6 +115,8 @@ run_cases(uint32_t shared_limit)
 			test_sizes(libs, n_apis);
 		if (wanted("extremes"))
 			test_extremes(libs, n_apis);
+		if (wanted("clustered"))
+			test_clustered(libs, n_apis);
 		for (int i = 0; i < n_apis && wanted("service"); i++)
 		{
 			test_arguments(&libs[i]);

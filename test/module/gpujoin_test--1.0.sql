@@ -55,3 +55,27 @@ CREATE FUNCTION gpujoin_top_selftest() RETURNS bigint
 COMMENT ON FUNCTION gpujoin_top_selftest()
 	IS 'compare the first entries of an order with all of them sorted; returns the comparisons made';
 REVOKE ALL ON FUNCTION gpujoin_top_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_sort_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_sort_selftest()
+	IS 'sort rows with much and little memory and compare; returns the sorts made';
+REVOKE ALL ON FUNCTION gpujoin_sort_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_sort_timing(rows bigint, memory integer, key_width integer,
+		key_bits integer, heap_order boolean) RETURNS double precision
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean)
+	IS 'nanoseconds that a row takes to be sorted, with so many kB of memory';
+REVOKE ALL ON FUNCTION gpujoin_sort_timing(bigint, integer, integer, integer, boolean) FROM PUBLIC;
+CREATE FUNCTION gpujoin_entries_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_entries_selftest()
+	IS 'compare sets of entries with what was added to them; returns how many that were';
+REVOKE ALL ON FUNCTION gpujoin_entries_selftest() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
+	IS 'compare what the visibility map says of many TIDs with what it says of each; spoils the table, which must be an empty temporary one';
+REVOKE ALL ON FUNCTION gpujoin_visible_map_selftest(regclass) FROM PUBLIC;

@@ -56,6 +56,9 @@ typedef struct Entries
 static bool check_once(Relation index, int64 *checked, int64 *missing, int64 *stale,
 					   const char **reason);
 static void read_entries(Relation index, const GjIndexInfo *info, Entries *out);
+static void read_tail(Relation index, const GjIndexInfo *info, BlockNumber block, Entries *out);
+static void read_page(Relation index, const GjIndexInfo *info, const GjIndexState *state,
+					  BlockNumber block, Entries *out);
 static void add_entry(Entries *out, int64 key, const ItemPointerData *tid);
 static const char *match_set(Relation index, const Entries *entries, int which, Entries *found);
 static int	set_of(int64 key);
@@ -159,50 +162,71 @@ check_once(Relation index, int64 *checked, int64 *missing, int64 *stale, const c
 }
 
 /*
- * Read all entries, tails first
+ * Read all entries, tails first, until no fold has come between
  */
 static void
 read_entries(Relation index, const GjIndexInfo *info, Entries *out)
 {
-	BlockNumber nblocks = info->first_data;
+	GjIndexState state;
 
-	for (BlockNumber block = GJ_FIRST_TAIL_BLOCK; block < nblocks; block++)
+	do
 	{
-		bool		is_tail = block < info->first_data;
-		Buffer		buffer = ReadBuffer(index, block);
-		Page		page = BufferGetPage(buffer);
+		BlockNumber nblocks;
 
-		CHECK_FOR_INTERRUPTS();
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (is_tail)
-		{
-			GjPageCheck(index, buffer, GJ_PAGE_TAIL);
-			for (int row = 0; row < GjPageGetOpaque(page)->used; row++)
-			{
-				ItemPointerData tid;
-				int64		key = GjTailGetRow(page, info, row, &tid);
+		out->n = 0;
+		for (int lane = 0; lane < info->nlanes; lane++)
+			read_tail(index, info, GJ_FIRST_TAIL_BLOCK + lane, out);
+		GjIndexGetState(index, &state);
+		nblocks = GjIndexGetLength(index);
+		for (BlockNumber block = info->first_data; block < nblocks; block++)
+			read_page(index, info, &state, block, out);
+	} while (GjListsMoved(index, &state));
+}
 
-				add_entry(out, key, &tid);
-			}
-		}
-		else if (!GjPageIsUnused(page))
-		{
-			const uint32 *used = GjDataUsed(page, info);
+static void
+read_tail(Relation index, const GjIndexInfo *info, BlockNumber block, Entries *out)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Page		page = BufferGetPage(buffer);
 
-			GjPageCheck(index, buffer, GJ_PAGE_DATA);
-			for (int slot = 0; slot < info->slots; slot++)
-			{
-				if (used[slot / GJ_SLOTS_PER_WORD] & ((uint32) 1 << (slot % GJ_SLOTS_PER_WORD)))
-					add_entry(out, GjDataGetKey(page, info, slot),
-							  &GjDataTids(page, info)[slot]);
-			}
-		}
-		UnlockReleaseBuffer(buffer);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	GjPageCheck(index, buffer, GJ_PAGE_TAIL);
+	for (int row = 0; row < GjPageGetOpaque(page)->used; row++)
+	{
+		ItemPointerData tid;
+		int64		key = GjTailGetRow(page, info, row, &tid);
 
-		/* the length is read behind the tails: see match/search.c */
-		if (block + 1 == info->first_data)
-			nblocks = GjIndexGetLength(index);
+		add_entry(out, key, &tid);
 	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Read the entries of a page, if it is a data page that lives
+ */
+static void
+read_page(Relation index, const GjIndexInfo *info, const GjIndexState *state, BlockNumber block,
+		  Entries *out)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Page		page = BufferGetPage(buffer);
+	GjPageOwner owner;
+
+	CHECK_FOR_INTERRUPTS();
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	owner = GjPageGetOwner(state, page);
+	if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
+		GjPageCheckKind(index, buffer) == GJ_PAGE_DATA)
+	{
+		const uint32 *used = GjDataUsed(page, info);
+
+		for (int slot = 0; slot < info->slots; slot++)
+		{
+			if (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
+				add_entry(out, GjDataGetKey(page, info, slot), &GjDataTids(page, info)[slot]);
+		}
+	}
+	UnlockReleaseBuffer(buffer);
 }
 
 static void

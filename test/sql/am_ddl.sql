@@ -153,5 +153,5 @@ DROP TABLE am_types, am_bad, am_part, am_life, am_same, am_temp, am_unlogged;
 DROP FUNCTION wrong_key(int4);
 
 -- what pg_stat_progress_create_index will call the phases
-SELECT n, pg_indexam_progress_phasename(oid, n) FROM pg_am, generate_series(1, 4) n
+SELECT n, pg_indexam_progress_phasename(oid, n) FROM pg_am, generate_series(1, 6) n
 WHERE amname = 'gpujoin' ORDER BY n;

@@ -11,7 +11,7 @@ SET gpujoin.force = on;
 -- Numbers and the device depend on the machine
 CREATE FUNCTION explain_masked(options text, query text) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT regexp_replace(regexp_replace(l, '\d+(\.\d+)?', 'N', 'g'), '(Device|Reason)(</|>|: ).*', '\1\2...')
-	FROM explain(options, query) l WHERE l !~ '^ +Device '	-- there is a reason, or figures
+	FROM explain(options, query) l WHERE l !~ '^ +(Device |Runs:|Delta Pages:|Pages )'	-- there is a reason, or figures
 $$;
 
 CREATE TABLE wide (id int, k int, d date) WITH (fillfactor = 10);

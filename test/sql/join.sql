@@ -20,7 +20,7 @@ BEGIN
 	EXECUTE 'EXPLAIN (FORMAT JSON, ANALYZE, TIMING OFF) ' || query INTO plan;
 	plan := plan -> 0 -> 'Plan';
 	RETURN QUERY
-	SELECT key, json_typeof(e.value), CASE WHEN key NOT LIKE 'Memory%' THEN e.value #>> '{}' END
+	SELECT key, json_typeof(e.value), CASE WHEN key !~ '^(Memory|Entries)' THEN e.value #>> '{}' END
 	FROM (SELECT plan AS node UNION ALL SELECT json_array_elements(plan -> 'Plans')) n,
 		json_each(node) e
 	WHERE node ->> 'Custom Plan Provider' LIKE 'GpuJoin%'

@@ -90,7 +90,7 @@ BEGIN
 	RETURN jsonb_path_query_first(plan, 'strict $.** ? (@."Custom Plan Provider" starts with "Gpu")')
 		- ARRAY(SELECT key FROM jsonb_each(jsonb_path_query_first(plan,
 				'strict $.** ? (@."Custom Plan Provider" starts with "Gpu")'))
-				WHERE key NOT IN ('Parallel Aware', 'Keys', 'Entries Searched', 'Matched TIDs',
+				WHERE key NOT IN ('Parallel Aware', 'Keys', 'Matched TIDs',
 								  'Exact Heap Blocks', 'Lossy Heap Blocks',
 								  'Rows Removed by Key Recheck'));
 END $$;

@@ -1,11 +1,17 @@
 -- All variants of the vector kernels that this processor has, and sets of TIDs under and
 -- over their memory limit, against plain C that is obviously right. So are groups and their
--- aggregates, and the first entries of an order.
+-- aggregates, the first entries of an order, sorted rows, entries that come in any order, and the
+-- visibility map of a heap that has several pages of it.
 CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
 SELECT gpujoin_groups_selftest() > 100000 AS groups_agree;
 SELECT gpujoin_top_selftest() > 100000 AS orders_agree;
+SELECT gpujoin_sort_selftest() > 500 AS sorts_agree;
+SELECT gpujoin_entries_selftest() > 100000 AS entries_agree;
+CREATE TEMP TABLE visible ();
+SELECT gpujoin_visible_map_selftest('visible') > 100000 AS maps_agree;
+DROP TABLE visible;
 
 -- Not for everybody
 CREATE ROLE regress_gpujoin_stranger;

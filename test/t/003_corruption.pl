@@ -24,39 +24,51 @@ use constant {
 	MAGIC => 24,
 	VERSION => 28,
 	SEQUENCE => 40,
-	FLOOR => 56,
-	JOURNAL_NEXT => 64,
-	JOURNAL_USED => 68,
-	JOURNAL_START => 72,
-	JOURNAL_BLOCKS => 76,
-	FIRST_DATA => 80,
-	MIN_BLOCKS => 84,
-	SLOTS => 90,
-	USED_OFFSET => 92,
-	NCOLUMNS => 94,
-	TAIL_ROWS => 96,
-	NLANES => 98,
-	KEY_WIDTH => 100,
-	KEY_OFFSET => 102,
-	TID_OFFSET => 110,
-	VALUE_WIDTH => 116,
-	VALUE_OFFSET => 118,
-	NULLS_OFFSET => 120,
-	LANES => 356,
+	LIST_VERSION => 56,
+	FLOOR => 64,
+	JOURNAL_NEXT => 72,
+	JOURNAL_USED => 76,
+	JOURNAL_START => 80,
+	JOURNAL_BLOCKS => 84,
+	FIRST_DATA => 88,
+	MIN_BLOCKS => 92,
+	SLOTS => 98,
+	USED_OFFSET => 100,
+	NCOLUMNS => 102,
+	TAIL_ROWS => 104,
+	NLANES => 106,
+	NRUNS => 108,
+	NEXT_RUN => 112,
+	FOLD_RUN => 116,
+	DELTA => 120,
+	PREVIOUS => 136,
+	RUN => 152,
+	KEY_WIDTH => 664,
+	KEY_OFFSET => 666,
+	TID_OFFSET => 674,
+	VALUE_WIDTH => 680,
+	VALUE_OFFSET => 682,
+	NULLS_OFFSET => 684,
+	LANES => 920,
 	CHANGE => 8160,
 	MIN_KEY => 8168,
 	MAX_KEY => 8176,
-	USED => 8184,
-	KIND => 8186,
-	FLAGS => 8187,
+	KIND => 8184,
+	USED => 8188,
 	PAGE_ID => 8190
 };
 my $first_data = 2 + 1;    # one lane
 my $slots = 800;           # of 4-byte keys
 my $cover_slots = 544;     # and a 4-byte INCLUDE column
 my $tids = 24 + $slots * 4;
-my $wanted_tid = $tids + 2 * 6;    # of slot 2, whose key 3 the queries ask for
+my $wanted_tid = $tids + 9 * 6;    # of slot 9, whose key 3 the queries ask for
 my $bitmap = $tids + $slots * 6;
+# The base run's data pages, in order, and its directory; the delta's list page and data pages
+my ($delta_run, $base_run) = (1, 2);
+my $directory = $first_data + 4;
+my $list = $directory + 1;
+my @delta = ($list + 1, $list + 2);
+my $length = $list + 3;
 
 # name => [block, offset, bytes, what gpujoin_check() has to say]
 #   damaged    XX002
@@ -75,9 +87,11 @@ sub damage
 
 my %numbers = (zero => 0, one => 1, big => 0xffff, odd => 0x1234);
 
-foreach my $block (META, JOURNAL, TAIL, $first_data)
+foreach my $block (META, JOURNAL, TAIL, $first_data, $directory, $list, $delta[0])
 {
-	my $page = { META, 'meta', JOURNAL, 'journal', TAIL, 'tail', $first_data, 'data' }->{$block};
+	my $page = {
+		META, 'meta', JOURNAL, 'journal', TAIL, 'tail', $first_data, 'data',
+		$directory, 'directory', $list, 'list', $delta[0], 'delta' }->{$block};
 
 	damage("${page}_kind", $block, KIND, pack('C', 77));
 	damage("${page}_kind_other", $block, KIND, pack('C', $block == TAIL ? 4 : 3));
@@ -92,6 +106,9 @@ foreach my $block (META, JOURNAL, TAIL, $first_data)
 }
 damage('magic', META, MAGIC, pack('V', 0));
 damage('version', META, VERSION, pack('V', 99), 'version');
+# the first version's metapage had its kind elsewhere
+damage('version_old', META, VERSION, pack('V', 1), 'version');
+my %also = (version_old => [ KIND, pack('vC', 0, 1) ]);
 damage('sequence_zero', META, SEQUENCE, pack('Q<', 0));
 foreach my $field (qw(JOURNAL_NEXT JOURNAL_USED JOURNAL_START JOURNAL_BLOCKS FIRST_DATA))
 {
@@ -107,13 +124,14 @@ foreach my $field (qw(SLOTS USED_OFFSET NCOLUMNS TAIL_ROWS NLANES KEY_WIDTH KEY_
 damage('tail_rows_more', META, TAIL_ROWS, pack('v', 65), 'either');
 damage('nlanes_more', META, NLANES, pack('v', 2));
 my %blocks = (own_tail => TAIL, meta => META, journal => JOURNAL, absent => 5000,
-	huge => 0xfffffffe);
+	huge => 0xfffffffe, run => $first_data, directory => $directory, list => $list);
 damage("open_$_", META, LANES, pack('V', $blocks{$_})) foreach keys %blocks;
-damage('open_other_data', META, LANES, pack('V', $first_data), 'either');
+damage('open_run_none', META, LANES + 4, pack('V', 0));
+damage('open_run_base', META, LANES, pack('VV', $first_data, $base_run));
 # two lanes, on which tails and data pages move up by one block
 damage('two_lanes_less', META, NLANES, pack('v', 1));
-damage('two_lanes_crossed', META, LANES, pack('VV', TAIL + 1, TAIL));
-damage('two_lanes_same', META, LANES, pack('V', $first_data + 1) x 2);
+damage('two_lanes_crossed', META, LANES, pack('VVVV', TAIL + 1, $delta_run, TAIL, $delta_run));
+damage('two_lanes_same', META, LANES, pack('VV', $delta[1] + 1, $delta_run) x 2);
 damage('journal_sequence', JOURNAL, 24, pack('Q<', ~0));
 damage('journal_start_block', JOURNAL, 24 + 8, pack('V', 0xffffff));
 damage('journal_end_block', JOURNAL, 24 + 12, pack('V', 0xffffff));
@@ -143,10 +161,75 @@ damage('data_tid_offset', $first_data, $wanted_tid, pack('vvv', 0, 0, 2047));
 damage('data_tid_offset_most', $first_data, $wanted_tid, pack('vvv', 0, 0, 0xffff));
 damage('data_tid_twice', $first_data, $wanted_tid, pack('vvv', 0, 0, 2));
 damage('data_tids_same', $first_data, $tids, pack('vvv', 0, 0, 2) x $slots);
-damage('data_bitmap_less', $first_data, $bitmap, "\xfe");
+damage('data_bitmap_less', $first_data, $bitmap, "\xf0");
+damage('data_bitmap_more', $first_data, $bitmap, "\xff");
 damage('data_bitmap_none', $first_data, $bitmap, "\0" x ($slots / 8));
-damage('data_open', $first_data, FLAGS, pack('C', 1));
-damage('data_flags', $first_data, FLAGS, pack('C', 255));
+damage('data_order', $first_data, 24 + 9 * 4, pack('VV', 4, 3));
+damage('data_order_deleted', $first_data, 24, pack('VVV', 0, 1, 0));
+
+# Whose a page is: numbers of nobody, of another, of one that is yet to come
+foreach my $number (0, $delta_run, $base_run, 3, 77, (1 << 28) - 1)
+{
+	damage("data_run_$number", $first_data, KIND, pack('V', $number << 4 | 4))
+	  if $number != $base_run;
+	damage("last_run_$number", $directory - 1, KIND, pack('V', $number << 4 | 4))
+	  if $number != $base_run;
+	damage("directory_run_$number", $directory, KIND, pack('V', $number << 4 | 5))
+	  if $number != $base_run;
+	damage("list_run_$number", $list, KIND, pack('V', $number << 4 | 6))
+	  if $number != $delta_run;
+	damage("delta_run_$number", $delta[0], KIND, pack('V', $number << 4 | 4))
+	  if $number != $delta_run;
+	damage("delta_open_run_$number", $delta[1], KIND, pack('V', $number << 4 | 4))
+	  if $number != $delta_run;
+}
+
+# The directory: level, keys, blocks, TIDs
+my ($dir_keys, $dir_blocks, $dir_tids) = (32, 32 + 448 * 8, 32 + 448 * 12);
+damage('directory_level', $directory, 24, pack('v', 1));
+damage("directory_used_$_", $directory, USED, pack('v', $_)) foreach (0, 1, 3, 5, 448, 449);
+damage('directory_key_less', $directory, $dir_keys + 8, pack('q<', 5));
+damage('directory_key_more', $directory, $dir_keys + 8, pack('q<', 999));
+damage('directory_key_first', $directory, $dir_keys, pack('q<', -5));
+damage('directory_keys_same', $directory, $dir_keys, pack('q<', 7) x 4);
+damage('directory_tid', $directory, $dir_tids + 6, pack('vvv', 0, 0, 9));
+my %others = (%blocks, self => $directory, delta => $delta[0], second => $first_data + 1);
+damage("directory_block_$_", $directory, $dir_blocks, pack('V', $others{$_}))
+  foreach grep { !/^(run|directory)$/ } keys %others;
+damage('directory_blocks_swapped', $directory, $dir_blocks,
+	pack('VV', $first_data + 1, $first_data));
+
+# The list: the page before, blocks
+damage("list_previous_$_", $list, 24, pack('V', $blocks{$_})) foreach keys %blocks;
+damage("list_used_$_", $list, USED, pack('v', $_)) foreach (0, 1, 3, 2000, 2001);
+damage('list_lower', $list, 12, pack('v', 32));
+damage("list_block_$_", $list, 32, pack('V', $others{$_}))
+  foreach grep { !/^(delta|second|self)$/ } keys %others;
+damage('list_block_twice', $list, 32, pack('VV', $delta[1], $delta[1]));
+
+# What the metapage says of them
+damage('list_version_zero', META, LIST_VERSION, pack('Q<', 0));
+damage("nruns_$_", META, NRUNS, pack('v', $_)) foreach (0, 2, 8, 9, 0xffff);
+damage("next_run_$_", META, NEXT_RUN, pack('V', $_)) foreach (0, 1, 2, 1 << 29, 0xffffffff);
+damage('next_run_9', META, NEXT_RUN, pack('V', 9), 'either');
+damage("fold_run_$_", META, FOLD_RUN, pack('V', $_)) foreach (1, 2, 3, 0xffffffff);
+damage("delta_number_$_", META, DELTA, pack('V', $_)) foreach (0, 2, 3, 0xffffffff);
+damage("delta_head_$_", META, DELTA + 4, pack('V', $blocks{$_} // 0xffffffff))
+  foreach 'none', grep { $_ ne 'list' } keys %blocks;
+damage("delta_pages_$_", META, DELTA + 8, pack('V', $_)) foreach (0, 1, 3, 2001, 0xffffffff);
+damage("delta_lists_$_", META, DELTA + 12, pack('V', $_)) foreach (0, 2, 0xffffffff);
+damage("previous_$_", META, PREVIOUS, pack('V4', $_, $list, 2, 1)) foreach (1, 2, 3);
+damage("base_number_$_", META, RUN, pack('V', $_)) foreach (0, 1, 3, 0xffffffff);
+damage("base_height_$_", META, RUN + 4, pack('v', $_)) foreach (0, 2, 5, 0xffff);
+damage('base_published', META, RUN + 8, pack('Q<', 1 << 60));
+damage("base_entries_$_", META, RUN + 16, pack('Q<', $_)) foreach (0, 299, 2400, 2999, 3001, 1 << 60);
+damage("base_dead_$_", META, RUN + 24, pack('Q<', $_)) foreach (0, 299, 301, 1 << 60);
+damage("base_min_$_", META, RUN + 32, pack('q<', $_)) foreach (1, 1000);
+damage("base_max_$_", META, RUN + 40, pack('q<', $_)) foreach (0, 998, 1000);
+damage("base_root_$_", META, RUN + 48, pack('V', $blocks{$_}))
+  foreach grep { $_ ne 'directory' } keys %blocks;
+damage("base_pages_$_", META, RUN + 52, pack('V', $_)) foreach (0, 3, 5, 0xffffffff);
+damage("base_directory_pages_$_", META, RUN + 56, pack('V', $_)) foreach (0, 2, 0xffffffff);
 damage('none', META, 0, '', 'sound');
 
 # Indexes with an INCLUDE column, of which no query knows the values but the check does.
@@ -159,7 +242,7 @@ foreach my $field (qw(NCOLUMNS VALUE_WIDTH VALUE_OFFSET NULLS_OFFSET))
 	  foreach qw(zero big odd);
 }
 damage('cover_tail_rows_more', META, TAIL_ROWS, pack('v', 5000));
-damage('cover_value', $first_data, $values + 2 * 4, pack('V', 4711));
+damage('cover_value', $first_data, $values + 3 * 4, pack('V', 4711));
 damage('cover_values', $first_data, $values, "\xff" x (4 * $cover_slots));
 damage('cover_null', $first_data, $nulls, "\xff");
 damage('cover_nulls', $first_data, $nulls, "\xff" x ($cover_slots / 8));
@@ -171,23 +254,24 @@ damage('cover_tail_null', TAIL, 24 + 14, "\x01");
 srand(20261121);
 foreach my $i (1 .. 40)
 {
-	my $block = ($i * 5) % 7;
+	my $block = ($i * 5) % $length;
 	damage("random$i", $block, 16 + int(rand(PAGE - 16)), pack('C', int(rand(256))), 'either');
 }
 
 # Cut off before each of the fixed pages, before the data pages, amid them, and before the last one.
 # A session that has not looked at the index yet has both counts to tell.
-damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, TAIL, $first_data, 4, 6, 7);
-damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8);
-damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6);
+damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, TAIL, $first_data, 4, $directory - 1, $directory, $list, $length - 1);
+damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8, 12);
+damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6, $directory);
 
 # The count itself. One that is too low makes nobody see less; the last page that is counted must be
 # in use, or the file was cut and then filled up with zeroes.
 damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_ eq 'most' ? ~0 & 0xffffffff : $_), 'counted')
-  foreach (9, 5000, 'most');
+  foreach ($length + 1, 5000, 'most');
 damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_))
-  foreach (0, $first_data - 1, $first_data, 7);
-damage("built_last_zeroes", 6, 0, "\0" x PAGE);
+  foreach (0, $first_data - 1, $first_data, 7, $length - 1);
+damage("built_last_zeroes", $directory, 0, "\0" x PAGE);
+damage("built_data_zeroes", $directory - 1, 0, "\0" x PAGE);
 
 # ---------------------------------------------------------------------------------------------
 # Make the indexes, damage them
@@ -197,8 +281,8 @@ my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_st
 	'log_min_messages = warning');
 my @names = sort keys %damages;
 
-# Every fifth row comes after the build, through the tails; some rows have died, so that the journal
-# has something to say and pages have free slots.
+# Every fifth row comes after the build, through the tails, and is in the delta; some rows have died,
+# so that the journal has something to say and pages have gaps.
 $node->safe_psql('postgres', join("\n", map {
 		"CREATE TABLE t_$_ (id int, k int);
 		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
@@ -207,11 +291,11 @@ $node->safe_psql('postgres', join("\n", map {
 " . (/^built/ ? '' : "
 		DELETE FROM t_$_ WHERE id % 10 = 0;
 		VACUUM t_$_;
-		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3850) i;")
+		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3900) i;")
 	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
-is($layout, "$slots|1|1", 'the format is the one that this test knows');
+is($layout, "$slots|1|2", 'the format is the one that this test knows');
 is($node->safe_psql('postgres', "SELECT slots_per_page FROM gpujoin_index_info('i_cover_none')"),
 	$cover_slots, 'and that of an index with an INCLUDE column');
 
@@ -227,7 +311,10 @@ my $sound = slurp_file($node->data_dir . '/' . $files{none});
 is(unpack('V', substr($sound, MAGIC, 4)), 0x4A504721, 'the metapage is where this test looks');
 cmp_ok(unpack('v', substr($sound, TAIL * PAGE + USED, 2)), '>', 0, 'a tail page has rows');
 cmp_ok(unpack('V', substr($sound, JOURNAL_USED, 4)), '>', 1, 'the journal has entries');
-is(length($sound), 8 * PAGE, 'the index has the length from which this test cuts');
+is(length($sound), $length * PAGE, 'the index has the length from which this test cuts');
+is_deeply([ map { unpack('V', substr($sound, $_ * PAGE + KIND, 4)) } $first_data .. $length - 1 ],
+	[ map { $$_[0] << 4 | $$_[1] } ([ $base_run, 4 ]) x 4, [ $base_run, 5 ], [ $delta_run, 6 ],
+		([ $delta_run, 4 ]) x 2 ], 'and the pages that this test damages');
 
 foreach my $name (@names)
 {
@@ -238,8 +325,11 @@ foreach my $name (@names)
 	binmode $file;
 	if (defined $offset)
 	{
-		seek($file, $block * PAGE + $offset, 0);
-		print $file $bytes;
+		foreach ([ $offset, $bytes ], $also{$name} // ())
+		{
+			seek($file, $block * PAGE + $$_[0], 0);
+			print $file $$_[1];
+		}
 	}
 	else
 	{
@@ -356,7 +446,8 @@ foreach my $name (@names)
 		insert => outcome($name, 'insert',
 			"INSERT INTO t_$name SELECT i, i % 7 FROM generate_series(10001, 10400) i"),
 		vacuum => outcome($name, 'vacuum', "DELETE FROM t_$name WHERE id > 10200 OR id % 10 = 1;
-			VACUUM (INDEX_CLEANUP ON) t_$name"));
+			VACUUM (INDEX_CLEANUP ON) t_$name"),
+		fold => outcome($name, 'fold', "SELECT gpujoin_fold('i_$name', true)"));
 	my $found = $results{check} =~ $error;
 
 	$verdicts{$verdict}{ $found ? 'found' : 'not found' }++;
@@ -370,7 +461,7 @@ foreach my $name (@names)
 		  || ($found && $results{$what} =~ /^\d+\|\d*$/);
 	}
 	push @wrong, "$name: $_ said $results{$_}"
-	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error } qw(info insert vacuum);
+	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error } qw(info insert vacuum fold);
 	next if $verdict ne 'short';
 
 	# nobody works on without an index's end, whatever is left of it

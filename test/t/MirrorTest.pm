@@ -102,7 +102,14 @@ sub vacuum_script
 {
 	my $file = shift;
 
-	append_to_file($file, "VACUUM (INDEX_CLEANUP ON) t;\n\\sleep 200 ms\n");
+	append_to_file($file, q{
+VACUUM (INDEX_CLEANUP ON) t;
+\set fold random(1, 8)
+\if :fold <= 2
+SELECT gpujoin_fold('t_k', :fold = 1);
+\endif
+\sleep 200 ms
+});
 	return $file;
 }
 

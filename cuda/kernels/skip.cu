@@ -1,0 +1,132 @@
+/*
+ * skip.cu
+ *	  Which tiles can have a match at all, by the bounds that each page's keys have.
+ *
+ * Where pages are in the order of their keys, few can have a key of a small set, and the scan reads
+ * only those. The bounds are written with the page (library/column.cu). A thread looks at a tile:
+ * its bounds are those of the pages that it is part of, and the set's keys are an ascending list.
+ *
+ * The list of tiles is in no order: what the scan finds in a tile goes to the tile's own place. Of
+ * the tiles that it leaves out only the count is written, as zero; gathering looks at that first.
+ */
+#include "kernels.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+/* The keys of a set, of which the few of a strategy without a list come along by value. */
+template <class Key>
+struct sought_keys
+{
+	const Key *list;
+	uint32_t n;
+	Key few[policy::most_constants];
+};
+
+/* Is a key between two bounds, themselves included? */
+template <class Key>
+__device__ inline bool
+has_between(const sought_keys<Key> &keys, Key least, Key greatest)
+{
+	uint32_t low = 0;
+	uint32_t high = keys.n;
+
+	if (keys.list == nullptr)
+	{
+		bool found = false;
+
+#pragma unroll
+		for (uint32_t i = 0; i < policy::most_constants; i++)
+			found |= keys.few[i] >= least && keys.few[i] <= greatest;
+		return found;
+	}
+	while (low < high)
+	{
+		uint32_t middle = (low + high) / 2;
+
+		if (__ldg(keys.list + middle) < least)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < keys.n && __ldg(keys.list + low) <= greatest;
+}
+
+template <class Key>
+__global__ void __launch_bounds__(policy::skip_threads)
+skip_kernel(const __grid_constant__ column_view column,
+			const __grid_constant__ sought_keys<Key> keys, uint64_t *tile_count, uint32_t *listed,
+			uint32_t *list)
+{
+	uint64_t tile = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	uint32_t lane = threadIdx.x % 32;
+	bool wanted = false;
+
+	if (tile < column.tiles)
+	{
+		const char *extent = column.extents[tile / column.tiles_per_extent];
+		const page_bounds<Key> *bounds = (const page_bounds<Key> *) (extent + column.bounds_at);
+		uint32_t row = (uint32_t) (tile % column.tiles_per_extent) * tile_rows;
+		uint32_t last = (row + tile_rows - 1) / column.slots;
+
+		for (uint32_t page = row / column.slots; page <= last && !wanted; page++)
+			wanted = has_between(keys, bounds[page].least, bounds[page].greatest);
+		if (!wanted && tile_count != nullptr)
+			tile_count[tile] = 0;
+	}
+
+	uint32_t together = __ballot_sync(all_lanes, wanted);
+	uint32_t first = 0;
+
+	if (together == 0)
+		return;
+	if (lane == 0)
+		first = atomicAdd(listed, __popc(together));
+	first = __shfl_sync(all_lanes, first, 0);
+	if (wanted)
+		list[first + __popc(together & ((1u << lane) - 1))] = (uint32_t) tile;
+}
+
+template <class Key>
+void
+launch(const gjd_column *column, const gjd_keyset *keyset, const match_output &out)
+{
+	column_view view = view_of(column);
+	bool few = keyset->strategy == GJD_BY_CONSTANTS;
+	sought_keys<Key> keys = {few ? nullptr : (const Key *) keyset->parts.keys,
+							 (uint32_t) keyset->count, {}};
+
+	for (uint32_t i = 0; i < policy::most_constants; i++)
+		keys.few[i] = (Key) keyset->constants[i];
+	if (out.tiles != 0)
+		view.tiles = out.tiles;
+	skip_kernel<Key><<<(uint32_t) ((view.tiles + policy::skip_threads - 1) / policy::skip_threads),
+					   policy::skip_threads, 0, column->device->execute>>>(
+		view, keys, out.bitmap != nullptr ? out.tile_count : nullptr, out.listed, out.list);
+	check_launch(column->device->execute, "could not look for tiles");
+}
+
+}  // namespace
+
+/* With as many keys as tiles hardly any can be left out: then the scan reads all. */
+bool
+worth_skipping(const gjd_keyset *keyset, uint64_t tiles)
+{
+	return tiles >= policy::skip_least_tiles && keyset->count <= tiles;
+}
+
+void
+launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out)
+{
+	if (keyset->key_bytes == 4)
+		launch<int32_t>(column, keyset, out);
+	else
+		launch<int64_t>(column, keyset, out);
+}
+
+}  // namespace gjd

@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * foldcommand.c
+ *	  gpujoin_fold(): fold an index without waiting for VACUUM.
+ *
+ * For the table's owner.  The lock is that of VACUUM, which keeps others from vacuuming, so who
+ * may not fold must not get as far as to wait for it.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "am/am.h"
+#include "base/compat.h"
+#include "base/gpujoin.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_fold);
+
+static Oid	check_permission(Oid index_oid);
+
+/*
+ * gpujoin_fold(regclass, complete): fold; returns how many pages were written
+ */
+Datum
+gpujoin_fold(PG_FUNCTION_ARGS)
+{
+	Oid			index_oid = PG_GETARG_OID(0);
+	bool		complete = PG_GETARG_BOOL(1);
+	Oid			heap_oid = check_permission(index_oid);
+	Relation	heap;
+	Relation	index;
+	GjFoldStats stats;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errhint("An index can be folded on the primary server only.")));
+
+	heap = table_open(heap_oid, ShareUpdateExclusiveLock);
+	index = GjOpenManagedIndex(index_oid);
+	if (IndexGetRelation(index_oid, true) != RelationGetRelid(heap))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open the table of index \"%s\"",
+						RelationGetRelationName(index))));
+	LockRelationOid(index_oid, RowExclusiveLock);
+
+	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);
+	relation_close(index, NoLock);
+	table_close(heap, NoLock);
+	PG_RETURN_INT64((int64) stats.pages);
+}
+
+/*
+ * Get the table of an index of which the user is the owner, before anything is locked
+ */
+static Oid
+check_permission(Oid index_oid)
+{
+	Oid			heap_oid = IndexGetRelation(index_oid, true);
+
+	/* what is no index GjOpenManagedIndex() would say as well, but behind a lock */
+	if (!OidIsValid(heap_oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a %s index",
+						get_rel_name(index_oid) ? get_rel_name(index_oid) : "?", GJ_NAME)));
+	if (!GjIsTableOwner(heap_oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, get_rel_name(index_oid));
+	return heap_oid;
+}

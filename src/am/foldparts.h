@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * foldparts.h
+ *	  What the files of a fold share: fold.c has the steps, foldrows.c the rows.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_AM_FOLDPARTS_H
+#define GPUJOIN_AM_FOLDPARTS_H
+
+#include "am.h"
+
+typedef struct GjFold
+{
+	Relation	index;
+	BufferAccessStrategy strategy;	/* for pages that are read; NULL: none */
+	GjIndexInfo info;
+	GjIndexState state;
+	GjFoldStats *stats;
+
+	/* private to foldrows.c, but for the blocks of the previous delta */
+	BlockNumber *delta_blocks;
+	BlockNumber ndelta_blocks;
+	struct GjFoldSource *sources;
+	int			nsources;
+	int			at;				/* the source of the last rows; -1: none yet */
+	int			given;			/* how many these were */
+} GjFold;
+
+/* Rows in order: one, or slots of a page that are all used */
+typedef struct GjFoldRows
+{
+	int			n;
+	const char *row;			/* NULL: slots */
+	Page		page;
+	int			slot;
+} GjFoldRows;
+
+/* foldrows.c */
+extern void GjFoldOpenSources(GjFold *fold, int nruns);
+extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
+extern void GjFoldCloseSources(GjFold *fold);
+extern void GjFoldPoint(const char *point);
+
+#endif							/* GPUJOIN_AM_FOLDPARTS_H */

@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * pagematch.c
+ *	  Which entries of a data page are wanted?
+ *
+ * There are two ways.  All keys of the page are looked up in the set, many at a time, which takes
+ * half a microsecond whatever is found (sets/kernels.c).  Or, on a page of a run, whose keys
+ * ascend, each listed key is looked for; what equals it stands side by side, and is copied as a
+ * whole.  That takes less if few listed keys can be on the page.
+ *
+ * A run's page keeps keys and TIDs of deleted entries, so that its keys ascend for ever.  But
+ * ranges are copied only where nothing has been deleted.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "search.h"
+
+/* With more listed keys on a page it is quicker to look all of the page's up */
+#define MAX_FEW_KEYS			8
+
+/* Keys are looked for in so many slots around the one where they are expected first */
+#define NEAR_SLOTS				16
+
+static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
+static uint32 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+						uint32 *hits);
+static int	count_slots(const uint32 *used, int words);
+static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
+static void prefetch_slots(const char *array, int width, int slot);
+static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
+
+/*
+ * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  It is done where no more keys than this are expected
+ * there, if they are spread evenly.
+ */
+#define SPARSE_KEYS				16
+
+/*
+ * Match a page by looking up all of its keys
+ */
+bool
+GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
+			GjMatchTarget target, GjMatchStats *stats)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32		hits[GJ_MAX_WORDS];
+	uint32		nhits;
+
+	if (opaque->used == 0 || !page_may_match(opaque, keys))
+		return true;
+	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
+						  hits);
+	if (nhits > 0 && limits != NULL && (limits->bounded || limits->known != NULL))
+		nhits = drop_hits(page, info, limits, hits);
+	stats->tids += nhits;
+	if (nhits == 0)
+		return true;
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
+	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);
+}
+
+/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
+static bool
+page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
+{
+	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
+	uint64		mean_gap;
+	uint64		position;
+
+	if (keys->complement)
+		return true;
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+		return false;
+	if (page_span / SPARSE_KEYS > mean_gap)
+		return true;
+	position = GjKeySetLowerBound(keys, opaque->min_key);
+	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+}
+
+/*
+ * Drop hits that are not wanted; returns how many are left
+ */
+static uint32
+drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, uint32 *hits)
+{
+	const ItemPointerData *tids = GjDataTids(page, info);
+	uint32		nhits = 0;
+
+	for (int word = 0; word < info->words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+		{
+			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
+			GjPlace		place;
+
+			place.key = GjDataGetKey(page, info, slot);
+			place.tid = GjPackTid(&tids[slot]);
+			if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
+									 !GjPlaceIsBefore(&place, &limits->end))) ||
+				(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
+				hits[word] &= ~GjSlotBit(slot);
+			else
+				nhits++;
+		}
+	}
+	return nhits;
+}
+
+/* Pages of runs ------------------------------------------------------------------- */
+
+/*
+ * Can so few of the listed keys be on a run's page that they should be looked for one by one?
+ */
+bool
+GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen)
+{
+	uint64		many = chosen->key + MAX_FEW_KEYS;
+
+	return !keys->complement &&
+		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);
+}
+
+static pg_attribute_always_inline int64
+load_key(const char *keys, int width, int slot)
+{
+	if (width == sizeof(int32))
+		return ((const int32 *) keys)[slot];
+	return ((const int64 *) keys)[slot];
+}
+
+/*
+ * The first slot from low on, before high, with a key that is not below this one
+ */
+static pg_attribute_always_inline int
+find_slot(const char *keys, int width, int low, int high, int64 key)
+{
+	int			n = high - low;
+
+	/* without a branch on what is compared, which could not be predicted */
+	while (n > 0)
+	{
+		int			half = n / 2;
+		bool		below = load_key(keys, width, low + half) < key;
+
+		low += below ? n - half : 0;
+		n = half;
+	}
+	return low;
+}
+
+/*
+ * The same, looked for near a slot first
+ */
+static pg_attribute_always_inline int
+find_near(const char *keys, int width, int low, int high, int near, int64 key)
+{
+	int			step = NEAR_SLOTS;
+
+	if (low == high)
+		return low;
+	near = Min(Max(near, low), high - 1);
+	if (load_key(keys, width, near) < key)
+	{
+		low = near + 1;
+		for (; low + step < high; step *= 2)
+		{
+			if (load_key(keys, width, low + step) >= key)
+			{
+				high = low + step;
+				break;
+			}
+			low += step + 1;
+		}
+	}
+	else
+	{
+		high = near;
+		for (; high - step > low; step *= 2)
+		{
+			if (load_key(keys, width, high - step) < key)
+			{
+				low = high - step + 1;
+				break;
+			}
+			high -= step;
+		}
+	}
+	return find_slot(keys, width, low, high, key);
+}
+
+/*
+ * Estimate in which of so many slots a key is, if keys are spread evenly
+ */
+static int
+estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
+{
+	double		span = (double) chosen->next.key - (double) chosen->first.key + 1.0;
+
+	return (int) (((double) key - (double) chosen->first.key) / span * nslots);
+}
+
+/*
+ * Have on its way from memory what GjMatchSorted() will probably look at
+ */
+void
+GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+				 const GjChosenPage *chosen, GjMatchTarget target)
+{
+	int			slot = 0;
+
+	if (chosen->key < keys->nkeys)
+		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
+	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	GjPrefetch(page);
+	GjPrefetch(GjPageGetOpaque(page));
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
+	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
+	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width != 0)
+			prefetch_slots(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+	}
+}
+
+static pg_attribute_always_inline void
+prefetch_slots(const char *array, int width, int slot)
+{
+	GjPrefetchRange(array + slot * width, 2 * NEAR_SLOTS * width);
+}
+
+static pg_attribute_always_inline bool
+match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width,
+			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	int			slot = 0;
+
+	for (uint64 at = chosen->key;
+		 at < keys->nkeys && keys->keys[at] <= chosen->next.key && slot < nslots; at++)
+	{
+		int64		key = keys->keys[at];
+		int			end = nslots;
+
+		slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, key), key);
+		if (slot == nslots || load_key(page_keys, width, slot) != key)
+			continue;
+		if (key < PG_INT64_MAX)
+			end = find_near(page_keys, width, slot + 1, nslots, slot + 1, key + 1);
+		if (!add_slots(target, page, info, slot, end - slot))
+			return false;
+		stats->tids += end - slot;
+		slot = end;
+	}
+	return true;
+}
+
+/*
+ * Match a run's page by looking for the few listed keys that can be on it; all places are wanted
+ */
+bool
+GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+			  const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+{
+	int			nslots = count_slots(GjDataUsed(page, info), info->words);
+
+	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
+		return GjMatchPage(page, info, keys, NULL, target, stats);
+	if (nslots == 0)
+		return true;
+	if (info->key_width == sizeof(int32))
+		return match_sorted(page, info, keys, sizeof(int32), chosen, nslots, target, stats);
+	return match_sorted(page, info, keys, sizeof(int64), chosen, nslots, target, stats);
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const uint32 *used, int words)
+{
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+}
+
+/*
+ * Add entries that stand side by side
+ */
+static bool
+add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		packed[GJ_MAX_SLOTS];
+
+	if (target.tids == NULL)
+		return GjEntrySetAddSlots(target.entries, page, info, first, n);
+	for (int i = 0; i < n; i++)
+		packed[i] = GjPackTid(&tids[i]);
+	return GjTidSetAddPacked(target.tids, packed, n);
+}

@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * readpages.c
+ *	  Reading data pages whose numbers are known.
+ *
+ * A page is matched in place under its share lock, for half a microsecond at most: copying it
+ * first would take longer.  No page is locked while another one is.  The next page is pinned
+ * meanwhile, and what will be looked at first is on its way into the cache: a quarter of the
+ * time.  Where pages lie in consecutive buffers, the buffer table is not asked
+ * (base/buffers.c).
+ *
+ * Where pages have to come from disk, those that follow are asked for ahead, unless they are
+ * neighbours, which the operating system's read-ahead serves.  For an index in memory that would
+ * cost a lookup a page for nothing, so it is done once a page has not been there.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "base/prefetch.h"
+#include "search.h"
+
+/* So many pages are asked for ahead */
+#define AHEAD					32
+
+static Buffer read_page(GjSearch *search, int i, Buffer found);
+static void ask_ahead(GjSearch *search, int from, int end);
+static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
+static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
+					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
+static bool match_delta(GjSearch *search, Page page, GjPageLimits *limits,
+						GjMatchTarget target, GjMatchStats *stats);
+
+/*
+ * Have the keys of a page on their way from memory.  Needs a pin only: addresses
+ * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
+ * a function that only prefetches: it takes it for one without effect.
+ */
+static pg_attribute_always_inline void
+prefetch_keys(Page page, const GjIndexInfo *info)
+{
+	GjPrefetch(GjDataUsed(page, info));
+	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
+}
+
+/*
+ * Read the chosen pages; false if one of them is not any more what the state says
+ *
+ * Then what was found is to be forgotten.  If it is true, that is still to be confirmed by
+ * GjListsMoved().
+ */
+bool
+GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
+			 GjMatchStats *stats)
+{
+	Buffer		next = search->nchosen > 0 ? read_page(search, 0, InvalidBuffer) : InvalidBuffer;
+	Buffer		found = InvalidBuffer;	/* where the next page but one probably is */
+
+	for (int i = 0; i < search->nchosen; i++)
+	{
+		const GjChosenPage *chosen = &search->chosen[i];
+		Buffer		buffer = next;
+
+		CHECK_FOR_INTERRUPTS();
+		if (i + 1 < search->nchosen)
+		{
+			const GjChosenPage *following = chosen + 1;
+
+			next = read_page(search, i + 1, found);
+			found = i + 2 < search->nchosen ?
+				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
+			if (following->run != 0 && GjHasFewKeys(search->keys, following))
+				GjPrefetchSorted(BufferGetPage(next), search->info, search->keys, following,
+								 target);
+			else
+				prefetch_keys(BufferGetPage(next), search->info);
+		}
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (!is_listed(search, buffer, chosen))
+		{
+			UnlockReleaseBuffer(buffer);
+			if (i + 1 < search->nchosen)
+				ReleaseBuffer(next);
+			if (GjListsMoved(search->index, &search->state))
+				return false;
+			GjReportCorruption(search->index, chosen->block,
+							   "The page is not of the run or list that it is in.");
+		}
+		match_page(search, buffer, chosen, limits, target, stats);
+		UnlockReleaseBuffer(buffer);
+	}
+	search->nread += search->nchosen;
+	return true;
+}
+
+/*
+ * Pin a chosen page
+ *
+ * As scans of a heap do, one that has read many pages uses few buffers from then on: it must not
+ * drive all else out of shared buffers.
+ */
+static Buffer
+read_page(GjSearch *search, int i, Buffer found)
+{
+	const GjChosenPage *chosen = &search->chosen[i];
+	int64		nread = pgBufferUsage.shared_blks_read;
+	Buffer		buffer;
+
+	if (search->strategy == NULL && search->nread > NBuffers / 4 &&
+		!RelationUsesLocalBuffers(search->index))
+		search->strategy = GetAccessStrategy(BAS_BULKREAD);
+	chosen->guess->strategy = search->strategy;
+	buffer = GjGuessRead(chosen->guess, chosen->block, found);
+	if (pgBufferUsage.shared_blks_read != nread)
+		ask_ahead(search, i + 1, Min(i + AHEAD, search->nchosen));
+	return buffer;
+}
+
+/*
+ * Have some of the following pages on their way from disk, but for neighbours
+ */
+static void
+ask_ahead(GjSearch *search, int from, int end)
+{
+#ifdef USE_PREFETCH
+	if (effective_io_concurrency == 0)
+		return;
+	from = Max(from, search->nasked);
+	for (int i = from; i < end; i++)
+	{
+		if (search->chosen[i].block != search->chosen[i - 1].block + 1)
+			(void) PrefetchBuffer(search->index, MAIN_FORKNUM, search->chosen[i].block);
+	}
+	search->nasked = Max(end, from);
+#endif
+}
+
+/*
+ * Is a locked page of the run, or of a delta, that it should be of?
+ */
+static bool
+is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (GjPageIsUnused(page) || GjPageCheckKind(search->index, buffer) != GJ_PAGE_DATA)
+		return false;
+	if (chosen->run != 0)
+		return GjPageGetOpaque(page)->run == chosen->run;
+	return GjPageGetOwner(&search->state, page) == GJ_OWNER_DELTA;
+}
+
+static void
+match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
+		   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats)
+{
+	Page		page = BufferGetPage(buffer);
+	GjPageLimits some = *limits;
+	bool		possible;
+
+	stats->pages++;
+	stats->entries += GjPageGetOpaque(page)->used;
+	if (chosen->run == 0)
+	{
+		stats->delta_pages++;
+		possible = match_delta(search, page, &some, target, stats);
+	}
+	else
+	{
+		stats->run_pages_read++;
+		some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
+			GjPlaceIsBefore(&limits->end, &chosen->next);
+		if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
+			possible = GjMatchPage(page, search->info, search->keys, &some, target, stats);
+		else
+			possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
+	}
+	if (!possible)
+		GjReportCorruption(search->index, chosen->block, "An entry has an impossible TID.");
+}
+
+/*
+ * Match a page of a delta, which may have got entries of tail pages after these were searched
+ */
+static bool
+match_delta(GjSearch *search, Page page, GjPageLimits *limits, GjMatchTarget target,
+			GjMatchStats *stats)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+
+	bool		possible;
+
+	limits->end = search->hits_end;
+	if (opaque->max_key < limits->from.key || opaque->min_key > limits->end.key)
+		return true;
+	limits->bounded = opaque->min_key <= limits->from.key || opaque->max_key >= limits->end.key;
+	if (opaque->change <= search->tails.sequence)
+		limits->known = NULL;
+	possible = GjMatchPage(page, search->info, search->keys, limits, target, stats);
+	if (target.entries != NULL)
+		GjSearchLimitHits(search);
+	return possible;
+}
+
+/*
+ * Search the blocks from start to before end for entries of runs and deltas, whichever they are of
+ */
+void
+GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+			   const GjIndexState *state, BlockNumber start, BlockNumber end,
+			   GjMatchTarget target, GjMatchStats *stats)
+{
+	for (BlockNumber block = start; block < end; block++)
+	{
+		Buffer		buffer = ReadBuffer(index, block);
+		Page		page = BufferGetPage(buffer);
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (!GjPageIsUnused(page) && GjPageCheckKind(index, buffer) == GJ_PAGE_DATA)
+		{
+			GjPageOwner owner = GjPageGetOwner(state, page);
+
+			stats->entries += GjPageGetOpaque(page)->used;
+			if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
+				!GjMatchPage(page, info, keys, NULL, target, stats))
+				GjReportCorruption(index, block, "An entry has an impossible TID.");
+		}
+		stats->pages++;
+		UnlockReleaseBuffer(buffer);
+	}
+}

@@ -1,0 +1,268 @@
+/*-------------------------------------------------------------------------
+ *
+ * runs.c
+ *	  Choosing the pages of runs that may have what is wanted, by their directories alone.
+ *
+ * A directory says with which place each page begins, and so where the one before it ends.  The
+ * listed keys and the directory are gone through together: from a page to the next listed key,
+ * from that to the page where it is, and so on.  A page is chosen if a listed key is not below its
+ * first one, nor above the first one of the next page: the entries of a key may begin on
+ * one page and go on on the next.
+ *
+ * All runs are gone through together, too.  Pages are chosen in the order of their first places,
+ * whatever run they are of, until there are as many as there is room for.  The place with which
+ * the next one begins is where the piece ends: whatever comes before it, in any run, is on one of
+ * the pages chosen, or on none.  Of the pages chosen some may have more, behind that place.  These
+ * are left for the next piece, which chooses the page again.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "search.h"
+
+/* A step of a process has as many pages as take much longer to read than the step to take */
+#define MIN_STEP_PAGES			4
+
+static void settle(GjSearch *search, GjRunCursor *cursor);
+static void start_all(GjSearch *search);
+static void start(GjSearch *search, GjRunCursor *cursor);
+static void go_on(GjSearch *search, GjRunCursor *cursor);
+static uint64 find_key(const GjKeySet *keys, uint64 from, int64 key);
+static GjRunCursor *first_cursor(GjSearch *search);
+static void choose(GjSearch *search, GjRunCursor *cursor);
+
+/*
+ * Prepare for going through the runs that the state lists
+ */
+void
+GjRunsOpen(GjSearch *search, GjMatchStats *stats)
+{
+	Assert(!search->opened);
+	for (int i = 0; i < search->state.nruns; i++)
+	{
+		GjRunCursor *cursor = &search->cursors[i];
+
+		GjRunReaderBegin(&cursor->reader, search->index, &search->state.runs[i]);
+		GjGuessStart(&cursor->guess, search->index, NULL);
+	}
+	search->opened = true;
+	stats->runs = Max(stats->runs, search->state.nruns);
+}
+
+void
+GjRunsClose(GjSearch *search)
+{
+	for (int i = 0; search->opened && i < search->state.nruns; i++)
+		GjRunReaderEnd(&search->cursors[i].reader);
+	search->opened = false;
+}
+
+/*
+ * Choose pages, from the search's next place on, until there is no room for the entries of another
+ * one; sets end to where the piece ends
+ *
+ * At least one page is chosen, and all that begin before the next place.  False if a directory is
+ * not any more what the state says.
+ */
+bool
+GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
+{
+	GjRunCursor *cursor;
+
+	search->nchosen = 0;
+	search->nasked = 0;
+	start_all(search);
+
+	*end = search->hits_end;
+	while ((cursor = first_cursor(search)) != NULL)
+	{
+		if (search->nchosen > 0 && GjPlaceIsBefore(&search->next, &cursor->reader.first) &&
+			((search->nchosen + 1) * (uint64) search->info->slots > room ||
+			 search->nchosen == GJ_MAX_CHOSEN))
+		{
+			*end = cursor->reader.first;
+			break;
+		}
+		choose(search, cursor);
+		go_on(search, cursor);
+	}
+
+	for (int i = 0; i < search->state.nruns; i++)
+	{
+		if (!search->cursors[i].reader.moved)
+			continue;
+		if (GjListsMoved(search->index, &search->state))
+			return false;
+		GjReportCorruption(search->index, search->state.runs[i].root,
+						   "The directory of a run is damaged.");
+	}
+	return true;
+}
+
+/*
+ * Divide what is to be found in runs into intervals with as many pages each, so far as they are
+ * few; returns how many there are, at least one
+ *
+ * Any places would do, so that it does not matter if directories are outdated.
+ */
+int
+GjRunsDivide(GjSearch *search, int most, GjPlace *starts)
+{
+	uint64		npages = 0;
+	uint64		step = MIN_STEP_PAGES;
+	int			n = 1;
+	GjRunCursor *cursor;
+
+	starts[0] = search->next;
+	start_all(search);
+	while ((cursor = first_cursor(search)) != NULL)
+	{
+		if (npages++ >= step * n)
+		{
+			starts[n++] = cursor->reader.first;
+			if (n == most)
+			{
+				n = (n + 1) / 2;
+				for (int i = 1; i < n; i++)
+					starts[i] = starts[2 * i];
+				step *= 2;
+			}
+		}
+		go_on(search, cursor);
+	}
+	return n;
+}
+
+static void
+start_all(GjSearch *search)
+{
+	if (!search->keys->complement)
+		search->key = find_key(search->keys, search->key, search->next.key);
+	for (int i = 0; i < search->state.nruns; i++)
+	{
+		start(search, &search->cursors[i]);
+		settle(search, &search->cursors[i]);
+	}
+}
+
+/*
+ * Go to the page where the piece begins, or the first listed key is
+ */
+static void
+start(GjSearch *search, GjRunCursor *cursor)
+{
+	const GjKeySet *keys = search->keys;
+	GjPlace		place = search->next;
+
+	cursor->key = search->key;
+	cursor->at_page = keys->complement || search->key < keys->nkeys;
+	if (!cursor->at_page)
+		return;
+	if (!keys->complement && keys->keys[search->key] > place.key)
+		place = (GjPlace) {keys->keys[search->key], 0};
+	cursor->at_page = GjRunReaderSeek(&cursor->reader, &place);
+}
+
+/*
+ * Go to the next page that may have what is wanted
+ */
+static void
+go_on(GjSearch *search, GjRunCursor *cursor)
+{
+	cursor->at_page = GjRunReaderNext(&cursor->reader);
+	settle(search, cursor);
+}
+
+/*
+ * Go on to the first page, from where the reader is, that may have what is wanted
+ */
+static void
+settle(GjSearch *search, GjRunCursor *cursor)
+{
+	const GjKeySet *keys = search->keys;
+	GjRunReader *reader = &cursor->reader;
+
+	while (cursor->at_page)
+	{
+		GjPlace		place = {0, 0};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!GjPlaceIsBefore(&reader->first, &search->hits_end))
+			cursor->at_page = false;
+		if (!cursor->at_page || keys->complement)
+			return;
+
+		cursor->key = find_key(keys, cursor->key, Max(reader->first.key, search->next.key));
+		if (cursor->key == keys->nkeys || keys->keys[cursor->key] > reader->run.max_key)
+		{
+			cursor->at_page = false;
+			return;
+		}
+		place.key = keys->keys[cursor->key];
+		if (!reader->has_next || place.key <= reader->next.key)
+			return;
+		cursor->at_page = GjRunReaderSeek(reader, &place);
+	}
+}
+
+/*
+ * The position of the first listed key that is not below this one, looked for from a position on,
+ * near it first
+ */
+static uint64
+find_key(const GjKeySet *keys, uint64 from, int64 key)
+{
+	uint64		low = from;
+	uint64		step = 1;
+	uint64		high;
+
+	while (low + step < keys->nkeys && keys->keys[low + step] < key)
+	{
+		low += step;
+		step *= 2;
+	}
+	high = Min(low + step, keys->nkeys);
+	while (low < high)
+	{
+		uint64		middle = low + (high - low) / 2;
+
+		if (keys->keys[middle] < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static GjRunCursor *
+first_cursor(GjSearch *search)
+{
+	GjRunCursor *first = NULL;
+
+	for (int i = 0; i < search->state.nruns; i++)
+	{
+		GjRunCursor *cursor = &search->cursors[i];
+
+		if (cursor->at_page &&
+			(first == NULL || GjPlaceIsBefore(&cursor->reader.first, &first->reader.first)))
+			first = cursor;
+	}
+	return first;
+}
+
+static void
+choose(GjSearch *search, GjRunCursor *cursor)
+{
+	GjChosenPage *chosen = &search->chosen[search->nchosen++];
+
+	chosen->block = cursor->reader.block;
+	chosen->run = cursor->reader.run.run;
+	chosen->guess = &cursor->guess;
+	chosen->first = cursor->reader.first;
+	chosen->next = cursor->reader.has_next ? cursor->reader.next : GjLastPlace;
+	chosen->key = cursor->key;
+}

@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * publish.c
+ *	  Changes of which runs and deltas an index has, each of them one record of the metapage; and
+ *	  the record by which a run's pages are written.
+ *
+ * Only a fold makes them, and only one fold runs at a time (am/fold.c).  Deletions, which count a
+ * run's dead entries in the metapage, exclude folds, too.  What may change beside them is the
+ * current delta and the lanes.
+ *
+ * list_version is raised where pages become free: a reader that finds it raised begins again.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "pages.h"
+
+StaticAssertDecl(GJ_PAGES_PER_RECORD <= MAX_GENERIC_XLOG_PAGES, "a record has room for the pages");
+
+/* A change of the metapage under way */
+typedef struct MetaChange
+{
+	Buffer		buffer;
+	GenericXLogState *record;
+	GjMetaPage	meta;
+} MetaChange;
+
+static uint32 draw_number(Relation index, GjMetaPage meta);
+
+static void
+begin_change(MetaChange *change, Relation index)
+{
+	change->buffer = ReadBuffer(index, GJ_META_BLOCK);
+	LockBuffer(change->buffer, BUFFER_LOCK_EXCLUSIVE);
+	GjMetaCheck(index, change->buffer);
+	change->record = GenericXLogStart(index);
+	change->meta = GjPageGetMeta(GenericXLogRegisterBuffer(change->record, change->buffer, 0));
+}
+
+static void
+finish_change(MetaChange *change)
+{
+	GenericXLogFinish(change->record);
+	UnlockReleaseBuffer(change->buffer);
+}
+
+/*
+ * Write pages of a run that is not published yet to free pages, which are exclusively locked
+ */
+void
+GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images, int n)
+{
+	GenericXLogState *record = GenericXLogStart(index);
+
+	for (int i = 0; i < n; i++)
+		memcpy(GenericXLogRegisterBuffer(record, buffers[i], GENERIC_XLOG_FULL_IMAGE),
+			   images[i].data, BLCKSZ);
+	GenericXLogFinish(record);
+}
+
+/*
+ * Give up the run that a fold has left unfinished: its pages are free
+ */
+void
+GjFoldForget(Relation index)
+{
+	MetaChange	change;
+
+	begin_change(&change, index);
+	change.meta->fold_run = 0;
+	change.meta->sequence++;	/* as whoever frees pages: lists.c */
+	change.meta->list_version++;
+	finish_change(&change);
+}
+
+/*
+ * Begin another delta; the current one is the previous one from now on, to be folded
+ */
+void
+GjDeltaRotate(Relation index)
+{
+	MetaChange	change;
+	uint32		number;
+
+	begin_change(&change, index);
+	if (change.meta->previous.run != 0)
+		elog(ERROR, "index \"%s\" has a delta to be folded", RelationGetRelationName(index));
+	number = draw_number(index, change.meta);
+	change.meta->previous = change.meta->delta;
+	memset(&change.meta->delta, 0, sizeof(GjDelta));
+	change.meta->delta.run = number;
+	change.meta->delta.head = InvalidBlockNumber;
+	finish_change(&change);
+}
+
+/*
+ * See to it that a lane adds nothing more to the previous delta; was it about to?
+ *
+ * With its tail locked, nobody else does anything with the lane.
+ */
+bool
+GjLaneClose(Relation index, int lane)
+{
+	Buffer		tail = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + lane);
+	MetaChange	change;
+	bool		was_open;
+
+	LockBuffer(tail, BUFFER_LOCK_EXCLUSIVE);
+	GjPageCheck(index, tail, GJ_PAGE_TAIL);
+	begin_change(&change, index);
+	was_open = change.meta->lanes[lane].run == change.meta->previous.run &&
+		BlockNumberIsValid(change.meta->lanes[lane].open_block);
+	if (was_open)
+	{
+		change.meta->lanes[lane].open_block = InvalidBlockNumber;
+		finish_change(&change);
+	}
+	else
+	{
+		GenericXLogAbort(change.record);
+		UnlockReleaseBuffer(change.buffer);
+	}
+	UnlockReleaseBuffer(tail);
+	return was_open;
+}
+
+/*
+ * Draw the number of the run that a fold is going to write, and the number of that change
+ */
+uint32
+GjFoldBegin(Relation index, uint64 *sequence)
+{
+	MetaChange	change;
+	uint32		number;
+
+	begin_change(&change, index);
+	if (change.meta->fold_run != 0)
+		elog(ERROR, "index \"%s\" has an unfinished fold", RelationGetRelationName(index));
+	number = draw_number(index, change.meta);
+	change.meta->fold_run = number;
+	*sequence = ++change.meta->sequence;
+	finish_change(&change);
+	return number;
+}
+
+/*
+ * Let the index have these runs, and no others; a number of 0 as when a run was published stands
+ * for now
+ *
+ * With folded, one of them is what the fold has written, unless it had nothing to write, and the
+ * previous delta is gone.  The pages of that delta, and of all runs that are not among these, are
+ * free from now on.  end is behind the last page of the runs.
+ */
+void
+GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, bool folded)
+{
+	MetaChange	change;
+	GjMetaPage	meta;
+
+	Assert(nruns <= GJ_MAX_RUNS);
+	begin_change(&change, index);
+	meta = change.meta;
+	meta->sequence++;
+	memset(meta->runs, 0, sizeof(meta->runs));
+	for (int i = 0; i < nruns; i++)
+	{
+		meta->runs[i] = runs[i];
+		if (runs[i].published == 0)
+			meta->runs[i].published = meta->sequence;
+	}
+	meta->nruns = nruns;
+	if (folded)
+	{
+		meta->fold_run = 0;
+		memset(&meta->previous, 0, sizeof(GjDelta));
+		meta->previous.head = InvalidBlockNumber;
+	}
+	meta->list_version++;
+	meta->min_blocks = Max(meta->min_blocks, end);
+	finish_change(&change);
+}
+
+/*
+ * Draw the number of a run or delta: none is used twice, as pages of dead ones still carry theirs
+ */
+static uint32
+draw_number(Relation index, GjMetaPage meta)
+{
+	if (meta->next_run > GJ_MAX_RUN_NUMBER)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has been folded too often", RelationGetRelationName(index)),
+				 errhint("REINDEX it.")));
+	return meta->next_run++;
+}

@@ -1,0 +1,397 @@
+/*-------------------------------------------------------------------------
+ *
+ * sort.c
+ *	  Bringing rows into the order of (key, TID), for a build and for a fold.
+ *
+ * Rows are collected in memory.  What a radix sort moves are not rows but words: a part of a key
+ * beside the row's position, as many bits of the key as fit.  Keys of four bytes need one such
+ * sort, wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives ascending
+ * TIDs, so for a build that is all.  Otherwise the rows are sorted by TID first.
+ *
+ * When the memory is full, the rows go to a temporary file in order, as a chunk, and in the end all
+ * chunks are merged.  There are so many readers in a merge as have room for a buffer each; if
+ * there are more chunks, some are merged into one before.
+ *
+ * The temporary file belongs to the current resource owner, the memory to the current context: an
+ * error leaves nothing behind.  Rows that are equal all stay.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/buffile.h"
+#include "utils/memutils.h"
+
+#include "base/prefetch.h"
+#include "base/radix.h"
+#include "base/tid.h"
+#include "pages.h"
+#include "sortparts.h"
+
+#define WRITE_BUFFER			((Size) 64 * 1024)
+
+#define FIRST_CAPACITY			1024
+
+/* For each row in memory: its place in the order, and two words while that is found */
+#define ORDER_BYTES				(sizeof(uint32) + 2 * sizeof(uint64))
+
+/* Rows that are fetched into the cache ahead of those handed out */
+#define PREFETCH_DISTANCE		16
+
+struct GjRowSort
+{
+	GjIndexInfo info;
+	MemoryContext context;
+	Size		memory;
+	Size		width;			/* of a row */
+
+	/* rows in memory */
+	char	   *rows;
+	uint64		nrows;
+	uint64		capacity;
+	uint64		max_rows;
+	uint32	   *order;
+	uint64	   *words;
+	uint64	   *scratch;
+	uint64		ordered;		/* rows for which there is room in these three arrays */
+	uint64		next;			/* to be handed out */
+
+	/* chunks on disk */
+	BufFile    *file;
+	uint64		written;		/* rows in the file */
+	char	   *out;			/* WRITE_BUFFER: rows that are not in the file yet */
+	Size		out_used;
+	GjChunk    *chunks;
+	int			nchunks;
+	int			max_chunks;
+	GjMerge    *merge;
+};
+
+static void make_room(GjRowSort *sort);
+static void sort_chunk(GjRowSort *sort);
+static void reserve_order(GjRowSort *sort);
+static void sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max);
+static int	bits_of(uint64 value);
+static const char *next_in_memory(GjRowSort *sort);
+static void free_memory_rows(GjRowSort *sort);
+static void begin_file(GjRowSort *sort);
+static void spill(GjRowSort *sort);
+static void write_row(GjRowSort *sort, const char *row);
+static void flush_out(GjRowSort *sort);
+static void end_chunk(GjRowSort *sort, uint64 start);
+static void merge_pass(GjRowSort *sort, int merge_order);
+
+/*
+ * Begin to sort rows, with so many bytes of memory
+ */
+GjRowSort *
+GjRowSortBegin(const GjIndexInfo *info, Size memory)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin row sort",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjRowSort  *sort = MemoryContextAllocZero(context, sizeof(GjRowSort));
+
+	sort->info = *info;
+	sort->context = context;
+	sort->memory = memory;
+	sort->width = info->row_width;
+	sort->max_rows = Min(memory / (sort->width + ORDER_BYTES), (uint64) PG_INT32_MAX);
+	sort->max_rows = Max(sort->max_rows, GJ_RADIX_MIN);
+	return sort;
+}
+
+/*
+ * Add a row
+ */
+void
+GjRowSortAdd(GjRowSort *sort, const char *row)
+{
+	if (sort->nrows == sort->capacity)
+		make_room(sort);
+	memcpy(sort->rows + sort->nrows * sort->width, row, sort->width);
+	sort->nrows++;
+}
+
+/*
+ * All rows are there: sort them
+ */
+void
+GjRowSortPerform(GjRowSort *sort)
+{
+	MemoryContext old = MemoryContextSwitchTo(sort->context);
+	int			merge_order = GjMergeOrder(sort->memory);
+
+	if (sort->file == NULL)
+		sort_chunk(sort);
+	else
+	{
+		spill(sort);
+		free_memory_rows(sort);
+		while (sort->nchunks > merge_order)
+			merge_pass(sort, merge_order);
+		sort->merge = GjMergeBegin(&sort->info, sort->file, sort->chunks, sort->nchunks,
+								   sort->memory);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Get the next row, which is good until the next call; NULL when there are no more
+ */
+const char *
+GjRowSortNext(GjRowSort *sort)
+{
+	return sort->merge != NULL ? GjMergeNext(sort->merge) : next_in_memory(sort);
+}
+
+/*
+ * Free all that the sort has
+ */
+void
+GjRowSortEnd(GjRowSort *sort)
+{
+	if (sort->file != NULL)
+		BufFileClose(sort->file);
+	MemoryContextDelete(sort->context);
+}
+
+/* Rows in memory ------------------------------------------------------------------- */
+
+static void
+make_room(GjRowSort *sort)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (sort->capacity == sort->max_rows)
+	{
+		MemoryContext old = MemoryContextSwitchTo(sort->context);
+
+		spill(sort);
+		MemoryContextSwitchTo(old);
+		return;
+	}
+
+	sort->capacity = Min(Max(2 * sort->capacity, FIRST_CAPACITY), sort->max_rows);
+	if (sort->rows == NULL)
+		sort->rows = MemoryContextAllocHuge(sort->context, sort->capacity * sort->width);
+	else
+		sort->rows = repalloc_huge(sort->rows, sort->capacity * sort->width);
+}
+
+/*
+ * Find the order of the rows in memory
+ */
+static void
+sort_chunk(GjRowSort *sort)
+{
+	int64		min_key = PG_INT64_MAX;
+	int64		max_key = PG_INT64_MIN;
+	uint64		min_tid = PG_UINT64_MAX;
+	uint64		max_tid = 0;
+	bool		tids_ascend = true;
+	bool		keys_ascend = true;
+	GjPlace		last = {PG_INT64_MIN, 0};
+
+	reserve_order(sort);
+	for (uint64 i = 0; i < sort->nrows; i++)
+	{
+		ItemPointerData tid;
+		GjPlace		here;
+
+		here.key = GjRowGetKey(&sort->info, sort->rows + i * sort->width, &tid);
+		here.tid = GjPackTid(&tid);
+		min_key = Min(min_key, here.key);
+		max_key = Max(max_key, here.key);
+		min_tid = Min(min_tid, here.tid);
+		max_tid = Max(max_tid, here.tid);
+		tids_ascend &= last.tid <= here.tid;
+		keys_ascend &= last.key <= here.key;
+		last = here;
+		sort->order[i] = i;
+	}
+
+	if (!tids_ascend)
+		sort_by(sort, false, min_tid, max_tid);
+	if (!tids_ascend || !keys_ascend)
+		sort_by(sort, true, (uint64) min_key, (uint64) max_key);
+	sort->next = 0;
+}
+
+static void
+reserve_order(GjRowSort *sort)
+{
+	if (sort->ordered >= sort->nrows && sort->order != NULL)
+		return;
+	if (sort->order != NULL)
+	{
+		pfree(sort->order);
+		pfree(sort->words);
+		pfree(sort->scratch);
+	}
+	sort->ordered = Max(sort->nrows, 1);
+	sort->order = MemoryContextAllocHuge(sort->context, sort->ordered * sizeof(uint32));
+	sort->words = MemoryContextAllocHuge(sort->context, sort->ordered * sizeof(uint64));
+	sort->scratch = MemoryContextAllocHuge(sort->context, sort->ordered * sizeof(uint64));
+}
+
+/*
+ * Sort order[] by the keys, or the TIDs, of the rows that it names; equal ones keep their order
+ */
+static void
+sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max)
+{
+	int			position_bits = bits_of(sort->nrows - 1);
+	uint64		positions = ((uint64) 1 << position_bits) - 1;
+	int			value_bits = bits_of(max - min);
+
+	for (int low = 0; low < value_bits; low += 64 - position_bits)
+	{
+		uint64	   *sorted;
+		uint32	   *order;
+
+		for (uint64 i = 0; i < sort->nrows; i++)
+		{
+			ItemPointerData tid;
+			int64		key;
+			uint64		value;
+
+			if (i + PREFETCH_DISTANCE < sort->nrows)
+				GjPrefetch(sort->rows + sort->order[i + PREFETCH_DISTANCE] * sort->width);
+			key = GjRowGetKey(&sort->info, sort->rows + sort->order[i] * sort->width, &tid);
+			value = (by_key ? (uint64) key : GjPackTid(&tid)) - min;
+			sort->words[i] = (value >> low) << position_bits | i;
+		}
+		sorted = radix_sort_above(sort->words, sort->scratch, sort->nrows, position_bits);
+
+		/* the other array has room for the new order */
+		order = (uint32 *) (sorted == sort->words ? sort->scratch : sort->words);
+		for (uint64 i = 0; i < sort->nrows; i++)
+			order[i] = sort->order[sorted[i] & positions];
+		memcpy(sort->order, order, sort->nrows * sizeof(uint32));
+	}
+}
+
+static int
+bits_of(uint64 value)
+{
+	return value == 0 ? 0 : pg_leftmost_one_pos64(value) + 1;
+}
+
+static const char *
+next_in_memory(GjRowSort *sort)
+{
+	if (sort->next == sort->nrows)
+		return NULL;
+	if (sort->next + PREFETCH_DISTANCE < sort->nrows)
+		GjPrefetch(sort->rows + sort->order[sort->next + PREFETCH_DISTANCE] * sort->width);
+	return sort->rows + sort->order[sort->next++] * sort->width;
+}
+
+static void
+free_memory_rows(GjRowSort *sort)
+{
+	pfree(sort->rows);
+	pfree(sort->order);
+	pfree(sort->words);
+	pfree(sort->scratch);
+	sort->rows = NULL;
+	sort->order = NULL;
+	sort->capacity = 0;
+}
+
+/* Chunks on disk ------------------------------------------------------------------- */
+
+static void
+begin_file(GjRowSort *sort)
+{
+	sort->file = BufFileCreateTemp(false);
+	sort->written = 0;
+	sort->nchunks = 0;
+	sort->max_chunks = 16;
+	sort->chunks = palloc(sort->max_chunks * sizeof(GjChunk));
+	if (sort->out == NULL)
+		sort->out = palloc(WRITE_BUFFER);
+}
+
+/*
+ * Write the rows in memory to the file
+ */
+static void
+spill(GjRowSort *sort)
+{
+	uint64		start;
+	const char *row;
+
+	if (sort->nrows == 0)
+		return;
+	if (sort->file == NULL)
+		begin_file(sort);
+
+	sort_chunk(sort);
+	start = sort->written;
+	while ((row = next_in_memory(sort)) != NULL)
+		write_row(sort, row);
+	end_chunk(sort, start);
+	sort->nrows = 0;
+}
+
+static void
+write_row(GjRowSort *sort, const char *row)
+{
+	if (sort->out_used + sort->width > WRITE_BUFFER)
+		flush_out(sort);
+	memcpy(sort->out + sort->out_used, row, sort->width);
+	sort->out_used += sort->width;
+	sort->written++;
+}
+
+static void
+flush_out(GjRowSort *sort)
+{
+	CHECK_FOR_INTERRUPTS();
+	BufFileWrite(sort->file, sort->out, sort->out_used);
+	sort->out_used = 0;
+}
+
+static void
+end_chunk(GjRowSort *sort, uint64 start)
+{
+	flush_out(sort);
+	if (sort->nchunks == sort->max_chunks)
+	{
+		sort->max_chunks *= 2;
+		sort->chunks = repalloc(sort->chunks, sort->max_chunks * sizeof(GjChunk));
+	}
+	sort->chunks[sort->nchunks].start = start;
+	sort->chunks[sort->nchunks].end = sort->written;
+	sort->nchunks++;
+}
+
+/*
+ * Merge chunks, so many into one, to another file
+ */
+static void
+merge_pass(GjRowSort *sort, int merge_order)
+{
+	BufFile    *source = sort->file;
+	GjChunk    *chunks = sort->chunks;
+	int			nchunks = sort->nchunks;
+
+	begin_file(sort);
+	for (int first = 0; first < nchunks; first += merge_order)
+	{
+		GjMerge    *merge = GjMergeBegin(&sort->info, source, chunks + first,
+										 Min(merge_order, nchunks - first), sort->memory);
+		uint64		start = sort->written;
+		const char *row;
+
+		while ((row = GjMergeNext(merge)) != NULL)
+			write_row(sort, row);
+		GjMergeEnd(merge);
+		end_chunk(sort, start);
+	}
+	BufFileClose(source);
+	pfree(chunks);
+}

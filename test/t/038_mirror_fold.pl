@@ -1,0 +1,158 @@
+# Mirrors and folds: what a fold has published is in the mirror whatever its pages' numbers say, what
+# it has freed is not, and to find that out takes no more pages than have changed.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use IPC::Run;
+use MirrorTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'gpujoin'
+gpujoin.device = reference
+gpujoin.device_memory = 256MB
+gpujoin.auto_load = off
+gpujoin.force = on
+gpujoin.sync_blocks = 0
+autovacuum = off
+fsync = off
+});
+$node->start;
+ask($node);
+sql(q{
+	CREATE EXTENSION gpujoin;
+	CREATE EXTENSION gpujoin_test;
+	CREATE TABLE t (id serial, k int);
+	INSERT INTO t (k) SELECT i % 1000 FROM generate_series(1, 100000) i;
+	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id) WITH (lanes = 2);
+});
+wait_for(q{SELECT state = 'ready' FROM pg_stat_gpujoin}, 'there is a device');
+sql(q{SELECT gpujoin_load('t_k')});
+
+my ($insert, $answer) = (
+	'INSERT INTO t (k) SELECT i % 1000 FROM generate_series(1, 10000) i',
+	'SELECT count(k), sum(id), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT 3 * i FROM
+		generate_series(1, 250) i))');
+my $pushed = 0;
+
+# The mirror has all entries, and no others, once it has been synchronised; answers are PostgreSQL's
+# own. Returns how many pages that took.
+sub check
+{
+	my $what = shift;
+	my $before = $pushed;
+
+	is(sql($answer), sql("SET gpujoin.enabled = off; $answer"), "$what: the answer");
+	is(sql(q{SELECT missing, stale, reason FROM gpujoin_mirror_check('t_k')}), '0|0|',
+		"$what: the mirror");
+	is(sql(q{SELECT gpujoin_check('t_k', true) = count(*) FROM t}), 't', "$what: the index");
+	$pushed = sql(q{SELECT pages_pushed FROM gpujoin_mirrors()});
+	return $pushed - $before;
+}
+
+# A session of its own, which goes on with other things after SQL that may wait
+sub begin
+{
+	my $sql = shift;
+	my %session = (in => "$sql;\n", out => '', err => '');
+
+	$session{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1',
+			'-d', $node->connstr('postgres') ],
+		'<', \$session{in}, '>', \$session{out}, '2>', \$session{err});
+	$session{run}->pump_nb;
+	return \%session;
+}
+
+sub end
+{
+	my ($session, $what) = @_;
+
+	$session->{in} .= "\\q\n";
+	$session->{run}->finish;
+	is($session->{err}, '', "$what: no error");
+	return;
+}
+
+# Have a fold wait at a point, do something meanwhile, let it go on
+sub during_fold
+{
+	my ($point, $what, @sql) = @_;
+	my $lock = begin('SELECT pg_advisory_lock(1313)');
+	my $fold;
+
+	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted},
+		"$what: the lock is held");
+	$fold = begin("SET gpujoin.debug_fold = '$point wait'; SELECT gpujoin_fold('t_k')");
+	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted},
+		"$what: the fold waits when $point");
+	sql($_) foreach @sql;
+	end($lock, "$what: lock");
+	end($fold, "$what: fold");
+	return;
+}
+
+check('loaded');
+sql($insert);
+cmp_ok(check('inserted'), '<', 60, 'which took few pages');
+
+my $all = sql(q{SELECT pages FROM gpujoin_index_info('t_k')});
+sql(q{SELECT gpujoin_fold('t_k')});
+cmp_ok(check('folded'), '<', 60, "which took few pages of $all");
+sql($insert);
+cmp_ok(check('pages used again'), '<', 60, 'which took few pages');
+
+# The mirror is synchronised at a number above that of the run's pages before the run is published
+during_fold('written', 'synchronised before the run is published', $insert, $answer);
+check('published');
+during_fold('writing', 'synchronised while the run is written', $insert, $answer, $insert);
+check('written');
+during_fold('published', 'synchronised before the freed pages are known', $insert, $answer);
+check('freed');
+
+# While the device is at work a fold frees the pages that the CPU is about to search, and others' rows
+# go there: the answer is not used
+sql($insert);
+my $wanted = sql("SET gpujoin.enabled = off; $answer");
+sql(q{SELECT gpujoin_inject_fault('begin', 'delay', 0, 1, 4000)});
+my $query = begin("SET gpujoin.sync_blocks = 1000000; $answer");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE state = 'active'
+	AND wait_event_type = 'Extension' AND query LIKE '%3 * i%' AND pid <> pg_backend_pid()},
+	'a query waits for the device');
+sql(q{SELECT gpujoin_fold('t_k')});
+sql($insert) foreach 1 .. 2;
+end($query, 'a query beside a fold');
+is($query->{out}, "$wanted\n", 'which has all rows, and those of its snapshot alone');
+is(sql(q{SELECT sum(count) > 0 FROM gpujoin_fallbacks() WHERE reason = 'behind'}), 't',
+	'and from the CPU');
+check('folded beside a query');
+
+# A fold that does not come to its end, and the one that makes its pages free
+$node->psql('postgres', "SET gpujoin.debug_fold = 'written error'; SELECT gpujoin_fold('t_k')");
+check('given up');
+sql($insert);
+check('more after that');
+sql(q{SELECT gpujoin_fold('t_k')});
+check('folded at last');
+
+# All in one run, in pages that have been others'
+sql('DELETE FROM t WHERE id % 3 = 0');
+sql('VACUUM (INDEX_CLEANUP ON) t');
+check('deleted');
+sql(q{SELECT gpujoin_fold('t_k', true)});
+check('folded all');
+sql($insert);
+sql('UPDATE t SET k = 999 - k WHERE id % 5 = 0');
+sql('VACUUM (INDEX_CLEANUP ON) t');
+sql(q{SELECT gpujoin_fold('t_k', true)});
+sql($insert);
+check('folded all again');
+is(sql(q{SELECT device_answers > 20 FROM pg_stat_gpujoin}), 't', 'it was the device that answered');
+
+$node->stop;
+done_testing();
