@@ -97,6 +97,11 @@ extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
 extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
 
+/* A page's header and special space, of which the header need not be asked where it is */
+#define GjPrefetchEnds(page) \
+	(GjPrefetch(page), \
+	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
+
 /* search.c */
 extern void GjSearchLimitHits(GjSearch *search);
 
