@@ -220,8 +220,7 @@ GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 	if (chosen->key < keys->nkeys)
 		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
-	GjPrefetch(page);
-	GjPrefetch(GjPageGetOpaque(page));
+	GjPrefetchEnds(page);
 	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
 	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
 	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);

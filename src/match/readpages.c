@@ -45,6 +45,7 @@ static bool match_delta(GjSearch *search, Page page, GjPageLimits *limits,
 static pg_attribute_always_inline void
 prefetch_keys(Page page, const GjIndexInfo *info)
 {
+	GjPrefetchEnds(page);
 	GjPrefetch(GjDataUsed(page, info));
 	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
 }

@@ -118,8 +118,9 @@ GjSearch *
 GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Size limit,
 			  GjTailHits *tails)
 {
-	GjSearch   *search = palloc0(sizeof(GjSearch));
+	GjSearch   *search = palloc(sizeof(GjSearch));
 
+	memset(search, 0, offsetof(GjSearch, chosen));
 	search->index = index;
 	search->info = info;
 	search->keys = keys;

@@ -80,9 +80,9 @@ struct GjSearch
 	bool		opened;			/* there is a cursor for each run of the state */
 	GjRunCursor cursors[GJ_MAX_RUNS];
 	uint64		key;			/* position of the first listed key that is not below next */
-	GjChosenPage chosen[GJ_MAX_CHOSEN];
 	int			nchosen;
 	int			nasked;			/* for so many of them the disk has been asked */
+	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
 
 static inline bool
@@ -96,6 +96,11 @@ extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
 extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
+
+/* A page's header and special space, of which the header need not be asked where it is */
+#define GjPrefetchEnds(page) \
+	(GjPrefetch(page), \
+	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
 
 /* search.c */
 extern void GjSearchLimitHits(GjSearch *search);

@@ -23,7 +23,7 @@
  *	  filter =	M gpujoin.tid_cost					test each entry by the filters it can be
  *
  *	  Q		 =	2 P V / (2 P + V), at most P, of each run; P if the keys are those of no list
- *	  V		 =	K + P M / E							pages, if no two keys were on the same one
+ *	  V		 =	K, or P M / E if that is more		as PostgreSQL counts a btree's leaves
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(Q / P)
  *
  *	  pages	 =	scattered + C^2 (clustered - scattered)
@@ -200,7 +200,7 @@ cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 	for (int i = 0; i < pages->nruns; i++)
 	{
 		double		run = Max(pages->runs[i], 1.0);
-		double		visits = Max(nkeys, 1.0) + run * nmatches / Max(index->tuples, 1.0);
+		double		visits = Max(Max(nkeys, 1.0), run * nmatches / Max(index->tuples, 1.0));
 		double		read = all ? run : Min(2.0 * run * visits / (2.0 * run + visits), run);
 
 		total += run;
