@@ -50,13 +50,13 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 				 errmsg("recovery is in progress"),
 				 errhint("An index can be folded on the primary server only.")));
 
+	/* while the lock is waited for, the index may be dropped, by REINDEX CONCURRENTLY for one */
 	heap = table_open(heap_oid, ShareUpdateExclusiveLock);
-	index = GjOpenManagedIndex(index_oid);
-	if (IndexGetRelation(index_oid, true) != RelationGetRelid(heap))
+	if (IndexGetRelation(index_oid, true) != heap_oid)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open the table of index \"%s\"",
-						RelationGetRelationName(index))));
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the index to be folded has been dropped")));
+	index = GjOpenManagedIndex(index_oid);
 	LockRelationOid(index_oid, RowExclusiveLock);
 
 	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);

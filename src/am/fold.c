@@ -30,11 +30,11 @@
  * tail.
  *
  * An error, a crash or a promotion after step 1 leaves a previous delta.  It is read as before,
- * and the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as well:
- * nobody reads them, nobody takes them.  Step 0 of the next fold makes them free, and looks through
- * the file for them.  Numbers are never drawn twice, so that an old page is never taken for one of
- * a later run.  After step 5, what the free space map has not learned a deletion finds, which reads
- * all pages, or a major fold that wonders how little of the file is in use.
+ * and the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as
+ * well: nobody reads them, nobody takes them.  Step 0 of the next fold makes them free, and looks
+ * through the file for them.  Numbers are never drawn twice, so that an old page is never taken
+ * for one of a later run.  After step 5, what the free space map has not learned a deletion finds,
+ * which reads all pages, or a major fold that wonders how little of the file is in use.
  *
  * What readers must do.  Step 5 makes pages free that a reader may be about to read, and raises
  * list_version.  A reader takes its list from one state of the metapage, after it has read the
@@ -45,9 +45,9 @@
  * Standbys replay the same records in the same order: the pages before the metapage that lists
  * them, and that before a page is used anew.  So their readers follow the same rule.
  *
- * Before a major fold writes, runs of which nothing lives any more are dropped, in a change of their
- * own, so that their pages can be used: an index of which each row is updated between two VACUUMs
- * does not need room for three times its entries.
+ * Before a major fold writes, runs of which nothing lives any more are dropped, in a change of
+ * their own, so that their pages can be used: an index of which each row is updated between two
+ * VACUUMs does not need room for three times its entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

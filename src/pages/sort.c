@@ -5,8 +5,8 @@
  *
  * Rows are collected in memory.  What a radix sort moves are not rows but words: a part of a key
  * beside the row's position, as many bits of the key as fit.  Keys of four bytes need one such
- * sort, wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives ascending
- * TIDs, so for a build that is all.  Otherwise the rows are sorted by TID first.
+ * sort, wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives
+ * ascending TIDs, so for a build that is all.  Otherwise the rows are sorted by TID first.
  *
  * When the memory is full, the rows go to a temporary file in order, as a chunk, and in the end all
  * chunks are merged.  There are so many readers in a merge as have room for a buffer each; if
@@ -53,7 +53,8 @@ struct GjRowSort
 	uint64		nrows;
 	uint64		capacity;
 	uint64		max_rows;
-	uint32	   *order;
+	uint32	   *order;			/* positions of the rows, */
+	bool		in_place;		/* which stand in that order themselves */
 	uint64	   *words;
 	uint64	   *scratch;
 	uint64		ordered;		/* rows for which there is room in these three arrays */
@@ -74,6 +75,7 @@ static void make_room(GjRowSort *sort);
 static void sort_chunk(GjRowSort *sort);
 static void reserve_order(GjRowSort *sort);
 static void sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max);
+static inline uint64 value_at(const GjRowSort *sort, uint64 row, bool by_key);
 static int	bits_of(uint64 value);
 static const char *next_in_memory(GjRowSort *sort);
 static void free_memory_rows(GjRowSort *sort);
@@ -209,8 +211,8 @@ sort_chunk(GjRowSort *sort)
 		tids_ascend &= last.tid <= here.tid;
 		keys_ascend &= last.key <= here.key;
 		last = here;
-		sort->order[i] = i;
 	}
+	sort->in_place = true;
 
 	if (!tids_ascend)
 		sort_by(sort, false, min_tid, max_tid);
@@ -237,7 +239,7 @@ reserve_order(GjRowSort *sort)
 }
 
 /*
- * Sort order[] by the keys, or the TIDs, of the rows that it names; equal ones keep their order
+ * Sort the positions of the rows by the keys, or the TIDs; equal ones keep their order
  */
 static void
 sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max)
@@ -253,24 +255,40 @@ sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max)
 
 		for (uint64 i = 0; i < sort->nrows; i++)
 		{
-			ItemPointerData tid;
-			int64		key;
-			uint64		value;
+			uint64		value = value_at(sort, sort->in_place ? i : sort->order[i], by_key) - min;
 
-			if (i + PREFETCH_DISTANCE < sort->nrows)
+			if (!sort->in_place && i + PREFETCH_DISTANCE < sort->nrows)
 				GjPrefetch(sort->rows + sort->order[i + PREFETCH_DISTANCE] * sort->width);
-			key = GjRowGetKey(&sort->info, sort->rows + sort->order[i] * sort->width, &tid);
-			value = (by_key ? (uint64) key : GjPackTid(&tid)) - min;
 			sort->words[i] = (value >> low) << position_bits | i;
 		}
 		sorted = radix_sort_above(sort->words, sort->scratch, sort->nrows, position_bits);
 
-		/* the other array has room for the new order */
-		order = (uint32 *) (sorted == sort->words ? sort->scratch : sort->words);
+		/* the other array has room for the new order, where it is one of an order */
+		order = sort->order;
+		if (!sort->in_place)
+			order = (uint32 *) (sorted == sort->words ? sort->scratch : sort->words);
 		for (uint64 i = 0; i < sort->nrows; i++)
-			order[i] = sort->order[sorted[i] & positions];
-		memcpy(sort->order, order, sort->nrows * sizeof(uint32));
+		{
+			uint32		position = sorted[i] & positions;
+
+			order[i] = sort->in_place ? position : sort->order[position];
+		}
+		if (!sort->in_place)
+			memcpy(sort->order, order, sort->nrows * sizeof(uint32));
+		sort->in_place = false;
 	}
+}
+
+/*
+ * The key of a row, or its TID, as a number
+ */
+static inline uint64
+value_at(const GjRowSort *sort, uint64 row, bool by_key)
+{
+	ItemPointerData tid;
+	int64		key = GjRowGetKey(&sort->info, sort->rows + row * sort->width, &tid);
+
+	return by_key ? (uint64) key : GjPackTid(&tid);
 }
 
 static int
@@ -284,6 +302,8 @@ next_in_memory(GjRowSort *sort)
 {
 	if (sort->next == sort->nrows)
 		return NULL;
+	if (sort->in_place)
+		return sort->rows + sort->next++ * sort->width;
 	if (sort->next + PREFETCH_DISTANCE < sort->nrows)
 		GjPrefetch(sort->rows + sort->order[sort->next + PREFETCH_DISTANCE] * sort->width);
 	return sort->rows + sort->order[sort->next++] * sort->width;

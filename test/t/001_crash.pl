@@ -1,6 +1,6 @@
-# The server is killed in the middle of insertions, updates, deletions and VACUUMs, several times.
-# After each recovery every index passes gpujoin_check() against its table, forced queries give
-# stock's rows, and unlogged tables with their indexes are empty and usable.
+# The server is killed in the middle of insertions, updates, deletions, VACUUMs and folds, several
+# times. After each recovery every index passes gpujoin_check() against its table, forced queries
+# give stock's rows, and unlogged tables with their indexes are empty and usable.
 
 use strict;
 use warnings;
@@ -44,8 +44,13 @@ my %scripts = (
 		\set rest random(0, 19)
 		DELETE FROM big WHERE id % 20 = :rest AND id % 3 = 0;
 	},
-	vacuum => q{ VACUUM (SKIP_LOCKED) big; });
-my %weights = (insert => 6, update => 5, undone => 2, delete => 1, vacuum => 2);
+	vacuum => q{ VACUUM (SKIP_LOCKED) big; },
+	fold => q{
+		SELECT gpujoin_fold('big_k', random() < 0.3);
+		SELECT gpujoin_fold('big_b', random() < 0.3);
+		SELECT gpujoin_fold('loose_k');
+	});
+my %weights = (insert => 6, update => 5, undone => 2, delete => 1, vacuum => 2, fold => 1);
 my @load = ('pgbench', '-n', '-c', '4', '-j', '2', '-T', '60', '--max-tries=0');
 
 foreach my $name (sort keys %scripts)

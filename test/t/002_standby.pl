@@ -100,8 +100,9 @@ my %scripts = (
 		INSERT INTO big (k, b, v) SELECT i % 1000, i, 2 FROM generate_series(1, 40) i;
 		ROLLBACK;
 	},
-	vacuum => 'VACUUM (SKIP_LOCKED) big;');
-my %weights = (insert => 10, update => 6, delete => 1, undone => 2, vacuum => 1);
+	vacuum => 'VACUUM (SKIP_LOCKED) big;',
+	fold => "SELECT gpujoin_fold('big_k', random() < 0.3), gpujoin_fold('big_b', random() < 0.3);");
+my %weights = (insert => 10, update => 6, delete => 1, undone => 2, vacuum => 1, fold => 1);
 my @load = ('pgbench', '-n', '-c', '2', '-T', '4', '--max-tries=0');
 
 foreach my $name (sort keys %scripts)

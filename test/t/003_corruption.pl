@@ -222,7 +222,8 @@ damage("previous_$_", META, PREVIOUS, pack('V4', $_, $list, 2, 1)) foreach (1, 2
 damage("base_number_$_", META, RUN, pack('V', $_)) foreach (0, 1, 3, 0xffffffff);
 damage("base_height_$_", META, RUN + 4, pack('v', $_)) foreach (0, 2, 5, 0xffff);
 damage('base_published', META, RUN + 8, pack('Q<', 1 << 60));
-damage("base_entries_$_", META, RUN + 16, pack('Q<', $_)) foreach (0, 299, 2400, 2999, 3001, 1 << 60);
+damage("base_entries_$_", META, RUN + 16, pack('Q<', $_))
+  foreach (0, 299, 2400, 2999, 3001, 1 << 60);
 damage("base_dead_$_", META, RUN + 24, pack('Q<', $_)) foreach (0, 299, 301, 1 << 60);
 damage("base_min_$_", META, RUN + 32, pack('q<', $_)) foreach (1, 1000);
 damage("base_max_$_", META, RUN + 40, pack('q<', $_)) foreach (0, 998, 1000);
@@ -260,7 +261,8 @@ foreach my $i (1 .. 40)
 
 # Cut off before each of the fixed pages, before the data pages, amid them, and before the last one.
 # A session that has not looked at the index yet has both counts to tell.
-damage("truncated_$_", $_, undef, undef, 'short') foreach (0, 1, TAIL, $first_data, 4, $directory - 1, $directory, $list, $length - 1);
+damage("truncated_$_", $_, undef, undef, 'short')
+  foreach (0, 1, TAIL, $first_data, 4, $directory - 1, $directory, $list, $length - 1);
 damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8, 12);
 damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6, $directory);
 
@@ -281,8 +283,8 @@ my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_st
 	'log_min_messages = warning');
 my @names = sort keys %damages;
 
-# Every fifth row comes after the build, through the tails, and is in the delta; some rows have died,
-# so that the journal has something to say and pages have gaps.
+# Every fifth row comes after the build, through the tails, and is in the delta; some rows have
+# died, so that the journal has something to say and pages have gaps.
 $node->safe_psql('postgres', join("\n", map {
 		"CREATE TABLE t_$_ (id int, k int);
 		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
@@ -461,7 +463,8 @@ foreach my $name (@names)
 		  || ($found && $results{$what} =~ /^\d+\|\d*$/);
 	}
 	push @wrong, "$name: $_ said $results{$_}"
-	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error } qw(info insert vacuum fold);
+	  foreach grep { $results{$_} !~ /^$|^\d+$/ && $results{$_} !~ $error }
+	  qw(info insert vacuum fold);
 	next if $verdict ne 'short';
 
 	# nobody works on without an index's end, whatever is left of it

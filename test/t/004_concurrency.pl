@@ -1,5 +1,5 @@
-# A storm of insertions, updates, deletions, rollbacks, VACUUMs and a REINDEX CONCURRENTLY, with
-# readers that compare forced answers with stock's in one snapshot each.
+# A storm of insertions, updates, deletions, rollbacks, VACUUMs, folds and a REINDEX CONCURRENTLY,
+# with readers that compare forced answers with stock's in one snapshot each.
 
 use strict;
 use warnings;
@@ -76,6 +76,13 @@ my %scripts = (
 		SELECT id FROM big WHERE k = ANY (ARRAY[:a]) AND id % 50 = 0 FOR UPDATE SKIP LOCKED;
 		COMMIT;},
 	'vacuum@1' => 'VACUUM (SKIP_LOCKED) big;',
+	'fold@1' => q{
+		DO $$
+		BEGIN
+			PERFORM gpujoin_fold('big_k', random() < 0.3);
+		EXCEPTION WHEN undefined_object THEN	-- REINDEX CONCURRENTLY has been faster
+		END $$;
+	},
 	'check@1' => q{SELECT gpujoin_check('big_k', :w = 1);});
 $scripts{"verify$_\@4"} = "BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
   . "SELECT verify('$queries[$_]');\nCOMMIT;"

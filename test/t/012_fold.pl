@@ -1,5 +1,5 @@
-# Folds that do not come to their end: the server is killed at each step of one, while others insert.
-# After recovery nothing is lost, gpujoin_check() is satisfied, and the next fold does what was left
+# Folds that do not come to their end: the server is killed at each step of one, while others
+# insert. After recovery nothing is lost, gpujoin_check() is satisfied, and the next fold does what was left
 # to do. A standby answers queries while it replays folds, and is promoted in the middle of one. A
 # fold that is cancelled, or finds the disk full, is done anew.
 
@@ -42,8 +42,9 @@ sub is_right
 {
 	my ($server, $name) = @_;
 
-	is($server->safe_psql('postgres', q{
-		SELECT gpujoin_check('big_k', true) >= count(*) FROM big}), 't', "$name: all rows are there");
+	is($server->safe_psql('postgres',
+			"SELECT gpujoin_check('big_k', true) >= count(*) FROM big"),
+		't', "$name: all rows are there");
 	is(join("\n", differing($server, @queries)), '', "$name: answers are PostgreSQL's own");
 }
 
@@ -118,7 +119,8 @@ is($node->safe_psql('postgres', $pages), $before, 'what the crashes left is used
 	insert();
 	my ($status, $out, $err) = $node->psql('postgres', q{SET temp_file_limit = 8;
 		SET maintenance_work_mem = '1MB'; INSERT INTO big
-		SELECT i, i % 1000, i FROM generate_series(1, 90000) i; SELECT gpujoin_fold('big_k', true)});
+		SELECT i, i % 1000, i FROM generate_series(1, 90000) i;
+		SELECT gpujoin_fold('big_k', true)});
 
 	like($err, qr/temporary file size exceeds/, 'a fold finds no room for temporary files');
 	is_right($node, 'no room for temporary files');
@@ -133,7 +135,8 @@ SKIP:
 	# 1.1 MB of rows, 2 MB of delta, 2 MB of what it is to become; WAL has files of 1 MB
 	my ($status, $out, $err) = $node->psql('postgres', q{
 		CREATE TABLE wide (k int);
-		CREATE INDEX wide_k ON wide USING gpujoin (k) INCLUDE (k, k, k, k, k, k, k, k, k, k, k, k, k);
+		CREATE INDEX wide_k ON wide USING gpujoin (k)
+			INCLUDE (k, k, k, k, k, k, k, k, k, k, k, k, k);
 		INSERT INTO wide SELECT i * 7919 % 30000 FROM generate_series(1, 30000) i;
 		SELECT gpujoin_fold('wide_k')});
 	like($err, qr/could not extend file/, 'a fold finds no room for its pages');

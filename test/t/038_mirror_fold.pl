@@ -1,5 +1,5 @@
-# Mirrors and folds: what a fold has published is in the mirror whatever its pages' numbers say, what
-# it has freed is not, and to find that out takes no more pages than have changed.
+# Mirrors and folds: what a fold has published is in the mirror whatever its pages' numbers say,
+# what it has freed is not, and to find that out takes no more pages than have changed.
 use strict;
 use warnings;
 
@@ -115,8 +115,8 @@ check('written');
 during_fold('published', 'synchronised before the freed pages are known', $insert, $answer);
 check('freed');
 
-# While the device is at work a fold frees the pages that the CPU is about to search, and others' rows
-# go there: the answer is not used
+# While the device is at work a fold frees the pages that the CPU is about to search, and others'
+# rows go there: the answer is not used
 sql($insert);
 my $wanted = sql("SET gpujoin.enabled = off; $answer");
 sql(q{SELECT gpujoin_inject_fault('begin', 'delay', 0, 1, 4000)});
