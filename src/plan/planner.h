@@ -14,7 +14,7 @@
 #include "nodes/pathnodes.h"
 
 #include "node/keyplan.h"
-#include "pages/format.h"
+#include "pages/pages.h"
 #include "plan.h"
 
 /* eligible.c: which tables and indexes are for us */
