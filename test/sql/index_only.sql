@@ -82,7 +82,7 @@ INSERT INTO io VALUES (-2, 2, -2, NULL, true, 'own');
 UPDATE io SET v = -3 WHERE id = 14002;
 DELETE FROM io WHERE id = 16002;
 SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k IN (1, 2)');
-DECLARE io_c CURSOR FOR SELECT id FROM io WHERE k IN (1, 2) AND id < 1000;
+DECLARE io_c CURSOR FOR SELECT id FROM io WHERE k IN (2, -1) AND id < 1000;
 FETCH 2 FROM io_c;
 DELETE FROM io WHERE id = 402;
 FETCH ALL FROM io_c;
@@ -179,8 +179,8 @@ RESET plan_cache_mode;
 
 -- cursors: held over the transaction's end, and back and forth
 BEGIN;
-DECLARE io_h CURSOR WITH HOLD FOR SELECT id, v FROM io WHERE k IN (7, 8) AND id < 1000;
-DECLARE io_s SCROLL CURSOR FOR SELECT id, v FROM io WHERE k IN (7, 8) AND id < 1000;
+DECLARE io_h CURSOR WITH HOLD FOR SELECT id, v FROM io WHERE k IN (8, -1) AND id < 1000;
+DECLARE io_s SCROLL CURSOR FOR SELECT id, v FROM io WHERE k IN (8, -1) AND id < 1000;
 FETCH 2 FROM io_s;
 FETCH ABSOLUTE 4 FROM io_s;
 FETCH PRIOR FROM io_s;
@@ -364,7 +364,7 @@ BEGIN
 	RETURN result;
 END $$;
 BEGIN;
-DECLARE c CURSOR FOR SELECT id, CASE WHEN id > 1 THEN io_hot_changed() END FROM io_hot WHERE k IN (1, 2);
+DECLARE c CURSOR FOR SELECT id, CASE WHEN id > 1 THEN io_hot_changed() END FROM io_hot WHERE k IN (1, -1);
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
