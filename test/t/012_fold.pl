@@ -180,6 +180,8 @@ ok($pgbench->finish, 'folds and changes went on') or diag($err);
 is(join("\n", @different), '', "$runs times: answers of both servers are PostgreSQL's own");
 $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 is_right($standby, 'standby');
+my ($refused, undef, $why) = $standby->psql('postgres', "SELECT gpujoin_fold('big_k')");
+like($why, qr/recovery is in progress/, 'a standby does not fold');
 
 # Promoted while the primary folds
 insert();
