@@ -364,7 +364,8 @@ BEGIN
 	RETURN result;
 END $$;
 BEGIN;
-DECLARE c CURSOR FOR SELECT id, CASE WHEN id > 1 THEN io_hot_changed() END FROM io_hot WHERE k IN (1, -1);
+DECLARE c CURSOR FOR SELECT CASE WHEN id > 1 THEN io_hot_changed() = 'current ' || id END AS same
+	FROM io_hot WHERE k IN (1, 2);
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
