@@ -59,9 +59,9 @@
  *	  left out.  Between two data pages of deltas nothing moves.
  * e. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval it is in one of the runs that were listed at the same moment.
- * f. Between both: a collected entry gets into a run only when a fold publishes that, which draws a
- *	  number and raises list_version.  So as long as no run of V was published after 1 had begun, and
- *	  list_version is V's, no run has an entry that was collected.  Else those with a TID that
+ * f. Between both: a collected entry gets into a run only when a fold publishes that, which draws
+ *	  a number and raises list_version.  So as long as no run of V was published after 1 had begun,
+ *	  and list_version is V's, no run has an entry that was collected.  Else those with a TID that
  *	  was collected are left out.  (To compare list_version alone is not enough: a row of a tail can
  *	  be flushed, folded and published between 1 and 2.)
  *

@@ -57,7 +57,7 @@ typedef enum GjAggPrivate
 								 * for it to be computed, which stands before it, or -1 */
 	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, which one of
 								 * the batch it is, or -1 */
-	GJ_AGG_EXPECTED,			/* Integer: how many groups there will be, by the planner's estimate */
+	GJ_AGG_EXPECTED,			/* Integer: how many groups the planner expects */
 	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch has numbers
 								 * for (agg/codes.c) */
 	GJ_AGG_PRIVATE_COUNT

@@ -210,7 +210,8 @@ setup::fill_in_order(uint64_t count, double matching)
 		uint64_t key = i * distinct / count;
 
 		keys.push_back((int64_t) key);
-		found += ((key + 1) * rows + distinct - 1) / distinct - (key * rows + distinct - 1) / distinct;
+		found += ((key + 1) * rows + distinct - 1) / distinct;
+		found -= (key * rows + distinct - 1) / distinct;
 	}
 
 	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO};

@@ -130,7 +130,7 @@ test_sets(library *libs, int n)
 			}
 }
 
-/* A column in the order of its keys, with gaps, empty pages, and some pages that are not in order. */
+/* A column in the order of its keys, with gaps, empty pages, and some pages without order. */
 static model *
 in_order(uint32_t key_bytes, uint64_t pages, int64_t step)
 {

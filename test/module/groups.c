@@ -362,8 +362,8 @@ check_many_values(int many, Size memory_limit, int ngroups)
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT4, 1, -1},
 		{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT8, 2, -1}
 	};
-	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, ngroups > 0 ? 1 : 0,
-										groupings, 2, aggs);
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false,
+										ngroups > 0 ? 1 : 0, groupings, 2, aggs);
 	int32		first[GJ_BATCH_ROWS];
 	int32		second[GJ_BATCH_ROWS];
 	int64		third[GJ_BATCH_ROWS];

@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * world.h
+ *	  What a world of the model consists of, and which worlds have been reached.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_MODEL_WORLD_H
+#define GPUJOIN_MODEL_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS		3
+#define SYNCS		2			/* of the mirror */
+#define FILLERS		1			/* further rows, which nobody looks for, to make pages open */
+#define MAX_STATES	8000000		/* a world that is larger than this is a mistake */
+
+#define ROW			1			/* bits: what a page, a tail, or an answer has */
+#define DEAD		2
+
+#define NONE		(-1)
+
+/* Rules that a mutant leaves out */
+typedef enum Mutant
+{
+	ALL_RULES,
+	NO_SECOND_VERSION_READ,		/* the reader does not look whether the lists have moved */
+	FREE_BEFORE_PUBLISH,		/* a fold's input is given away when it has been read */
+	PUBLISH_BEFORE_LAST_PAGE,	/* the new run is listed before it is written */
+	DELTA_BEFORE_TAILS,			/* the reader's order is the wrong way round */
+	LANE_LEFT_OPEN,				/* a fold does not close the lane */
+	LAG_BY_COUNTERS_ONLY,		/* a full pass does not look when runs were published */
+	VERSION_AFTER_TAILS,		/* a piece takes what tails had for of the lists read after them */
+	NO_DISTINCT,				/* a piece is not made distinct when the lists have moved */
+	FOLD_RUN_IS_FREE,			/* pages that a fold has written count as free */
+	FREE_NOT_EMPTIED,			/* a full pass leaves copies of free pages in the mirror */
+	ANY_LIST_VERSION,			/* a mirror of other lists may answer */
+	EPOCH_NOT_READ_AGAIN		/* entries are believed without a second look at the epoch */
+} Mutant;
+
+typedef enum ReaderKind
+{
+	READ_ON_CPU,				/* in a cursor: tails and delta, and later the runs */
+	READ_ON_DEVICE
+} ReaderKind;
+
+typedef struct Page
+{
+	int8_t		run;			/* 0: never used */
+	int8_t		change;
+	int8_t		has;
+} Page;
+
+typedef struct Lists
+{
+	int8_t		version;
+	int8_t		next_run;
+	int8_t		fold_run;
+	int8_t		run;			/* the one run, 0: none; always a major fold */
+	int8_t		published;
+	int8_t		delta;
+	int8_t		previous;
+	uint8_t		delta_blocks;	/* bit sets: what the lists of pages have */
+	uint8_t		previous_blocks;
+} Lists;
+
+/* The whole world.  All bytes count when states are compared. */
+typedef struct State
+{
+	/* The index */
+	Lists		lists;
+	int8_t		sequence;
+	int8_t		epoch;
+	int8_t		open;			/* the lane's block */
+	int8_t		open_run;
+	int8_t		tail;
+	int8_t		fillers;		/* rows that are still to come */
+	Page		pages[BLOCKS];
+	int8_t		opened[BLOCKS]; /* the journal: last change of each kind */
+	int8_t		deleted[BLOCKS];
+
+	/* VACUUM */
+	int8_t		vacuum;			/* its next step */
+	int8_t		round;
+	int8_t		input;			/* what the fold has read */
+	int8_t		fold_change;
+	int8_t		written;		/* block of the new run, or NONE */
+	int8_t		fold_blocks;	/* of the input */
+	bool		gone;			/* DEAD has been removed, and the epoch raised */
+
+	/* The mirror */
+	int8_t		mirror_sequence;
+	int8_t		mirror_version;
+	int8_t		mirror_epoch;
+	int8_t		mirror_open;
+	int8_t		copy_change[BLOCKS];
+	int8_t		copy_has[BLOCKS];
+
+	/* Its synchroniser */
+	int8_t		sync;
+	int8_t		syncs;
+	int8_t		sync_sequence;
+	int8_t		sync_epoch;
+	int8_t		sync_open;
+	uint8_t		sync_wanted;	/* blocks to take, if it is not a full pass */
+	bool		sync_full;
+	Lists		sync_lists;
+
+	/* The reader */
+	int8_t		read;
+	int8_t		read_at;
+	int8_t		read_epoch;
+	int8_t		hits;			/* of tails and delta, or of all */
+	int8_t		found;			/* of the runs */
+	int8_t		hits_version;
+	bool		began_late;		/* DEAD was gone when the reader began */
+	uint8_t		lag;
+	int8_t		answer_epoch;
+	Lists		seen;
+} State;
+
+typedef struct Node
+{
+	State		state;
+	uint32_t	parent;
+	uint32_t	next;			/* in its hash chain, plus 1 */
+	char		step[20];
+} Node;
+
+static Mutant mutant;
+static ReaderKind kind;
+static bool by_counters;		/* the journal does not reach back: the synchroniser looks at all */
+static Node *nodes;
+static uint32_t nnodes;
+static uint32_t capacity;
+static uint32_t *table;
+static uint32_t table_size;
+static int	rounds;				/* of VACUUM */
+static uint32_t current;		/* whose steps are being made */
+static const char *fault;		/* of a reader that has finished */
+
+enum
+{
+	READ_EPOCH, READ_TAIL, READ_LISTS, READ_DELTA, READ_DELTA_AGAIN,	/* collect */
+	READ_RUN_LISTS, READ_RUN, READ_RUN_AGAIN,	/* a piece */
+	ASK_MIRROR, ASK_DEVICE, READ_LAG, ASK_AGAIN,
+	READ_BELIEVE, READ_DONE, READ_GIVEN_UP
+};
+
+/* What is wrong with a reader that has just finished; NULL: nothing */
+static const char *
+find_fault(const State *s)
+{
+	int			times = 0;
+
+	if (kind == READ_ON_CPU)
+	{
+		times = (s->hits & ROW) + (s->found & ROW);
+		/* seen has the lists of the piece */
+		if (times > 1 && s->seen.version != s->hits_version && mutant != NO_DISTINCT)
+			times = 1;
+	}
+	else
+		times = s->hits & ROW;
+	if (times == 0)
+		return "the row is lost";
+	if (times > 1)
+		return "the row comes twice";
+	if (s->answer_epoch == s->read_epoch && s->began_late && ((s->hits | s->found) & DEAD))
+		return "a dead row is believed";
+	/* removed meanwhile, and its place free by now: the second look should have told */
+	if (mutant == EPOCH_NOT_READ_AGAIN && s->gone && !s->began_late &&
+		s->answer_epoch == s->read_epoch && ((s->hits | s->found) & DEAD))
+		return "a dead row is believed";
+	return NULL;
+}
+
+/* Reached states -------------------------------------------------------------- */
+
+static uint32_t
+hash(const State *state)
+{
+	const unsigned char *byte = (const unsigned char *) state;
+	uint64_t	h = 14695981039346656037u;
+
+	for (size_t i = 0; i < sizeof(State); i++)
+		h = (h ^ byte[i]) * 1099511628211u;
+	return (uint32_t) (h ^ (h >> 29));
+}
+
+static void *
+must(void *memory)
+{
+	if (memory == NULL)
+	{
+		fprintf(stderr, "out of memory\n");
+		exit(2);
+	}
+	return memory;
+}
+
+static void
+rehash(void)
+{
+	table_size = table_size == 0 ? 1 << 16 : table_size * 2;
+	free(table);
+	table = must(calloc(table_size, sizeof(uint32_t)));
+	for (uint32_t i = 0; i < nnodes; i++)
+	{
+		uint32_t   *chain = &table[hash(&nodes[i].state) & (table_size - 1)];
+
+		nodes[i].next = *chain;
+		*chain = i + 1;
+	}
+}
+
+/* Numbers of changes that a state has, by address */
+static int
+list_numbers(State *s, int8_t **numbers)
+{
+	int			n = 0;
+
+	numbers[n++] = &s->sequence;
+	numbers[n++] = &s->fold_change;
+	numbers[n++] = &s->mirror_sequence;
+	numbers[n++] = &s->sync_sequence;
+	numbers[n++] = &s->lists.published;
+	numbers[n++] = &s->seen.published;
+	numbers[n++] = &s->sync_lists.published;
+	for (int block = 0; block < BLOCKS; block++)
+	{
+		numbers[n++] = &s->pages[block].change;
+		numbers[n++] = &s->copy_change[block];
+		numbers[n++] = &s->opened[block];
+		numbers[n++] = &s->deleted[block];
+	}
+	return n;
+}
+
+/*
+ * Make equal what differs in nothing that matters: numbers of changes are compared, with
+ * others and with neighbours, so gaps between them may be closed down to three
+ */
+static void
+normalize(State *s)
+{
+	int8_t	   *numbers[7 + 4 * BLOCKS];
+	int			n = list_numbers(s, numbers);
+	int8_t		from = 0;
+	int8_t		to = 0;
+
+	if (kind == READ_ON_CPU)
+	{
+		/* this reader looks at no number */
+		for (int i = 0; i < n; i++)
+			*numbers[i] = 0;
+		return;
+	}
+	/* a device is not asked by the lists of pages */
+	s->seen.delta_blocks = s->seen.previous_blocks = 0;
+	s->sync_lists.delta_blocks = s->sync_lists.previous_blocks = 0;
+	s->lists.delta_blocks = s->lists.previous_blocks = 0;
+	s->seen.published = s->seen.fold_run = s->seen.next_run = 0;
+	for (int block = 0; block < BLOCKS; block++)
+	{
+		int8_t		oldest = s->mirror_sequence;
+
+		if (s->sync != 0 && s->sync_sequence < oldest)
+			oldest = s->sync_sequence;
+		if (s->opened[block] <= oldest)
+			s->opened[block] = 0;
+		if (s->deleted[block] <= oldest)
+			s->deleted[block] = 0;
+	}
+	for (;;)
+	{
+		int8_t		next = INT8_MAX;
+		int8_t		gap;
+
+		for (int i = 0; i < n; i++)
+		{
+			if (*numbers[i] > from && *numbers[i] < next)
+				next = *numbers[i];
+		}
+		if (next == INT8_MAX)
+			break;
+		gap = next - from > 3 ? 3 : next - from;
+		to += gap;
+		for (int i = 0; i < n; i++)
+		{
+			if (*numbers[i] == next)
+				*numbers[i] = to;
+		}
+		from = to;
+		/* all above have moved down as far as this one */
+		for (int i = 0; i < n; i++)
+		{
+			if (*numbers[i] > next)
+				*numbers[i] -= next - to;
+		}
+	}
+}
+
+/* A state has been reached from the current one by a step */
+static void
+reach(const State *reached, const char *step, int block)
+{
+	State		copy = *reached;
+	const State *state = &copy;
+	uint32_t	at;
+	Node	   *node;
+
+	if (copy.read == READ_GIVEN_UP)
+		return;
+	if (copy.read == READ_DONE)
+	{
+		fault = find_fault(&copy);
+		if (fault == NULL)
+			return;				/* nothing that comes later matters to this reader */
+	}
+	normalize(&copy);
+	at = hash(state) & (table_size - 1);
+	for (uint32_t i = table[at]; i != 0; i = nodes[i - 1].next)
+	{
+		if (memcmp(&nodes[i - 1].state, state, sizeof(State)) == 0)
+			return;
+	}
+	if (nnodes == MAX_STATES)
+	{
+		fprintf(stderr, "more than %d states\n", MAX_STATES);
+		exit(2);
+	}
+	if (nnodes == capacity)
+	{
+		capacity = capacity == 0 ? 1 << 16 : capacity * 2;
+		nodes = must(realloc(nodes, capacity * sizeof(Node)));
+	}
+	node = &nodes[nnodes++];
+	node->state = *state;
+	node->parent = current;
+	if (block == NONE)
+		snprintf(node->step, sizeof(node->step), "%s", step);
+	else
+		snprintf(node->step, sizeof(node->step), "%s %d", step, block);
+	node->next = table[at];
+	table[at] = nnodes;
+	if (nnodes > table_size)
+		rehash();
+}
+
+#endif							/* GPUJOIN_MODEL_WORLD_H */
