@@ -11,7 +11,7 @@ REVOKE ALL ON FUNCTION gpujoin_kernel_selftest() FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_mirror_check(index regclass,
 		OUT entries bigint, OUT missing bigint, OUT stale bigint, OUT reason text)
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_mirror_check(regclass)
 	IS 'compare what a device finds with the entries of the index';
 REVOKE ALL ON FUNCTION gpujoin_mirror_check(regclass) FROM PUBLIC;
@@ -75,7 +75,7 @@ COMMENT ON FUNCTION gpujoin_entries_selftest()
 REVOKE ALL ON FUNCTION gpujoin_entries_selftest() FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
 	IS 'compare what the visibility map says of many TIDs with what it says of each; spoils the table, which must be an empty temporary one';
 REVOKE ALL ON FUNCTION gpujoin_visible_map_selftest(regclass) FROM PUBLIC;
