@@ -254,6 +254,12 @@ typedef struct gjd_match_params
 	uint64_t first_capacity; /* in items */
 
 	gjd_want want; /* GJD_ENTRIES: what beside TIDs; columns that there are not: GJD_INVALID */
+
+	/*
+	 * Not 0: TIDs and entries may come in the order in which they stand in the column, and with
+	 * doubles. Nobody looks whether they ascend then, and the state does not say so.
+	 */
+	uint32_t any_order;
 } gjd_match_params;
 
 typedef struct gjd_match_state

@@ -48,7 +48,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 3
+#define GJP_VERSION 4
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -196,6 +196,7 @@ typedef struct gjp_request
 	uint32_t count_only; /* MATCH */
 	uint32_t entries;	 /* MATCH: not TIDs but entries, with ... */
 	gjd_want want;		 /* ... this */
+	uint32_t any_order;	 /* MATCH: they need not ascend, nor be distinct */
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
 	uint64_t keys;							   /* MATCH: of all parts */

@@ -194,6 +194,7 @@ ask_for_items(request *q, const column *c, gjd_match_params *params)
 {
 	params->what = q->asked.entries ? GJD_ENTRIES : GJD_TIDS;
 	params->want = q->asked.want;
+	params->any_order = q->asked.any_order;
 	q->part_items = h.part_bytes / sizeof(gjd_tid);
 	if (q->asked.entries)
 		q->part_items = gjd_entry_room(&c->shape, q->asked.want, h.part_bytes);

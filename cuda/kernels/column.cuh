@@ -4,8 +4,8 @@
  *
  * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
  * of its pages, then the bitmaps of NULLs and the values of carried columns, and the bounds of each
- * page's keys (border/layout.h). Its rows are a whole number of tiles, and what was never written is
- * zero, so a kernel may read any tile of an extent in full.
+ * page's keys (border/layout.h). Its rows are a whole number of tiles, and what was never written
+ * is zero, so a kernel may read any tile of an extent in full.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_COLUMN_CUH
 #define GPUJOIN_CUDA_KERNELS_COLUMN_CUH

@@ -209,6 +209,7 @@ struct gjd_match
 	gjd_keyset *keyset;
 	gjd_what what;
 	gjd_want want;
+	bool any_order; /* nobody minds how the items are ordered */
 	uint64_t rows, tiles;
 	uint64_t seen; /* the column's last write before the scan */
 

@@ -111,12 +111,19 @@ take_memory(gjd_match *match)
 	match->executed = take_event(device);
 }
 
+/* Is it to be found out whether TIDs ascend? */
+bool
+must_ascend(const gjd_match *match)
+{
+	return has_tids(match) && !match->any_order;
+}
+
 /* Gathers items, and looks whether their TIDs ascend. */
 void
 gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_layout *layout)
 {
 	launch_gather(job_of(match), first, n, to, layout);
-	if (has_tids(match))
+	if (must_ascend(match))
 		launch_order_check(to, first, n, total_of(match), match->totals + 1,
 						   match->device->execute);
 }
@@ -249,7 +256,7 @@ look_through(gjd_match *match)
 	if (!match->copies.empty()) /* what send_first() copies lies in the window */
 		check(cudaStreamWaitEvent(match->device->execute, match->copies.back().copied, 0),
 			  "could not order streams");
-	for (uint64_t first = 0; has_tids(match) && first < count; first += match->window_items - 1)
+	for (uint64_t first = 0; must_ascend(match) && first < count; first += match->window_items - 1)
 		gather(match, first, match->window_items, match->window, &match->window_layout);
 }
 
@@ -360,7 +367,7 @@ advance(gjd_match *match)
 	}
 	if (!ordered && !match->windowed && start_sort(match))
 		return;
-	finish(match, count, ordered);
+	finish(match, count, ordered && !match->any_order);
 }
 
 bool
@@ -390,6 +397,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->keyset = keyset;
 	match->what = params->what;
 	match->want = params->want;
+	match->any_order = params->any_order != 0 && has_tids(match);
 	match->seen = column->ticket;
 	match->tiles = view.tiles;
 	match->rows = column->pages * column->shape.slots;

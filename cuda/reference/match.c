@@ -274,7 +274,9 @@ compute(gjd_match *match, gjd_error *error)
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	if (match->what != GJD_COUNT)
 		visit_hits(match, keep_hit, match);
-	if (has_tids)
+	if (has_tids && match->any_order)
+		match->state.ascending = false;
+	else if (has_tids)
 		order_hits(match);
 	if (match->what == GJD_TIDS)
 		for (uint64_t i = 0; i < match->state.items; i++)
@@ -325,6 +327,7 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	match->keyset = keyset;
 	match->what = params.what;
 	match->want = params.want;
+	match->any_order = params.any_order != 0;
 	column->users++;
 	keyset->users++;
 	column->device->matches++;

@@ -64,6 +64,7 @@ struct gjd_match
 	gjd_keyset *keyset;
 	gjd_what what;
 	gjd_want want;
+	bool any_order;			  /* nobody minds how the items are ordered */
 	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
 	hit *hits;				  /* what TIDs and entries are made from */
 	gjd_entry_layout entries; /* how entries lie in ... */

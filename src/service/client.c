@@ -120,13 +120,14 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 }
 
 /*
- * Search a column for entries, or for TIDs if nothing else of them is wanted.
+ * Search a column for entries, or for TIDs if nothing else of them is wanted; they come in any
+ * order.
  */
 GjServiceResult
 GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 					  const GjKeySet *keys, GjEntrySet *entries, GjServiceMatchInfo *info)
 {
-	gjp_request request = {.shape = *shape, .entries = 1};
+	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1};
 	GjExchange	x = {.take = take_entries, .entries = entries, .shape = shape};
 	gjd_entry_layout one;
 

@@ -58,7 +58,7 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 	for (int i = 0; i < 500; i++)
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
-		gjd_match_params params = {sizeof(params), what, arena, 65536, {}};
+		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0};
 		gjd_keyset *keyset;
 		gjd_match *match;
 		gjd_match_state state;
@@ -113,7 +113,7 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			{
 				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 				gjd_match_params params = {sizeof(params), GJD_TIDS,
-										   arena + (uint64_t) i * (8 << 20), 65536, {}};
+										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0};
 				gjd_keyset *keyset;
 
 				must(api->keyset_create(s.device, &set, &keyset, nullptr));
@@ -173,7 +173,7 @@ large_result(const gjd_api *api, setup &s, char *arena, gjd_what what)
 {
 	const gjd_shape &shape = s.column->shape;
 	gjd_want want = {(1u << shape.n_carried) - 1, 1};
-	gjd_match_params params = {sizeof(params), what, nullptr, 0, want};
+	gjd_match_params params = {sizeof(params), what, nullptr, 0, want, 0};
 	gjd_entry_layout one;
 	uint64_t room = chunk_bytes / 8;
 	uint64_t bytes = 8;

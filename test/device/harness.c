@@ -318,7 +318,8 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 							   .what = what,
 							   .first_buffer = first,
 							   .first_capacity = d.first_capacity,
-							   .want = m->want};
+							   .want = m->want,
+							   .any_order = m->any_order};
 
 	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
 	if (a.status == GJD_OK)

@@ -48,6 +48,7 @@ typedef struct model
 {
 	gjd_shape shape;
 	gjd_want want; /* what is asked for of entries; all at first */
+	bool any_order; /* asked for as they come */
 	uint64_t pages;
 	int64_t *keys;
 	uint32_t *valid;

@@ -1,7 +1,7 @@
 # Folds that do not come to their end: the server is killed at each step of one, while others
 # insert. After recovery nothing is lost, gpujoin_check() is satisfied, and the next fold does what
-# was left to do. A standby answers queries while it replays folds, and is promoted in the middle of one. A
-# fold that is cancelled, or finds the disk full, is done anew.
+# was left to do. A standby answers queries while it replays folds, and is promoted in the
+# middle of one. A fold that is cancelled, or finds the disk full, is done anew.
 
 use strict;
 use warnings;
