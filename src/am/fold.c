@@ -68,6 +68,9 @@
 /* VACUUM folds a delta from so many data pages on */
 #define MINOR_PAGES				64
 
+/* A call draws no more numbers, with a delta that is left over: two for runs, one for a delta */
+#define FOLD_NUMBERS			3
+
 typedef enum FoldKind
 {
 	FOLD_NOTHING,
@@ -83,6 +86,7 @@ typedef struct Freed
 	uint64		room;
 } Freed;
 
+static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
 static FoldKind choose(const GjFold *fold, GjFoldMode mode);
 static void fold_once(GjFold *fold, FoldKind kind);
@@ -115,6 +119,12 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	memset(stats, 0, sizeof(*stats));
 	GjIndexGetInfo(index, &fold.info);
 	GjIndexGetState(index, &fold.state);
+	if (mode == GJ_FOLD_IF_WORTH_IT && has_few_numbers(&fold))
+	{
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+		return;
+	}
 	forget_unfinished(&fold);
 
 	/* a delta that is left over is folded first, then perhaps the one after it */
@@ -131,6 +141,24 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/*
+ * Have numbers for runs and deltas been used up, but for those of a last fold or two?  VACUUM has
+ * to go on then, without an error that it would meet each time.
+ */
+static bool
+has_few_numbers(const GjFold *fold)
+{
+	if (fold->state.next_run < GJ_MAX_RUN_NUMBER - FOLD_NUMBERS)
+		return false;
+	ereport(WARNING,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("index \"%s\" has been folded too often",
+					RelationGetRelationName(fold->index)),
+			 errdetail("What is inserted stays unsorted, and searches become slower."),
+			 errhint("REINDEX it.")));
+	return true;
 }
 
 /*

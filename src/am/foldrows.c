@@ -5,7 +5,9 @@
  *	  runs.
  *
  * None of these pages changes while the fold is under way (fold.c).  So what is found on a page
- * that a list or a directory names must be what they say; everything else is corruption.
+ * that a list or a directory names must be what they say; everything else is corruption.  So are
+ * rows of a run that do not ascend: one such row is hard to find, but in the new run it could stand
+ * where a page begins, and keep searches from many others.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,6 +39,7 @@ typedef struct GjFoldSource
 	const char *row;			/* the row at hand, of a sort */
 	GjRunReader reader;
 	int			slot;			/* of the row at hand, on a copy of the run's page */
+	GjPlace		last;			/* no row that comes is before this one */
 	PGAlignedBlock page;
 } GjFoldSource;
 
@@ -46,6 +49,7 @@ static void add_page(GjFold *fold, GjRowSort *sort, Page page);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
 static void advance(GjFold *fold, GjFoldSource *source, int n);
 static void advance_in_run(GjFold *fold, GjFoldSource *source, int n);
+static inline void check_order(const GjFold *fold, GjFoldSource *source, const GjPlace *place);
 static int	find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit);
 static inline GjPlace place_of_slot(const GjFold *fold, Page page, int slot);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
@@ -152,7 +156,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * What VACUUM may use for dead tuples, which it has no more when it comes to folding
+ * As much again as VACUUM may use for dead tuples
  */
 static Size
 sort_memory(void)
@@ -183,6 +187,7 @@ open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 	source->sort = NULL;
 	GjRunReaderBegin(&source->reader, fold->index, run);
 	source->slot = -1;
+	source->last = (GjPlace) {PG_INT64_MIN, 0};
 	advance(fold, source, 0);
 }
 
@@ -230,6 +235,19 @@ advance_in_run(GjFold *fold, GjFoldSource *source, int n)
 	}
 	source->ended = false;
 	source->place = place_of_slot(fold, page, source->slot);
+	check_order(fold, source, &source->place);
+}
+
+/*
+ * See to it that a run's rows ascend
+ */
+static inline void
+check_order(const GjFold *fold, GjFoldSource *source, const GjPlace *place)
+{
+	if (precedes(place, &source->last))
+		GjReportCorruption(fold->index, source->reader.block,
+						   "The entries of a run are not in order.");
+	source->last = *place;
 }
 
 /*
@@ -244,13 +262,11 @@ find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit)
 
 	while (slot < fold->info.slots && (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) != 0)
 	{
-		if (limit != NULL)
-		{
-			GjPlace		place = place_of_slot(fold, page, slot);
+		GjPlace		place = place_of_slot(fold, page, slot);
 
-			if (!precedes(&place, limit))
-				break;
-		}
+		if (limit != NULL && !precedes(&place, limit))
+			break;
+		check_order(fold, source, &place);
 		slot++;
 	}
 	return slot - source->slot;

@@ -20,7 +20,8 @@
  * still holds the same entry when the page is locked exclusively, and the callback runs without
  * any lock.
  *
- * Slots that become free stay so; a fold leaves them behind.  Free pages go into the free space
+ * Slots that become free stay so, but for those of a page that a lane still fills; a fold leaves
+ * them behind.  Free pages go into the free space
  * map, which is a hint: who takes a page from it looks again, with the page locked.
  *
  * Copyright (c) 2026, the gpujoin developers

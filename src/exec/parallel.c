@@ -314,6 +314,10 @@ GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 {
 	GjSharedMatch *shared = area;
 
+	/* without dynamic shared memory there are no workers, and nothing to share with */
+	if (node->ss.ps.state->es_query_dsa == NULL)
+		return;
+
 	memset(shared, 0, sizeof(GjSharedMatch));
 	SpinLockInit(&shared->mutex);
 	shared->phase = PHASE_NEW;
@@ -344,6 +348,8 @@ GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 {
 	GjSharedMatch *shared = area;
 
+	if (node->ss.ps.state->es_query_dsa == NULL)
+		return;
 	share_is_over((GjTableScan *) node);
 	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
 	shared->phase = PHASE_NEW;

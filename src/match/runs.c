@@ -105,7 +105,7 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 
 /*
  * Divide what is to be found in runs into intervals with as many pages each, so far as they are
- * few; returns how many there are, at least one
+ * few; returns how many there are, at least one, at most so many, two or more
  *
  * Any places would do, so that it does not matter if directories are outdated.
  */

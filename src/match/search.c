@@ -246,6 +246,9 @@ GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMa
 	nprocesses = Min(nprocesses, most);
 	most = (int) Max(Min(most, sorted / unsorted), nprocesses);
 
+	starts[0] = search->next;
+	if (most < 2)
+		return 1;
 	GjRunsOpen(search, stats);
 	search->hits_end = search->end;
 	n = GjRunsDivide(search, most, starts);

@@ -13,6 +13,9 @@
  * copy stays what it was: it may send the caller to a data page that is the run's no more, which
  * that page tells in turn.
  *
+ * Callers rely on it that each page begins behind the one before: with one step forward they are
+ * behind the place that they were looking for.  So a step looks at it.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -38,7 +41,7 @@ static bool covers(const GjDirectoryCopy *copy, const GjPlace *place);
 static int	find_element(const GjDirectoryCopy *copy, const GjPlace *place);
 static bool read_root(GjRunReader *reader);
 static bool descend(GjRunReader *reader, int level);
-static bool copy_page(GjRunReader *reader, int level, BlockNumber block);
+static bool copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first);
 static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block);
 static void check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n);
 static bool arrive(GjRunReader *reader);
@@ -231,7 +234,7 @@ read_root(GjRunReader *reader)
 	if (BlockNumberIsValid(reader->levels[root].block))
 		return true;
 	reader->levels[root].has_next = false;
-	return copy_page(reader, root, reader->run.root);
+	return copy_page(reader, root, reader->run.root, NULL);
 }
 
 /*
@@ -243,6 +246,7 @@ descend(GjRunReader *reader, int level)
 	GjDirectoryCopy *above = &reader->levels[level];
 	GjDirectoryCopy *below = &reader->levels[level - 1];
 	BlockNumber block = above->directory.blocks[above->at];
+	GjPlace		first = element(above, above->at);
 
 	if (block == below->block)
 		return true;
@@ -251,11 +255,14 @@ descend(GjRunReader *reader, int level)
 		below->next = element(above, above->at + 1);
 	else
 		below->next = above->next;
-	return copy_page(reader, level - 1, block);
+	return copy_page(reader, level - 1, block, &first);
 }
 
+/*
+ * Copy a page that begins where the one above it says; false if it is not of the run any more
+ */
 static bool
-copy_page(GjRunReader *reader, int level, BlockNumber block)
+copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first)
 {
 	GjDirectoryCopy *copy = &reader->levels[level];
 	Buffer		buffer = lock_directory(reader->index, &reader->run, block);
@@ -281,6 +288,14 @@ copy_page(GjRunReader *reader, int level, BlockNumber block)
 	copy->at = 0;
 	copy->block = block;
 	UnlockReleaseBuffer(buffer);
+	if (first != NULL)
+	{
+		GjPlace		begin = element(copy, 0);
+
+		if (precedes(&begin, first) || precedes(first, &begin))
+			GjReportCorruption(reader->index, block,
+							   "A directory page does not begin where the one above it says.");
+	}
 	return true;
 }
 
@@ -335,5 +350,7 @@ arrive(GjRunReader *reader)
 	reader->first = element(leaf, leaf->at);
 	reader->has_next = leaf->at + 1 < leaf->n || leaf->has_next;
 	reader->next = leaf->at + 1 < leaf->n ? element(leaf, leaf->at + 1) : leaf->next;
+	if (reader->has_next && !precedes(&reader->first, &reader->next))
+		GjReportCorruption(reader->index, leaf->block, "A directory is not in order.");
 	return true;
 }

@@ -260,7 +260,7 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
 /*
  * Remove entries of an exclusively locked data page; dead has a bit a slot
  *
- * The slots stay unused as long as the page is what it is.
+ * The slots stay unused as long as the page is what it is, but for one that a lane still fills.
  *
  * Sequence and journal change in the same record: had they changed earlier, a
  * mirror could read the page in between and believe that it has the deletion.
@@ -276,19 +276,25 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 	uint32	   *used = GjDataUsed(page, info);
 	Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
 	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
-	int			before = opaque->used;
+	int			ndead = 0;
+	int			left = 0;
 
-	opaque->used = 0;
 	for (int word = 0; word < info->words; word++)
 	{
+		ndead += pg_popcount32(used[word] & dead[word]);
 		used[word] &= ~dead[word];
-		opaque->used += pg_popcount32(used[word]);
+		left += pg_popcount32(used[word]);
 	}
 
+	/* what a run has lost must not be more than it had, or the metapage would be wrong, too */
+	if (left + ndead != opaque->used)
+		GjReportCorruption(index, BufferGetBlockNumber(data),
+						   "A data page's count does not agree with its bitmap.");
+	opaque->used = left;
 	for (int i = 0; i < meta->nruns; i++)
 	{
 		if (meta->runs[i].run == opaque->run)
-			meta->runs[i].dead += before - opaque->used;
+			meta->runs[i].dead += ndead;
 	}
 	opaque->change = ++meta->sequence;
 	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));

@@ -79,3 +79,9 @@ CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
 COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
 	IS 'compare what the visibility map says of many TIDs with what it says of each; spoils the table, which must be an empty temporary one';
 REVOKE ALL ON FUNCTION gpujoin_visible_map_selftest(regclass) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_exhaust_dsm() RETURNS integer
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_exhaust_dsm()
+	IS 'take all segments of dynamic shared memory until the session ends; returns how many';
+REVOKE ALL ON FUNCTION gpujoin_exhaust_dsm() FROM PUBLIC;
