@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -35,6 +36,7 @@
 #include "table.h"
 
 static bool want_marked_indexes(void);
+static bool has_pages(char persistence);
 static bool want_index(Oid index_oid);
 static Relation open_if_free(Oid index_oid, bool *is_locked);
 static void load_wanted(int place, const GjMirror *wanted);
@@ -101,7 +103,7 @@ want_marked_indexes(void)
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 		if (form->relam == am && form->relkind == RELKIND_INDEX &&
-			form->relpersistence != RELPERSISTENCE_TEMP)
+			has_pages(form->relpersistence))
 			indexes = lappend_oid(indexes, form->oid);
 	}
 	table_endscan(scan);
@@ -110,6 +112,16 @@ want_marked_indexes(void)
 	foreach(lc, indexes)
 		complete &= want_index(lfirst_oid(lc));
 	return complete;
+}
+
+/*
+ * Has an index pages that we can read?  A standby has none of what is not logged.
+ */
+static bool
+has_pages(char persistence)
+{
+	return persistence == RELPERSISTENCE_PERMANENT ||
+		(persistence == RELPERSISTENCE_UNLOGGED && !RecoveryInProgress());
 }
 
 /*

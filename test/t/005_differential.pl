@@ -17,6 +17,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use GpuJoinFuzz;
 use GpuJoinFuzzAgg;
+use GpuJoinRandom;
 use GpuJoinTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -38,7 +39,7 @@ my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transact
 # Ways to run a query:
 #   whole     as a subquery in FROM, where it may be flattened
 #   loop      through a portal that fetches a few rows at a time
-#   cursor    some rows, then the tables change, then the other rows
+#   cursor    some rows, then the tables change or are folded, then the other rows
 #   scroll    to the end and back again
 #   parallel  into a table: a cursor, of which also a loop is one, runs nothing in parallel
 #   generic   as a prepared statement with a generic plan, executed three times
@@ -170,6 +171,10 @@ BEGIN
 			WHEN stock LIKE 'error%' THEN 'error' ELSE 'same' END,
 		stock, forced, free);
 END $$;
+CREATE FUNCTION public.fold_all(complete boolean) RETURNS void LANGUAGE sql AS $$
+	SELECT sum(gpujoin_fold(c.oid, complete)) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE amname = 'gpujoin' AND relkind = 'i'
+$$;
 -- Called for each row, and starting workers takes long.
 CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql
 SET max_parallel_workers_per_gather = 0 AS $$
@@ -193,18 +198,19 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 	my $script = create_tables();
 	foreach (1 .. 6)
 	{
-		$script .= join('', (map { random_query() } 1 .. 12), transaction(), transaction(),
-			check_indexes());
+		$script .= join('', (map { random_query() } 1 .. 12), transaction(), folds(), transaction(),
+			folds(), check_indexes());
 	}
 	$script .= create_facts();
-	$script .= join('', (map { aggregate_query() } 1 .. 9), change_facts(), change_facts())
+	$script .= join('', (map { aggregate_query() } 1 .. 9), change_facts(), folds(), change_facts(),
+		folds())
 	  foreach 1 .. 4;
 	my @queries = $script =~ /^(SELECT compare.*;)$/mg;
 	my ($status, $out, $err) = $node->psql('postgres', $script, timeout => 300);
 	my $before = @failures;
 
 	push @failures, "psql ended with $status: $err" if $status != 0;
-	foreach my $line (split /\n/, $out)
+	foreach my $line (grep { $_ ne '' } split /\n/, $out)	# a fold returns nothing
 	{
 		my ($shape, $how, $used, $free_used, $verdict, @answers) = split /\|/, $line;
 		if ($shape eq 'checked') { $count{checked} += $how; next; }

@@ -175,7 +175,10 @@ $node->safe_psql('origin', q{
 	CREATE INDEX b_k ON b USING gpujoin (k)});
 test_same_name($node, 'primary');
 
-# The same on a standby
+# The same on a standby, which has no pages of what is not logged
+$node->safe_psql('postgres', q{
+	CREATE UNLOGGED TABLE loose (k int);
+	CREATE INDEX loose_k ON loose USING gpujoin (k) WITH (preload)});
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
@@ -191,6 +194,9 @@ $node->safe_psql('postgres', 'DROP TABLE b');
 $node->wait_for_catchup($standby);
 wait_held($standby, "1|$extent|1", 'standby: one after the drop');
 $standby->stop;
+unlike(slurp_file($standby->logfile), qr/could not open file/,
+	'standby: what it has no pages of is not looked at');
+$node->safe_psql('postgres', 'DROP TABLE loose');
 
 # Restart and preload
 $node->safe_psql('postgres', q{

@@ -573,7 +573,7 @@ sub random_query
 		$shape = pick(sort keys %shapes);
 		$how = pick(qw(whole whole loop scroll cursor parallel parallel));
 		$how = 'loop' if $shape =~ /locked/;
-		$args = random_change() =~ s/;\n$//r if $how eq 'cursor';
+		$args = pick(random_change(), random_change(), folds()) =~ s/;\n$//r if $how eq 'cursor';
 		$query = $shapes{$shape}->();
 		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;
 	}

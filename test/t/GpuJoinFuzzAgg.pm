@@ -323,7 +323,8 @@ sub aggregate_query
 		$query = $shapes{$shape}->();
 		$query .= ' ON true' if $query =~ /LEFT JOIN LATERAL/;
 	}
-	$args = pick(grep { !/BEGIN|VACUUM/ } map { change_facts() } 1 .. 20) =~ s/;\n$//r
+	$args = pick(GpuJoinRandom::folds(), grep { !/BEGIN|VACUUM/ } map { change_facts() } 1 .. 20)
+	  =~ s/;\n$//r
 	  if $how eq 'cursor';
 	return compare_sql($shape, $how, $query, $args,
 		join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 1, 2)),

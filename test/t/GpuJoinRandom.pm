@@ -6,7 +6,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(pick upto chance entry_filter @settings $parallel @alternative);
+our @EXPORT = qw(pick upto chance entry_filter folds @settings $parallel @alternative);
 
 sub pick { return $_[ int(rand(@_)) ]; }
 sub upto { return int(rand($_[0])); }
@@ -42,6 +42,9 @@ sub entry_filter
 	return pick("($left OR $right)", "($left AND $right)", "NOT ($left)", "(($left) IS NOT TRUE)",
 		"(($left OR $right) IS " . pick('FALSE', 'NOT FALSE', 'UNKNOWN') . ')');
 }
+
+# Perhaps folds of all indexes; t/005_differential.pl has the function
+sub folds { return pick('', map { "SELECT fold_all($_);\n" } qw(false false true)); }
 
 # Settings of the planner
 our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
