@@ -43,6 +43,9 @@ StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
 /* Blocks that are close together */
 #define MAX_TOGETHER			4096
 
+/* So few pages are copied at once */
+#define FEW_PAGES				8
+
 /* For so many TIDs at a time pages are copied */
 #define MIN_COPY_TIDS			64
 
@@ -60,6 +63,8 @@ struct GjVisibleMap
 	bool	   *copied;
 	BlockNumber npages;
 	BlockNumber ncopied;
+	uint64		nvisible;		/* the first so many blocks are all-visible; known once all pages
+								 * are copied, 0 before */
 	bool		too_large;		/* for the limit */
 };
 
@@ -73,9 +78,11 @@ typedef struct Pins
 } Pins;
 
 static bool make_room(GjVisibleMap *map);
+static bool are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n);
 static bool are_visible_together(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_pages(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_page(GjVisibleMap *map, BlockNumber page);
+static void count_visible(GjVisibleMap *map);
 static int	sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 						   uint64 *rest, int *nrest);
 static int	sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
@@ -102,7 +109,7 @@ GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows, uin
 {
 	if (n < MIN_COPY_TIDS || !make_room(map))
 		return sort_by_pins(map->heap, tids, n, rows, rest, nrest);
-	if (are_visible_together(map, tids, n))
+	if (are_visible_first(map, tids, n) || are_visible_together(map, tids, n))
 	{
 		for (int i = 0; i < n; i++)
 			rows[i] = i;
@@ -142,12 +149,31 @@ make_room(GjVisibleMap *map)
 	nblocks = RelationGetNumberOfBlocks(map->heap);
 	map->npages = (nblocks + BLOCKS_PER_PAGE - 1) / BLOCKS_PER_PAGE;
 	map->ncopied = 0;
+	map->nvisible = 0;
 	map->too_large = (Size) map->npages * BYTES_PER_PAGE > map->limit;
 	if (map->too_large)
 		return false;
 	map->bytes = MemoryContextAllocHuge(map->context, (Size) map->npages * BYTES_PER_PAGE);
 	map->copied = MemoryContextAllocZero(map->context, map->npages * sizeof(bool));
+	for (BlockNumber page = 0; page < map->npages && map->npages <= FEW_PAGES; page++)
+		copy_page(map, page);
 	return true;
+}
+
+/*
+ * Most often all of the heap is all-visible, perhaps but for its end, and it is enough to see
+ * which TID is the last one.
+ */
+static bool
+are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n)
+{
+	uint64		last = 0;
+
+	if (map->nvisible == 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		last = Max(last, tids[i]);
+	return GjPackedBlock(last) < map->nvisible;
 }
 
 /*
@@ -212,7 +238,29 @@ copy_page(GjVisibleMap *map, BlockNumber page)
 	else
 		memset(to, 0, BYTES_PER_PAGE);
 	map->copied[page] = true;
-	map->ncopied++;
+	if (++map->ncopied == map->npages)
+		count_visible(map);
+}
+
+static void
+count_visible(GjVisibleMap *map)
+{
+	Size		nbytes = (Size) map->npages * BYTES_PER_PAGE;
+	Size		at = 0;
+	uint64		all;
+	uint64		bits;
+
+	StaticAssertStmt(BYTES_PER_PAGE % sizeof(uint64) == 0, "a page of the map is whole words");
+	memset(&all, ALL_VISIBLE_BITS, sizeof(all));
+	for (; at < nbytes; at += sizeof(uint64))
+	{
+		memcpy(&bits, map->bytes + at, sizeof(bits));
+		if ((bits & all) != all)
+			break;
+	}
+	while (at < nbytes && (map->bytes[at] & ALL_VISIBLE_BITS) == ALL_VISIBLE_BITS)
+		at++;
+	map->nvisible = (uint64) at * BLOCKS_PER_BYTE;
 }
 
 static int
