@@ -1,7 +1,7 @@
-# Where a structure's limits are: runs that are not in order, of which a reader would take more pages
-# than it has room for, and a fold would make a worse run; counts that do not agree, with which a
-# deletion would spoil the metapage; no number left for another run; no dynamic shared memory left
-# for a parallel plan.
+# Where a structure's limits are: runs that are not in order, of which a reader would take more
+# pages than it has room for, and a fold would make a worse run; counts that do not agree, with
+# which a deletion would spoil the metapage; no number left for another run; no dynamic shared
+# memory left for a parallel plan.
 
 use strict;
 use warnings;
