@@ -115,8 +115,10 @@ SELECT files();
 COMMIT;
 -- nor does who fails: for want of disk, or in the middle
 SET temp_file_limit = '128kB';
+\set VERBOSITY sqlstate
 SELECT id, c, count(*) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY id, c;
 SELECT count(DISTINCT b) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small));
+\set VERBOSITY default
 RESET temp_file_limit;
 SELECT files();
 SELECT id, c, sum(1 / (id - 20000 + 11)) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY id, c;
