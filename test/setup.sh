@@ -373,13 +373,14 @@ CONF
 committed_for_good="SET synchronous_commit = on"
 
 # require_all_visible TABLE...: what VACUUM should have brought about; again, where a snapshot of
-# somebody else kept it from that. By the caller's sql.
+# somebody else kept it from that. A few pages may be without rows: processes that load a table at
+# the same time leave new ones, and VACUUM does not mark these. By the caller's sql.
 require_all_visible() {
     local table pages try
     for table in "$@"; do
         for try in 1 2 3 4 5; do
-            pages=$(sql -c "SELECT relpages - relallvisible FROM pg_class
-                            WHERE oid = '$table'::regclass AND relpages > 0")
+            pages=$(sql -c "SELECT greatest(relpages - relallvisible - relpages / 1000, 0)
+                            FROM pg_class WHERE oid = '$table'::regclass AND relpages > 0")
             [ "$pages" != 0 ] || continue 2
             [ "$try" = 1 ] || sleep 1
             sql -c "VACUUM $table"
