@@ -33,7 +33,6 @@
 
 static GjFill *create_fill(List *attributes);
 static void check_plan(const Scan *plan, List *attnos);
-static int	find_column(Relation index, AttrNumber attno);
 static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 static const GjFillOutput *find_output(const GjFill *fill, AttrNumber attno);
 static void add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output);
@@ -58,7 +57,7 @@ GjFillEntryRow(Relation index, const Scan *plan, List *attnos)
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
-		GjFillOutput output = {.column = find_column(index, lfirst_int(lc)),.by_value = true};
+		GjFillOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
 
 		add_output(fill, lfirst_int(lc), &output);
 	}
@@ -86,8 +85,11 @@ check_plan(const Scan *plan, List *attnos)
 	bms_free(used);
 }
 
-static int
-find_column(Relation index, AttrNumber attno)
+/*
+ * Which column of an index, from 0, has an attribute of its table?  An error if none has
+ */
+int
+GjIndexColumnOf(Relation index, AttrNumber attno)
 {
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 	{

@@ -61,6 +61,7 @@ typedef struct GjFill
 
 /* fill.c: fills are allocated in the current memory context */
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
+extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjFill *GjFillTupleScan(const ScanState *scan, bool to_arrays);
 extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);

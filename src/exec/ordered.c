@@ -72,6 +72,7 @@
 #include "base/tid.h"
 #include "cursor.h"
 #include "entryvisible.h"
+#include "fill.h"
 #include "orderedstate.h"
 #include "search.h"
 
@@ -85,7 +86,6 @@
 static const int strides[] = {64, 8, 1};
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
-static int	find_column(Relation index, AttrNumber attno);
 static void start(GjScanState *scan);
 static void select_batch(GjScanState *scan, bool after_last);
 static void add_rows(GjScanState *scan);
@@ -145,25 +145,13 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 		Assert(list_length(item) == GJ_ORDER_COUNT);
 		if (!GjTypeSorts(attribute->atttypid, &column->kind))
 			elog(ERROR, "a plan sorts by attribute %d, which is of no type for that", attno);
-		column->column = find_column(index, attno);
+		column->column = GjIndexColumnOf(index, attno);
 		column->width = attribute->attlen;
 		column->descending = list_nth_int(item, GJ_ORDER_DESCENDING);
 		column->nulls_first = list_nth_int(item, GJ_ORDER_NULLS_FIRST);
 		ordered->matched |= GJ_ENTRY_KEY << column->column;
 		ordered->attnos[ordered->ncolumns++] = attno;
 	}
-}
-
-static int
-find_column(Relation index, AttrNumber attno)
-{
-	for (int i = 0; i < index->rd_index->indnatts; i++)
-	{
-		if (index->rd_index->indkey.values[i] == attno)
-			return i;
-	}
-	elog(ERROR, "index \"%s\" does not have attribute %d of its table",
-		 RelationGetRelationName(index), attno);
 }
 
 /*

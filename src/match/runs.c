@@ -218,24 +218,13 @@ find_key(const GjKeySet *keys, uint64 from, int64 key)
 {
 	uint64		low = from;
 	uint64		step = 1;
-	uint64		high;
 
 	while (low + step < keys->nkeys && keys->keys[low + step] < key)
 	{
 		low += step;
 		step *= 2;
 	}
-	high = Min(low + step, keys->nkeys);
-	while (low < high)
-	{
-		uint64		middle = low + (high - low) / 2;
-
-		if (keys->keys[middle] < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return GjKeySetLowerBoundIn(keys, low, Min(low + step, keys->nkeys), key);
 }
 
 static GjRunCursor *

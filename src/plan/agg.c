@@ -58,7 +58,6 @@ static Path *find_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *choose_part(PlannerInfo *root, Path *path);
-static AppendPath *find_append(const RelOptInfo *rel);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
@@ -213,7 +212,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 static Path *
 append_parts(PlannerInfo *root, RelOptInfo *rel)
 {
-	AppendPath *found = find_append(rel);
+	AppendPath *found = GjAggFindAppend(rel, false);
 	PathTarget *target = rel->reltarget;
 	List	   *parts = NIL;
 	AppendPath *append;
@@ -277,18 +276,22 @@ for_arrays(PlannerInfo *root, CustomPath *path)
 	return &path->path;
 }
 
-static AppendPath *
-find_append(const RelOptInfo *rel)
+/*
+ * Find an Append among a relation's paths, or among those that each process takes a part of
+ */
+AppendPath *
+GjAggFindAppend(const RelOptInfo *rel, bool is_partial)
 {
 	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
+	foreach(lc, is_partial ? rel->partial_pathlist : rel->pathlist)
 	{
 		Path	   *path = lfirst(lc);
 
 		if (IsA(path, ProjectionPath))
 			path = ((ProjectionPath *) path)->subpath;
-		if (IsA(path, AppendPath) && !path->parallel_aware && PATH_REQ_OUTER(path) == NULL)
+		if (IsA(path, AppendPath) &&
+			(is_partial || (!path->parallel_aware && PATH_REQ_OUTER(path) == NULL)))
 			return (AppendPath *) path;
 	}
 	return NULL;

@@ -54,6 +54,7 @@ extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptIn
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
 extern CustomPath *GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output,
 								 PathTarget *target, Path *child);
+extern AppendPath *GjAggFindAppend(const RelOptInfo *rel, bool is_partial);
 extern bool GjAggGivesBatches(Path *path);
 extern Cost GjAggReadCost(Path *path);
 extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows);

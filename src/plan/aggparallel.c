@@ -49,7 +49,6 @@ static bool list_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
 static bool list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts);
 static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial);
-static AppendPath *find_append(const RelOptInfo *rel);
 static int	count_workers(const Parts *parts);
 static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child);
 static GjAggQuery *make_partial(const GjAggQuery *query);
@@ -140,7 +139,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 static Path *
 append_parts(PlannerInfo *root, RelOptInfo *rel)
 {
-	AppendPath *found = find_append(rel);
+	AppendPath *found = GjAggFindAppend(rel, true);
 	PathTarget *target = rel->reltarget;
 	Parts		parts = {NIL, NIL};
 	AppendPath *append;
@@ -237,23 +236,6 @@ cheaper(PlannerInfo *root, Path *path, bool is_partial)
 		(!gj_force && GjAggReadCost(&offered->path) >= GjAggReadCost(path)))
 		return path;
 	return GjPathWithTarget(root, &offered->path, path->pathtarget);
-}
-
-static AppendPath *
-find_append(const RelOptInfo *rel)
-{
-	ListCell   *lc;
-
-	foreach(lc, rel->partial_pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if (IsA(path, ProjectionPath))
-			path = ((ProjectionPath *) path)->subpath;
-		if (IsA(path, AppendPath))
-			return (AppendPath *) path;
-	}
-	return NULL;
 }
 
 /*

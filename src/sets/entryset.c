@@ -110,16 +110,6 @@ GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit, const GjEntrySet 
 	return set;
 }
 
-/*
- * Tell whether a piece has room for n more entries; an empty one always has
- */
-bool
-GjEntrySetHasRoom(const GjEntrySet *set, uint64 n)
-{
-	return !set->piecewise || set->nentries == 0 ||
-		(set->nentries + n) * set->entry_bytes <= set->memory_limit;
-}
-
 static void
 want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 {

@@ -91,7 +91,6 @@ extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_l
 											 const GjEntrySet *whole);
 extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit,
 										 const GjEntrySet *piece, uint16 key_width);
-extern bool GjEntrySetHasRoom(const GjEntrySet *set, uint64 n);
 extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
 extern uint64 GjEntrySetCapacity(const GjEntrySet *set);

@@ -182,9 +182,15 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 uint64
 GjKeySetLowerBound(const GjKeySet *set, int64 key)
 {
-	uint64		low = 0;
-	uint64		high = set->nkeys;
+	return GjKeySetLowerBoundIn(set, 0, set->nkeys, key);
+}
 
+/*
+ * The same among the keys from low to before high; high if there is none
+ */
+uint64
+GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
+{
 	while (low < high)
 	{
 		uint64		middle = low + (high - low) / 2;

@@ -73,6 +73,7 @@ extern void GjKeySetFinish(GjKeySet *set);
 extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
 							  uint64 nkeys);
 extern uint64 GjKeySetLowerBound(const GjKeySet *set, int64 key);
+extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
