@@ -71,7 +71,7 @@ MODULE_big = gpujoin
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 EXTENSION = gpujoin
-DATA = sql/gpujoin--1.0.sql
+DATA = sql/gpujoin--1.0.0.sql
 PGFILEDESC = "gpujoin - small set against one integer key of a big table"
 
 # Parameters that a callback must take but does not use, partly filled node tags and PostgreSQL's

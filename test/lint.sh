@@ -177,12 +177,12 @@ control_file() {
 # Every object has a comment: compare the names after CREATE with those after COMMENT ON.
 sql_comments() {
     local kind name line kinds='ACCESS METHOD|OPERATOR CLASS|OPERATOR FAMILY|FUNCTION|VIEW|TYPE'
-    [ -e sql/gpujoin--1.0.sql ] || { echo "sql/gpujoin--1.0.sql is not there"; return; }
-    tr '\n' ' ' <sql/gpujoin--1.0.sql | tr ';' '\n' |
+    [ -e sql/gpujoin--1.0.0.sql ] || { echo "sql/gpujoin--1.0.0.sql is not there"; return; }
+    tr '\n' ' ' <sql/gpujoin--1.0.0.sql | tr ';' '\n' |
         sed -nE "s/.*CREATE (OR REPLACE )?(($kinds) +[a-z0-9_]+).*/\\2/p" |
         while IFS= read -r line; do
             name=${line##* } kind=${line% *}
-            grep -qE "COMMENT ON $kind +$name\\b" sql/gpujoin--1.0.sql ||
+            grep -qE "COMMENT ON $kind +$name\\b" sql/gpujoin--1.0.0.sql ||
                 echo "no COMMENT ON $kind $name"
         done
 }

@@ -1,4 +1,4 @@
-/* gpujoin--1.0.sql */
+/* gpujoin--1.0.0.sql */
 
 -- complain if the script is sourced in psql rather than by CREATE EXTENSION
 \echo Use "CREATE EXTENSION gpujoin" to load this file. \quit
