@@ -6,8 +6,8 @@
 #   BENCH_JOBS     parts to run, in this order; all of them if it is not set:
 #                  jobs     count, join and sum, a million rows of 20, DISTINCT
 #                  columns  filters, aggregates, groups, DISTINCT, top-N, of the same rows
-#                  sets     sets of 1 to 4,000 keys that all have rows; unique keys; rows that
-#                           came after the build
+#                  sets     sets of 1 to 1,000,000 keys, of which up to 4,000 have rows; unique
+#                           keys; rows that came after the build
 #                  build    index build and size
 #                  insert   COPY, INSERT ... SELECT, single rows, updates, with each kind of index
 #                  upkeep   WAL, VACUUM, space and speed while tables grow and change
@@ -16,7 +16,8 @@
 #                  scale    time against rows, keys and share of matches
 #   BENCH_CASES    only cases whose "PART, CASE" matches this regular expression (all), as in
 #                  "jobs, .*DISTINCT" or "insert, .*readers|clients, .*64"
-#   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include" (all)
+#   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include, gpujoin CPU" (all
+#                  but the last, which is like "gpujoin include", but never has a mirror)
 #   BENCH_RUNS     rounds in which all contestants take turns (5); medians count, so that it is
 #                  always an odd number of them
 #   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
@@ -46,12 +47,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 all_parts="jobs columns sets build insert upkeep clients cold scale"
-all_contestants="no index, btree, covering, gpujoin, gpujoin include"
+usual_contestants="no index, btree, covering, gpujoin, gpujoin include"
+all_contestants="$usual_contestants, gpujoin CPU"
 declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [build]=8 [insert]=15 [upkeep]=30 [clients]=22
     [cold]=8 [scale]=22)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
-export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$all_contestants}
+export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$usual_contestants}
 export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5} BENCH_TRIES=${BENCH_TRIES:-5}
 export BENCH_LIMIT=${BENCH_LIMIT:-900} BENCH_SECONDS=${BENCH_SECONDS:-2}
 export BENCH_DEVICE=${BENCH_DEVICE:-auto}

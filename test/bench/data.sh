@@ -95,7 +95,7 @@ make_indexes() {
     for kind in "${kinds[@]}"; do
         name=$(index_of "$kind" "$1")
         keep_size "$kind" "$1" "$name"
-        [[ $kind != gpujoin* ]] || load_mirror "$name"
+        ! is_mirrored "$kind" || load_mirror "$name"
     done
     ! is_logged || sql -c CHECKPOINT
     note "indexes on $(column_of "$1") ($SECONDS s)"

@@ -3,8 +3,10 @@
 # shellcheck shell=bash
 #
 # A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
-# ", N" behind it if it may use parallel workers. All kinds exist at once; a contestant sees its
-# own only, and is told to use it if need be. A sample is a line of $log/samples.tsv:
+# ", N" behind it if it may use parallel workers. "gpujoin CPU" is an index like "gpujoin include"
+# that has no mirror, so that one run on a machine with a GPU shows both. All kinds exist at once; a
+# contestant sees its own only, and is told to use it if need be. A sample is a line of
+# $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
@@ -141,6 +143,7 @@ index_of() {
     case $1 in
         "no index"*) ;;
         "gpujoin include"*) echo "$2_include" ;;
+        "gpujoin CPU"*) echo "$2_cpu" ;;
         *) echo "$2_$(kind_of "$1")" ;;
     esac
 }
@@ -151,9 +154,12 @@ index_definition() {
         btree) echo "USING btree ($2)" ;;
         covering) echo "USING btree ($2) INCLUDE ($3)" ;;
         gpujoin) echo "USING gpujoin ($2)" ;;
-        "gpujoin include") echo "USING gpujoin ($2) INCLUDE ($3)" ;;
+        "gpujoin include" | "gpujoin CPU") echo "USING gpujoin ($2) INCLUDE ($3)" ;;
     esac
 }
+
+# Has the index of KIND a mirror where there is a device?
+is_mirrored() { [[ $1 == gpujoin* && $1 != "gpujoin CPU"* ]]; }
 
 # Settings of a contestant as NAME=VALUE: what it may use.
 limits_of() {
@@ -161,6 +167,7 @@ limits_of() {
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
     [[ $1 == gpujoin* ]] || echo "gpujoin.enabled=off"
+    [[ $1 != "gpujoin CPU"* ]] || echo "gpujoin.auto_load=off"
     # Without an index, a generic plan compares each row with each key of an array: for minutes.
     [[ $1 == "no index"* ]] || echo "plan_cache_mode=force_generic_plan"
 }

@@ -144,7 +144,7 @@ run_point() { # FILE and point_script's arguments
     shift
     point_script "$@" >"$work/script"
     # A statement that takes minutes tells enough by being cut short; its time then is the limit.
-    PGOPTIONS='-c statement_timeout=30s' psql -XqAt -f "$work/script" >>"$file" 2>&1 ||
+    PGOPTIONS='-c statement_timeout=5s' psql -XqAt -f "$work/script" >>"$file" 2>&1 ||
         die "a point failed: $* (see $file)"
 }
 

@@ -11,7 +11,7 @@ make_scale_index() { # ROWS KIND
     local name
     name=$(index_of "$2" "scale_$1")
     sql -c "CREATE INDEX $name ON scale_$1 $(definition "$2" class)"
-    [[ $2 != gpujoin* ]] || sql -c "SELECT gpujoin_load('$name')" >/dev/null 2>&1 || true
+    ! is_mirrored "$2" || sql -c "SELECT gpujoin_load('$name')" >/dev/null 2>&1 || true
 }
 
 make_scale_table() { # ROWS
