@@ -18,8 +18,8 @@ SELECT set_eq(
 		'gpujoin_key(bigint)', 'gpujoin_key(oid)', 'gpujoin_key(date)',
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
-		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_load(regclass)',
-		'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
+		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
+		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
 		'gpujoin_fallbacks()', 'gpujoin_stats_reset()'],
 	'these are all its functions');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
