@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
+#include "parser/parse_type.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -52,6 +53,7 @@ static void run(Job *job);
 static void enter(const GjStatement *statement);
 static void set(const char *name, const char *value);
 static Query *analyze(const char *text);
+static void unwrap(RawStmt *raw, Oid **types, int *ntypes);
 static bool writes(Node *node, void *ignored);
 static char *unsquash(const char *text);
 static bool make_array(StringInfo text);
@@ -191,6 +193,7 @@ analyze(const char *text)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("gpujoin_advise takes one statement")));
+	unwrap(linitial(raw), &types, &ntypes);
 	if (!IsA(linitial_node(RawStmt, raw)->stmt, SelectStmt) ||
 		writes(linitial_node(RawStmt, raw)->stmt, NULL))
 		ereport(ERROR,
@@ -203,6 +206,27 @@ analyze(const char *text)
 	if (list_length(queries) != 1 || linitial_node(Query, queries)->commandType != CMD_SELECT)
 		elog(ERROR, "a SELECT was not rewritten to one query");
 	return linitial(queries);
+}
+
+/*
+ * Take the query out of PREPARE, which is what the text of an EXECUTE is, and out of DECLARE CURSOR
+ */
+static void
+unwrap(RawStmt *raw, Oid **types, int *ntypes)
+{
+	ListCell   *lc;
+
+	if (IsA(raw->stmt, DeclareCursorStmt))
+		raw->stmt = ((DeclareCursorStmt *) raw->stmt)->query;
+	else if (IsA(raw->stmt, PrepareStmt))
+	{
+		PrepareStmt *prepare = (PrepareStmt *) raw->stmt;
+
+		*types = palloc(sizeof(Oid) * (1 + list_length(prepare->argtypes)));
+		foreach(lc, prepare->argtypes)
+			(*types)[(*ntypes)++] = typenameTypeId(NULL, lfirst_node(TypeName, lc));
+		raw->stmt = prepare->query;
+	}
 }
 
 /*

@@ -68,7 +68,7 @@ static GjAdvice *advise_key(const Query *query, const char *text, const Wish *wi
 							AttrNumber key, Cost cost);
 static Bitmapset *columns_to_include(const Wish *wish, AttrNumber key);
 static const char *refuse(const Wish *wish, const GjAdvice *advice);
-static bool has_index(Oid table, AttrNumber key);
+static bool find_index(const GjNewIndex *wanted, bool with_included);
 
 /*
  * Say for each table of a query which new index would pay most, or why none would: one entry
@@ -314,7 +314,7 @@ advise_key(const Query *query, const char *text, const Wish *wish, AttrNumber ke
 			advice->cost_with = with;
 		}
 	}
-	advice->has_index = has_index(wish->table, key);
+	advice->has_index = find_index(&advice->index, false);
 	advice->refused = refuse(wish, advice);
 	return advice;
 }
@@ -352,33 +352,37 @@ refuse(const Wish *wish, const GjAdvice *advice)
 	if (wish->tuples < gj_min_rows)
 		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
 						wish->tuples, gj_min_rows);
-	if (advice->cost_with <= advice->cost_now * (1.0 - GJ_ADVISE_LEAST_SAVING) &&
-		!(advice->has_index && advice->index.included == NULL))
-		return NULL;
-	if (advice->has_index)
+	if (advice->has_index && find_index(&advice->index, true))
 		return "the column has a gpujoin index already";
+	if (advice->cost_with <= advice->cost_now * (1.0 - GJ_ADVISE_LEAST_SAVING))
+		return NULL;
 	if (advice->cost_with < advice->cost_now)
 		return "it would save less than a tenth of the cost";
 	return "the plan without it stays cheaper";
 }
 
 /*
- * Has a column, as a key, an index of ours already?
+ * Is there an index of ours with this key, and, if asked for, with all of these columns?
  */
 static bool
-has_index(Oid table, AttrNumber key)
+find_index(const GjNewIndex *wanted, bool with_included)
 {
-	Relation	rel = table_open(table, NoLock);
+	Relation	rel = table_open(wanted->table, NoLock);
 	bool		result = false;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		const int2vector *columns = &index->rd_index->indkey;
+		Bitmapset  *included = NULL;
 
+		for (int i = 1; i < columns->dim1; i++)
+			included = bms_add_member(included, columns->values[i]);
 		result |= index->rd_rel->relam == get_index_am_oid(GJ_NAME, false) &&
-			index->rd_index->indisvalid && index->rd_index->indkey.values[0] == key &&
-			RelationGetIndexPredicate(index) == NIL;
+			index->rd_index->indisvalid && columns->values[0] == wanted->key &&
+			RelationGetIndexPredicate(index) == NIL &&
+			(!with_included || bms_is_subset(wanted->included, included));
 		index_close(index, AccessShareLock);
 	}
 	table_close(rel, NoLock);

@@ -47,6 +47,10 @@ SELECT a.cost_now = b.cost_now AS same FROM gpujoin_advise('SELECT * FROM facts 
 	gpujoin_advise('SELECT * FROM facts WHERE k <> ALL ($1)') b;
 SELECT count(*) FROM gpujoin_advise('SELECT min($1 /*, ... */) FROM facts WHERE k = 1');
 
+-- As it shows prepared statements and cursors
+SELECT * FROM advice('PREPARE p (bigint[]) AS SELECT * FROM facts WHERE k = ANY ($1)');
+SELECT * FROM advice('DECLARE c CURSOR FOR SELECT * FROM facts WHERE k IN (1, 2)');
+
 -- What does not pay, and why
 SELECT * FROM advice('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
 SELECT * FROM advice('SELECT * FROM keys WHERE k IN (1, 2, 3)');
@@ -135,6 +139,7 @@ SELECT * FROM gpujoin_advise('SELECT * FROM (SELECT * FROM facts FOR SHARE) f');
 SELECT * FROM gpujoin_advise('WITH d AS (DELETE FROM facts RETURNING *) SELECT * FROM d');
 SELECT * FROM gpujoin_advise('SELECT * INTO other FROM facts');
 SELECT * FROM gpujoin_advise('EXPLAIN SELECT 1');
+SELECT * FROM gpujoin_advise('PREPARE p AS DELETE FROM facts');
 SELECT * FROM gpujoin_advise('no query');
 SELECT * FROM gpujoin_advise('SELECT * FROM missing');
 SELECT * FROM gpujoin_advise('');
