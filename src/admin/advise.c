@@ -192,8 +192,8 @@ add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
 }
 
 /*
- * Columns that there is no more room for are left to the heap, where they are read by the statements
- * that took less time
+ * Columns that there is no more room for are left to the heap, from where the statements that took
+ * less time read them
  */
 static void
 use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)

@@ -36,7 +36,7 @@ enum
 	COLUMN_QUERYID,
 	COLUMN_CALLS,
 	COLUMN_TIME,
-	COLUMN_SHARE,
+	COLUMN_ALL_TIME,
 	COLUMN_TEXT
 };
 
@@ -86,7 +86,7 @@ GjReadStatements(int *hidden)
 }
 
 /*
- * The extension may be in any schema
+ * The extension may be in any schema.  Operators are PostgreSQL's own, whatever search_path says.
  */
 static char *
 make_query(void)
@@ -95,13 +95,13 @@ make_query(void)
 	bool		isnull;
 
 	if (SPI_execute("SELECT extnamespace::pg_catalog.regnamespace::pg_catalog.text "
-					"FROM pg_catalog.pg_extension WHERE extname = '" EXTENSION "'",
+					"FROM pg_catalog.pg_extension "
+					"WHERE extname OPERATOR(pg_catalog.=) '" EXTENSION "'",
 					true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not find the schema of %s", EXTENSION);
 	schema = TextDatumGetCString(get(0, 1, &isnull));
 	return psprintf("SELECT userid, queryid, calls, total_exec_time, "
-					"coalesce(total_exec_time OPERATOR(pg_catalog./) "
-					"nullif(pg_catalog.sum(total_exec_time) OVER (), 0), 0), query "
+					"pg_catalog.sum(total_exec_time) OVER (), query "
 					"FROM %s." EXTENSION " WHERE dbid OPERATOR(pg_catalog.=) %u "
 					"ORDER BY total_exec_time DESC", schema, MyDatabaseId);
 }
@@ -114,6 +114,7 @@ read_row(int i, MemoryContext context)
 {
 	GjStatement *statement = MemoryContextAllocZero(context, sizeof(GjStatement));
 	bool		isnull;
+	double		all_time;
 	Datum		value;
 
 	statement->user = DatumGetObjectId(get(i, COLUMN_USER, &isnull));
@@ -122,7 +123,8 @@ read_row(int i, MemoryContext context)
 		return NULL;
 	statement->calls = DatumGetInt64(get(i, COLUMN_CALLS, &isnull));
 	statement->time = DatumGetFloat8(get(i, COLUMN_TIME, &isnull));
-	statement->share = DatumGetFloat8(get(i, COLUMN_SHARE, &isnull));
+	all_time = DatumGetFloat8(get(i, COLUMN_ALL_TIME, &isnull));
+	statement->share = all_time > 0.0 ? statement->time / all_time : 0.0;
 	value = get(i, COLUMN_TEXT, &isnull);
 	if (isnull)
 		return NULL;

@@ -188,12 +188,14 @@ sub plot_title
 {
 	my ($name, $prefix) = @_;
 	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
-	my ($date, $machine, $rows) = $prefix =~ m{(\d{4}-\d\d-\d\d)-([^/]*?)-(\d+)-rows} or return $title;
+	my ($date, $machine, $rows) = $prefix =~ m{(\d{4}-\d\d-\d\d)-([^/]*?)-(\d+)-rows}
+	  or return $title;
 
 	$title .= ": $text" =~ s/\.$//r if $name =~ /^scale/;
 	$machine =~ s/^cpu-(\d+)-cores$/no GPU, $1 processors/ or $machine = uc $machine =~ tr/-/ /r;
 	1 while $rows =~ s/^(\d+)(\d{3})/$1,$2/;
-	return $name eq 'scale: rows' ? "$title\\n$machine, $date" : "$title\\n$rows rows, $machine, $date";
+	$machine = "$rows rows, $machine" unless $name eq 'scale: rows';
+	return "$title\\n$machine, $date";
 }
 
 # The contestants with what they took: x and the median in ms, in the order of x.
