@@ -4,7 +4,8 @@
 #
 # A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), or one
 # from outside (peers.sh), with ", N" behind it if it may use parallel workers. All kinds exist at
-# once; a contestant sees its own only, and is told to use it if need be. A sample is a line of $log/samples.tsv:
+# once; a contestant sees its own only, and is told to use it if need be. A sample is a line of
+# $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #

@@ -248,7 +248,8 @@ sub plot_lines
 	print $out "set logscale xy\nset grid\nunset key\nset rmargin 17\nset yrange [$low:$high]\n",
 	  "set xlabel '$axis{$what}'\nset ylabel 'ms'\n",
 	  "set format x '", $what eq 'share' ? '%g' : '%.0s%c', "'\nset format y '%g'\n";
-	print $out "set label '$_' at graph 1.015, graph $place->{$_} left tc rgb '", colour_of($_), "'\n"
+	print $out "set label '$_' at graph 1.015, graph $place->{$_} left tc rgb '",
+	  colour_of($_), "'\n"
 	  for @who;
 	print $out 'plot ', join(', ', map {
 			"'-' using 1:2 with linespoints lw 2 pt 7 ps 0.6 lc rgb '" . colour_of($_) . "'"
@@ -268,7 +269,8 @@ sub plot_bars
 	  map { map { median(@$_) } values %{ $_->{values} } } values %{ $part->{case} };
 
 	$low /= 2;
-	print $out "set logscale y\nset yrange [$low:]\nset grid ytics\nset key top outside horizontal center\n",
+	print $out "set logscale y\nset yrange [$low:]\nset grid ytics\n",
+	  "set key top outside horizontal center\n",
 	  "set style data histograms\nset style histogram clustered gap 1.5\n",
 	  "set style fill solid\nset ylabel 'ms'\nset format y '%g'\nset xtics rotate by -25\n";
 	print $out 'plot ', join(', ', map {

@@ -104,7 +104,8 @@ like($said, qr/\d+ statements of other roles were left out/, 'and is told');
 is($rows, '', 'nor does anybody else');
 
 # What another may not read now, he gets no advice for; functions run with their callers' rights
-$node->safe_psql('postgres', 'GRANT SELECT ON secret TO other; SELECT tools.pg_stat_statements_reset()');
+$node->safe_psql('postgres', 'GRANT SELECT ON secret TO other');
+$node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('other', q{
 	SELECT count(*) FROM secret WHERE k IN (1, 2);
 	CREATE FUNCTION other.who() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
@@ -118,7 +119,7 @@ my $log = -s $node->logfile;
 like((advice($node, $superuser))[0], qr/facts USING gpujoin \(k\)/, 'a function in a condition');
 my @ran = slurp_file($node->logfile, $log) =~ /planned as (\w+) with/g;
 ok(@ran > 0 && !grep({ $_ ne 'other' } @ran), 'ran as the role that had called it');
-is($node->safe_psql('postgres', 'SELECT gpujoin_advise() IS NULL, current_user LIMIT 1') =~ s/.*\|//r,
+is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT 1'),
 	$superuser, 'and the caller is who he was');
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
