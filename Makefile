@@ -6,6 +6,7 @@
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
+#   make bench-peers  the same beside DuckDB and PG-Strom       (BENCH_ROWS=..., DUCKDB=...)
 #   make calibrate measures this machine, proposes cost settings (CALIBRATE_ROWS=...)
 #   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
 #   make bench-planning  what gpujoin adds to planning     (PLANNING_ROWS=..., PLANNING_RUNS=...)
@@ -20,7 +21,8 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench bench-planning bench-service calibrate no-regret lint
+SCRIPT_GOALS = check check-clients demo bench bench-peers bench-planning bench-service calibrate \
+	no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -51,6 +53,9 @@ demo:
 
 bench:
 	@bash test/bench/bench.sh
+
+bench-peers:
+	@BENCH_JOBS=peers bash test/bench/bench.sh
 
 calibrate:
 	@bash test/bench/calibrate.sh

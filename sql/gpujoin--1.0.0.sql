@@ -130,6 +130,26 @@ CREATE FUNCTION gpujoin_explain_choice(query text,
 COMMENT ON FUNCTION gpujoin_explain_choice(text)
 	IS 'which gpujoin indexes a query could use, which it does, and why not; nothing is executed';
 
+CREATE FUNCTION gpujoin_advise(
+		OUT queryid bigint, OUT statements bigint, OUT calls bigint,
+		OUT time_share double precision, OUT query text, OUT relation regclass,
+		OUT key_column name, OUT include_columns name[], OUT create_index text,
+		OUT cost_now double precision, OUT cost_with double precision,
+		OUT index_size bigint, OUT note text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_advise()
+	IS 'which gpujoin indexes would pay for the statements in pg_stat_statements; nothing is executed or built';
+
+CREATE FUNCTION gpujoin_advise(query text,
+		OUT relation regclass, OUT key_column name, OUT include_columns name[],
+		OUT create_index text, OUT cost_now double precision, OUT cost_with double precision,
+		OUT index_size bigint, OUT note text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'gpujoin_advise_query' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_advise(text)
+	IS 'which gpujoin indexes would pay for a query; nothing is executed or built';
+
 -- Mirrors in device memory -----------------------------------------------------------------
 
 CREATE FUNCTION gpujoin_load(index regclass) RETURNS bigint

@@ -94,6 +94,16 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GjCheckMayExecute(funcid)	pg_proc_aclcheck(funcid, GetUserId(), ACL_EXECUTE)
 #endif
 
+/* May the user read what a plan reads?  An error if not. */
+#if PG_VERSION_NUM >= 160000
+#define GjCheckMayRead(plan) \
+	((void) ExecCheckPermissions((plan)->rtable, (plan)->permInfos, true))
+#define GjMayBecome(role)	member_can_set_role(GetUserId(), role)
+#else
+#define GjCheckMayRead(plan)	((void) ExecCheckRTPerms((plan)->rtable, true))
+#define GjMayBecome(role)	is_member_of_role(GetUserId(), role)
+#endif
+
 #if PG_VERSION_NUM >= 170000
 #define GjRestrictSearchPath()	RestrictSearchPath()
 #else

@@ -34,7 +34,6 @@
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
-static bool can_be_included(Form_pg_attribute attribute);
 static int	null_bytes(int ncolumns);
 static void store_value(char *where, int width, uint64 value);
 
@@ -51,7 +50,7 @@ GjCheckIncluded(Relation index)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(desc, i);
 
-		if (!can_be_included(attribute))
+		if (!GjCanInclude(attribute))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
@@ -71,6 +70,17 @@ GjCheckIncluded(Relation index)
 						   "on a page.", GJ_MAX_INCLUDED),
 				 errhint("Leave some columns out of INCLUDE; they are then read from the "
 						 "table.")));
+}
+
+/*
+ * Can an index include such a column?
+ */
+bool
+GjCanInclude(const FormData_pg_attribute *attribute)
+{
+	return attribute->attbyval &&
+		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
+		 attribute->attlen == 8);
 }
 
 /*
@@ -233,14 +243,6 @@ GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row)
 		if (GjDataNulls(page, column)[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
-}
-
-static bool
-can_be_included(Form_pg_attribute attribute)
-{
-	return attribute->attbyval &&
-		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
-		 attribute->attlen == 8);
 }
 
 static int

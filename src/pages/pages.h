@@ -164,6 +164,7 @@ typedef struct GjOptions
 
 /* layout.c: where columns stand in pages and rows */
 extern void GjCheckIncluded(Relation index);
+extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
 extern void GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info);
 extern int	GjRowWidth(TupleDesc desc);

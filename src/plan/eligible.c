@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "advise.h"
 #include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
@@ -126,7 +127,7 @@ GjIndexEligible(const IndexOptInfo *index)
 const char *
 GjRefuseIndex(const IndexOptInfo *index)
 {
-	if (index->hypothetical)
+	if (index->hypothetical && !GjNewIndexIs(index))
 		return "the index is hypothetical";
 	if (index->indpred != NIL && !index->predOK)
 		return "the index is partial, and its WHERE does not follow from the query's";

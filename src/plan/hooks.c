@@ -23,6 +23,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "advise.h"
 #include "agg.h"
 #include "choice.h"
 #include "planner.h"
@@ -72,6 +73,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 
 	if (prev_get_relation_info_hook)
 		prev_get_relation_info_hook(root, relid, inhparent, rel);
+	GjNewIndexAdd(root, relid, inhparent, rel);
 
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
@@ -96,6 +98,7 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 {
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+	GjAdviseNoteTable(root, rel);
 
 	if (!gj_enabled)
 		return;

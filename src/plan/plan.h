@@ -9,7 +9,33 @@
 #ifndef GPUJOIN_PLAN_H
 #define GPUJOIN_PLAN_H
 
+#include "access/attnum.h"
 #include "nodes/pathnodes.h"
+
+/* An index that does not exist: with it a query may be planned (newindex.c) */
+typedef struct GjNewIndex
+{
+	Oid			table;			/* if it is partitioned, each partition would have one */
+	AttrNumber	key;
+	Bitmapset  *included;		/* the numbers of the columns in INCLUDE */
+} GjNewIndex;
+
+/* What such an index would bring a query (advise.c) */
+typedef struct GjAdvice
+{
+	GjNewIndex	index;
+	Cost		cost_now;		/* of the query, without it */
+	Cost		cost_with;		/* and with it; 0: not reckoned */
+	bool		has_index;		/* the column is the key of an index of ours already */
+	const char *refused;		/* why it would not pay; NULL: it would */
+} GjAdvice;
+
+/* advise.c: which indexes would pay for a query?  A list of GjAdvice. */
+extern List *GjAdviseQuery(Query *query, const char *text);
+
+/* newindex.c: what a query costs with an index, or without one (NULL), and how large this is */
+extern Cost GjNewIndexCost(const Query *query, const char *text, const GjNewIndex *index);
+extern int64 GjNewIndexSize(const GjNewIndex *index);
 
 /* hooks.c */
 extern void GjPlanInit(void);

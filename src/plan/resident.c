@@ -17,6 +17,7 @@
 #include "access/genam.h"
 #include "utils/hsearch.h"
 
+#include "base/gpujoin.h"
 #include "mirror/mirror.h"
 #include "pages/pages.h"
 #include "planner.h"
@@ -34,6 +35,7 @@ typedef struct IndexNote
 static HTAB *notes = NULL;
 
 static IndexNote *find_note(Oid index_oid);
+static bool would_be_resident(const IndexOptInfo *index);
 static void count_pages(Relation index, GjIndexPages *pages);
 
 /*
@@ -49,12 +51,12 @@ GjNoteIndexes(RelOptInfo *rel)
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		IndexNote  *note;
 
-		if (!GjIndexIsOurs(index) || index->hypothetical)
+		if (!GjIndexIsOurs(index))
 			continue;
 		note = find_note(index->indexoid);
 		note->counted = false;
-		note->resident = false;
-		if (GjMirrorTableExists())
+		note->resident = index->hypothetical && would_be_resident(index);
+		if (GjMirrorTableExists() && !index->hypothetical)
 		{
 			Relation	rd = index_open(index->indexoid, NoLock);
 
@@ -62,6 +64,22 @@ GjNoteIndexes(RelOptInfo *rel)
 			index_close(rd, NoLock);
 		}
 	}
+}
+
+/*
+ * Would an index that does not exist be loaded once it is built?  As long as nobody asks for its
+ * place, it would: by the loader, or by the first queries.
+ */
+static bool
+would_be_resident(const IndexOptInfo *index)
+{
+	GjServiceStatus status;
+
+	if (!GjMirrorTableExists() || !gj_auto_load || index->pages < GJ_MIN_DEVICE_BLOCKS ||
+		!GjServiceReady(NULL))
+		return false;
+	GjServiceGetStatus(&status);
+	return (uint64) index->pages * BLCKSZ <= status.memory_columns_limit;
 }
 
 static IndexNote *
@@ -104,7 +122,8 @@ GjIndexGetPages(const IndexOptInfo *index)
 
 	if (index->hypothetical)
 	{
-		built = (GjIndexPages) {.nruns = 1,.runs = {index->pages}};
+		built = (GjIndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1};
+		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
 		return &built;
 	}
 	note = find_note(index->indexoid);

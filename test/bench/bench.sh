@@ -14,6 +14,7 @@
 #                  clients  look-ups and a mixed load with 1 to 64 clients
 #                  cold     with nothing in memory
 #                  scale    time against rows, keys and share of matches
+#                  peers    (only if named; make bench-peers) DuckDB and PG-Strom, too: peers.sh
 #   BENCH_CASES    only cases whose "PART, CASE" matches this regular expression (all), as in
 #                  "jobs, .*DISTINCT" or "insert, .*readers|clients, .*64"
 #   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include, gpujoin CPU" (all
@@ -47,10 +48,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 all_parts="jobs columns sets build insert upkeep clients cold scale"
+more_parts="peers"
 usual_contestants="no index, btree, covering, gpujoin, gpujoin include"
 all_contestants="$usual_contestants, gpujoin CPU"
 declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [build]=8 [insert]=15 [upkeep]=30 [clients]=22
-    [cold]=8 [scale]=22)
+    [cold]=8 [scale]=22 [peers]=40)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$usual_contestants}
@@ -71,7 +73,8 @@ for contestant in "${contestants[@]}"; do
         die "no contestant \"$contestant\"; there are: $all_contestants"
 done
 for part in $BENCH_JOBS; do
-    [[ " $all_parts " == *" $part "* ]] || die "no part \"$part\"; there are: $all_parts"
+    [[ " $all_parts $more_parts " == *" $part "* ]] ||
+        die "no part \"$part\"; there are: $all_parts $more_parts"
 done
 
 # ---------------------------------------------------------------------------------------------
@@ -81,6 +84,7 @@ done
 prepare() {
     [ "${BENCH_PLOTS:-1}" = 0 ] || command -v gnuplot >/dev/null || wish_for gnuplot-nox
     [ "${BENCH_HUGE_PAGES:-0}" != 1 ] || reserve_huge_pages "$(measured_buffers $buffers)"
+    [[ " $BENCH_JOBS " != *" peers "* ]] || prepare_peers
     [ -n "${BENCH_DATA:-}" ] || return 0
     mkdir -p "$BENCH_DATA"
     # The inside half's user must own it; initdb and the server see to the rest.
@@ -92,6 +96,10 @@ give_back() { return_huge_pages; }
 
 last_words() { keep_report "$1" "${BENCH_OUT:-}"; }
 
+# The work folder's copy of the sources knows no commit.
+inside || BENCH_COMMIT=$(git -c safe.directory="$project" -C "$project" describe --always --dirty \
+    2>/dev/null || echo unknown)
+export BENCH_COMMIT
 inside || run_inside bench test/bench/bench.sh
 
 # ---------------------------------------------------------------------------------------------
@@ -99,7 +107,7 @@ inside || run_inside bench test/bench/bench.sh
 # ---------------------------------------------------------------------------------------------
 
 source test/bench/data.sh
-for part in $all_parts; do
+for part in $all_parts $more_parts; do
     source "test/bench/part_$part.sh"
 done
 
@@ -146,7 +154,7 @@ for contestant in "${contestants[@]}"; do
     [ "$contestant" = "no index" ] || kinds+=("$contestant")
 done
 note "device: $device ($SECONDS s)"
-[[ ! " $BENCH_JOBS " =~ \ (jobs|columns|sets|cold|scale)\  ]] || make_indexes class
+[[ ! " $BENCH_JOBS " =~ \ (jobs|columns|sets|cold|scale|peers)\  ]] || make_indexes class
 parts_left=$BENCH_JOBS
 pace_begin
 for part in $BENCH_JOBS; do
@@ -166,8 +174,14 @@ mkdir "$log/report"
 mv "$log/samples.tsv" "$log/report/$name.tsv"
 report=$log/report/$name
 {
-    echo "# gpujoin against PostgreSQL's own indexes, $BENCH_ROWS rows"
+    if [[ " $BENCH_JOBS " == *" peers "* ]]; then
+        echo "# gpujoin and its peers, $BENCH_ROWS rows"
+    else
+        echo "# gpujoin against PostgreSQL's own indexes, $BENCH_ROWS rows"
+    fi
     echo
+    echo "gpujoin $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'gpujoin'")," \
+        "commit $BENCH_COMMIT, $(date +%F)."
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $processors processors of type" \
         "$(processor_name); device: $device. Medians of up to $BENCH_RUNS rounds in which all" \
         "take turns; warm sessions, planning included. N is $BENCH_WORKERS parallel workers."

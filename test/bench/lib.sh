@@ -2,11 +2,11 @@
 # scripts that have sourced test/setup.sh.
 # shellcheck shell=bash
 #
-# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), with
-# ", N" behind it if it may use parallel workers. "gpujoin CPU" is an index like "gpujoin include"
-# that has no mirror, so that one run on a machine with a GPU shows both. All kinds exist at once; a
-# contestant sees its own only, and is told to use it if need be. A sample is a line of
-# $log/samples.tsv:
+# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), or one
+# from outside (peers.sh), with ", N" behind it if it may use parallel workers. "gpujoin CPU" is an
+# index like "gpujoin include" that has no mirror, so that one run on a machine with a GPU shows
+# both. All kinds exist at once; a contestant sees its own only, and is told to use it if need be.
+# A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
@@ -15,6 +15,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/pace.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/peers.sh"
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
@@ -280,6 +281,7 @@ say_rounds() { # CASE ROUNDS
 # rows are wanted but not their way to the client.
 run_as() {
     local times
+    ! is_outside "$1" || { run_outside "$1" "$4"; return; }
     {
         show_what_it_has "$@"
         [ -z "${remarks[$1]:-}" ] || orders_of "$1" | as_set_commands
@@ -308,6 +310,7 @@ show_what_it_has() { # CONTESTANT TABLE PREFIX
 # remark_on CONTESTANT TABLE PREFIX STATEMENT: sets remark.
 remark_on() {
     local index
+    ! is_outside "$1" || { remark_on_outside "$1" "$4"; return; }
     index=$(index_of "$1" "$3")
     remark=''
     [ -n "$index" ] || return 0

@@ -2,12 +2,14 @@
 # test/bench/report.pl: tables and plots from benchmarks' samples (lib.sh says what they hold).
 #
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
-#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set; needs gnuplot
+#	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set, -peers,
+#						-1-process, -N-workers; needs gnuplot
 #	report.pl summary SAMPLES...		markdown: the jobs and what else README shows
 #	report.pl readme README SAMPLES...	put that, with the plots there are, into README
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
 #
-# PREFIX is the name of SAMPLES without .tsv.
+# PREFIX is the name of SAMPLES without .tsv: DATE-MACHINE-ROWS-rows-PARTS, which titles of plots
+# say.
 use strict;
 use warnings;
 
@@ -36,11 +38,23 @@ my %title = (
 	'cold' => [
 		'Cold', 'The first query after a restart, the files no longer in the kernel\'s memory.'
 	],
+	'peers, 1 process' => [
+		'gpujoin and its peers, one process',
+		'Milliseconds. PostgreSQL\'s times have planning in them, DuckDB\'s have not.'
+	],
+	'peers, N workers' => [
+		'gpujoin and its peers, N parallel workers or threads', 'Milliseconds.'
+	],
+	'scale: peers' => ['Time against the set, one process', 'Each key has rows.'],
 	'scale: set' => ['Time against the set', 'Of larger sets, 4,000 keys have rows; generic plans.'],
 	'scale: rows' => ['Time against rows', '4,000 keys, 5 % of the rows match.'],
 	'scale: keys' => ['Time against keys', '0.1 % of the rows match.'],
 	'scale: share' => ['Time against the share of matches', '40,000 keys.']);
-my %axis = (rows => 'rows', keys => 'keys', set => 'keys', share => 'matching rows, %');
+my %axis = (rows => 'rows', keys => 'keys', set => 'keys', peers => 'keys',
+	share => 'matching rows, %');
+my %colour = ('no index' => '#888888', btree => '#d08020', covering => '#b03030',
+	gpujoin => '#3060c0', 'gpujoin include' => '#209050', DuckDB => '#7030a0',
+	'PG-Strom' => '#30a0a0');
 
 sub median
 {
@@ -75,6 +89,8 @@ sub read_samples
 	return (\@parts, \%part);
 }
 
+sub is_outside { return $_[0] =~ /^(DuckDB|PG-Strom)/ }
+
 sub number
 {
 	my ($value) = @_;
@@ -102,12 +118,14 @@ sub print_table
 	my ($name, $part) = @_;
 	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
 	my @who = @{ $part->{who} };
+	my $has_peers = $name =~ /peers/;
+	my $second = $has_peers ? 'best of all others / best gpujoin' : 'without covering';
 	my ($other, %rounds);
 
 	print "\n## $title\n\n";
 	print "$text\n\n" if $text;
 	print "| case | unit | ", join(' | ', @who),
-	  " | best stock / best gpujoin | without covering |\n";
+	  " | best stock / best gpujoin | $second |\n";
 	print "|---|---|", '--:|' x (@who + 2), "\n";
 	for my $case (@{ $part->{cases} })
 	{
@@ -126,10 +144,11 @@ sub print_table
 		}
 		# Of those who write, one without an index is no rival.
 		my $rival = sub { $name !~ /^(insert|upkeep)/ || $_[0] !~ /^no index/ };
+		my $stock = sub { $rival->(@_) && !is_outside(@_) };
+		my $others = $has_peers ? $rival : sub { $stock->(@_) && $_[0] !~ /^covering/ };
 
 		print "| $case | $c->{unit} | ", join(' | ', @cells), ' | ',
-		  ahead($c, \%median, $rival), ' | ',
-		  ahead($c, \%median, sub { $rival->(@_) && $_[0] !~ /^covering/ }), " |\n";
+		  ahead($c, \%median, $stock), ' | ', ahead($c, \%median, $others), " |\n";
 	}
 	print "\nThe last two columns: how many times better gpujoin is. Rounds: ",
 	  join(', ', sort { $a <=> $b } keys %rounds), ".\n";
@@ -147,39 +166,130 @@ sub print_tables
 	for my $name (@$parts)
 	{
 		print_table($name, $part->{$name});
-		my ($what) = $name =~ /^scale: (.*)/ or next;
-		print "\n![time against $what]($base-$what.svg)\n";
+		my $what = plot_name($name) or next;
+		print "\n![" . ($title{$name} // [$name])->[0] . "]($base-$what.svg)\n";
 	}
 	return;
 }
 
-sub plot
-{
-	my ($part, $what, $file) = @_;
-	my @who = @{ $part->{who} };
-	my %colour = ('no index' => '#888888', btree => '#d08020', covering => '#b03030',
-		gpujoin => '#3060c0', 'gpujoin include' => '#209050');
+# ---------------------------------------------------------------------------------------------
+# Plots
+# ---------------------------------------------------------------------------------------------
 
-	open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
-	print $out "set terminal svg size 720,440 font 'sans-serif,13' background 'white'\n",
-	  "set output '$file'\nset logscale xy\nset grid\nset key below\n",
+# What the plot of a part is called behind the prefix; nothing if it has none.
+sub plot_name
+{
+	my ($name) = @_;
+	return $name =~ /^scale: (.*)/ ? $1 : $name =~ /^peers, (.*)/ ? $1 =~ s/ /-/r : '';
+}
+
+# The job, the rows, the machine and the day; the last three are in the samples' name.
+sub plot_title
+{
+	my ($name, $prefix) = @_;
+	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
+	my ($date, $machine, $rows) = $prefix =~ m{(\d{4}-\d\d-\d\d)-([^/]*?)-(\d+)-rows}
+	  or return $title;
+
+	$title .= ": $text" =~ s/\.$//r if $name =~ /^scale/;
+	$machine =~ s/^cpu-(\d+)-cores$/no GPU, $1 processors/ or $machine = uc $machine =~ tr/-/ /r;
+	1 while $rows =~ s/^(\d+)(\d{3})/$1,$2/;
+	$machine = "$rows rows, $machine" unless $name eq 'scale: rows';
+	return "$title\\n$machine, $date";
+}
+
+# The contestants with what they took: x and the median in ms, in the order of x.
+sub lines_of
+{
+	my ($part) = @_;
+	my %line;
+
+	for my $c (sort { $a->{x} <=> $b->{x} } values %{ $part->{case} })
+	{
+		push @{ $line{$_} }, [ $c->{x}, median(@{ $c->{values}{$_} }) ] for keys %{ $c->{values} };
+	}
+	return \%line;
+}
+
+# From top to bottom where each line's name stands, as parts of the plot's height: where the line
+# ends, or so far from it that names do not cover each other.
+sub places
+{
+	my ($line, $low, $high) = @_;
+	my $gap = 0.06;
+	my $top = 1 + $gap / 2;
+	my %wanted = map {
+		$_ => log($line->{$_}[-1][1] / $low) / log($high / $low)
+	} keys %$line;
+	my @who = sort { $wanted{$b} <=> $wanted{$a} || $a cmp $b } keys %wanted;
+	my %place;
+
+	for my $i (0 .. $#who)
+	{
+		my $room = ($#who - $i) * $gap;
+		my $place = $wanted{ $who[$i] };
+
+		$place = $room if $place < $room;
+		$place = $top - $gap if $place > $top - $gap;
+		$top = $place{ $who[$i] } = $place;
+	}
+	return \%place;
+}
+
+sub plot_lines
+{
+	my ($out, $part, $what) = @_;
+	my $line = lines_of($part);
+	my @who = grep { $line->{$_} } @{ $part->{who} };
+	my @values = sort { $a <=> $b } map { map { $_->[1] } @$_ } values %$line;
+	my ($low, $high) = ($values[0] / 1.3, $values[-1] * 1.3);
+	my $place = places($line, $low, $high);
+
+	print $out "set logscale xy\nset grid\nunset key\nset rmargin 17\nset yrange [$low:$high]\n",
 	  "set xlabel '$axis{$what}'\nset ylabel 'ms'\n",
-	  "set format x '%.0s%c'\n", $what eq 'share' ? "set format x '%g'\n" : '';
+	  "set format x '", $what eq 'share' ? '%g' : '%.0s%c', "'\nset format y '%g'\n";
+	print $out "set label '$_' at graph 1.015, graph $place->{$_} left tc rgb '",
+	  colour_of($_), "'\n"
+	  for @who;
 	print $out 'plot ', join(', ', map {
-			"'-' using 1:2 with linespoints lw 2 pt 7 ps 0.6 lc rgb '"
-			  . ($colour{$_} // '#000000') . "' title '$_'"
+			"'-' using 1:2 with linespoints lw 2 pt 7 ps 0.6 lc rgb '" . colour_of($_) . "'"
+		} @who), "\n";
+	print $out map({ "$_->[0] $_->[1]\n" } @{ $line->{$_} }), "e\n" for @who;
+	return;
+}
+
+# A job has a bar for each contestant, whose names are in the same order above.
+sub plot_bars
+{
+	my ($out, $part) = @_;
+	my @who = @{ $part->{who} };
+	my @cases = @{ $part->{cases} };
+
+	my ($low) = sort { $a <=> $b }
+	  map { map { median(@$_) } values %{ $_->{values} } } values %{ $part->{case} };
+
+	$low /= 2;
+	print $out "set logscale y\nset yrange [$low:]\nset grid ytics\n",
+	  "set key top outside horizontal center\n",
+	  "set style data histograms\nset style histogram clustered gap 1.5\n",
+	  "set style fill solid\nset ylabel 'ms'\nset format y '%g'\nset xtics rotate by -25\n";
+	print $out 'plot ', join(', ', map {
+			"'-' using 2:xtic(1) lc rgb '" . colour_of($_) . "' title '" . s/, N$//r . "'"
 		} @who), "\n";
 	for my $who (@who)
 	{
-		for my $c (sort { $a->{x} <=> $b->{x} } values %{ $part->{case} })
+		for my $case (@cases)
 		{
-			print $out "$c->{x} ", median(@{ $c->{values}{$who} }), "\n" if $c->{values}{$who};
+			my $values = $part->{case}{$case}{values}{$who};
+
+			print $out qq("$case" ), $values ? median(@$values) : 'NaN', "\n";
 		}
 		print $out "e\n";
 	}
-	close($out) or die "gnuplot failed\n";
 	return;
 }
+
+sub colour_of { return $colour{ $_[0] =~ s/, N$//r } // '#000000' }
 
 sub make_plots
 {
@@ -188,7 +298,16 @@ sub make_plots
 
 	for my $name (@$parts)
 	{
-		plot($part->{$name}, $1, "$prefix-$1.svg") if $name =~ /^scale: (.*)/;
+		my $what = plot_name($name) or next;
+		my $title = plot_title($name, $prefix);
+		my $is_line = $name =~ /^scale/;
+
+		open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
+		print $out "set terminal svg noenhanced size ", $is_line ? '760,460' : '1100,560',
+		  " font 'sans-serif,13' background 'white'\n",
+		  "set output '$prefix-$what.svg'\nset title \"$title\"\n";
+		$is_line ? plot_lines($out, $part->{$name}, $what) : plot_bars($out, $part->{$name});
+		close($out) or die "gnuplot failed\n";
 	}
 	return;
 }
@@ -242,7 +361,7 @@ sub fill_readme
 
 	for my $file (@files)
 	{
-		for my $what (qw(rows keys share set))
+		for my $what (qw(rows keys share set peers 1-process N-workers))
 		{
 			my $plot = $file =~ s/\.tsv$/-$what.svg/r;
 			$text .= "\n![time against $what]($plot)\n" if -e $plot;

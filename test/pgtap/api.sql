@@ -18,8 +18,8 @@ SELECT set_eq(
 		'gpujoin_key(bigint)', 'gpujoin_key(oid)', 'gpujoin_key(date)',
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
-		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_load(regclass)',
-		'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
+		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
+		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
 		'gpujoin_fallbacks()', 'gpujoin_stats_reset()'],
 	'these are all its functions');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
@@ -67,6 +67,15 @@ SELECT is(proargnames, '{index,pages,entries,free_slots,free_pages,slots_per_pag
 	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,'
 	'dead_entries,delta_pages}', 'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
+SELECT function_returns('gpujoin_advise', '{}'::name[], 'setof record');
+SELECT function_returns('gpujoin_advise', ARRAY['text'], 'setof record');
+SELECT is_strict('gpujoin_advise', ARRAY['text']);
+SELECT is(count(*), 2::bigint, 'gpujoin_advise: volatile, not in parallel workers')
+FROM pg_proc WHERE proname = 'gpujoin_advise' AND provolatile = 'v' AND proparallel = 'u';
+SELECT is(proargnames, ('{' || CASE pronargs WHEN 0 THEN 'queryid,statements,calls,time_share,query'
+	ELSE 'query' END || ',relation,key_column,include_columns,create_index,cost_now,cost_with,'
+	'index_size,note}')::text[], 'gpujoin_advise: columns, with ' || pronargs || ' arguments')
+FROM pg_proc WHERE proname = 'gpujoin_advise';
 SELECT has_function('gpujoin_kernel_selftest', '{}'::name[]);
 SELECT has_function('gpujoin_tidset_selftest', '{}'::name[]);
 SELECT function_returns('gpujoin_handler', ARRAY['internal'], 'index_am_handler');
@@ -114,6 +123,10 @@ SELECT throws_ok($$SELECT gpujoin_check('big_k')$$, '42501', 'must be owner of i
 SELECT throws_ok($$SELECT gpujoin_check('big_k', true)$$, '42501', 'must be owner of index big_k');
 SELECT throws_ok($$SELECT gpujoin_index_info('big_k')$$, '42501', 'must be owner of index big_k');
 SELECT throws_ok('SELECT gpujoin_kernel_selftest()', '42501');
+SELECT lives_ok($$SELECT * FROM gpujoin_advise('SELECT * FROM big WHERE b = 1')$$,
+	'who may read a table gets advice');
+SELECT throws_ok($$SELECT * FROM gpujoin_advise('SELECT * FROM pg_authid WHERE oid = 1')$$,
+	'42501', 'permission denied for table pg_authid');
 SET ROLE gpujoin_owner;
 SELECT lives_ok($$SELECT gpujoin_check('big_k', true)$$, 'the owner may check');
 RESET ROLE;
@@ -195,6 +208,13 @@ FROM (VALUES ('gpujoin.enabled', 'perhaps', '22023'), ('gpujoin.min_rows', '-1',
 	v(name, wrong, state);
 
 -- Errors ----------------------------------------------------------------------------------------
+
+SELECT throws_ok('SELECT * FROM gpujoin_advise(' || quote_literal(query) || ')', state, NULL,
+	'gpujoin_advise of ' || query)
+FROM (VALUES ('SELECT 1; SELECT 2', '42601'), ('DELETE FROM big', '0A000'),
+	('SELECT * FROM big FOR UPDATE', '0A000'), ('SELECT * FROM missing', '42P01')) e (query, state);
+SELECT throws_ok('SELECT * FROM gpujoin_advise()', '42704',
+	'extension "pg_stat_statements" is not installed in this database');
 
 SELECT throws_ok('CREATE INDEX wrong ON big USING gpujoin (' || definition, state, message,
 	'CREATE INDEX ... (' || definition)

@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * advise.c
+ *	  gpujoin_advise(): indexes that would pay, for the statements that were run or
+ *	  for one query.
+ *
+ * plan/advise.c has one proposal for each table of a statement.  Those that have the same key
+ * become one index, with the INCLUDE columns of all, and its costs are reckoned again: a
+ * wider index costs a little more to read.
+ *
+ * What comes first is what would save most time, if a statement's time went down as its
+ * cost does.  Behind all that comes what would not pay, and why.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "advise.h"
+#include "base/gpujoin.h"
+
+/* Bytes of a statement that are shown */
+#define SHOWN_BYTES				300
+
+/* Columns of the result that only statements have which were run */
+#define STATEMENT_COLUMNS		5
+#define ALL_COLUMNS				(STATEMENT_COLUMNS + 8)
+
+/* A statement that an index is for */
+typedef struct Use
+{
+	GjStatement *statement;
+	GjAdvice   *advice;
+} Use;
+
+/* A row of the result */
+typedef struct Proposal
+{
+	GjNewIndex	index;
+	const char *refused;
+	bool		has_index;
+	List	   *uses;			/* the one that took most time first */
+	int64		calls;
+	double		share;
+	Cost		cost_now;		/* of a call, on average */
+	Cost		cost_with;
+	double		saved;			/* ms, or for a query its share */
+	int64		size;
+} Proposal;
+
+static List *collect_proposals(List *statements);
+static void note_statements(int hidden, int failed);
+static List *add_advice(List *proposals, GjStatement *statement, GjAdvice *advice);
+static void use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice);
+static void sum_up(Proposal *proposal);
+static bool is_superseded(const Proposal *proposal, const List *proposals);
+static int	compare(const ListCell *a, const ListCell *b);
+static void report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped);
+static Datum shorten(const char *text);
+static char *make_command(const GjNewIndex *index);
+static Datum make_names(const GjNewIndex *index);
+static Datum make_note(const Proposal *proposal, bool *isnull);
+
+PG_FUNCTION_INFO_V1(gpujoin_advise);
+PG_FUNCTION_INFO_V1(gpujoin_advise_query);
+
+/*
+ * gpujoin_advise(): for what pg_stat_statements has
+ */
+Datum
+gpujoin_advise(PG_FUNCTION_ARGS)
+{
+	int			hidden;
+	int			failed = 0;
+	List	   *statements;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	statements = GjReadStatements(&hidden);
+	foreach(lc, statements)
+	{
+		CHECK_FOR_INTERRUPTS();
+		failed += GjAdviseStatement(lfirst(lc)) == GJ_ADVISE_FAILED;
+	}
+	note_statements(hidden, failed);
+	foreach(lc, collect_proposals(statements))
+		report(lfirst(lc), (ReturnSetInfo *) fcinfo->resultinfo, 0);
+	return (Datum) 0;
+}
+
+/*
+ * gpujoin_advise(query): for one query, with $1 for what is not known
+ */
+Datum
+gpujoin_advise_query(PG_FUNCTION_ARGS)
+{
+	GjStatement *statement = palloc0(sizeof(GjStatement));
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	statement->text = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	statement->calls = 1;
+	statement->time = 1.0;
+	(void) GjAdviseStatement(statement);
+	foreach(lc, collect_proposals(list_make1(statement)))
+		report(lfirst(lc), (ReturnSetInfo *) fcinfo->resultinfo, STATEMENT_COLUMNS);
+	return (Datum) 0;
+}
+
+static void
+note_statements(int hidden, int failed)
+{
+	if (hidden > 0)
+		ereport(NOTICE,
+				(errmsg_plural("%d statement of another role was left out",
+							   "%d statements of other roles were left out", hidden, hidden),
+				 errhint("A statement is planned for members of the role that ran it.")));
+	if (failed > 0)
+		ereport(NOTICE,
+				(errmsg_plural("%d statement could not be planned",
+							   "%d statements could not be planned", failed, failed),
+				 errdetail("A table may be gone, or in a schema that search_path does not name; "
+						   "or the type of a parameter is not known."),
+				 errhint("gpujoin_advise(query) shows the error.")));
+}
+
+/*
+ * Make proposals of the advice for all statements, the best first
+ */
+static List *
+collect_proposals(List *statements)
+{
+	List	   *proposals = NIL;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, statements)
+	{
+		GjStatement *statement = lfirst(lc);
+		ListCell   *lc2;
+
+		foreach(lc2, statement->advice)
+			proposals = add_advice(proposals, statement, lfirst(lc2));
+	}
+	foreach(lc, proposals)
+	{
+		Proposal   *proposal = lfirst(lc);
+
+		if (proposal->refused != NULL && is_superseded(proposal, proposals))
+			continue;
+		sum_up(proposal);
+		result = lappend(result, proposal);
+	}
+	list_sort(result, compare);
+	return result;
+}
+
+/*
+ * Add advice to the proposal for the same key, or make one
+ */
+static List *
+add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
+{
+	Proposal   *proposal;
+	ListCell   *lc;
+
+	foreach(lc, proposals)
+	{
+		proposal = lfirst(lc);
+		if (proposal->index.table == advice->index.table &&
+			proposal->index.key == advice->index.key &&
+			(proposal->refused == NULL) == (advice->refused == NULL))
+		{
+			use_advice(proposal, statement, advice);
+			return proposals;
+		}
+	}
+	proposal = palloc0(sizeof(Proposal));
+	proposal->index = advice->index;
+	proposal->refused = advice->refused;
+	proposal->has_index = advice->has_index;
+	use_advice(proposal, statement, advice);
+	return lappend(proposals, proposal);
+}
+
+/*
+ * Columns that there is no more room for are left to the heap, from where the statements that took
+ * less time read them
+ */
+static void
+use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)
+{
+	Use		   *use = palloc(sizeof(Use));
+	Bitmapset  *all = bms_union(proposal->index.included, advice->index.included);
+
+	use->statement = statement;
+	use->advice = advice;
+	proposal->uses = lappend(proposal->uses, use);
+	if (bms_num_members(all) <= GJ_MAX_INCLUDED)
+		proposal->index.included = all;
+}
+
+/*
+ * Sum up what an index would bring, now that its columns are known
+ */
+static void
+sum_up(Proposal *proposal)
+{
+	double		weight = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, proposal->uses)
+	{
+		Use		   *use = lfirst(lc);
+		GjAdvice   *advice = use->advice;
+		double		calls = Max((double) use->statement->calls, 1.0);
+		Cost		with = advice->cost_with;
+
+		if (proposal->refused == NULL &&
+			(proposal->size == 0 ||
+			 !bms_equal(advice->index.included, proposal->index.included)))
+			with = GjStatementCost(use->statement, &proposal->index, &proposal->size);
+
+		weight += calls;
+		proposal->calls += use->statement->calls;
+		proposal->share += use->statement->share;
+		proposal->cost_now += calls * advice->cost_now;
+		proposal->cost_with += calls * with;
+		proposal->saved += use->statement->time * (1.0 - with / Max(advice->cost_now, 1e-9));
+	}
+	proposal->cost_now /= weight;
+	proposal->cost_with /= weight;
+}
+
+/*
+ * Is there an index to be proposed for the same key, though some statements have no use for it?
+ */
+static bool
+is_superseded(const Proposal *proposal, const List *proposals)
+{
+	ListCell   *lc;
+
+	foreach(lc, proposals)
+	{
+		const Proposal *other = lfirst(lc);
+
+		if (other->refused == NULL && other->index.table == proposal->index.table &&
+			other->index.key == proposal->index.key)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What would not pay comes last, in the order of the time that its statements take
+ */
+static int
+compare(const ListCell *a, const ListCell *b)
+{
+	const Proposal *left = lfirst(a);
+	const Proposal *right = lfirst(b);
+	double		first = left->refused ? left->share : left->saved;
+	double		second = right->refused ? right->share : right->saved;
+
+	if ((left->refused == NULL) != (right->refused == NULL))
+		return left->refused == NULL ? -1 : 1;
+	return first > second ? -1 : first < second ? 1 : 0;
+}
+
+static void
+report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped)
+{
+	const GjStatement *statement = ((Use *) linitial(proposal->uses))->statement;
+	Datum		values[ALL_COLUMNS];
+	bool		nulls[ALL_COLUMNS] = {0};
+	bool		pays = proposal->refused == NULL;
+
+	values[0] = Int64GetDatum(statement->queryid);
+	values[1] = Int64GetDatum(list_length(proposal->uses));
+	values[2] = Int64GetDatum(proposal->calls);
+	values[3] = Float8GetDatum(proposal->share);
+	values[4] = shorten(statement->text);
+	values[5] = ObjectIdGetDatum(proposal->index.table);
+	values[6] = DirectFunctionCall1(namein,
+									CStringGetDatum(get_attname(proposal->index.table,
+																proposal->index.key, false)));
+	values[7] = make_names(&proposal->index);
+	nulls[7] = !pays || proposal->index.included == NULL;
+	values[8] = CStringGetTextDatum(make_command(&proposal->index));
+	nulls[8] = !pays;
+	values[9] = Float8GetDatum(proposal->cost_now);
+	values[10] = Float8GetDatum(proposal->cost_with);
+	nulls[10] = proposal->cost_with == 0.0;
+	values[11] = Int64GetDatum(proposal->size);
+	nulls[11] = !pays;
+	values[12] = make_note(proposal, &nulls[12]);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values + skipped, nulls + skipped);
+}
+
+static Datum
+shorten(const char *text)
+{
+	int			length = strlen(text);
+
+	if (length <= SHOWN_BYTES)
+		return CStringGetTextDatum(text);
+	return CStringGetTextDatum(psprintf("%.*s...", pg_mbcliplen(text, length, SHOWN_BYTES),
+										text));
+}
+
+static char *
+make_command(const GjNewIndex *index)
+{
+	StringInfoData command;
+	Oid			table = index->table;
+	const char *before = " INCLUDE (";
+	int			attno = -1;
+
+	initStringInfo(&command);
+	appendStringInfo(&command, "CREATE INDEX ON %s USING %s (%s)",
+					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)),
+												get_rel_name(table)),
+					 GJ_NAME, quote_identifier(get_attname(table, index->key, false)));
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+	{
+		appendStringInfo(&command, "%s%s", before,
+						 quote_identifier(get_attname(table, attno, false)));
+		before = ", ";
+	}
+	if (index->included != NULL)
+		appendStringInfoChar(&command, ')');
+	return command.data;
+}
+
+static Datum
+make_names(const GjNewIndex *index)
+{
+	Datum		names[GJ_MAX_INCLUDED];
+	int			n = 0;
+	int			attno = -1;
+
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+		names[n++] = DirectFunctionCall1(namein,
+										 CStringGetDatum(get_attname(index->table, attno,
+																	 false)));
+	return PointerGetDatum(construct_array(names, n, NAMEOID, NAMEDATALEN, false,
+										   TYPALIGN_CHAR));
+}
+
+static Datum
+make_note(const Proposal *proposal, bool *isnull)
+{
+	const char *note = proposal->refused;
+
+	if (note == NULL && proposal->has_index)
+		note = "the column has a gpujoin index already, without these columns in INCLUDE";
+	*isnull = note == NULL;
+	return note == NULL ? (Datum) 0 : CStringGetTextDatum(note);
+}

@@ -1,0 +1,390 @@
+/*-------------------------------------------------------------------------
+ *
+ * advise.c
+ *	  Which new indexes would pay for a query?
+ *
+ * The query is planned as it is.  Meanwhile is noted, for each of its tables, which columns
+ * stand in conditions, one of which might be the key, and which columns are wanted at all,
+ * which might be included: at that time the planner has views, subqueries, row security and
+ * what follows from equalities behind it, and so has one list for all of them.  Then the query
+ * is planned once more for each key.  Whether a new index can be used, and what
+ * it saves, is the planner's answer alone.
+ *
+ * Each key is tried without INCLUDE and, if the other columns that the query wants of the table
+ * can be stored, with all of these, so that the heap may be left out; else with those of
+ * them that filter or sort.  Columns are included only if that saves more than a tenth again:
+ * they make the index larger.
+ *
+ * Each index is judged alone: what two of them save together is not known.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "advise.h"
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "planner.h"
+
+/* What a query wants of a table; numbers of columns are those of the table that it names */
+typedef struct Wish
+{
+	Oid			table;
+	double		tuples;			/* of the table, or of its largest partition */
+	Bitmapset  *keys;			/* columns in conditions */
+	Bitmapset  *helpful;		/* columns that filter or sort */
+	Bitmapset  *wanted;			/* all columns */
+	bool		has_others;		/* system columns or whole rows are wanted, too */
+} Wish;
+
+/* The wishes of the query that is being planned, where they are kept; NULL: nobody asks */
+static MemoryContext wishes_context = NULL;
+static List *wishes = NIL;
+
+static void note_wishes(const Query *query, const char *text, Cost *cost);
+static Wish *find_wish(Oid table);
+static Index named_table(PlannerInfo *root, Index relid);
+static void note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish);
+static void add_columns(Node *exprs, Index relid, Bitmapset **columns, bool *has_others);
+static void add_equal_columns(List *classes, int min_members, Index relid,
+							  Bitmapset **columns);
+static List *sort_classes(PlannerInfo *root);
+static List *advise_table(const Query *query, const char *text, const Wish *wish, Cost cost);
+static GjAdvice *advise_key(const Query *query, const char *text, const Wish *wish,
+							AttrNumber key, Cost cost);
+static Bitmapset *columns_to_include(const Wish *wish, AttrNumber key);
+static const char *refuse(const Wish *wish, const GjAdvice *advice);
+static bool find_index(const GjNewIndex *wanted, bool with_included);
+
+/*
+ * Say for each table of a query which new index would pay most, or why none would: one entry
+ * for the former, one for each column in a condition for the latter
+ *
+ * An error if the user may not run the query.  The locks are those of its plan.
+ */
+List *
+GjAdviseQuery(Query *query, const char *text)
+{
+	List	   *result = NIL;
+	List	   *of_query;
+	Cost		cost;
+	ListCell   *lc;
+
+	note_wishes(query, text, &cost);
+	of_query = wishes;
+	wishes = NIL;
+	foreach(lc, of_query)
+	{
+		CHECK_FOR_INTERRUPTS();
+		result = list_concat(result, advise_table(query, text, lfirst(lc), cost));
+	}
+	return result;
+}
+
+/*
+ * Plan the query as it is, and note what it wants
+ */
+static void
+note_wishes(const Query *query, const char *text, Cost *cost)
+{
+	PlannedStmt *plan;
+
+	wishes = NIL;
+	wishes_context = CurrentMemoryContext;
+	PG_TRY();
+	{
+		plan = GjNewIndexPlan(query, text, NULL);
+		GjCheckMayRead(plan);
+		*cost = plan->planTree->total_cost;
+	}
+	PG_FINALLY();
+	{
+		wishes_context = NULL;
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Note what the query wants of a table, if somebody asks
+ *
+ * A partitioned table comes itself, with its conditions, and its partitions are there only to be
+ * counted.  Other children, of inheritance or UNION ALL, stand for themselves.
+ */
+void
+GjAdviseNoteTable(PlannerInfo *root, RelOptInfo *rel)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+	RangeTblEntry *named;
+	Wish	   *wish;
+
+	if (wishes_context == NULL || !GjNewIndexPlans(root) || rte->rtekind != RTE_RELATION ||
+		(rte->inh && rte->relkind != RELKIND_PARTITIONED_TABLE) ||
+		(!rte->inh && !GjIsUserTable(rte)))
+		return;
+
+	named = planner_rt_fetch(named_table(root, rel->relid), root);
+	wish = find_wish(named->relid);
+	if (rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW)
+		wish->tuples = Max(wish->tuples, rel->tuples);
+	if (named == rte)
+		note_columns(root, rel, wish);
+}
+
+static Wish *
+find_wish(Oid table)
+{
+	MemoryContext old;
+	Wish	   *wish;
+	ListCell   *lc;
+
+	foreach(lc, wishes)
+	{
+		wish = lfirst(lc);
+		if (wish->table == table)
+			return wish;
+	}
+	old = MemoryContextSwitchTo(wishes_context);
+	wish = palloc0(sizeof(Wish));
+	wish->table = table;
+	wishes = lappend(wishes, wish);
+	MemoryContextSwitchTo(old);
+	return wish;
+}
+
+/*
+ * Go up from a partition to the table that the query names
+ */
+static Index
+named_table(PlannerInfo *root, Index relid)
+{
+	AppendRelInfo *appinfo;
+
+	while (root->append_rel_array != NULL &&
+		   (appinfo = root->append_rel_array[relid]) != NULL)
+	{
+		RangeTblEntry *parent = planner_rt_fetch(appinfo->parent_relid, root);
+
+		if (parent->rtekind != RTE_RELATION || parent->relkind != RELKIND_PARTITIONED_TABLE)
+			break;
+		relid = appinfo->parent_relid;
+	}
+	return relid;
+}
+
+/*
+ * Note the columns of a table.  A clause of a join is in joininfo, or has become an equivalence
+ * class.
+ */
+static void
+note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
+{
+	MemoryContext old = MemoryContextSwitchTo(wishes_context);
+	List	   *filters = get_actual_clauses(rel->baserestrictinfo);
+	List	   *joins = NIL;
+	bool		ignored;
+	ListCell   *lc;
+
+	foreach(lc, rel->joininfo)
+		joins = lappend(joins, lfirst_node(RestrictInfo, lc)->clause);
+
+	add_columns((Node *) filters, rel->relid, &wish->keys, &ignored);
+	add_columns((Node *) joins, rel->relid, &wish->keys, &ignored);
+	add_equal_columns(root->eq_classes, 2, rel->relid, &wish->keys);
+	add_columns((Node *) filters, rel->relid, &wish->helpful, &ignored);
+	add_equal_columns(sort_classes(root), 1, rel->relid, &wish->helpful);
+	add_columns((Node *) filters, rel->relid, &wish->wanted, &wish->has_others);
+	add_columns((Node *) rel->reltarget->exprs, rel->relid, &wish->wanted, &wish->has_others);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+add_columns(Node *exprs, Index relid, Bitmapset **columns, bool *has_others)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	pull_varattnos(exprs, relid, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno > 0)
+			*columns = bms_add_member(*columns, attno);
+		else
+			*has_others = true;
+	}
+}
+
+/*
+ * Add the columns that stand in equivalence classes of so many members
+ */
+static void
+add_equal_columns(List *classes, int min_members, Index relid, Bitmapset **columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, classes)
+	{
+		EquivalenceClass *ec = lfirst(lc);
+		bool		ignored;
+		ListCell   *lc2;
+
+		if (list_length(ec->ec_members) < min_members)
+			continue;
+		foreach(lc2, ec->ec_members)
+		{
+			EquivalenceMember *member = lfirst(lc2);
+
+			if (!member->em_is_child && bms_is_member(relid, member->em_relids))
+				add_columns((Node *) member->em_expr, relid, columns, &ignored);
+		}
+	}
+}
+
+static List *
+sort_classes(PlannerInfo *root)
+{
+	List	   *classes = NIL;
+	ListCell   *lc;
+
+	foreach(lc, root->query_pathkeys)
+		classes = lappend(classes, lfirst_node(PathKey, lc)->pk_eclass);
+	return classes;
+}
+
+/*
+ * Find the key that saves most, or say of each why it would not do
+ */
+static List *
+advise_table(const Query *query, const char *text, const Wish *wish, Cost cost)
+{
+	GjAdvice   *best = NULL;
+	List	   *refused = NIL;
+	int			key = -1;
+
+	while ((key = bms_next_member(wish->keys, key)) >= 0)
+	{
+		GjAdvice   *advice;
+
+		if (!OidIsValid(GjNewIndexClass(wish->table, key)))
+			continue;
+		advice = advise_key(query, text, wish, key, cost);
+		if (advice->refused != NULL)
+			refused = lappend(refused, advice);
+		else if (best == NULL || advice->cost_with < best->cost_with)
+			best = advice;
+	}
+	return best ? list_make1(best) : refused;
+}
+
+static GjAdvice *
+advise_key(const Query *query, const char *text, const Wish *wish, AttrNumber key, Cost cost)
+{
+	GjAdvice   *advice = palloc0(sizeof(GjAdvice));
+	GjNewIndex	wide = {.table = wish->table,.key = key};
+
+	advice->index = wide;
+	advice->cost_now = cost;
+	if (wish->tuples >= gj_min_rows)
+	{
+		advice->cost_with = GjNewIndexCost(query, text, &advice->index);
+		wide.included = columns_to_include(wish, key);
+	}
+	if (wide.included != NULL)
+	{
+		Cost		with = GjNewIndexCost(query, text, &wide);
+
+		if (with < advice->cost_with * (1.0 - GJ_ADVISE_LEAST_SAVING))
+		{
+			advice->index = wide;
+			advice->cost_with = with;
+		}
+	}
+	advice->has_index = find_index(&advice->index, false);
+	advice->refused = refuse(wish, advice);
+	return advice;
+}
+
+/*
+ * Return the columns to be included beside a key: all that the query wants, if that can be
+ */
+static Bitmapset *
+columns_to_include(const Wish *wish, AttrNumber key)
+{
+	Bitmapset  *others = bms_del_member(bms_copy(wish->wanted), key);
+	Bitmapset  *result = NULL;
+	Relation	table = table_open(wish->table, NoLock);
+	int			attno = -1;
+
+	while ((attno = bms_next_member(others, attno)) >= 0)
+	{
+		if (GjCanInclude(TupleDescAttr(RelationGetDescr(table), attno - 1)))
+			result = bms_add_member(result, attno);
+	}
+	table_close(table, NoLock);
+
+	if (wish->has_others || bms_num_members(others) > bms_num_members(result) ||
+		bms_num_members(result) > GJ_MAX_INCLUDED)
+		result = bms_int_members(result, wish->helpful);
+	return bms_num_members(result) > GJ_MAX_INCLUDED ? NULL : result;
+}
+
+/*
+ * Say why an index would not pay; NULL if it would
+ */
+static const char *
+refuse(const Wish *wish, const GjAdvice *advice)
+{
+	if (wish->tuples < gj_min_rows)
+		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
+						wish->tuples, gj_min_rows);
+	if (advice->has_index && find_index(&advice->index, true))
+		return "the column has a gpujoin index already";
+	if (advice->cost_with <= advice->cost_now * (1.0 - GJ_ADVISE_LEAST_SAVING))
+		return NULL;
+	if (advice->cost_with < advice->cost_now)
+		return "it would save less than a tenth of the cost";
+	return "the plan without it stays cheaper";
+}
+
+/*
+ * Is there an index of ours with this key, and, if asked for, with all of these columns?
+ */
+static bool
+find_index(const GjNewIndex *wanted, bool with_included)
+{
+	Relation	rel = table_open(wanted->table, NoLock);
+	bool		result = false;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		const int2vector *columns = &index->rd_index->indkey;
+		Bitmapset  *included = NULL;
+
+		for (int i = 1; i < columns->dim1; i++)
+			included = bms_add_member(included, columns->values[i]);
+		result |= index->rd_rel->relam == get_index_am_oid(GJ_NAME, false) &&
+			index->rd_index->indisvalid && columns->values[0] == wanted->key &&
+			RelationGetIndexPredicate(index) == NIL &&
+			(!with_included || bms_is_subset(wanted->included, included));
+		index_close(index, AccessShareLock);
+	}
+	table_close(rel, NoLock);
+	return result;
+}

@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * newindex.c
+ *	  Planning a query as if there were one more index of ours.
+ *
+ * The planner asks for a table's indexes once, and believes what it is told.  So an
+ * IndexOptInfo of an index that nobody has built goes through all that a real one goes
+ * through: the tests, the costs, the competition with other plans.  Its size is reckoned by the
+ * rules by which it would be built: all entries in one run, nothing in deltas.  It would have
+ * a mirror if one would be made of its own accord (resident.c).
+ *
+ * The plan is looked at and thrown away.  It must not reach anybody who would run it: while the
+ * planner evaluates a function, the query in that is planned as well, and executed.  What
+ * belongs to our planning is known by an empty list of parameters, which says nothing and which
+ * nobody else has.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/amapi.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_statistic.h"
+#include "commands/defrem.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/plancat.h"
+#include "tcop/tcopprot.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "advise.h"
+#include "base/gpujoin.h"
+#include "planner.h"
+
+/* The first OID that such an index gets; no relation has so low a one */
+#define FIRST_OID				1
+
+/* The planning that is going on, and the index that it gets to see; NULL: none */
+static ParamListInfo planning = NULL;
+static const GjNewIndex *new_index = NULL;
+static Oid	next_oid;
+
+static bool concerns(Oid relid);
+static GjNewIndex *translate(const GjNewIndex *index, Oid relid);
+static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index);
+static void set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index);
+static void set_method(IndexOptInfo *info);
+static Oid	stored_type(Oid opclass, Oid type);
+static BlockNumber count_pages(Relation table, const GjNewIndex *index, double tuples);
+static double null_share(Oid relid, AttrNumber attno);
+
+/*
+ * Plan a query as if there were this index, or, without one, as it is
+ *
+ * Parameters have no values, as in a generic plan.
+ */
+PlannedStmt *
+GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
+{
+	ParamListInfo old_planning = planning;
+	const GjNewIndex *old_index = new_index;
+	PlannedStmt *plan;
+
+	PG_TRY();
+	{
+		planning = makeParamList(0);
+		new_index = index;
+		next_oid = FIRST_OID;
+		plan = pg_plan_query(copyObject(unconstify(Query *, query)), text,
+							 CURSOR_OPT_PARALLEL_OK, planning);
+	}
+	PG_FINALLY();
+	{
+		planning = old_planning;
+		new_index = old_index;
+	}
+	PG_END_TRY();
+	return plan;
+}
+
+/*
+ * Return what a query would cost
+ */
+Cost
+GjNewIndexCost(const Query *query, const char *text, const GjNewIndex *index)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Cost		cost = GjNewIndexPlan(query, text, index)->planTree->total_cost;
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return cost;
+}
+
+/*
+ * Is this a part of our planning?
+ */
+bool
+GjNewIndexPlans(const PlannerInfo *root)
+{
+	return planning != NULL && root->glob->boundParams == planning;
+}
+
+/*
+ * Is this an index of ours that does not exist, and which a plan may nevertheless use?
+ */
+bool
+GjNewIndexIs(const IndexOptInfo *index)
+{
+	return planning != NULL && index->hypothetical && GjIndexIsOurs(index);
+}
+
+/*
+ * Add the new index to those of its table, or of one of its partitions
+ */
+void
+GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	GjNewIndex *index;
+	Relation	table;
+
+	if (!GjNewIndexPlans(root) || new_index == NULL || inhparent || !concerns(relid))
+		return;
+	table = table_open(relid, NoLock);
+	index = translate(new_index, relid);
+	if (table->rd_rel->relkind == RELKIND_RELATION || table->rd_rel->relkind == RELKIND_MATVIEW)
+		rel->indexlist = lcons(make_info(rel, table, index), rel->indexlist);
+	table_close(table, NoLock);
+}
+
+static bool
+concerns(Oid relid)
+{
+	return relid == new_index->table ||
+		(get_rel_relispartition(relid) &&
+		 list_member_oid(get_partition_ancestors(relid), new_index->table));
+}
+
+/*
+ * Name an index's columns by their numbers in a partition
+ */
+static GjNewIndex *
+translate(const GjNewIndex *index, Oid relid)
+{
+	GjNewIndex *result = palloc0(sizeof(GjNewIndex));
+	int			attno = -1;
+
+	result->table = relid;
+	result->key = get_attnum(relid, get_attname(index->table, index->key, false));
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+		result->included =
+			bms_add_member(result->included,
+						   get_attnum(relid, get_attname(index->table, attno, false)));
+	return result;
+}
+
+static IndexOptInfo *
+make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index)
+{
+	IndexOptInfo *info = makeNode(IndexOptInfo);
+
+	info->indexoid = next_oid++;
+	info->reltablespace = rel->reltablespace;
+	info->rel = rel;
+	info->pages = count_pages(table, index, rel->tuples);
+	info->tuples = rel->tuples;
+	info->tree_height = -1;
+	info->hypothetical = true;
+	info->immediate = true;
+	set_columns(info, table, index);
+	set_method(info);
+	return info;
+}
+
+static void
+set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index)
+{
+	Oid			opclass = GjNewIndexClass(RelationGetRelid(table), index->key);
+	int			attno = index->key;
+	int			before = -1;
+
+	info->ncolumns = 1 + bms_num_members(index->included);
+	info->nkeycolumns = 1;
+	info->indexkeys = palloc0(sizeof(int) * info->ncolumns);
+	info->canreturn = palloc0(sizeof(bool) * info->ncolumns);
+	info->opclassoptions = palloc0(sizeof(bytea *) * info->ncolumns);
+	info->indexcollations = palloc0(sizeof(Oid));
+	info->opfamily = palloc(sizeof(Oid));
+	info->opcintype = palloc(sizeof(Oid));
+	info->opfamily[0] = get_opclass_family(opclass);
+	info->opcintype[0] = get_opclass_input_type(opclass);
+
+	for (int i = 0; i < info->ncolumns; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(table), attno - 1);
+		Var		   *var = makeVar(info->rel->relid, attno, attribute->atttypid,
+								  attribute->atttypmod, attribute->attcollation, 0);
+
+		info->indexkeys[i] = attno;
+		info->indextlist = lappend(info->indextlist,
+								   makeTargetEntry((Expr *) var, i + 1, NULL, false));
+		attno = before = bms_next_member(index->included, before);
+	}
+}
+
+static void
+set_method(IndexOptInfo *info)
+{
+	const IndexAmRoutine *am;
+
+	info->relam = get_index_am_oid(GJ_NAME, false);
+	am = GetIndexAmRoutineByAmId(info->relam, false);
+	info->amoptionalkey = am->amoptionalkey;
+	info->amsearcharray = am->amsearcharray;
+	info->amsearchnulls = am->amsearchnulls;
+	info->amhasgetbitmap = am->amgetbitmap != NULL;
+	info->amcanparallel = am->amcanparallel;
+	info->amcostestimate = am->amcostestimate;
+}
+
+/*
+ * Return the operator class by which a column could be indexed; invalid if there is none
+ */
+Oid
+GjNewIndexClass(Oid table, AttrNumber attno)
+{
+	return GetDefaultOpClass(get_atttype(table, attno), get_index_am_oid(GJ_NAME, false));
+}
+
+/*
+ * Return the type as which keys are stored
+ */
+static Oid
+stored_type(Oid opclass, Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+	Oid			stored;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for opclass %u", opclass);
+	stored = ((Form_pg_opclass) GETSTRUCT(tuple))->opckeytype;
+	ReleaseSysCache(tuple);
+	return OidIsValid(stored) ? stored : type;
+}
+
+/*
+ * Return how many pages an index of so many rows would have
+ */
+static BlockNumber
+count_pages(Relation table, const GjNewIndex *index, double tuples)
+{
+	TupleDesc	desc = CreateTemplateTupleDesc(1 + bms_num_members(index->included));
+	Oid			relid = RelationGetRelid(table);
+	AttrNumber	column = 1;
+	int			attno = -1;
+	double		pages;
+	double		data_pages;
+	double		level;
+	GjLayout	layout;
+
+	TupleDescInitEntry(desc, column, NULL,
+					   stored_type(GjNewIndexClass(relid, index->key),
+								   get_atttype(relid, index->key)), -1, 0);
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+		TupleDescInitEntry(desc, ++column, NULL, get_atttype(relid, attno), -1, 0);
+	if (!GjLayoutMake(desc, &layout))
+		elog(ERROR, "a new index has too many columns");
+
+	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);
+	pages = GJ_FIRST_TAIL_BLOCK + GJ_DEFAULT_LANES + data_pages;
+	level = data_pages;
+	do
+	{
+		level = ceil(level / GJ_DIRECTORY_FANOUT);
+		pages += level;
+	} while (level > 1.0);
+	return (BlockNumber) Min(pages, (double) MaxBlockNumber);
+}
+
+static double
+null_share(Oid relid, AttrNumber attno)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+										Int16GetDatum(attno), BoolGetDatum(false));
+	double		share;
+
+	if (!HeapTupleIsValid(tuple))
+		return 0.0;
+	share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	ReleaseSysCache(tuple);
+	return share;
+}
+
+/*
+ * Return how many bytes an index would have, on all partitions together
+ */
+int64
+GjNewIndexSize(const GjNewIndex *index)
+{
+	int64		pages = 0;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(index->table, AccessShareLock, NULL))
+	{
+		Oid			relid = lfirst_oid(lc);
+		char		kind = get_rel_relkind(relid);
+		Relation	table;
+		BlockNumber heap_pages;
+		double		tuples;
+		double		allvisfrac;
+
+		if ((kind != RELKIND_RELATION && kind != RELKIND_MATVIEW) ||
+			(relid != index->table && !get_rel_relispartition(relid)))
+			continue;
+		table = table_open(relid, NoLock);
+		estimate_rel_size(table, NULL, &heap_pages, &tuples, &allvisfrac);
+		pages += count_pages(table, translate(index, relid), tuples);
+		table_close(table, NoLock);
+	}
+	return pages * BLCKSZ;
+}

@@ -1,0 +1,179 @@
+# test/bench/peers.sh: contestants from outside: DuckDB, and PG-Strom on a server of its own, both
+# with the rows of the benchmark's tables; sourced by bench.sh.
+# shellcheck shell=bash
+#
+# DuckDB comes by npm into the work folder, if there is node; DUCKDB=FOLDER names one that has it in
+# node_modules. PG-Strom takes part where the PostgreSQL in use has it installed. Who is not to be
+# had is left out, and the report says so.
+
+outside_contestants=()
+
+is_outside() { [[ $1 == DuckDB* || $1 == PG-Strom* ]]; }
+
+# ---------------------------------------------------------------------------------------------
+# Outside half: what is to be fetched
+# ---------------------------------------------------------------------------------------------
+
+prepare_peers() {
+    local folder=$work/duckdb
+    mkdir "$folder"
+    if ! command -v node >/dev/null; then
+        echo "there is no node" >"$work/log/no-duckdb.txt"
+    elif [ -n "${DUCKDB:-}" ]; then
+        [ -d "$DUCKDB/node_modules/@duckdb/node-api" ] ||
+            die "DUCKDB=$DUCKDB has no node_modules/@duckdb/node-api"
+        cp -rL "$DUCKDB/node_modules" "$folder/"
+    else
+        say "fetching DuckDB"
+        npm install --prefix "$folder" --cache "$folder/cache" --no-audit --no-fund --no-save \
+            @duckdb/node-api >"$work/log/npm.log" 2>&1 ||
+            echo "npm does not get it: $(grep -m 1 'npm ERR\|npm error' "$work/log/npm.log")" \
+                >"$work/log/no-duckdb.txt"
+        rm -rf "$folder/cache"
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------
+# Inside half: the same rows for all
+# ---------------------------------------------------------------------------------------------
+
+leave_out() { echo "$1 is left out: $2." | tee -a "$log/remarks.txt"; }
+
+start_peers() {
+    if [ -s "$log/no-duckdb.txt" ]; then
+        leave_out DuckDB "$(cat "$log/no-duckdb.txt")"
+    elif start_duckdb; then
+        outside_contestants+=(DuckDB)
+    fi
+    if [ ! -e "$(pg_config --pkglibdir)/pg_strom.so" ]; then
+        leave_out PG-Strom "it is not installed"
+    elif start_strom; then
+        outside_contestants+=(PG-Strom)
+    fi
+}
+
+start_duckdb() {
+    local table columns
+    mkfifo "$work/duckdb.in" "$work/duckdb.out"
+    node test/bench/duckdb.mjs "$work/duckdb" <"$work/duckdb.in" >"$work/duckdb.out" \
+        2>"$log/duckdb.txt" &
+    exec {duckdb_in}>"$work/duckdb.in" {duckdb_out}<"$work/duckdb.out"
+    rm "$work/duckdb.in" "$work/duckdb.out"
+    if ! ask_duckdb "SELECT version()"; then
+        leave_out DuckDB "$duckdb_said $(grep -m 1 Error "$log/duckdb.txt")"
+        return 1
+    fi
+    echo "DuckDB $(cat "$work/answer"), in memory, by node $(node --version); its statements are" \
+        "prepared once." >>"$log/remarks.txt"
+    for table in patents top_classes; do
+        columns=$(sql -c "SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', '
+            ORDER BY attnum) FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0")
+        sql -c "COPY $table TO '$work/$table.csv' (FORMAT csv)"
+        ask_duckdb "CREATE TABLE $table ($columns)" &&
+            ask_duckdb "COPY $table FROM '$work/$table.csv' (FORMAT csv, HEADER false)" ||
+            die "DuckDB: $duckdb_said"
+        rm "$work/$table.csv"
+    done
+    note "DuckDB has the rows ($SECONDS s)"
+}
+
+# ask_duckdb STATEMENT: its answer in $work/answer, its milliseconds in duckdb_said; fails with the
+# error there.
+ask_duckdb() {
+    echo "$1" >"$work/duckdb.sql"
+    duckdb_said="it does not start"
+    (trap '' PIPE; printf '%s\t%s\n' "$work/duckdb.sql" "$work/answer") \
+        1>&"$duckdb_in" 2>/dev/null || return 1
+    IFS= read -r duckdb_said <&"$duckdb_out" || return 1
+    [[ $duckdb_said =~ ^[0-9.]+$ ]]
+}
+
+strom() { PGPORT=5433 sql "$@"; }
+
+start_strom() {
+    {
+        measuring_settings $buffers
+        echo "shared_preload_libraries = 'pg_strom'"
+        echo "port = 5433"
+        echo "max_worker_processes = 64"
+        echo "max_parallel_workers = $BENCH_WORKERS"
+    } >"$work/strom.conf"
+    if ! start_server strom <"$work/strom.conf" >"$log/strom.txt" 2>&1 ||
+        ! PGPORT=5433 createdb --maintenance-db=postgres bench >>"$log/strom.txt" 2>&1 ||
+        ! strom -c 'CREATE EXTENSION pg_strom' >>"$log/strom.txt" 2>&1; then
+        leave_out PG-Strom "$(grep -m 1 -E 'ERROR|FATAL|could not' "$log/strom.txt")"
+        return 1
+    fi
+    fill_strom || die "the rows cannot be copied to PG-Strom's server"
+    echo "PG-Strom $(strom -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_strom'")," \
+        "on a server of its own." >>"$log/remarks.txt"
+    note "PG-Strom has the rows ($SECONDS s)"
+}
+
+# Tables without their indexes: the GPU scans them.
+fill_strom() {
+    local table
+    pg_dump --section=pre-data -x -O -t patents -t top_classes bench | strom >/dev/null ||
+        return 1
+    for table in patents top_classes; do
+        sql -c "COPY $table TO STDOUT (FORMAT binary)" |
+            strom -c "$committed_for_good" -c "COPY $table FROM STDIN (FORMAT binary)" &&
+            strom -c "VACUUM (FREEZE, ANALYZE) $table" || return 1
+    done
+}
+
+# ---------------------------------------------------------------------------------------------
+# Inside half: a run of theirs, as run_as of lib.sh
+# ---------------------------------------------------------------------------------------------
+
+run_outside() { # CONTESTANT STATEMENT
+    case $1 in
+        DuckDB*) run_duckdb "$@" ;;
+        PG-Strom*) run_strom "$@" ;;
+    esac
+}
+
+# In a plan without a GPU's node, PG-Strom is not what is measured.
+remark_on_outside() { # CONTESTANT STATEMENT
+    remark=''
+    [[ $1 == PG-Strom* ]] || return 0
+    { limits_of_strom "$1"; echo "EXPLAIN $2;"; } | strom >"$work/said"
+    grep -q Gpu "$work/said" || remark="other plan"
+}
+
+limits_of_strom() { limits_of "$1" | grep -v '^gpujoin' | as_set_commands; }
+
+# A sub-select is what DuckDB answers most quickly; elements of a list it compares one by one.
+as_duckdb() { sed -E "s/= ANY \('\{([^}]*)\}'\)/IN (SELECT unnest([\1]))/" <<<"$1"; }
+
+run_duckdb() {
+    local threads=1 before
+    [[ $1 != *", N" ]] || threads=$BENCH_WORKERS
+    ask_duckdb "SET threads = $threads" || die "DuckDB: $duckdb_said"
+    time_pace
+    before=$pace
+    ask_duckdb "$(as_duckdb "$2")" || die "DuckDB: $duckdb_said"
+    time_pace
+    ms=$duckdb_said paces=("$before" "$pace")
+    echo "-- none is shown" >"$work/plan"
+}
+
+time_pace() {
+    printf '%s\n' '\timing on' '\o /dev/null' "$pace_loop;" '\timing off' | tell_session
+    pace=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said" | tail -n 1)
+}
+
+# The first run warms the new session.
+run_strom() {
+    local times
+    {
+        limits_of_strom "$1"
+        printf '\\o %s\n%s %s;\n' "$work/plan" "$explain" "$2"
+        printf '\\o /dev/null\n%s;\n' "$2"
+        echo '\timing on'
+        printf '%s;\n\\o %s\n%s;\n' "$pace_loop" "$work/answer" "$2"
+        printf '\\o /dev/null\n%s;\n' "$pace_loop"
+    } | strom >"$work/said"
+    mapfile -t times < <(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' "$work/said")
+    ms=${times[-2]} paces=("${times[-3]}" "${times[-1]}")
+}

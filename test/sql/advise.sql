@@ -1,0 +1,169 @@
+--
+-- gpujoin_advise(query): which new index would pay, without building it
+--
+CREATE SCHEMA advise;
+SET search_path = advise, public;
+SET max_parallel_workers_per_gather = 0;
+-- whether an index would have a mirror makes a difference to costs
+SET gpujoin.auto_load = off;
+
+CREATE TABLE facts (id int, k int, v int, y bigint, note text);
+INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, i % 1000, 'n' FROM generate_series(1, 120000) i;
+CREATE TABLE keys (k int);
+INSERT INTO keys SELECT i * 10 FROM generate_series(1, 500) i;
+CREATE TABLE "Odd ones" ("The key" bigint, "Some value" smallint);
+INSERT INTO "Odd ones" SELECT i % 5000, 1 FROM generate_series(1, 50000) i;
+VACUUM ANALYZE facts, keys, "Odd ones";
+
+CREATE FUNCTION advice(query text) RETURNS TABLE (relation regclass, key_column name, create_index text,
+	saves boolean, note text) LANGUAGE sql AS $$
+	SELECT relation, key_column, create_index, cost_with < cost_now, regexp_replace(note, 'about \d+', 'about N')
+	FROM gpujoin_advise(query) ORDER BY create_index, relation::text, key_column
+$$;
+
+-- Lists, arrays of unknown length, joins; what is wanted besides is included if it can be
+SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM advice('SELECT count(*) FROM facts WHERE k = ANY ($1)');
+SELECT * FROM advice('SELECT count(*) FROM facts WHERE k IN ($1, $2, $3)');
+SELECT * FROM advice('SELECT v, sum(y) FROM facts WHERE k IN (1, 2, 3) GROUP BY v');
+SELECT * FROM advice('SELECT v, sum(y) FROM facts JOIN keys USING (k) WHERE v < $1 GROUP BY v');
+SELECT * FROM advice('SELECT note FROM facts WHERE k IN (SELECT k FROM keys) AND y = 5');
+SELECT * FROM advice('SELECT f."The key", f."Some value" FROM "Odd ones" f JOIN keys ON f."The key" = keys.k');
+SELECT include_columns, index_size BETWEEN 50000 * 16 AND 50000 * 20 AS size
+FROM gpujoin_advise('SELECT f."The key", f."Some value" FROM "Odd ones" f JOIN keys ON f."The key" = keys.k')
+WHERE create_index IS NOT NULL;
+-- Two tables in one query; a view; a subquery that is not pulled up
+SELECT * FROM advice('SELECT count(*) FROM facts, "Odd ones" WHERE facts.k IN (1, 2) AND "The key" IN (3, 4)');
+CREATE VIEW seen AS SELECT k, sum(v) AS s FROM facts WHERE v > 1 GROUP BY k;
+SELECT * FROM advice('SELECT * FROM seen WHERE k IN (1, 2)');
+SELECT * FROM advice('SELECT (SELECT count(*) FROM (SELECT * FROM facts WHERE k IN (1, 2) OFFSET 0) q)');
+
+-- As pg_stat_statements shows lists of constants from 18 on: of unknown length
+SELECT a.cost_with = b.cost_with AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k IN ($1 /*, ... */)') a,
+	gpujoin_advise('SELECT * FROM facts WHERE k = ANY ($1)') b;
+SELECT a.cost_with = b.cost_with AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k = ANY (ARRAY[$1 /*, ... */])') a,
+	gpujoin_advise('SELECT * FROM facts WHERE k = ANY ($1)') b;
+SELECT a.cost_now = b.cost_now AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k not in ($12 /*, ... */)') a,
+	gpujoin_advise('SELECT * FROM facts WHERE k <> ALL ($1)') b;
+SELECT count(*) FROM gpujoin_advise('SELECT min($1 /*, ... */) FROM facts WHERE k = 1');
+
+-- As it shows prepared statements and cursors
+SELECT * FROM advice('PREPARE p (bigint[]) AS SELECT * FROM facts WHERE k = ANY ($1)');
+SELECT * FROM advice('DECLARE c CURSOR FOR SELECT * FROM facts WHERE k IN (1, 2)');
+
+-- What does not pay, and why
+SELECT * FROM advice('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
+SELECT * FROM advice('SELECT * FROM keys WHERE k IN (1, 2, 3)');
+SELECT * FROM advice('SELECT * FROM facts WHERE note = ''n''');
+SELECT * FROM advice('SELECT * FROM facts');
+SELECT * FROM advice('SELECT * FROM pg_class WHERE oid IN (1, 2)');
+CREATE INDEX facts_id ON facts (id);
+SELECT * FROM advice('SELECT * FROM facts WHERE id = 5');
+DROP INDEX facts_id;
+
+-- With the index built, the estimate is what was promised: within a fifth
+CREATE FUNCTION promise(query text, OUT built text, OUT kept boolean, OUT size_kept boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	promised record;
+	plan json;
+	index regclass;
+BEGIN
+	SELECT * INTO promised FROM gpujoin_advise(query) WHERE create_index IS NOT NULL;
+	built := promised.create_index;
+	EXECUTE built;
+	SELECT max(indexrelid) INTO index FROM pg_index WHERE indrelid = promised.relation;
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	kept := (plan -> 0 -> 'Plan' ->> 'Total Cost')::float8 / promised.cost_with BETWEEN 0.8 AND 1.25;
+	size_kept := sum(pg_relation_size(relid)) / promised.index_size BETWEEN 0.95 AND 1.05
+		FROM pg_partition_tree(index);
+	EXECUTE 'DROP INDEX ' || index;
+END
+$$;
+SELECT * FROM promise('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM promise('SELECT count(*) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM keys))');
+SELECT * FROM promise('SELECT v, sum(y) FROM facts WHERE k IN (1, 2, 3) GROUP BY v');
+SELECT * FROM promise('SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v');
+SELECT * FROM promise('SELECT f.* FROM "Odd ones" f JOIN keys ON f."The key" = keys.k');
+SELECT * FROM promise('SELECT id FROM facts WHERE k IN (1, 2, 3) ORDER BY y DESC LIMIT 2');
+
+-- An index that is there already
+CREATE INDEX facts_k ON facts USING gpujoin (k);
+SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM advice('SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v');
+DROP INDEX facts_k;
+
+-- A partitioned table gets an index of its own, with one on each partition
+CREATE TABLE parts (k int, v int, d int) PARTITION BY RANGE (d);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (5);
+CREATE TABLE parts_2 (d int, gone text, v int, k int);
+ALTER TABLE parts_2 DROP gone;
+ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (5) TO (10);
+INSERT INTO parts SELECT i % 40000, i, i % 10 FROM generate_series(1, 100000) i;
+VACUUM ANALYZE parts;
+SELECT * FROM advice('SELECT sum(v) FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM promise('SELECT sum(v) FROM parts WHERE k IN (1, 2, 3)');
+SELECT * FROM advice('SELECT sum(v) FROM parts_2 JOIN keys USING (k)');
+SELECT * FROM advice('SELECT sum(v) FROM (SELECT k, v FROM facts UNION ALL SELECT k, v FROM parts) u WHERE k IN (1, 2)');
+CREATE TABLE child () INHERITS (facts);
+INSERT INTO child SELECT * FROM facts;
+VACUUM ANALYZE child;
+SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k IN (1, 2, 3)');
+DROP TABLE child;
+
+-- The settings are taken for what they are while gpujoin is at work
+SET gpujoin.enabled = off;
+SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SHOW gpujoin.enabled;
+RESET gpujoin.enabled;
+
+-- Nothing is left behind: no lock, no transaction, no trace in a read-only one
+BEGIN READ ONLY;
+SELECT count(*) FROM gpujoin_advise('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'facts'::regclass;
+SELECT pg_current_xact_id_if_assigned() IS NULL AS no_transaction;
+COMMIT;
+
+-- Nothing of this is executed, but what the planner calls; a query in that is not misled
+CREATE SEQUENCE calls;
+SELECT * FROM advice('SELECT nextval(''calls'') FROM facts WHERE k IN (1, 2, 3)');
+SELECT is_called FROM calls;
+CREATE FUNCTION one() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT min(id) FROM facts WHERE k = 7919); END';
+SELECT * FROM advice('SELECT * FROM facts WHERE k IN (one(), 2, 3)');
+
+-- What is not looked at
+\set VERBOSITY terse
+SELECT * FROM gpujoin_advise('SELECT 1; SELECT 2');
+SELECT * FROM gpujoin_advise('DELETE FROM facts WHERE k IN (1, 2)');
+SELECT * FROM gpujoin_advise('SELECT * FROM facts FOR UPDATE');
+SELECT * FROM gpujoin_advise('SELECT * FROM (SELECT * FROM facts FOR SHARE) f');
+SELECT * FROM gpujoin_advise('WITH d AS (DELETE FROM facts RETURNING *) SELECT * FROM d');
+SELECT * FROM gpujoin_advise('SELECT * INTO other FROM facts');
+SELECT * FROM gpujoin_advise('EXPLAIN SELECT 1');
+SELECT * FROM gpujoin_advise('PREPARE p AS DELETE FROM facts');
+SELECT * FROM gpujoin_advise('no query');
+SELECT * FROM gpujoin_advise('SELECT * FROM missing');
+SELECT * FROM gpujoin_advise('');
+SELECT * FROM gpujoin_advise(NULL);
+SELECT 'still here' AS session;
+
+-- For those who may read the tables; row security is part of the query
+CREATE ROLE regress_advised;
+GRANT USAGE ON SCHEMA advise TO regress_advised;
+SET ROLE regress_advised;
+SELECT * FROM gpujoin_advise('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+RESET ROLE;
+GRANT SELECT ON facts, keys TO regress_advised;
+ALTER TABLE facts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY mine ON facts USING (v = 3);
+SET ROLE regress_advised;
+SELECT create_index, include_columns FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3)');
+RESET ROLE;
+SELECT create_index, include_columns FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3)');
+
+-- Without pg_stat_statements
+SELECT * FROM gpujoin_advise();
+
+DROP OWNED BY regress_advised;
+DROP ROLE regress_advised;
+SET client_min_messages = warning;
+DROP SCHEMA advise CASCADE;

@@ -1,0 +1,148 @@
+# gpujoin_advise() over pg_stat_statements: statements with parameters, one index for several of
+# them, who sees what, on a standby, too.  Nobody's function runs with another's rights.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
+	"shared_preload_libraries = 'pg_stat_statements, gpujoin'", "gpujoin.device = 'none'",
+	'max_parallel_workers_per_gather = 0');
+
+$node->safe_psql('postgres', q{
+	CREATE SCHEMA tools;
+	CREATE EXTENSION pg_stat_statements SCHEMA tools;
+	GRANT USAGE ON SCHEMA tools TO PUBLIC;
+	CREATE TABLE facts (id int, k int, v int, y bigint, note text);
+	INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, i % 1000, 'n'
+	FROM generate_series(1, 120000) i;
+	CREATE TABLE secret AS SELECT * FROM facts;
+	CREATE TABLE keys AS SELECT i * 10 AS k FROM generate_series(1, 500) i;
+	CREATE TABLE gone AS SELECT * FROM keys;
+	VACUUM ANALYZE facts, secret, keys;
+	CREATE ROLE app LOGIN;
+	CREATE ROLE other LOGIN;
+	CREATE ROLE watcher LOGIN IN ROLE pg_monitor;
+	CREATE ROLE dba LOGIN IN ROLE app;
+	GRANT SELECT ON facts, keys TO app, other, dba;
+	CREATE SCHEMA other AUTHORIZATION other;
+});
+
+# advice(NODE, USER): a line for each proposal that pays, and what was said besides
+sub advice
+{
+	my ($on, $user, $what) = @_;
+	my ($status, $out, $err) = $on->psql('postgres',
+		'SELECT ' . ($what // 'statements, calls, create_index')
+		. ' FROM gpujoin_advise() WHERE create_index IS NOT NULL',
+		extra_params => [ '-U', $user ]);
+
+	return ($out, $err);
+}
+
+sub run_as { my ($user, $sql) = @_;
+	$node->safe_psql('postgres', $sql, extra_params => [ '-U', $user ]); return; }
+
+sub superuser { return $node->safe_psql('postgres', 'SELECT current_user'); }
+my $superuser = superuser();
+
+# Three statements of an application, one of another kind, two that cannot be planned any more
+$node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
+run_as('app', q{
+	SELECT count(*) FROM facts WHERE k IN (1, 2, 3);
+	SELECT count(*) FROM facts WHERE k IN (4, 5, 6);
+	SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v;
+	PREPARE p(int[]) AS SELECT sum(v) FROM facts WHERE k = ANY ($1);
+	EXECUTE p('{1,2,3}');
+	SELECT note FROM facts WHERE id = 77;
+	CREATE TEMP TABLE mine (k int);
+	SELECT count(*) FROM mine WHERE k = 1;
+});
+run_as($superuser, 'SELECT count(*) FROM gone WHERE k = 1; DROP TABLE gone');
+
+my ($rows, $said) = advice($node, $superuser);
+like($rows, qr/^3\|4\|CREATE INDEX ON public\.facts USING gpujoin \(k\) INCLUDE \(v, y\)$/m,
+	'one index serves three statements, called four times');
+like($said, qr/statements could not be planned/, 'what cannot be planned is counted');
+unlike($said, qr/other roles/, 'a superuser sees all');
+is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_share BETWEEN 0 AND 1
+	AND query <> '' AND cost_with < 0.9 * cost_now AND index_size > 0) FROM gpujoin_advise()
+	WHERE create_index IS NOT NULL}), 't', 'the other columns are there');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM tools.pg_stat_statements
+	WHERE query LIKE '%sum(y)%' AND calls <> 1}), '0', 'nothing was executed');
+
+# The estimate of an average call is kept when the index is there
+my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_advise()
+	WHERE key_column = 'k' AND create_index IS NOT NULL});
+my $query = 'SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v';
+my $alone = $node->safe_psql('postgres', qq{SELECT cost_with FROM gpujoin_advise('$query')
+	WHERE create_index IS NOT NULL});
+$node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (v, y)');
+my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
+cmp_ok(abs($cost / $alone - 1), '<', 0.2, "the plan costs $cost, $alone were promised");
+unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
+is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
+	'the column has a gpujoin index already', 'with the reason');
+$node->safe_psql('postgres', 'DROP INDEX facts_k');
+
+# Who sees what
+like((advice($node, 'app'))[0], qr/^3\|4\|.*INCLUDE \(v, y\)$/m, 'an application sees its own');
+like((advice($node, 'dba'))[0], qr/^$/, 'a member of its role does not see the texts');
+$node->safe_psql('postgres', 'GRANT pg_read_all_stats TO dba');
+like((advice($node, 'dba'))[0], qr/^3\|4\|.*INCLUDE \(v, y\)$/m, 'but with pg_read_all_stats');
+($rows, $said) = advice($node, 'watcher');
+is($rows, '', 'who may read all statistics, but is no member, sees nothing');
+like($said, qr/\d+ statements of other roles were left out/, 'and is told');
+($rows, $said) = advice($node, 'other');
+is($rows, '', 'nor does anybody else');
+
+# What another may not read now, he gets no advice for; functions run with their callers' rights
+$node->safe_psql('postgres', 'GRANT SELECT ON secret TO other');
+$node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
+run_as('other', q{
+	SELECT count(*) FROM secret WHERE k IN (1, 2);
+	CREATE FUNCTION other.who() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+	BEGIN
+		RAISE LOG 'planned as % with %', current_user, current_setting('is_superuser');
+		RETURN 5;
+	END $$;
+	SELECT count(*) FROM facts WHERE k IN (other.who(), 7);
+});
+my $log = -s $node->logfile;
+like((advice($node, $superuser))[0], qr/facts USING gpujoin \(k\)/, 'a function in a condition');
+my @ran = slurp_file($node->logfile, $log) =~ /planned as (\w+) with/g;
+ok(@ran > 0 && !grep({ $_ ne 'other' } @ran), 'ran as the role that had called it');
+is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT 1'),
+	$superuser, 'and the caller is who he was');
+$node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
+unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
+
+# On a standby, where nothing can be written
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+$standby->safe_psql('postgres', $query);
+like((advice($standby, $superuser))[0], qr/facts USING gpujoin \(k\) INCLUDE \(v, y\)/,
+	'a standby has advice for its own statements');
+is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
+	'SELECT * FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a query');
+
+# Not loaded at start
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
+$node->restart;
+my ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM gpujoin_advise()');
+like($err, qr/pg_stat_statements must be loaded via/, 'pg_stat_statements says what it lacks');
+
+log_is_clean($_, $_->name . ': the log is clean') for $node, $standby;
+$standby->stop;
+$node->stop;
+done_testing();
