@@ -164,10 +164,11 @@ COMMENT ON FUNCTION gpujoin_unload(regclass)
 
 CREATE FUNCTION gpujoin_status(
 		OUT state text, OUT reason text, OUT hint text, OUT state_since timestamptz,
+		OUT last_error text, OUT last_error_at timestamptz,
 		OUT device text, OUT uuid text, OUT compute_capability text, OUT driver_version bigint,
-		OUT epoch bigint, OUT supervisor_pid bigint, OUT helper_pid bigint,
+		OUT toolkit_version bigint, OUT epoch bigint, OUT supervisor_pid bigint, OUT helper_pid bigint,
 		OUT memory_budget bigint, OUT memory_limit bigint, OUT memory_mirrors bigint,
-		OUT memory_scratch bigint,
+		OUT memory_scratch bigint, OUT memory_total bigint, OUT memory_free bigint,
 		OUT columns bigint, OUT keysets bigint, OUT matches bigint, OUT direct_copies boolean,
 		OUT request_slots bigint, OUT slots_used bigint, OUT slots_abandoned bigint,
 		OUT requests bigint, OUT requests_ok bigint, OUT requests_failed bigint,
@@ -177,7 +178,7 @@ CREATE FUNCTION gpujoin_status(
 		OUT bytes_sent bigint, OUT bytes_received bigint,
 		OUT helper_starts bigint, OUT helper_failures bigint, OUT watchdog_kills bigint,
 		OUT mirrors bigint, OUT device_answers bigint, OUT cpu_answers bigint,
-		OUT stats_reset timestamptz)
+		OUT indexes_evicted bigint, OUT stats_reset timestamptz)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_status() IS 'state of the device service, and who answered';
 
@@ -200,7 +201,33 @@ COMMENT ON FUNCTION gpujoin_fallbacks() IS 'why the CPU searched and not the dev
 
 CREATE FUNCTION gpujoin_stats_reset() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION gpujoin_stats_reset() IS 'count answers and fallbacks from zero again';
+COMMENT ON FUNCTION gpujoin_stats_reset()
+	IS 'count from zero again for all indexes of all databases, and for mirrors';
+
+CREATE FUNCTION gpujoin_stats_reset(index regclass) RETURNS void
+	AS 'MODULE_PATHNAME', 'gpujoin_stats_reset_index' LANGUAGE C STRICT VOLATILE
+	PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_stats_reset(regclass) IS 'count from zero again for one index';
+
+CREATE FUNCTION gpujoin_index_stats(
+		OUT database oid, OUT index oid, OUT searches bigint, OUT device_answers bigint,
+		OUT cpu_answers bigint, OUT cpu_reasons jsonb, OUT keys bigint, OUT pages_read bigint,
+		OUT pages_skipped bigint, OUT pages_pushed bigint, OUT tids bigint,
+		OUT heap_blocks bigint, OUT heap_fetches bigint, OUT groups bigint,
+		OUT search_time double precision, OUT wait_time double precision,
+		OUT device_time double precision, OUT last_used timestamptz,
+		OUT stats_reset timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_index_stats()
+	IS 'what was done with each index of this database, for pg_read_all_stats of all databases';
+
+CREATE FUNCTION gpujoin_progress(
+		OUT pid integer, OUT database oid, OUT index oid, OUT command text, OUT phase text,
+		OUT done bigint, OUT total bigint, OUT unit text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_progress() IS 'folds of indexes and loads of mirrors under way';
 
 CREATE VIEW pg_stat_gpujoin AS
 	SELECT * FROM gpujoin_status();
@@ -226,9 +253,85 @@ CREATE VIEW pg_stat_gpujoin_mirrors AS
 	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace;
 COMMENT ON VIEW pg_stat_gpujoin_mirrors IS 'mirrors in device memory, with progress and use';
 
+CREATE VIEW pg_stat_gpujoin_indexes AS
+	SELECT d.datname, s.index AS indexrelid, c.schemaname, c.relname, c.indexrelname,
+		s.searches, s.device_answers, s.cpu_answers, s.cpu_reasons, s.keys, s.pages_read,
+		s.pages_skipped, s.pages_pushed, s.tids, s.heap_blocks, s.heap_fetches, s.groups,
+		s.search_time, s.wait_time, s.device_time, s.last_used, s.stats_reset
+	FROM gpujoin_index_stats() AS s
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.database
+	LEFT JOIN (SELECT i.oid, n.nspname AS schemaname, t.relname, i.relname AS indexrelname
+		FROM pg_catalog.pg_class AS i
+		JOIN pg_catalog.pg_index AS x ON x.indexrelid = i.oid
+		JOIN pg_catalog.pg_class AS t ON t.oid = x.indrelid
+		JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace) AS c
+		ON c.oid = s.index AND d.datname = pg_catalog.current_database();
+COMMENT ON VIEW pg_stat_gpujoin_indexes
+	IS 'what was done with each index since stats_reset; without an index: all that is not listed '
+	'any more, as the index was dropped or reset, or too many are in use';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.searches
+	IS 'searches that scans have asked for';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.device_answers
+	IS 'answers by a device; a search that is shared by processes, or large, has several';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.cpu_answers IS 'answers by the CPU';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.cpu_reasons
+	IS 'of cpu_answers, how many for which reason of pg_stat_gpujoin_fallbacks';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.keys IS 'distinct keys that were searched for';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.pages_read IS 'pages of entries that the CPU has read';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.pages_skipped
+	IS 'pages of sorted entries that it need not read';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.pages_pushed
+	IS 'pages sent to the device by queries, to bring the mirror up to date';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.tids IS 'entries that matched';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.heap_blocks IS 'blocks of the table that were looked at';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.heap_fetches IS 'visible rows found there';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.groups
+	IS 'groups that GpuAgg nodes have made of rows found by the index';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.search_time IS 'time of searches, in milliseconds';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.wait_time
+	IS 'of search_time, waiting for the device to answer';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.device_time
+	IS 'of wait_time, while the device''s process was busy with the request';
+
+CREATE VIEW gpujoin_devices AS
+	SELECT device, uuid, compute_capability,
+		NULLIF(driver_version, 0) / 1000 || '.' || driver_version % 1000 / 10 AS driver_version,
+		NULLIF(toolkit_version, 0) / 1000 || '.' || toolkit_version % 1000 / 10
+			AS toolkit_version,
+		state, reason, hint, state_since, last_error, last_error_at,
+		NULLIF(memory_total, 0) AS memory_total,
+		CASE WHEN memory_total > 0 THEN memory_free END AS memory_free,
+		memory_budget AS memory_reserved, memory_mirrors + memory_scratch AS memory_used,
+		memory_limit AS memory_mirrors_limit, memory_mirrors, mirrors,
+		NULLIF(helper_pid, 0) AS helper_pid, helper_starts, helper_failures
+	FROM gpujoin_status();
+COMMENT ON VIEW gpujoin_devices
+	IS 'the device, and its state; without one, why there is none';
+COMMENT ON COLUMN gpujoin_devices.driver_version
+	IS 'the newest CUDA that the driver knows';
+COMMENT ON COLUMN gpujoin_devices.toolkit_version IS 'the CUDA that gpujoin was built with';
+COMMENT ON COLUMN gpujoin_devices.last_error
+	IS 'why the device was not available the last time, even if it is again';
+COMMENT ON COLUMN gpujoin_devices.memory_free
+	IS 'bytes that nobody has reserved, gpujoin included; looked at every ten seconds';
+COMMENT ON COLUMN gpujoin_devices.memory_reserved IS 'bytes that gpujoin has taken';
+COMMENT ON COLUMN gpujoin_devices.memory_used IS 'of these, bytes of mirrors and requests';
+
+CREATE VIEW gpujoin_progress AS
+	SELECT p.pid, d.datname, p.index AS indexrelid,
+		CASE WHEN d.datname = pg_catalog.current_database() THEN n.nspname END AS schemaname,
+		CASE WHEN d.datname = pg_catalog.current_database() THEN c.relname END AS indexrelname,
+		p.command, p.phase, p.done, p.total, p.unit
+	FROM gpujoin_progress() AS p
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = p.database
+	LEFT JOIN pg_catalog.pg_class AS c ON c.oid = p.index
+	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace;
+COMMENT ON VIEW gpujoin_progress IS 'folds of indexes and loads of mirrors under way';
+
 REVOKE ALL ON FUNCTION gpujoin_status(), gpujoin_mirrors(), gpujoin_fallbacks(),
-	gpujoin_stats_reset() FROM PUBLIC;
+	gpujoin_stats_reset(), gpujoin_stats_reset(regclass) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION gpujoin_status(), gpujoin_mirrors(), gpujoin_fallbacks()
 	TO pg_monitor;
-GRANT SELECT ON pg_stat_gpujoin, pg_stat_gpujoin_fallbacks, pg_stat_gpujoin_mirrors
-	TO pg_monitor;
+GRANT SELECT ON pg_stat_gpujoin, pg_stat_gpujoin_fallbacks, pg_stat_gpujoin_mirrors,
+	gpujoin_devices TO pg_monitor;
+GRANT SELECT ON pg_stat_gpujoin_indexes, gpujoin_progress TO PUBLIC;

@@ -41,5 +41,6 @@ _PG_init(void)
 	GjServiceInit();
 	GjMirrorInit();
 	GjMirrorCommitInit();
+	GjUsageInit();
 	GjLauncherInit();
 }

@@ -48,7 +48,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 4
+#define GJP_VERSION 5
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -147,9 +147,10 @@ typedef struct gjp_report
 	char device[128];
 	char uuid[48];
 	int32_t compute_major, compute_minor;
-	int32_t driver_version;
+	int32_t driver_version, runtime_version;
 	uint32_t direct_copies; /* the chunks are registered with the device */
 	uint64_t memory_budget, memory_columns_limit, memory_columns, memory_scratch;
+	uint64_t memory_total, memory_free; /* of the card, the latter from time to time */
 	uint64_t columns, keysets, matches;
 	int32_t failure_status; /* gjd_status or exit code */
 	int32_t failure_code;	/* gjd_error.device_code */

@@ -91,3 +91,16 @@ report_memory(void)
 	report->keysets = info.keysets;
 	report->matches = info.matches;
 }
+
+/*
+ * Tells how much of the card is free, which others change, too. It asks the driver, and so takes
+ * longer than the figures of our own.
+ */
+void
+report_card(void)
+{
+	gjd_device_info info = {0};
+
+	if (CALL(INFO, h.api->device_info(h.device, &info, &h.error)) == GJD_OK)
+		h.control->report.memory_free = info.memory_free;
+}

@@ -48,6 +48,9 @@
 /* Figures for the status view, while busy */
 #define INFO_EVERY_NS (100 * NS_PER_MS)
 
+/* How much of the card is free is asked so often, and only while there is nothing else to do */
+#define CARD_EVERY_NS (10000 * NS_PER_MS)
+
 /* ---- bells ----------------------------------------------------------------------------------- */
 
 /* Has the supervisor wake those whose bits were set in this round. */
@@ -179,6 +182,7 @@ play_round(void)
 static void
 rest(const round_t *r, uint32_t seen, int64_t quiet)
 {
+	static int64_t last_card;
 	int64_t nap = timeout_ns() / 4;
 
 	if (nap > IDLE_NAP_NS)
@@ -198,6 +202,11 @@ rest(const round_t *r, uint32_t seen, int64_t quiet)
 	}
 	if (h.info_is_old)
 		report_memory();
+	if (!r->active && h.now - last_card > CARD_EVERY_NS)
+	{
+		report_card();
+		last_card = h.now;
+	}
 	/* Scratch memory that a request waits for becomes free without a bell. */
 	sleep_on_doorbell(seen, r->active && nap > ACTIVE_NAP_NS ? ACTIVE_NAP_NS : nap);
 }

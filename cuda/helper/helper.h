@@ -128,6 +128,7 @@ gjd_status call_ends(gjd_status status);
 int64_t clock_ns(void);
 int64_t timeout_ns(void);
 void report_memory(void);
+void report_card(void);
 void die(int status, int device_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 

@@ -106,6 +106,9 @@ open_device(const char *name, uint64_t budget)
 	report->compute_major = info.compute_major;
 	report->compute_minor = info.compute_minor;
 	report->driver_version = info.driver_version;
+	report->runtime_version = info.runtime_version;
+	report->memory_total = info.memory_total;
+	report->memory_free = info.memory_free;
 	report_memory();
 }
 

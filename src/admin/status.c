@@ -10,38 +10,21 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
-#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
+#include "rows.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_status);
 PG_FUNCTION_INFO_V1(gpujoin_mirrors);
 PG_FUNCTION_INFO_V1(gpujoin_fallbacks);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
 
-#define STATUS_COLUMNS			39
+#define STATUS_COLUMNS			45
 #define MIRROR_COLUMNS			23
 #define FALLBACK_COLUMNS		3
 
-/* Values of a row, filled one after the other */
-typedef struct Row
-{
-	Datum		values[STATUS_COLUMNS];
-	bool		nulls[STATUS_COLUMNS];
-	int			n;
-} Row;
-
-static void add_text(Row *row, const char *value);
-static void add_int(Row *row, uint64 value);
-static void add_time(Row *row, TimestampTz value);
-static void add_null(Row *row);
-static ReturnSetInfo *start_rows(FunctionCallInfo fcinfo, int ncolumns);
 static void add_service(Row *row, const GjServiceStatus *status);
 static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
 static const char *mirror_state_name(const GjMirror *mirror);
@@ -55,6 +38,8 @@ gpujoin_status(PG_FUNCTION_ARGS)
 	GjServiceStatus status = {0};
 	TupleDesc	desc;
 	Row			row = {0};
+	GjIndexUse	use;
+	TimestampTz since;
 	uint64		fallbacks = 0;
 	int			ready = 0;
 
@@ -72,12 +57,14 @@ gpujoin_status(PG_FUNCTION_ARGS)
 			mirror.column.epoch == status.epoch)
 			ready++;
 	}
+	GjUsageSum(&use, &since);
 	for (GjFallback why = GJ_FALLBACK_NO_KEYS; why < GJ_FALLBACK_COUNT; why++)
-		fallbacks += GjFallbackGet(why);
+		fallbacks += use.n[GJ_USE_ANSWERED + why];
 	add_int(&row, ready);
-	add_int(&row, GjFallbackGet(GJ_FALLBACK_NONE));
+	add_int(&row, use.n[GJ_USE_ANSWERED + GJ_FALLBACK_NONE]);
 	add_int(&row, fallbacks);
-	add_time(&row, GjMirrorStatsSince());
+	add_int(&row, GjUsageEvicted());
+	add_time(&row, since);
 
 	if (row.n != STATUS_COLUMNS || desc->natts != STATUS_COLUMNS)
 		elog(ERROR, "gpujoin_status() has another number of columns");
@@ -115,45 +102,35 @@ Datum
 gpujoin_fallbacks(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = start_rows(fcinfo, FALLBACK_COLUMNS);
+	GjIndexUse	use;
+	TimestampTz since;
 
-	/* the two before are not counted */
-	for (GjFallback why = GJ_FALLBACK_SERVICE; why < GJ_FALLBACK_COUNT; why++)
+	GjUsageSum(&use, &since);
+	/* the one before is not counted */
+	for (GjFallback why = GJ_FALLBACK_NOT_PRELOADED; why < GJ_FALLBACK_COUNT; why++)
 	{
 		Row			row = {0};
 
 		add_text(&row, GjFallbackName(why));
 		add_text(&row, GjFallbackText(why));
-		add_int(&row, GjFallbackGet(why));
+		add_int(&row, use.n[GJ_USE_ANSWERED + why]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
 }
 
 /*
- * gpujoin_stats_reset(): sets the counters of answers and fallbacks to zero
+ * gpujoin_stats_reset(): sets the counters of indexes, answers and fallbacks to zero
  */
 Datum
 gpujoin_stats_reset(PG_FUNCTION_ARGS)
 {
+	GjUsageReset(InvalidOid);
 	GjMirrorStatsReset();
 	PG_RETURN_VOID();
 }
 
 /* Rows ------------------------------------------------------------------------------- */
-
-/*
- * Begin a set of rows of this many columns
- */
-static ReturnSetInfo *
-start_rows(FunctionCallInfo fcinfo, int ncolumns)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != ncolumns)
-		elog(ERROR, "%s() has another number of columns", get_func_name(fcinfo->flinfo->fn_oid));
-	return rsinfo;
-}
 
 static void
 add_service(Row *row, const GjServiceStatus *status)
@@ -162,6 +139,8 @@ add_service(Row *row, const GjServiceStatus *status)
 	add_text(row, status->reason);
 	add_text(row, status->hint ? status->hint : "");
 	add_time(row, status->state_since);
+	add_text(row, status->last_error);
+	add_time(row, status->last_error_at);
 	add_text(row, status->device);
 	add_text(row, status->uuid);
 	if (status->compute_major > 0)
@@ -169,6 +148,7 @@ add_service(Row *row, const GjServiceStatus *status)
 	else
 		add_null(row);
 	add_int(row, status->driver_version);
+	add_int(row, status->runtime_version);
 	add_int(row, status->epoch);
 	add_int(row, status->supervisor_pid);
 	add_int(row, status->helper_pid);
@@ -176,6 +156,8 @@ add_service(Row *row, const GjServiceStatus *status)
 	add_int(row, status->memory_columns_limit);
 	add_int(row, status->memory_columns);
 	add_int(row, status->memory_scratch);
+	add_int(row, status->memory_total);
+	add_int(row, status->memory_free);
 	add_int(row, status->columns);
 	add_int(row, status->keysets);
 	add_int(row, status->matches);
@@ -239,34 +221,4 @@ mirror_state_name(const GjMirror *mirror)
 			return "dropped";
 	}
 	return "empty";
-}
-
-static void
-add_text(Row *row, const char *value)
-{
-	if (value[0] == '\0')
-		add_null(row);
-	else
-		row->values[row->n++] = CStringGetTextDatum(value);
-}
-
-static void
-add_int(Row *row, uint64 value)
-{
-	row->values[row->n++] = Int64GetDatum((int64) value);
-}
-
-static void
-add_time(Row *row, TimestampTz value)
-{
-	if (value == 0)
-		add_null(row);
-	else
-		row->values[row->n++] = TimestampTzGetDatum(value);
-}
-
-static void
-add_null(Row *row)
-{
-	row->nulls[row->n++] = true;
 }

@@ -421,7 +421,10 @@ end_agg(CustomScanState *node)
 
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);
 	if (agg->groups != NULL)
+	{
+		GjCountGroups(agg->child, GjGroupsGetStats(agg->groups)->groups);
 		GjGroupsFree(agg->groups);
+	}
 	ExecEndNode(agg->child);
 }
 

@@ -23,6 +23,7 @@
 static GjKeySet *make_key_set(IndexScanDesc scan);
 static void add_scan_key(Relation index, GjKeySet *set, ScanKey key);
 static bool key_may_fail(Relation index);
+static void count(Relation index, const GjMatchStats *stats);
 static BlockNumber get_heap_length(Relation index);
 static int64 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck);
 
@@ -60,12 +61,17 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	GjPredicateLock(scan->indexRelation, scan->xs_snapshot);
 	GjIndexGetInfo(scan->indexRelation, &info);
 	if (!GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
+	{
 		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));
+		GjMatchStatsFallback(&stats, GJ_FALLBACK_INCOMPLETE);
+		stats.searches++;
+	}
 	else if (key_may_fail(scan->indexRelation))
 		GjMatchFresh(scan->indexRelation, set, tids, &stats);
 	else
 		GjMatch(scan->indexRelation, set, tids, &stats);
 	GjTidSetFinish(tids);
+	count(scan->indexRelation, &stats);
 
 	/*
 	 * A stale entry's TID may belong to a row that is visible, but has another key or is
@@ -139,6 +145,19 @@ key_may_fail(Relation index)
 {
 	return index->rd_index->indkey.values[0] == InvalidAttrNumber &&
 		RelationGetIndexPredicate(index) != NIL;
+}
+
+/*
+ * Count for the index what the match has done
+ */
+static void
+count(Relation index, const GjMatchStats *stats)
+{
+	GjIndexUse	use = {0};
+
+	GjMatchStatsToUse(stats, &use);
+	GjUsagePrepare();
+	GjUsageAdd(RelationGetRelid(index), &use);
 }
 
 /*

@@ -62,6 +62,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "mirror/mirror.h"
 #include "am.h"
 #include "foldparts.h"
 
@@ -93,6 +94,7 @@ static void fold_once(GjFold *fold, FoldKind kind);
 static void drop_dead_runs(GjFold *fold);
 static void take_delta(GjFold *fold);
 static void write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end);
+static uint64 count_entries(const GjFold *fold, FoldKind kind);
 static void publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end);
 static bool is_mostly_free(const GjFold *fold);
 static void find_free_pages(GjFold *fold);
@@ -169,10 +171,12 @@ forget_unfinished(GjFold *fold)
 {
 	if (fold->state.fold_run == 0)
 		return;
+	GjProgressBegin(RelationGetRelid(fold->index));
 	GjFoldForget(fold->index);
 	GjFoldPoint("forgotten");
 	GjIndexGetState(fold->index, &fold->state);
 	find_free_pages(fold);
+	GjProgressEnd();
 }
 
 /*
@@ -213,6 +217,7 @@ fold_once(GjFold *fold, FoldKind kind)
 	GjRun		run;
 	BlockNumber end;
 
+	GjProgressBegin(RelationGetRelid(fold->index));
 	if (kind == FOLD_MAJOR)
 	{
 		drop_dead_runs(fold);
@@ -220,11 +225,13 @@ fold_once(GjFold *fold, FoldKind kind)
 			find_free_pages(fold);
 	}
 	take_delta(fold);
-	if (fold->state.deltas[1].run == 0 && (kind == FOLD_MINOR || fold->state.nruns == 0))
-		return;
-	write_run(fold, kind, &run, &end);
-	publish(fold, kind, &run, end);
-	fold->stats->folds++;
+	if (fold->state.deltas[1].run != 0 || (kind == FOLD_MAJOR && fold->state.nruns > 0))
+	{
+		write_run(fold, kind, &run, &end);
+		publish(fold, kind, &run, end);
+		fold->stats->folds++;
+	}
+	GjProgressEnd();
 }
 
 /*
@@ -291,6 +298,7 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	GjFoldPoint("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
 	GjFoldOpenSources(fold, kind == FOLD_MAJOR ? fold->state.nruns : 0);
+	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, kind));
 	GjFoldPoint("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
@@ -301,6 +309,7 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{
+			GjProgressDone(written);
 			GjFoldPoint("writing");
 			reported = written;
 		}
@@ -310,6 +319,20 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	*end = GjRunWriterEnd(writer, run);
 	fold->stats->pages += run->data_pages + run->directory_pages;
 	GjFoldPoint("written");
+}
+
+/*
+ * About how many entries the run will have?  Those of the delta are counted as if its pages were
+ * full.
+ */
+static uint64
+count_entries(const GjFold *fold, FoldKind kind)
+{
+	uint64		n = (uint64) fold->ndelta_blocks * fold->info.slots;
+
+	for (int i = 0; kind == FOLD_MAJOR && i < fold->state.nruns; i++)
+		n += fold->state.runs[i].entries - fold->state.runs[i].dead;
+	return n;
 }
 
 /*
@@ -365,6 +388,7 @@ find_free_pages(GjFold *fold)
 {
 	BlockNumber nblocks = GjIndexGetLength(fold->index);
 
+	GjProgressPhaseBegin(GJ_PROGRESS_LOOKING, nblocks - fold->info.first_data);
 	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
 	{
 		Buffer		buffer;
@@ -372,6 +396,7 @@ find_free_pages(GjFold *fold)
 		GjPageOwner owner;
 
 		GjVacuumDelayPoint();
+		GjProgressDone(block - fold->info.first_data);
 		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL, fold->strategy);
 		page = BufferGetPage(buffer);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -430,9 +455,11 @@ free_delta(GjFold *fold, Freed *freed)
 static void
 enter_freed(GjFold *fold, Freed *freed)
 {
+	GjProgressPhaseBegin(GJ_PROGRESS_FREEING, freed->n);
 	for (uint64 i = 0; i < freed->n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		GjProgressDone(i);
 		RecordFreeIndexPage(fold->index, freed->blocks[i]);
 	}
 	IndexFreeSpaceMapVacuum(fold->index);

@@ -26,6 +26,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
+#include "mirror/mirror.h"
 #include "foldparts.h"
 
 /* The advisory lock for which a fold waits where gpujoin.debug_fold tells it to */
@@ -144,10 +145,12 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	if (!GjDeltaGetBlocks(fold->index, &state, &fold->delta_blocks, &fold->ndelta_blocks))
 		GjReportCorruption(fold->index, GJ_META_BLOCK, "Another fold is under way.");
 
+	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	source->sort = GjRowSortBegin(&fold->info, sort_memory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
 		GjVacuumDelayPoint();
+		GjProgressDone(i);
 		copy_data_page(fold, fold->delta_blocks[i], state.deltas[1].run, copy.data);
 		add_page(fold, source->sort, (Page) copy.data);
 	}

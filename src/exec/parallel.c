@@ -104,6 +104,7 @@ GjTidSet *
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
 	GjEntryFilterReset(table->entry_filter);
+	table->used = true;
 	if (table->index_only != NULL && !table->keys->nulls &&
 		GjIndexOnlyIsPossible(table->index_only))
 		return match_entries(table, columns, limit, can_share);
@@ -394,12 +395,14 @@ report_progress(void *arg)
 
 	if (!IsParallelWorker())
 		return;
+	GjCountHold(table);
 	report_match(shared, &table->stats);
 	SpinLockAcquire(&shared->mutex);
 	move_fetch_stats(&shared->fetch, GjFetchGetStats(table->fetch));
 	if (table->index_only != NULL)
 		move_index_only_stats(&shared->index_only, GjIndexOnlyGetStats(table->index_only));
 	SpinLockRelease(&shared->mutex);
+	GjCountRelease(table);
 }
 
 /*
@@ -442,12 +445,14 @@ collect_reports(GjTableScan *table)
 	memcpy(reason, shared->reason, REASON_BYTES);
 	SpinLockRelease(&shared->mutex);
 
+	GjCountHold(table);
 	move_fetch_stats(GjFetchGetStats(table->fetch), &fetch);
 	if (table->index_only != NULL)
 		move_index_only_stats(GjIndexOnlyGetStats(table->index_only), &index_only);
 	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
 	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
 	GjMatchStatsAdd(&table->stats, &match);
+	GjCountRelease(table);
 }
 
 static void

@@ -18,7 +18,7 @@
 #include "search.h"
 
 static void prepare_match(Relation index, Snapshot snapshot);
-static void take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason);
+static void take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, GjFallback why);
 
 /*
  * Search the index for a set of keys, on behalf of a scan under this snapshot
@@ -37,7 +37,7 @@ GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *ke
 	prepare_match(index, snapshot);
 	if (!GjIndexIsComplete(index, snapshot))
 	{
-		take_all(heap, tids, stats, "the index may lack rows that the snapshot sees");
+		take_all(heap, tids, stats, GJ_FALLBACK_INCOMPLETE);
 		return;
 	}
 	GjMatch(index, keys, tids, stats);
@@ -115,16 +115,16 @@ void
 GjExecMatchAll(Relation heap, Snapshot snapshot, GjTidSet *tids, GjMatchStats *stats)
 {
 	PredicateLockRelation(heap, snapshot);
-	take_all(heap, tids, stats, "rows with a NULL key are wanted");
+	take_all(heap, tids, stats, GJ_FALLBACK_NULL_KEYS);
 }
 
 static void
-take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, const char *reason)
+take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, GjFallback why)
 {
 	GjTidSetAddBlocks(tids, RelationGetNumberOfBlocks(heap));
 	GjTidSetFinish(tids);
 
 	stats->searches++;
 	stats->device = NULL;
-	stats->reason = reason;
+	GjMatchStatsFallback(stats, why);
 }

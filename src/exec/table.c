@@ -103,6 +103,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	init_filter(table);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
+	GjCountBegin(table);
 }
 
 static void
@@ -213,6 +214,7 @@ GjTableScanEnd(GjTableScan *table)
 	if (table->index == NULL)
 		return;
 	GjTableScanClear(table);
+	GjCountEnd(table);
 	GjFetchFree(table->fetch);
 	MemoryContextDelete(table->context);
 	index_close(table->index, NoLock);

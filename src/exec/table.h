@@ -46,6 +46,12 @@ typedef struct GjTableScan
 	bool		filter_is_all;	/* an entry that passes satisfies all quals of the plan */
 	bool		all_tids;		/* TIDs are to be those of all entries, all the same */
 
+	/* What was done with the index, to be added to what is counted for it (count.c) */
+	Oid			counted_index;	/* InvalidOid: it has been added */
+	bool		used;			/* this process has asked for a match */
+	GjIndexUse	moved;			/* to be added to what the statistics say; modulo 2^64 */
+	MemoryContextCallback at_end;
+
 	/* The part in a parallel plan (parallel.c) */
 	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL: not in parallel */
 	bool		alone;			/* shared, but this process does all of it */
@@ -54,6 +60,15 @@ typedef struct GjTableScan
 } GjTableScan;
 
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
+
+/* count.c */
+extern void GjCountBegin(GjTableScan *table);
+extern void GjCountHold(GjTableScan *table);
+extern void GjCountRelease(GjTableScan *table);
+extern void GjCountGroups(PlanState *node, uint64 ngroups);
+extern void GjCountEnd(GjTableScan *table);
+
+/* table.c */
 
 extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,

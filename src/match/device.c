@@ -163,7 +163,7 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	match.why = NULL;
 
 	result = try_match(&match);
-	GjFallbackCount(result);
+	stats->answers[result]++;
 	if (result == GJ_FALLBACK_NONE)
 		return true;
 

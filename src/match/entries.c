@@ -67,8 +67,6 @@ typedef struct Report
 	uint64		nsearched;		/* entries that it looked at */
 } Report;
 
-static const char *const too_many = "there are more entries than fit in memory";
-
 static void ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 static Answer ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 static Answer ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
@@ -119,7 +117,7 @@ GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 		GjSearchTails(index, &match->info, keys, &match->tails, stats);
 		match->tails_known = true;
 		if (keys->complement)
-			stats->reason = "the keys are those of no list";
+			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 		else
 			ask_for_all(match, whole, stats);
 		match->wanted = keys;
@@ -148,6 +146,8 @@ ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 			GjPiecesDivide(&match->pieces, report.nfound);
 			if (GjPiecesGoOn(&match->pieces))
 				match->phase = GJ_ENTRIES_ASK;
+			else
+				stats->answers[GJ_FALLBACK_TOO_MANY]++;
 			break;
 		case ANSWER_NONE:
 			break;
@@ -241,7 +241,10 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 	if (!GjMirrorMatch(match->index, &match->info, keys, target, &match->vacuum_epoch, stats))
 		before.reason = stats->reason;
 	else if (match->phase == GJ_ENTRIES_ASK && stats->outdated)
+	{
 		before.reason = "VACUUM has been there between two pieces of the answer";
+		stats->answers[GJ_FALLBACK_VACUUMED]++;
+	}
 	else
 	{
 		for (int i = 0; i < tails->nrows; i++)
@@ -255,12 +258,13 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 			return ANSWER_THERE;
 		}
 		report->nfound = stats->tids - before.tids;
-		before.reason = too_many;
+		before.reason = GjFallbackText(GJ_FALLBACK_TOO_MANY);
 		answer = ANSWER_TOO_LARGE;
 	}
 
 	/* what a device delivered before it failed is not believed */
 	GjEntrySetClear(whole);
+	memcpy(before.answers, stats->answers, sizeof(before.answers));
 	*stats = before;
 	return answer;
 }
@@ -303,7 +307,10 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 		return;
 	stats->device = GjKernelName();
 	if (stats->reason == NULL)	/* too many to divide, or for more requests to be worth it */
-		stats->reason = match->reason != NULL ? match->reason : too_many;
+		stats->reason = match->reason != NULL ? match->reason :
+			GjFallbackText(GJ_FALLBACK_TOO_MANY);
+	if (!match->refused)		/* else it has been counted why */
+		stats->answers[GJ_FALLBACK_TOO_MANY]++;
 	match->reason = stats->reason;
 	end_search(match);
 	if (left < keys->nkeys)
@@ -338,7 +345,7 @@ GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 	match->phase = GJ_ENTRIES_SEARCH;
 	stats->tids -= GjEntrySetCount(whole);
 	stats->device = GjKernelName();
-	stats->reason = "VACUUM has been there since the mirror was made";
+	GjMatchStatsFallback(stats, GJ_FALLBACK_VACUUMED);
 	GjEntrySetClear(whole);
 }
 

@@ -15,7 +15,6 @@
 
 #include "storage/bufmgr.h"
 
-#include "mirror/mirror.h"
 #include "parts.h"
 
 static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
@@ -72,8 +71,10 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	GjIndexGetInfo(index, &info);
 	GjSearchTails(index, &info, keys, &hits, stats);
 	if (keys->complement)
-		stats->reason = "the keys are those of no list";	/* a device takes lists only */
-	else if (may_be_stale && GjMirrorMatch(index, &info, keys, target, NULL, stats))
+		GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
+	else if (!may_be_stale)
+		GjMatchStatsFallback(stats, GJ_FALLBACK_PARTIAL);
+	else if (GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
 		GjTailHitsAdd(&hits, &info, target, stats);
 		GjTailHitsForget(&hits);
@@ -163,4 +164,40 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->set_ms += stats->set_ms;
 	sum->kernel_ms += stats->kernel_ms;
 	sum->transfer_ms += stats->transfer_ms;
+	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
+		sum->answers[i] += stats->answers[i];
+}
+
+/*
+ * Note that and why a device does not answer
+ */
+void
+GjMatchStatsFallback(GjMatchStats *stats, GjFallback why)
+{
+	stats->reason = GjFallbackText(why);
+	stats->answers[why]++;
+}
+
+/*
+ * Set what is counted for an index, as far as a match knows
+ *
+ * One process may read what another one has counted as being there: the pages that were skipped are
+ * right in the sum, modulo 2^64.
+ */
+void
+GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use)
+{
+	uint64	   *n = use->n;
+
+	n[GJ_USE_SEARCHES] = stats->searches;
+	n[GJ_USE_KEYS] = stats->keys;
+	n[GJ_USE_PAGES_READ] = stats->pages;
+	n[GJ_USE_PAGES_SKIPPED] = stats->run_pages - stats->run_pages_read;
+	n[GJ_USE_PAGES_PUSHED] = stats->pages_pushed;
+	n[GJ_USE_TIDS] = stats->tids;
+	n[GJ_USE_SEARCH_US] = INSTR_TIME_GET_MICROSEC(stats->elapsed);
+	n[GJ_USE_WAIT_US] = (uint64) (stats->request_ms * 1000.0);
+	n[GJ_USE_DEVICE_US] = (uint64) ((stats->set_ms + stats->kernel_ms + stats->transfer_ms) * 1000.0);
+	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
+		n[GJ_USE_ANSWERED + i] = stats->answers[i];
 }

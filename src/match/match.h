@@ -23,6 +23,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
+#include "mirror/mirror.h"
 #include "node/keyplan.h"
 #include "pages/pages.h"
 #include "sets/sets.h"
@@ -54,6 +55,8 @@ typedef struct GjMatchStats
 	double		transfer_ms;	/* and sending TIDs */
 	const char *device;			/* who answered last, e.g. "CPU (AVX-512)" */
 	const char *reason;			/* why not a GPU; NULL if it was one */
+	uint32		answers[GJ_FALLBACK_COUNT]; /* by a device, or why not: more than one search may
+											 * have, if it comes in parts */
 } GjMatchStats;
 
 /* Hits on tail pages, kept until the data pages are done */
@@ -117,6 +120,8 @@ extern void GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids,
 						 GjMatchStats *stats);
 extern bool GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
+extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
+extern void GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use);
 
 /* entries.c */
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,

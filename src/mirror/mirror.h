@@ -15,12 +15,12 @@
 #include "pages/pages.h"
 #include "service/service.h"
 
-/* Why a match was not answered by a device.  Names and texts: table.c */
+/* Why a match was not answered by a device.  Names and texts: stats.c */
 typedef enum GjFallback
 {
 	GJ_FALLBACK_NONE,			/* it was */
 	GJ_FALLBACK_NO_KEYS,		/* nothing to do; not counted */
-	GJ_FALLBACK_NOT_PRELOADED,	/* no shared memory; not counted */
+	GJ_FALLBACK_NOT_PRELOADED,	/* no shared memory */
 	GJ_FALLBACK_SERVICE,		/* the service has no device, or not now */
 	GJ_FALLBACK_TEMPORARY,
 	GJ_FALLBACK_SMALL,
@@ -32,10 +32,16 @@ typedef enum GjFallback
 	GJ_FALLBACK_TABLE_FULL,
 	GJ_FALLBACK_BUSY,
 	GJ_FALLBACK_GONE,
-	GJ_FALLBACK_FAILED
+	GJ_FALLBACK_FAILED,
+	GJ_FALLBACK_COMPLEMENT,		/* NOT IN: a device takes lists only */
+	GJ_FALLBACK_PARTIAL,		/* a bitmap scan that must not meet rows of another predicate */
+	GJ_FALLBACK_TOO_MANY,		/* the device's answer was too large to be used */
+	GJ_FALLBACK_VACUUMED,		/* ... or too old */
+	GJ_FALLBACK_INCOMPLETE,		/* the heap is read: the index may lack rows */
+	GJ_FALLBACK_NULL_KEYS		/* likewise: it lacks those that are wanted */
 } GjFallback;
 
-#define GJ_FALLBACK_COUNT		(GJ_FALLBACK_FAILED + 1)
+#define GJ_FALLBACK_COUNT		(GJ_FALLBACK_NULL_KEYS + 1)
 
 /*
  * Asking the device costs some 40 us, in which the CPU searches this many pages; below
@@ -113,6 +119,62 @@ typedef struct GjMirrorUse
 	TimestampTz last_used;
 } GjMirrorUse;
 
+/* What is counted for each index, in the order of gpujoin_index_stats() */
+typedef enum GjUseCounter
+{
+	GJ_USE_SEARCHES,
+	GJ_USE_KEYS,
+	GJ_USE_PAGES_READ,			/* on the CPU */
+	GJ_USE_PAGES_SKIPPED,
+	GJ_USE_PAGES_PUSHED,		/* to a device, to bring its mirror up to date */
+	GJ_USE_TIDS,				/* that matched */
+	GJ_USE_HEAP_BLOCKS,
+	GJ_USE_HEAP_FETCHES,		/* rows */
+	GJ_USE_GROUPS,				/* that GpuAgg nodes have made of rows found by it */
+	GJ_USE_SEARCH_US,			/* time of searches, by whoever */
+	GJ_USE_WAIT_US,				/* of it, waiting for a device's answers */
+	GJ_USE_DEVICE_US,			/* of that, work of the device's process */
+	GJ_USE_ANSWERED				/* from here on answers, by GjFallback */
+} GjUseCounter;
+
+#define GJ_USE_COUNT			(GJ_USE_ANSWERED + GJ_FALLBACK_COUNT)
+
+typedef struct GjIndexUse
+{
+	uint64		n[GJ_USE_COUNT];
+} GjIndexUse;
+
+/* The same as it is kept for an index, or for all that have no entry of their own */
+typedef struct GjUsage
+{
+	Oid			database;
+	Oid			index;			/* InvalidOid: the others */
+	TimestampTz since;
+	TimestampTz last_used;		/* 0 for the others */
+	GjIndexUse	use;
+} GjUsage;
+
+typedef enum GjProgressPhase
+{
+	GJ_PROGRESS_CLOSING,
+	GJ_PROGRESS_LOOKING,
+	GJ_PROGRESS_SORTING,
+	GJ_PROGRESS_WRITING,
+	GJ_PROGRESS_FREEING
+} GjProgressPhase;
+
+/* A fold under way */
+typedef struct GjProgress
+{
+	int			pid;
+	Oid			database;
+	Oid			index;
+	const char *phase;
+	const char *unit;			/* of what follows; NULL: nothing is counted */
+	uint64		done;
+	uint64		total;
+} GjProgress;
+
 /* Some blocks, end excluded */
 typedef struct GjBlockRange
 {
@@ -180,13 +242,27 @@ extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
 
-/* stats.c: counters of answers and fallbacks */
-extern void GjFallbackCount(GjFallback why);
-extern uint64 GjFallbackGet(GjFallback why);
+/* stats.c: names of answers and fallbacks, counters of mirrors */
 extern const char *GjFallbackName(GjFallback why);
 extern const char *GjFallbackText(GjFallback why);
 extern void GjMirrorStatsReset(void);
-extern TimestampTz GjMirrorStatsSince(void);
+
+/* usage.c: what is counted for each index */
+extern void GjUsageInit(void);
+extern void GjUsagePrepare(void);
+extern void GjUsageAdd(Oid index, const GjIndexUse *use);
+extern void GjUsageReset(Oid index);
+extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);
+extern int	GjUsageCopy(GjUsage **copy);
+extern uint64 GjUsageEvicted(void);
+
+/* progress.c: how far folds are */
+extern void GjProgressBegin(Oid index);
+extern void GjProgressPhaseBegin(GjProgressPhase phase, uint64 total);
+extern void GjProgressDone(uint64 done);
+extern void GjProgressEnd(void);
+extern int	GjProgressSlots(void);
+extern bool GjProgressGet(int place, GjProgress *progress);
 
 /* launcher.c */
 extern void GjLauncherInit(void);

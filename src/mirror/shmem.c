@@ -12,7 +12,6 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "utils/timestamp.h"
 
 #include "base/gpujoin.h"
 #include "table.h"
@@ -75,9 +74,6 @@ startup_shmem(void)
 		memset(gj_mirrors, 0, table_size());
 		gj_mirrors->lock = &GetNamedLWLockTranche(MIRROR_TRANCHE)->lock;
 		gj_mirrors->size = gj_max_mirrors;
-		for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
-			pg_atomic_init_u64(&gj_mirrors->fallbacks[i], 0);
-		pg_atomic_init_u64(&gj_mirrors->stats_since, (uint64) GetCurrentTimestamp());
 		for (int i = 0; i < gj_max_mirrors; i++)
 		{
 			pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);

@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  Who answered, and if not a device, why: the reasons and their counters.
+ *	  Who answered, and if not a device, why: the reasons.  Counters of mirrors.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include "utils/timestamp.h"
 
 #include "table.h"
 
@@ -33,27 +31,14 @@ static const struct
 	{"table_full", "there are gpujoin.max_mirrors mirrors already"},
 	{"busy", "all request slots are in use"},
 	{"gone", "the mirror was dropped in the meantime"},
-	{"failed", "the device did not answer"}
+	{"failed", "the device did not answer"},
+	{"not_in", "the keys are those of no list"},
+	{"partial", "the index is partial, on an expression, and the scan a bitmap scan"},
+	{"too_many", "there are more entries than fit in memory"},
+	{"vacuumed", "VACUUM has been there since the mirror was made"},
+	{"incomplete", "the index may lack rows that the snapshot sees"},
+	{"null_keys", "rows with a NULL key are wanted"}
 };
-
-/*
- * Count who answered a match
- */
-void
-GjFallbackCount(GjFallback why)
-{
-	if (gj_mirrors != NULL)
-		pg_atomic_fetch_add_u64(&gj_mirrors->fallbacks[why], 1);
-}
-
-/*
- * Get how often that was the reason
- */
-uint64
-GjFallbackGet(GjFallback why)
-{
-	return gj_mirrors == NULL ? 0 : pg_atomic_read_u64(&gj_mirrors->fallbacks[why]);
-}
 
 /*
  * Return a word for a reason
@@ -74,25 +59,13 @@ GjFallbackText(GjFallback why)
 }
 
 /*
- * Count from zero again
+ * Count uses of mirrors from zero again
  */
 void
 GjMirrorStatsReset(void)
 {
 	if (gj_mirrors == NULL)
 		return;
-	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
-		pg_atomic_write_u64(&gj_mirrors->fallbacks[i], 0);
 	for (int place = 0; place < gj_mirrors->size; place++)
 		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
-	pg_atomic_write_u64(&gj_mirrors->stats_since, (uint64) GetCurrentTimestamp());
-}
-
-/*
- * Get the time since which is counted
- */
-TimestampTz
-GjMirrorStatsSince(void)
-{
-	return gj_mirrors == NULL ? 0 : (TimestampTz) pg_atomic_read_u64(&gj_mirrors->stats_since);
 }

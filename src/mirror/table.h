@@ -48,8 +48,6 @@ typedef struct GjMirrorTable
 	uint32		task_done;		/* the last that tried all that was wanted */
 	uint32		task_looked;	/* ... and found all marked indexes */
 
-	pg_atomic_uint64 fallbacks[GJ_FALLBACK_COUNT];	/* [GJ_FALLBACK_NONE]: device's answers */
-	pg_atomic_uint64 stats_since;
 	GjMirrorEntry entries[FLEXIBLE_ARRAY_MEMBER];
 } GjMirrorTable;
 

@@ -157,13 +157,18 @@ typedef struct GjServiceStatus
 	int			supervisor_pid; /* 0: none */
 	int			helper_pid;		/* 0: none */
 	TimestampTz state_since;
+	char		last_error[256];	/* the last fault, perhaps over; empty: there was none */
+	TimestampTz last_error_at;
 
 	/* The device; zero while there is none */
 	char		device[128];
 	char		uuid[48];
 	int			compute_major;
 	int			compute_minor;
-	int			driver_version;
+	int			driver_version; /* as CUDA numbers them: 12040 is 12.4 */
+	int			runtime_version;	/* likewise, of the toolkit */
+	uint64		memory_total;	/* of the card, */
+	uint64		memory_free;	/* as of some seconds ago */
 	uint64		memory_budget;
 	uint64		memory_columns_limit;
 	uint64		memory_columns; /* held by columns */

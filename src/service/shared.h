@@ -109,6 +109,8 @@ typedef struct GjServiceShared
 	bool		had_device;		/* a helper has been ready since the server's start */
 	TimestampTz state_since;
 	char		detail[256];	/* more than the reason's text; may be empty */
+	char		last_error[256];	/* both, of the last state that was a fault */
+	TimestampTz last_error_at;
 	gjp_report	report;			/* checked copy, as of the helper's start */
 
 	int			nslots;

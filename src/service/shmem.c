@@ -46,6 +46,7 @@ static void start_memory(void);
 static bool make_arena(char *problem, Size problem_size);
 static void drop_arena(void);
 static void fill_layout(void);
+static void describe(char *text, Size size, GjServiceReason reason);
 static void copy_report(GjServiceStatus *status, const gjp_report *report);
 
 /*
@@ -89,8 +90,27 @@ GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *deta
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->state_since = GetCurrentTimestamp();
 	strlcpy(gj_service->detail, detail, sizeof(gj_service->detail));
+	if (state == GJ_STATE_RESTARTING || state == GJ_STATE_FAILED || state == GJ_STATE_STUCK)
+	{
+		describe(gj_service->last_error, sizeof(gj_service->last_error), reason);
+		gj_service->last_error_at = gj_service->state_since;
+	}
 	pg_atomic_write_u32(&gj_service->state, (uint32) state | ((uint32) reason << 8));
 	LWLockRelease(gj_service->lock);
+}
+
+/*
+ * Put a reason into words, with the detail of now
+ */
+static void
+describe(char *text, Size size, GjServiceReason reason)
+{
+	const char *what = GjReasonGet(reason)->text;
+
+	if (gj_service->detail[0] != '\0')
+		snprintf(text, size, "%s: %s", what, gj_service->detail);
+	else
+		strlcpy(text, what, size);
 }
 
 /*
@@ -123,7 +143,6 @@ void
 GjServiceGetStatus(GjServiceStatus *status)
 {
 	uint32		word;
-	const char *text;
 
 	memset(status, 0, sizeof(*status));
 	if (gj_service == NULL)
@@ -138,12 +157,10 @@ GjServiceGetStatus(GjServiceStatus *status)
 	LWLockAcquire(gj_service->lock, LW_SHARED);
 	word = pg_atomic_read_u32(&gj_service->state);
 	status->state = word & 0xFF;
-	text = GjReasonGet(word >> 8)->text;
 	status->hint = GjReasonGet(word >> 8)->hint;
-	if (gj_service->detail[0] != '\0')
-		snprintf(status->reason, sizeof(status->reason), "%s: %s", text, gj_service->detail);
-	else
-		strlcpy(status->reason, text, sizeof(status->reason));
+	describe(status->reason, sizeof(status->reason), word >> 8);
+	strlcpy(status->last_error, gj_service->last_error, sizeof(status->last_error));
+	status->last_error_at = gj_service->last_error_at;
 	status->epoch = pg_atomic_read_u32(&gj_service->epoch);
 	status->supervisor_pid = gj_service->supervisor_pid;
 	status->helper_pid = gj_service->helper_pid;
@@ -320,6 +337,9 @@ copy_report(GjServiceStatus *status, const gjp_report *report)
 	status->compute_major = report->compute_major;
 	status->compute_minor = report->compute_minor;
 	status->driver_version = report->driver_version;
+	status->runtime_version = report->runtime_version;
+	status->memory_total = report->memory_total;
+	status->memory_free = now->memory_free;
 	status->direct_copies = report->direct_copies;
 	status->memory_budget = report->memory_budget;
 	status->memory_columns_limit = report->memory_columns_limit;

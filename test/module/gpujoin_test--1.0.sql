@@ -85,3 +85,9 @@ CREATE FUNCTION gpujoin_exhaust_dsm() RETURNS integer
 COMMENT ON FUNCTION gpujoin_exhaust_dsm()
 	IS 'take all segments of dynamic shared memory until the session ends; returns how many';
 REVOKE ALL ON FUNCTION gpujoin_exhaust_dsm() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_count_uses(first oid, n integer) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_count_uses(oid, integer)
+	IS 'count a search, answered by the CPU, for each of n indexes that there need not be';
+REVOKE ALL ON FUNCTION gpujoin_count_uses(oid, integer) FROM PUBLIC;

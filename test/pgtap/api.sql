@@ -19,13 +19,20 @@ SELECT set_eq(
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
-		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)', 'gpujoin_status()', 'gpujoin_mirrors()',
-		'gpujoin_fallbacks()', 'gpujoin_stats_reset()'],
+		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',
+		'gpujoin_status()', 'gpujoin_mirrors()', 'gpujoin_fallbacks()', 'gpujoin_stats_reset()',
+		'gpujoin_stats_reset(regclass)', 'gpujoin_index_stats()', 'gpujoin_progress()'],
 	'these are all its functions');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
-	'pg_stat_gpujoin_mirrors', 'pg_all_foreign_keys', 'tap_funky'], 'these are all its views');
+	'pg_stat_gpujoin_mirrors', 'pg_stat_gpujoin_indexes', 'gpujoin_devices', 'gpujoin_progress',
+	'pg_all_foreign_keys', 'tap_funky'], 'these are all its views');
 SELECT table_privs_are(v, 'pg_monitor', ARRAY['SELECT'], 'pg_monitor reads ' || v)
-FROM unnest(ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks', 'pg_stat_gpujoin_mirrors']) v;
+FROM unnest(ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks', 'pg_stat_gpujoin_mirrors',
+	'pg_stat_gpujoin_indexes', 'gpujoin_devices', 'gpujoin_progress']) v;
+SELECT is(has_function_privilege('pg_monitor', f, 'EXECUTE'), allowed, 'pg_monitor calls ' || f)
+FROM (VALUES ('gpujoin_status()', true), ('gpujoin_mirrors()', true),
+	('gpujoin_fallbacks()', true), ('gpujoin_index_stats()', true), ('gpujoin_progress()', true),
+	('gpujoin_stats_reset()', false), ('gpujoin_stats_reset(regclass)', false)) v(f, allowed);
 SELECT is(count(*), 0::bigint, 'each member has a comment of its own')
 FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.deptype = 'e' AND extname = 'gpujoin'
@@ -135,6 +142,33 @@ SELECT is(gpujoin_check('big_k'), 5000::bigint, 'without the table as well');
 SELECT is(gpujoin_check(NULL), NULL, 'NULL has no index');
 SELECT cmp_ok(gpujoin_kernel_selftest(), '>', 1000::bigint, 'the kernels agree with each other');
 SELECT cmp_ok(gpujoin_tidset_selftest(), '>', 100::bigint, 'the set of TIDs keeps its promises');
+
+-- What can be seen, and by whom ------------------------------------------------------------------
+
+SELECT columns_are('gpujoin_devices', ARRAY['device', 'uuid', 'compute_capability',
+	'driver_version', 'toolkit_version', 'state', 'reason', 'hint', 'state_since', 'last_error',
+	'last_error_at', 'memory_total', 'memory_free', 'memory_reserved', 'memory_used',
+	'memory_mirrors_limit', 'memory_mirrors', 'mirrors', 'helper_pid', 'helper_starts',
+	'helper_failures']);
+SELECT columns_are('pg_stat_gpujoin_indexes', ARRAY['datname', 'indexrelid', 'schemaname',
+	'relname', 'indexrelname', 'searches', 'device_answers', 'cpu_answers', 'cpu_reasons', 'keys',
+	'pages_read', 'pages_skipped', 'pages_pushed', 'tids', 'heap_blocks', 'heap_fetches', 'groups',
+	'search_time', 'wait_time', 'device_time', 'last_used', 'stats_reset']);
+SELECT columns_are('gpujoin_progress', ARRAY['pid', 'datname', 'indexrelid', 'schemaname',
+	'indexrelname', 'command', 'phase', 'done', 'total', 'unit']);
+SELECT table_privs_are(v, 'gpujoin_stranger', '{}'::name[], v || ' is not for everybody')
+FROM unnest(ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks', 'pg_stat_gpujoin_mirrors',
+	'gpujoin_devices']) v;
+SELECT table_privs_are(v, 'gpujoin_stranger', ARRAY['SELECT'], v || ' is for everybody')
+FROM unnest(ARRAY['pg_stat_gpujoin_indexes', 'gpujoin_progress']) v;
+SELECT is(count(*), 1::bigint, 'the device has a row, also where there is none')
+FROM gpujoin_devices WHERE state IS NOT NULL;
+SELECT is(count(*), 1::bigint, 'so has all that is not listed') FROM pg_stat_gpujoin_indexes
+WHERE indexrelid IS NULL AND datname IS NULL;
+SELECT set_eq($$SELECT reason FROM pg_stat_gpujoin_fallbacks$$, ARRAY['not_preloaded', 'service',
+	'temporary', 'small', 'no_mirror', 'loading', 'behind', 'no_memory', 'too_big', 'table_full',
+	'busy', 'gone', 'failed', 'not_in', 'partial', 'too_many', 'vacuumed', 'incomplete',
+	'null_keys'], 'why the CPU answers');
 
 -- Access method and operator classes --------------------------------------------------------------
 

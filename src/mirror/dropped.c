@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * dropped.c
+ *	  Forgetting what was counted for indexes and databases when they have been dropped.
+ *
+ * A hook notes what is about to be dropped.  Whether it was is known when the transaction commits:
+ * a subtransaction may have been rolled back.  The catalogs can be asked just before the commit,
+ * the counters are given up just after.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "usage.h"
+
+/* OIDs, in TopTransactionContext */
+static List *dropped_indexes = NIL;
+static List *dropped_databases = NIL;
+static object_access_hook_type previous_access_hook = NULL;
+
+static void see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
+					 void *arg);
+static void at_transaction_end(XactEvent event, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
+								  SubTransactionId parent, void *arg);
+static List *keep_missing(List *oids, int cache);
+static void forget_dropped(void);
+
+/*
+ * Set the hooks
+ */
+void
+GjDroppedInit(void)
+{
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	previous_access_hook = object_access_hook;
+	object_access_hook = see_drop;
+}
+
+/*
+ * object_access_hook: is an index or a database about to be dropped?
+ */
+static void
+see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, void *arg)
+{
+	MemoryContext old;
+
+	if (previous_access_hook)
+		previous_access_hook(access, class_oid, object_oid, sub_id, arg);
+	if (access != OAT_DROP || sub_id != 0 || !IsTransactionState() || gj_usage == NULL)
+		return;
+
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	if (class_oid == RelationRelationId && get_rel_relkind(object_oid) == RELKIND_INDEX)
+		dropped_indexes = lappend_oid(dropped_indexes, object_oid);
+	else if (class_oid == DatabaseRelationId)
+		dropped_databases = lappend_oid(dropped_databases, object_oid);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			dropped_indexes = keep_missing(dropped_indexes, RELOID);
+			dropped_databases = keep_missing(dropped_databases, DATABASEOID);
+			return;
+		case XACT_EVENT_COMMIT:
+			forget_dropped();
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			break;
+		default:
+			return;
+	}
+	GjProgressEnd();
+	dropped_indexes = dropped_databases = NIL;
+}
+
+/*
+ * What was under way in a subtransaction that has failed is not any more
+ */
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
+					  void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		GjProgressEnd();
+}
+
+/*
+ * Keep those OIDs that this transaction does not find any more
+ */
+static List *
+keep_missing(List *oids, int cache)
+{
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		if (SearchSysCacheExists1(cache, ObjectIdGetDatum(lfirst_oid(lc))))
+			oids = foreach_delete_current(oids, lc);
+	}
+	return oids;
+}
+
+static void
+forget_dropped(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, dropped_indexes)
+		GjUsageForget(MyDatabaseId, lfirst_oid(lc));
+	foreach(lc, dropped_databases)
+		GjUsageForget(lfirst_oid(lc), InvalidOid);
+}

@@ -1,0 +1,414 @@
+/*-------------------------------------------------------------------------
+ *
+ * usage.c
+ *	  What has been done with each index, counted by those who search.
+ *
+ * A table in shared memory has an entry for each index that has been searched since the server's
+ * start.  A process adds what it has counted when a scan ends, be it by an error: one look-up, and
+ * a spin lock for as long as it takes to add some twenty numbers.  Who answered, and why it was
+ * not a device, is counted nowhere else: what the server has done in all is the sum.
+ *
+ * The size is fixed.  If the table is full, a sixteenth of it is given up, the indexes that have
+ * gone unused for longest.  What was counted for these goes to "others", and so does that of
+ * indexes that are dropped or reset; hence the sum never goes down.  Nothing survives the server.
+ *
+ * Without preloading there is no shared memory.  Each process has a table of its own then, and
+ * shows what it has done itself.
+ *
+ * An index is named by its OID, in its database.  It is forgotten when the transaction that drops
+ * it commits (dropped.c), so that another one that gets its OID begins at zero.  Where that is not
+ * seen, on a standby or after PREPARE TRANSACTION, the entry is hidden by those who show the table,
+ * and given up in the end.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "usage.h"
+
+#define USAGE_TRANCHE			"gpujoin_usage"
+
+/* Indexes, in all databases: 1.5 MB */
+#define MAX_ENTRIES				4096
+
+/* A full table gives up this part of its entries */
+#define EVICTED_PART			16
+
+typedef struct UsageKey
+{
+	Oid			database;
+	Oid			index;
+} UsageKey;
+
+typedef struct UsageEntry
+{
+	UsageKey	key;			/* first */
+	slock_t		mutex;			/* of what follows; the table's lock is held, too */
+	TimestampTz since;
+	TimestampTz last_used;		/* when the last statement began that used it */
+	GjIndexUse	use;
+} UsageEntry;
+
+GjUsageTable *gj_usage = NULL;
+
+static HTAB *entries = NULL;
+static shmem_request_hook_type previous_request_hook = NULL;
+static shmem_startup_hook_type previous_startup_hook = NULL;
+
+static void request_shmem(void);
+static void startup_shmem(void);
+static void lock_table(LWLockMode mode);
+static void unlock_table(void);
+static UsageEntry *find_or_enter(const UsageKey *key);
+static void evict(void);
+static int	compare_times(const void *a, const void *b);
+static void give_up(UsageEntry *entry);
+static void add(GjIndexUse *sum, const GjIndexUse *use);
+
+/*
+ * Request memory for the table, and have it made, if the library is being preloaded
+ */
+void
+GjUsageInit(void)
+{
+	GjDroppedInit();
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
+}
+
+static void
+request_shmem(void)
+{
+	if (previous_request_hook)
+		previous_request_hook();
+	RequestAddinShmemSpace(add_size(sizeof(GjUsageTable),
+									hash_estimate_size(MAX_ENTRIES, sizeof(UsageEntry))));
+	RequestNamedLWLockTranche(USAGE_TRANCHE, 1);
+}
+
+static void
+startup_shmem(void)
+{
+	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry)};
+	bool		found;
+
+	if (previous_startup_hook)
+		previous_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	gj_usage = ShmemInitStruct("gpujoin usage", sizeof(GjUsageTable), &found);
+	entries = ShmemInitHash("gpujoin usage by index", MAX_ENTRIES, MAX_ENTRIES, &info,
+							HASH_ELEM | HASH_BLOBS);
+	if (!found)
+	{
+		memset(gj_usage, 0, sizeof(GjUsageTable));
+		gj_usage->lock = &GetNamedLWLockTranche(USAGE_TRANCHE)->lock;
+		gj_usage->since = GetCurrentTimestamp();
+		GjProgressInit();
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * See to it that there is a table: where nothing is shared, one of this process.  Not with palloc():
+ * what a failed query has done is added while the transaction is aborted, when nothing may fail.
+ */
+void
+GjUsagePrepare(void)
+{
+	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry),
+	.alloc = malloc};
+	static GjUsageTable table;
+
+	if (gj_usage != NULL)
+		return;
+	entries = hash_create("gpujoin usage by index", 64, &info,
+						  HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
+	table.since = GetCurrentTimestamp();
+	gj_usage = &table;
+}
+
+static void
+lock_table(LWLockMode mode)
+{
+	if (gj_usage->lock != NULL)
+		LWLockAcquire(gj_usage->lock, mode);
+}
+
+static void
+unlock_table(void)
+{
+	if (gj_usage->lock != NULL)
+		LWLockRelease(gj_usage->lock);
+}
+
+/*
+ * Add what was done with an index of this database, after GjUsagePrepare().  Raises nothing.
+ */
+void
+GjUsageAdd(Oid index, const GjIndexUse *use)
+{
+	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	UsageEntry *entry;
+
+	lock_table(LW_SHARED);
+	entry = hash_search(entries, &key, HASH_FIND, NULL);
+	if (entry == NULL)
+	{
+		unlock_table();
+		lock_table(LW_EXCLUSIVE);
+		entry = find_or_enter(&key);
+	}
+	if (entry != NULL)
+	{
+		SpinLockAcquire(&entry->mutex);
+		add(&entry->use, use);
+		entry->last_used = GetCurrentStatementStartTimestamp();
+		SpinLockRelease(&entry->mutex);
+	}
+	else
+		add(&gj_usage->others, use);
+	unlock_table();
+}
+
+/*
+ * Find an entry, or make one.  The lock is held exclusively.  NULL: there is no memory.
+ */
+static UsageEntry *
+find_or_enter(const UsageKey *key)
+{
+	UsageEntry *entry;
+	bool		found;
+
+	if (hash_get_num_entries(entries) >= MAX_ENTRIES &&
+		hash_search(entries, key, HASH_FIND, NULL) == NULL)
+		evict();
+	entry = hash_search(entries, key, HASH_ENTER_NULL, &found);
+	if (entry == NULL || found)
+		return entry;
+	SpinLockInit(&entry->mutex);
+	entry->since = entry->last_used = GetCurrentTimestamp();
+	memset(&entry->use, 0, sizeof(GjIndexUse));
+	return entry;
+}
+
+/*
+ * Make room by giving up what has gone unused for longest
+ */
+static void
+evict(void)
+{
+	TimestampTz times[MAX_ENTRIES];
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+	int			n = 0;
+	int			left = MAX_ENTRIES / EVICTED_PART;
+
+	hash_seq_init(&seq, entries);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		if (n < MAX_ENTRIES)
+			times[n++] = entry->last_used;
+	}
+	qsort(times, n, sizeof(TimestampTz), compare_times);
+
+	hash_seq_init(&seq, entries);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		/* all may be of one statement, and have one time */
+		if (left > 0 && entry->last_used <= times[n / EVICTED_PART])
+		{
+			give_up(entry);
+			gj_usage->evicted++;
+			left--;
+		}
+	}
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+	TimestampTz x = *(const TimestampTz *) a;
+	TimestampTz y = *(const TimestampTz *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Remove an entry, but not what was counted.  The lock is held exclusively.
+ */
+static void
+give_up(UsageEntry *entry)
+{
+	UsageKey	key = entry->key;
+
+	add(&gj_usage->others, &entry->use);
+	hash_search(entries, &key, HASH_REMOVE, NULL);
+}
+
+static void
+add(GjIndexUse *sum, const GjIndexUse *use)
+{
+	for (int i = 0; i < GJ_USE_COUNT; i++)
+		sum->n[i] += use->n[i];
+}
+
+/*
+ * Forget an index that was dropped, or, with InvalidOid, all of a database
+ */
+void
+GjUsageForget(Oid database, Oid index)
+{
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+
+	if (gj_usage == NULL)
+		return;
+	lock_table(LW_EXCLUSIVE);
+	if (OidIsValid(index))
+	{
+		UsageKey	key = {.database = database,.index = index};
+
+		entry = hash_search(entries, &key, HASH_FIND, NULL);
+		if (entry != NULL)
+			give_up(entry);
+	}
+	else
+	{
+		hash_seq_init(&seq, entries);
+		while ((entry = hash_seq_search(&seq)) != NULL)
+		{
+			if (entry->key.database == database)
+				give_up(entry);
+		}
+	}
+	unlock_table();
+}
+
+/*
+ * Count from zero for an index of this database, or, with InvalidOid, for all of all
+ */
+void
+GjUsageReset(Oid index)
+{
+	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	TimestampTz now = GetCurrentTimestamp();
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+
+	GjUsagePrepare();
+	lock_table(LW_EXCLUSIVE);
+	if (OidIsValid(index))
+	{
+		entry = hash_search(entries, &key, HASH_FIND, NULL);
+		if (entry != NULL)
+		{
+			add(&gj_usage->others, &entry->use);
+			memset(&entry->use, 0, sizeof(GjIndexUse));
+			entry->since = now;
+		}
+	}
+	else
+	{
+		hash_seq_init(&seq, entries);
+		while ((entry = hash_seq_search(&seq)) != NULL)
+			give_up(entry);
+		memset(&gj_usage->others, 0, sizeof(GjIndexUse));
+		gj_usage->evicted = 0;
+		gj_usage->since = now;
+	}
+	unlock_table();
+}
+
+/*
+ * Get the sum of all that has been counted
+ */
+void
+GjUsageSum(GjIndexUse *sum, TimestampTz *since)
+{
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+
+	GjUsagePrepare();
+	lock_table(LW_SHARED);
+	*sum = gj_usage->others;
+	*since = gj_usage->since;
+	hash_seq_init(&seq, entries);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		SpinLockAcquire(&entry->mutex);
+		add(sum, &entry->use);
+		SpinLockRelease(&entry->mutex);
+	}
+	unlock_table();
+}
+
+/*
+ * Copy the table into the current memory context: first "others", without an index, then an
+ * element for each entry; returns how many there are
+ */
+int
+GjUsageCopy(GjUsage **copy)
+{
+	/* where there is a limit, memory for all that there can be: none is got under the lock */
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+	int			most;
+	int			n = 1;
+
+	GjUsagePrepare();
+	most = 1 + (gj_usage->lock != NULL ? MAX_ENTRIES : (int) hash_get_num_entries(entries));
+	*copy = palloc(most * sizeof(GjUsage));
+	lock_table(LW_SHARED);
+	(*copy)[0] = (GjUsage) {
+		.since = gj_usage->since,.use = gj_usage->others
+	};
+	hash_seq_init(&seq, entries);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		GjUsage    *one = &(*copy)[n];
+
+		if (n == most)
+			continue;
+		one->database = entry->key.database;
+		one->index = entry->key.index;
+		SpinLockAcquire(&entry->mutex);
+		one->since = entry->since;
+		one->last_used = entry->last_used;
+		one->use = entry->use;
+		SpinLockRelease(&entry->mutex);
+		n++;
+	}
+	unlock_table();
+	return n;
+}
+
+/*
+ * How many entries had to be given up, as the table was full?
+ */
+uint64
+GjUsageEvicted(void)
+{
+	uint64		evicted;
+
+	GjUsagePrepare();
+	lock_table(LW_SHARED);
+	evicted = gj_usage->evicted;
+	unlock_table();
+	return evicted;
+}
