@@ -19,8 +19,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "am/am.h"
@@ -28,8 +26,6 @@
 #include "base/gpujoin.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_fold);
-
-static Oid	check_permission(Oid index_oid);
 
 /*
  * gpujoin_fold(regclass, complete): fold; returns how many pages were written
@@ -39,7 +35,7 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 {
 	Oid			index_oid = PG_GETARG_OID(0);
 	bool		complete = PG_GETARG_BOOL(1);
-	Oid			heap_oid = check_permission(index_oid);
+	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
 	Relation	heap;
 	Relation	index;
 	GjFoldStats stats;
@@ -63,23 +59,4 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 	relation_close(index, NoLock);
 	table_close(heap, NoLock);
 	PG_RETURN_INT64((int64) stats.pages);
-}
-
-/*
- * Get the table of an index of which the user is the owner, before anything is locked
- */
-static Oid
-check_permission(Oid index_oid)
-{
-	Oid			heap_oid = IndexGetRelation(index_oid, true);
-
-	/* what is no index GjOpenManagedIndex() would say as well, but behind a lock */
-	if (!OidIsValid(heap_oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index",
-						get_rel_name(index_oid) ? get_rel_name(index_oid) : "?", GJ_NAME)));
-	if (!GjIsTableOwner(heap_oid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, get_rel_name(index_oid));
-	return heap_oid;
 }

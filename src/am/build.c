@@ -23,6 +23,7 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+#include "base/step.h"
 #include "mirror/mirror.h"
 #include "am.h"
 
@@ -68,6 +69,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	GjMirrorRelationRebuilt(index);
 
 	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index), false);
+	GjStep("created");
 
 	state = palloc0(sizeof(GjBuildState));
 	state->key_proc = index_getprocinfo(index, 1, GJ_KEY_PROC);
@@ -82,17 +84,21 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	/* no synchronised scan: TIDs that ascend are half the sort */
 	heap_tuples = table_index_build_scan(heap, index, indexInfo, false, true,
 										 add_entry, state, NULL);
+	GjStep("loaded");
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_SORTING);
 	GjRowSortPerform(state->sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_WRITING);
 	has_run = write_run(state, index, &run);
 	GjRowSortEnd(state->sort);
+	GjStep("filled");
 	GjIndexNoteBuilt(index, has_run ? &run : NULL, NULL);
+	GjStep("noted");
 
 	if (RelationNeedsWAL(index))
 	{
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_LOGGING);
 		GjIndexLogFork(index, MAIN_FORKNUM);
+		GjStep("logged");
 	}
 
 	GjMirrorRelationBuilt(index);
@@ -114,6 +120,7 @@ gjbuildempty(Relation index)
 
 	/* logged whatever the relation: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);
+	GjStep("emptied");
 }
 
 /*

@@ -62,6 +62,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "base/step.h"
 #include "mirror/mirror.h"
 #include "am.h"
 #include "foldparts.h"
@@ -173,7 +174,7 @@ forget_unfinished(GjFold *fold)
 		return;
 	GjProgressBegin(RelationGetRelid(fold->index));
 	GjFoldForget(fold->index);
-	GjFoldPoint("forgotten");
+	GjStep("forgotten");
 	GjIndexGetState(fold->index, &fold->state);
 	find_free_pages(fold);
 	GjProgressEnd();
@@ -256,7 +257,7 @@ drop_dead_runs(GjFold *fold)
 	if (nalive == fold->state.nruns)
 		return;
 	GjRunsPublish(fold->index, alive, nalive, 0, false);
-	GjFoldPoint("dropped");
+	GjStep("dropped");
 	enter_freed(fold, &freed);
 	GjIndexGetState(fold->index, &fold->state);
 }
@@ -272,12 +273,12 @@ take_delta(GjFold *fold)
 		if (fold->state.deltas[0].list_pages == 0)
 			return;
 		GjDeltaRotate(fold->index);
-		GjFoldPoint("rotated");
+		GjStep("rotated");
 	}
 	for (int lane = 0; lane < fold->info.nlanes; lane++)
 	{
 		GjLaneClose(fold->index, lane);
-		GjFoldPoint("closing");
+		GjStep("closing");
 	}
 	GjIndexGetState(fold->index, &fold->state);
 }
@@ -295,11 +296,11 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	uint64		written = 0;
 	uint64		reported = 0;	/* of these, when a test was last told */
 
-	GjFoldPoint("begun");
+	GjStep("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
 	GjFoldOpenSources(fold, kind == FOLD_MAJOR ? fold->state.nruns : 0);
 	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, kind));
-	GjFoldPoint("sorted");
+	GjStep("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
 		if (rows.row != NULL)
@@ -310,7 +311,7 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 		if (written - reported > fold->info.slots)
 		{
 			GjProgressDone(written);
-			GjFoldPoint("writing");
+			GjStep("writing");
 			reported = written;
 		}
 	}
@@ -318,7 +319,7 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	GjFoldCloseSources(fold);
 	*end = GjRunWriterEnd(writer, run);
 	fold->stats->pages += run->data_pages + run->directory_pages;
-	GjFoldPoint("written");
+	GjStep("written");
 }
 
 /*
@@ -356,7 +357,7 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 	if (run->entries > 0)
 		runs[nruns++] = *run;
 	GjRunsPublish(fold->index, runs, nruns, end, true);
-	GjFoldPoint("published");
+	GjStep("published");
 	enter_freed(fold, &freed);
 }
 

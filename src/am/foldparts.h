@@ -41,6 +41,5 @@ typedef struct GjFoldRows
 extern void GjFoldOpenSources(GjFold *fold, int nruns);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
-extern void GjFoldPoint(const char *point);
 
 #endif							/* GPUJOIN_AM_FOLDPARTS_H */

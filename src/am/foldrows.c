@@ -18,19 +18,13 @@
 #include "port/pg_bitutils.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/tid.h"
 #include "mirror/mirror.h"
 #include "foldparts.h"
-
-/* The advisory lock for which a fold waits where gpujoin.debug_fold tells it to */
-#define DEBUG_LOCK				INT64CONST(1313)
 
 typedef struct GjFoldSource
 {
@@ -320,24 +314,4 @@ next_used_slot(const GjFold *fold, Page page, int slot)
 			return word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
 	}
 	return -1;
-}
-
-/*
- * For tests: fail here, or wait for an advisory lock, if gpujoin.debug_fold says so
- */
-void
-GjFoldPoint(const char *point)
-{
-	int			length = strlen(point);
-
-	CHECK_FOR_INTERRUPTS();
-	if (gj_debug_fold == NULL || strncmp(gj_debug_fold, point, length) != 0)
-		return;
-	if (strcmp(gj_debug_fold + length, " error") == 0)
-		elog(ERROR, "the fold was to fail when %s", point);
-	if (strcmp(gj_debug_fold + length, " wait") == 0)
-	{
-		DirectFunctionCall1(pg_advisory_lock_shared_int8, Int64GetDatum(DEBUG_LOCK));
-		DirectFunctionCall1(pg_advisory_unlock_shared_int8, Int64GetDatum(DEBUG_LOCK));
-	}
 }

@@ -33,6 +33,7 @@
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
+#include "base/step.h"
 #include "am.h"
 
 
@@ -281,6 +282,7 @@ find_candidate(Relation index, const GjIndexInfo *info)
 	if (!BlockNumberIsValid(block) ||
 		block < info->first_data || block >= GjIndexGetLength(index))
 		return add_block(index);
+	GjStep("found");
 	return ReadBuffer(index, block);
 }
 
@@ -295,5 +297,6 @@ add_block(Relation index)
 	LockRelationForExtension(index, ExclusiveLock);
 	buffer = ReadBuffer(index, P_NEW);
 	UnlockRelationForExtension(index, ExclusiveLock);
+	GjStep("extended");
 	return buffer;
 }

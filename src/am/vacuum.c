@@ -37,6 +37,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "base/step.h"
 #include "am.h"
 
 typedef struct GjVacuumState
@@ -79,6 +80,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 	for (int lane = 0; lane < state.info.nlanes; lane++)
 		clean_tail(&state, GJ_FIRST_TAIL_BLOCK + lane);
+	GjStep("tails cleaned");
 
 	GjIndexGetState(info->index, &state.now);
 	nblocks = GjIndexGetLength(info->index);
@@ -88,6 +90,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		clean_data(&state, block);
 	}
 
+	GjStep("cleaned");
 	/* before the caller may make the dead tuples' places free: exec/entryvisible.c */
 	GjEpochRaise(info->index);
 
@@ -119,6 +122,7 @@ gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	/* no deletion, no news: the table's own count of tuples is better than ours */
 	if (stats == NULL)
 		return NULL;
+	GjStep("vacuumed");
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);
 	IndexFreeSpaceMapVacuum(info->index);
 	return stats;
@@ -188,6 +192,7 @@ clean_data(GjVacuumState *state, BlockNumber block)
 	if (owner == GJ_OWNER_NOBODY)
 	{
 		RecordFreeIndexPage(index, block);
+		GjStep("freed");
 		state->stats->pages_free++;
 	}
 	else if (owner != GJ_OWNER_FOLD && kind == GJ_PAGE_DATA)

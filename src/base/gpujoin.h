@@ -87,9 +87,6 @@ extern int	gj_sync_blocks;
 /* For tests: believe the visibility map even if VACUUM has been there; gives wrong answers */
 extern bool gj_debug_ignore_vacuum_epoch;
 
-/* For tests: where a fold shall fail or wait, "step error" or "step wait" */
-extern char *gj_debug_fold;
-
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;

@@ -17,6 +17,7 @@
 
 #include "cuda/border/gpujoin_device.h"
 #include "gpujoin.h"
+#include "step.h"
 
 bool		gj_enabled = true;
 bool		gj_force = false;
@@ -44,7 +45,6 @@ int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
 
 /* Tests */
 bool		gj_debug_ignore_vacuum_epoch = false;
-char	   *gj_debug_fold = NULL;
 
 static const struct config_enum_entry device_options[] = {
 	{"auto", GJ_DEVICE_AUTO, false},
@@ -303,10 +303,10 @@ define_debugging(void)
 							 NULL,
 							 NULL);
 
-	DefineCustomStringVariable("gpujoin.debug_fold",
-							   "Lets a fold fail or wait at one of its steps.",
-							   "The name of the step, and error or wait.",
-							   &gj_debug_fold,
+	DefineCustomStringVariable("gpujoin.debug_step",
+							   "Lets a change to an index fail, wait or crash at one of its steps.",
+							   "The name of the step, and error, wait or crash.",
+							   &gj_debug_step,
 							   "",
 							   PGC_SUSET,
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,

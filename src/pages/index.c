@@ -15,6 +15,7 @@
 #include "catalog/index.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
@@ -83,6 +84,32 @@ GjIndexIsPreloaded(Relation index)
 }
 
 /*
+ * Get the table of an index that the user owns, before anything is locked
+ *
+ * Who may not use a table must neither hold a lock on it nor wait for one, for whoever comes after
+ * him waits, too.  What is found out here may change before the lock is there: the caller has to
+ * look again.
+ */
+Oid
+GjTableOfOwnIndex(Oid index_oid)
+{
+	Oid			heap_oid = IndexGetRelation(index_oid, true);
+	char	   *name = get_rel_name(index_oid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open relation with OID %u", index_oid)));
+	if (!OidIsValid(heap_oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a %s index", name, GJ_NAME)));
+	if (!GjIsTableOwner(heap_oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, name);
+	return heap_oid;
+}
+
+/*
  * Open an index of ours with the locks that a query takes; an error if the user may not manage it
  *
  * The table's stays until the transaction's end; to be closed with NoLock or the index's lock.
@@ -90,28 +117,24 @@ GjIndexIsPreloaded(Relation index)
 Relation
 GjOpenManagedIndex(Oid index_oid)
 {
-	Oid			heap_oid = IndexGetRelation(index_oid, true);
-	Relation	heap = NULL;
+	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
+	Relation	heap = table_open(heap_oid, AccessShareLock);	/* before the index, as always */
 	Relation	index;
 
-	/* table before index, as everybody does */
-	if (OidIsValid(heap_oid))
-		heap = table_open(heap_oid, AccessShareLock);
+	/* the lock may have been waited for, and things may have changed meanwhile */
+	if (IndexGetRelation(index_oid, true) != heap_oid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the index has been dropped")));
 	index = relation_open(index_oid, AccessShareLock);
-
+	if (!GjIsTableOwner(heap_oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
 	if (!GjRelationIsIndex(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), GJ_NAME),
 				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
 				 errhint("Name the indexes of the partitions, one at a time.") : 0));
-	if (heap == NULL || IndexGetRelation(index_oid, true) != heap_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open the table of index \"%s\"",
-						RelationGetRelationName(index))));
-	if (!GjIsTableOwner(heap_oid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

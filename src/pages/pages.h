@@ -265,6 +265,7 @@ extern bool GjKeyProcKeepsValue(PGFunction function);
 extern bool GjRelationIsIndex(Relation rel);
 extern int	GjIndexKeyWidth(Relation index);
 extern bool GjIndexIsPreloaded(Relation index);
+extern Oid	GjTableOfOwnIndex(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);
 extern void GjOptionsInit(void);
 extern bytea *gjoptions(Datum reloptions, bool validate);

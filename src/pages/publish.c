@@ -19,6 +19,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/step.h"
 #include "pages.h"
 
 StaticAssertDecl(GJ_PAGES_PER_RECORD <= MAX_GENERIC_XLOG_PAGES, "a record has room for the pages");
@@ -62,6 +63,7 @@ GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *ima
 		memcpy(GenericXLogRegisterBuffer(record, buffers[i], GENERIC_XLOG_FULL_IMAGE),
 			   images[i].data, BLCKSZ);
 	GenericXLogFinish(record);
+	GjStep("logged pages");
 }
 
 /*

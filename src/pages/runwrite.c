@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "pages.h"
 
@@ -346,11 +347,15 @@ find_page(GjRunWriter *writer)
 
 	/* after a crash the map may know blocks that the file has lost */
 	if (BlockNumberIsValid(block) && block >= writer->info.first_data && block < length)
+	{
+		GjStep("taken");
 		return ReadBuffer(writer->index, block);
+	}
 
 	LockRelationForExtension(writer->index, ExclusiveLock);
 	buffer = ReadBuffer(writer->index, P_NEW);
 	UnlockRelationForExtension(writer->index, ExclusiveLock);
+	GjStep("added");
 	return buffer;
 }
 

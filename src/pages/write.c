@@ -27,6 +27,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/step.h"
 #include "pages.h"
 
 static void put_value(char *array, int slot, int width, const char *value);
@@ -116,6 +117,7 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	opaque->used++;
 	((PageHeader) page)->pd_lower = GjTailRow(page, info, opaque->used) - (char *) page;
 	GenericXLogFinish(state);
+	GjStep("appended");
 }
 
 /*
@@ -156,6 +158,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 
 	GjPageGetOpaque(datapage)->change = ++meta->sequence;
 	GenericXLogFinish(state);
+	GjStep("flushed");
 	UnlockReleaseBuffer(metabuf);
 }
 
@@ -194,6 +197,7 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 		GjDataInit(page, info, meta->delta.run);
 		GjPageGetOpaque(page)->change = meta->sequence;
 		GenericXLogFinish(state);
+		GjStep("switched");
 	}
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(journalbuf);
@@ -227,6 +231,7 @@ GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
 		meta->delta.list_pages++;
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
 		GenericXLogFinish(state);
+		GjStep("listed");
 	}
 	UnlockReleaseBuffer(metabuf);
 	return possible;
@@ -255,6 +260,7 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
 	opaque->used = kept;
 	((PageHeader) page)->pd_lower = GjTailRow(page, info, kept) - (char *) page;
 	GenericXLogFinish(state);
+	GjStep("tail deleted");
 }
 
 /*
@@ -300,6 +306,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
 
 	GenericXLogFinish(state);
+	GjStep("deleted");
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(journalbuf);
 }
@@ -317,6 +324,7 @@ GjEpochRaise(Relation index)
 
 	GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0))->vacuum_epoch++;
 	GenericXLogFinish(state);
+	GjStep("raised");
 	UnlockReleaseBuffer(metabuf);
 }
 

@@ -155,12 +155,12 @@ DROP ROLE regress_gpujoin_folder;
 CREATE FUNCTION stop_at(step text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO fold SELECT i, 7, i, 5, i, i FROM generate_series(1, 2000) i;
-	PERFORM set_config('gpujoin.debug_fold', step || ' error', false);
+	PERFORM set_config('gpujoin.debug_step', step || ' error', false);
 	BEGIN
 		PERFORM gpujoin_fold('fold_k', true);
 		RETURN 'not stopped';
 	EXCEPTION WHEN internal_error THEN
-		PERFORM set_config('gpujoin.debug_fold', '', false);
+		PERFORM set_config('gpujoin.debug_step', '', false);
 		PERFORM gpujoin_check('fold_k', true);
 		RETURN sqlerrm;
 	END;

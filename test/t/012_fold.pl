@@ -58,7 +58,7 @@ sub fold_until
 	$holder->query_safe('SELECT pg_advisory_lock(1313)');
 	my $folder = IPC::Run::start([ 'psql', '-XAt', '-d',
 			$node->connstr('postgres') . ' application_name=folder',
-			'-c', "SET gpujoin.debug_fold = '$step wait'",
+			'-c', "SET gpujoin.debug_step = '$step wait'",
 			'-c', $command // "SELECT gpujoin_fold('big_k', true)" ],
 		'>', \$said, '2>&1');
 	ok(wait_for_query($node, 'folder', "wait_event_type = 'Lock'"), "$step: the fold waits");

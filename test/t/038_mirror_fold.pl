@@ -88,7 +88,7 @@ sub during_fold
 
 	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted},
 		"$what: the lock is held");
-	$fold = begin("SET gpujoin.debug_fold = '$point wait'; SELECT gpujoin_fold('t_k')");
+	$fold = begin("SET gpujoin.debug_step = '$point wait'; SELECT gpujoin_fold('t_k')");
 	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted},
 		"$what: the fold waits when $point");
 	sql($_) foreach @sql;
@@ -133,7 +133,7 @@ is(sql(q{SELECT sum(count) > 0 FROM gpujoin_fallbacks() WHERE reason = 'behind'}
 check('folded beside a query');
 
 # A fold that does not come to its end, and the one that makes its pages free
-$node->psql('postgres', "SET gpujoin.debug_fold = 'written error'; SELECT gpujoin_fold('t_k')");
+$node->psql('postgres', "SET gpujoin.debug_step = 'written error'; SELECT gpujoin_fold('t_k')");
 check('given up');
 sql($insert);
 check('more after that');

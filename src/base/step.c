@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * step.c
+ *	  What happens at a step of a change to an index if gpujoin.debug_step says so.
+ *
+ *	error	fails, as for want of memory or disk space
+ *	wait	waits for an advisory lock, where no page is locked
+ *	crash	writes all WAL, which a commit or the WAL writer may do at any time, and ends the
+ *			process like a power failure: the server recovers, with just this step done
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xlog.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "step.h"
+
+/* The advisory lock that is waited for */
+#define STEP_LOCK				INT64CONST(1313)
+
+char	   *gj_debug_step = NULL;
+
+void
+GjStepReached(const char *name)
+{
+	int			length = strlen(name);
+	const char *what = gj_debug_step + length;
+
+	if (strncmp(gj_debug_step, name, length) != 0)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	if (strcmp(what, " error") == 0)
+		elog(ERROR, "failed at step \"%s\", as it was to", name);
+	if (strcmp(what, " wait") == 0)
+	{
+		DirectFunctionCall1(pg_advisory_lock_shared_int8, Int64GetDatum(STEP_LOCK));
+		DirectFunctionCall1(pg_advisory_unlock_shared_int8, Int64GetDatum(STEP_LOCK));
+	}
+	if (strcmp(what, " crash") == 0)
+	{
+		XLogFlush(GetXLogInsertRecPtr());
+		(void) kill(MyProcPid, SIGKILL);
+	}
+}

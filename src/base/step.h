@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * step.h
+ *	  Named steps of changes to an index, at which tests can stop them.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_BASE_STEP_H
+#define GPUJOIN_BASE_STEP_H
+
+/* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty: none */
+extern char *gj_debug_step;
+
+extern void GjStepReached(const char *name);
+
+/*
+ * A step has been reached.  Callers may hold page locks; outside of tests this is one comparison.
+ */
+#define GjStep(name) \
+	do { \
+		if (unlikely(gj_debug_step != NULL && gj_debug_step[0] != '\0')) \
+			GjStepReached(name); \
+	} while (0)
+
+#endif							/* GPUJOIN_BASE_STEP_H */

@@ -1,0 +1,150 @@
+# pg_upgrade to each newer PostgreSQL that this machine has: the indexes' files are kept, the
+# indexes are valid, none of them is built anew, and the new server's gpujoin reads, changes, folds
+# and checks them. gpujoin is built for the newer server in a private copy of it.
+#
+# UPGRADE_TO=/.../pg_config names the newer server, if it is not where Debian has it.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'builds gpujoin anew; CHECK_LONG=1 runs it' if !$ENV{CHECK_LONG};
+
+my $source = "$FindBin::RealBin/../..";
+my $old_bin = `pg_config --bindir`;
+chomp $old_bin;
+my $old_version = version(`pg_config --version`);
+
+# pg_config of servers that are complete: with programs, headers and makefiles
+my @newer = grep {
+	my $config = $_;
+	my ($bin, $pgxs, $headers) = map { `$config --$_ 2>/dev/null` } qw(bindir pgxs includedir-server);
+
+	chomp($bin, $pgxs, $headers);
+	-x "$bin/pg_upgrade" && -e $pgxs && -e "$headers/postgres.h"
+	  && version(`$config --version`) > $old_version;
+} $ENV{UPGRADE_TO} ? $ENV{UPGRADE_TO} : map { "/usr/lib/postgresql/$_/bin/pg_config" } 16 .. 18;
+
+plan skip_all => "there is no PostgreSQL newer than $old_version with pg_upgrade and headers"
+  if !@newer;
+
+sub version { return $_[0] =~ /(\d+)/ ? $1 : 0; }
+
+# A private copy of a server with gpujoin in it; returns the folder with its bin
+sub build_for
+{
+	my ($config, $folder) = @_;
+	my $copied = qx{env -u MAKEFLAGS -u MAKELEVEL bash -c '
+		set -e
+		source "$source/test/setup.sh"
+		pgbin=\$("$config" --bindir) work=$folder
+		copy_sources
+		copy_postgres
+		for part in . test/module; do
+			make -s -j2 -C $folder/src/\$part PG_CONFIG="\$private_pg_config" NVCC= with_llvm=no \\
+				all install >>$folder/build.log 2>&1
+		done
+		dirname "\$(dirname "\$private_pg_config")"'};
+
+	die "gpujoin could not be built for $config:\n" . slurp_file("$folder/build.log") if $? != 0;
+	chomp $copied;
+	return $copied;
+}
+
+my @queries = (
+	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
+	'SELECT id, v FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999, 7)))',
+	'SELECT * FROM big WHERE b IN (3, 30, 300)',
+	'SELECT * FROM parts WHERE k IN (4, 40, 400)',
+	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s');
+my @indexes = qw(big_k big_b big_d part_1_k_idx part_2_k_idx tiny_k);
+my $valid = sprintf("SELECT count(*) FROM pg_index WHERE indisvalid AND indisready
+	AND indexrelid::regclass::text IN (%s)", join(', ', map { "'$_'" } @indexes));
+
+# Runs, a delta, tails, deleted entries, an unfinished fold, an index without rows
+sub fill
+{
+	my $node = shift;
+
+	$node->safe_psql('postgres', q{
+		CREATE TABLE big (id int, k int, b bigint, d date, v int);
+		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
+			FROM generate_series(1, 20000) i;
+		CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, id) WITH (lanes = 2);
+		CREATE INDEX big_b ON big USING gpujoin (b);
+		CREATE INDEX big_d ON big USING gpujoin (d);
+		CREATE TABLE parts (id int, k int) PARTITION BY RANGE (id);
+		CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (0) TO (500);
+		CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (500) TO (5000);
+		CREATE INDEX ON parts USING gpujoin (k);
+		INSERT INTO parts SELECT i, i % 500 FROM generate_series(1, 3000) i;
+		CREATE TABLE tiny (k int);
+		CREATE INDEX tiny_k ON tiny USING gpujoin (k);
+		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
+			FROM generate_series(20001, 23000) i;
+		SELECT gpujoin_fold('big_k');
+		DELETE FROM big WHERE id % 20 = 3;
+		VACUUM big;
+		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
+			FROM generate_series(23001, 25000) i;});
+	$node->psql('postgres', q{SET gpujoin.debug_step = 'written error';
+		SELECT gpujoin_fold('big_b')});
+	return;
+}
+
+foreach my $config (@newer)
+{
+	my $version = version(`$config --version`);
+	my $name = "$old_version to $version";
+	my $home = build_for($config, PostgreSQL::Test::Utils::tempdir);
+	my $old = new_server("before_$version", { no_data_checksums => 1 }, 'fsync = off');
+	my $new = PostgreSQL::Test::Cluster->new("after_$version", install_path => $home);
+
+	fill($old);
+	is($old->safe_psql('postgres', $valid), scalar @indexes, "$name: valid before");
+	my %info = map {
+		$_ => $old->safe_psql('postgres', "SELECT gpujoin_check('$_', true), * FROM
+			gpujoin_index_info('$_')")
+	} @indexes;
+	my @rows = map { $old->safe_psql('postgres', "SELECT count(*), md5(string_agg(t::text, ','
+		ORDER BY t::text)) FROM ($_) t") } @queries;
+	$old->stop;
+
+	$new->init(extra => $version >= 18 ? ['--no-data-checksums'] : []);
+	$new->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'
+		autovacuum = off\nfsync = off");
+	chdir $new->basedir;
+	command_ok([ "$home/bin/pg_upgrade", '-b', $old_bin, '-B', "$home/bin",
+			'-d', $old->data_dir, '-D', $new->data_dir, '-p', $old->port, '-P', $new->port,
+			'-s', $new->host, '-j', '2' ], "$name: pg_upgrade");
+	$new->start;
+	is($new->safe_psql('postgres', $valid), scalar @indexes, "$name: valid afterwards");
+	is($new->safe_psql('postgres', "SELECT gpujoin_check('$_', true), * FROM
+			gpujoin_index_info('$_')"), $info{$_}, "$name: $_ is as it was") foreach @indexes;
+	$new->safe_psql('postgres', 'ANALYZE');
+	is(join("\n", differing($new, @queries)), '', "$name: answers are PostgreSQL's own");
+	is($new->safe_psql('postgres', "SELECT count(*), md5(string_agg(t::text, ','
+		ORDER BY t::text)) FROM ($queries[$_]) t"), $rows[$_], "$name: same rows as before: $_")
+	  foreach 0 .. $#queries;
+	ok(uses_node($new, 'GpuScan', $queries[0]), "$name: a scan of ours is in the plan");
+
+	$new->safe_psql('postgres', q{
+		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
+			FROM generate_series(25001, 28000) i;
+		INSERT INTO tiny SELECT generate_series(1, 2000);
+		INSERT INTO parts SELECT i, i % 500 FROM generate_series(3001, 4900) i;
+		DELETE FROM big WHERE id % 20 = 5; VACUUM (INDEX_CLEANUP ON) big;
+		SELECT gpujoin_fold('big_k'), gpujoin_fold('big_b', true), gpujoin_fold('big_d');});
+	is($new->safe_psql('postgres', "SELECT gpujoin_check('$_', true) > 0"), 't',
+		"$name: $_ is right after use") foreach @indexes;
+	is(join("\n", differing($new, @queries)), '', "$name: so are answers");
+	log_is_clean($new, "$name: log is clean");
+	$new->stop;
+}
+done_testing();
