@@ -120,7 +120,7 @@ my @update = ("CREATE EXTENSION gpujoin VERSION '$current'",
 	"ALTER EXTENSION gpujoin UPDATE TO '$next'");
 
 is(difference($new, database_with('updated', @update)), '', 'an update equals a new one');
-cmp_ok(scalar(split /\n/, difference($fresh, $new)), '>', 50, 'and both differ from the one before');
+cmp_ok(scalar(split /\n/, difference($fresh, $new)), '>', 50, 'both differ from the one before');
 is(difference($new, catalog_of('updated', 'CREATE TABLE mine (k int);
 	CREATE INDEX ON mine USING gpujoin (k)')), '', "users' indexes are no part of it");
 
@@ -169,13 +169,15 @@ my %forgotten = (
 	'a comment' => ['comment', "COMMENT ON ACCESS METHOD gpujoin IS 'what it was'"],
 	'a cross-type operator' => ['operator',
 		'ALTER OPERATOR FAMILY oid_ops USING gpujoin DROP OPERATOR 1 (int4, int4)'],
-	'a support function' => ['amproc', "UPDATE pg_amproc SET amproc = 'gpujoin_key(int4)'::regprocedure
+	'a support function' => ['amproc', "UPDATE pg_amproc
+		SET amproc = 'gpujoin_key(int4)'::regprocedure
 		WHERE amproc = 'gpujoin_key(date)'::regprocedure"],
 	'the default operator class' => ['opcdefault', "UPDATE pg_opclass SET opcdefault = false
 		WHERE opcname = 'date_ops' AND opcintype = 'date'::regtype
 			AND opcmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')"],
 	'the stored type' => ['opckeytype', "UPDATE pg_opclass SET opckeytype = 'int8'::regtype
-		WHERE opcname = 'int2_ops' AND opcmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')"],
+		WHERE opcname = 'int2_ops'
+			AND opcmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')"],
 	"the access method's handler" => ['amhandler', "UPDATE pg_am SET amhandler = 'bthandler'
 		WHERE amname = 'gpujoin'"],
 	'a table that is dumped' => ['extconfig',
@@ -184,7 +186,8 @@ my %forgotten = (
 		"UPDATE pg_extension SET extcondition = '{WHERE id > 1}' WHERE extname = 'gpujoin'"],
 	"a table's default" => ['something',
 		"ALTER TABLE gpujoin_remembered ALTER what SET DEFAULT 'something'"],
-	"a table's constraint" => ['attnotnull', 'ALTER TABLE gpujoin_remembered ALTER what DROP NOT NULL'],
+	"a table's constraint" => ['attnotnull',
+		'ALTER TABLE gpujoin_remembered ALTER what DROP NOT NULL'],
 	'an index' => ['gpujoin_remembered_what', 'CREATE INDEX ON gpujoin_remembered (what)'],
 	'a label of a type' => ['ugly', "ALTER TYPE gpujoin_mood ADD VALUE 'ugly'"],
 	'a dependency' => ['depends', "DELETE FROM pg_depend WHERE objid = 'gpujoin_next'::regproc
