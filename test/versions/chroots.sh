@@ -111,9 +111,9 @@ make_base() { # SUITE
     printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
     chmod 755 "$folder.new/usr/sbin/policy-rc.d"
     printf 'APT::Install-Recommends "false";\nDPkg::Options { "--force-confold"; };\n' \
-        >"$folder.new/etc/apt/apt.conf.d/90gpujoin"
+        >"$folder.new/etc/apt/apt.conf.d/90minimal"
     printf '%s\n' 'path-exclude=/usr/share/locale/*' 'path-exclude=/usr/share/man/*' \
-        force-unsafe-io >"$folder.new/etc/dpkg/dpkg.cfg.d/90gpujoin"
+        force-unsafe-io >"$folder.new/etc/dpkg/dpkg.cfg.d/90minimal"
     ! is_ubuntu "$suite" || {
         echo "deb $mirror $suite main universe"
         echo "deb $mirror $suite-updates main universe"
