@@ -13,14 +13,14 @@
 # Environment: PACKAGE_SUITES  distributions for deb; bookworm, which has PostgreSQL 15
 #              GPUJOIN_CACHE   where these are kept; mirrors: see test/versions/chroots.sh
 #
-# Logs are in tmp_check/. The last line is "N passed, N failed".
+# Logs are in tmp_check/packages/. The last line is "N passed, N failed".
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../test/setup.sh"
 source "$project/test/versions/chroots.sh"
 source "$project/packaging/docker.sh"
 
 all_parts="dist deb rpm docker"
-log=$project/tmp_check
+log=$project/tmp_check/packages
 passed=0 failed=0
 
 # step NAME COMMAND...: one test; what the command says is shown if it fails. Within it neither a
@@ -28,6 +28,7 @@ passed=0 failed=0
 step() {
     local name=$1 file since=$SECONDS status=0
     shift
+    mkdir -p "$log"
     file=$log/$(tr -c 'a-z0-9\n' - <<<"${name,,}").log
     # A subshell that is part of a condition would go on after an error.
     set +e
@@ -207,7 +208,6 @@ done
 run=$(mktemp -d "${TMPDIR:-/tmp}/gpujoin-packages.XXXXXX")
 trap '[ -n "${KEEP:-}" ] || rm -rf "$run"' EXIT
 rm -rf "$log"
-mkdir -p "$log"
 version=$(sed -nE "s/^default_version = '(.*)'/\1/p" "$project/gpujoin.control")
 source=$run/gpujoin-$version
 make_dist >/dev/null

@@ -35,7 +35,13 @@ prepare_chroot() { # VERSION FOLDER
     mv "$2.new" "$2"
 }
 
-check_here() { bash "$project/test/check.sh" "${suite_list[@]}"; }
+check_here() { # VERSION
+    local status=0
+    PG_CONFIG=/usr/lib/postgresql/$1/bin/pg_config \
+        bash "$project/test/check.sh" "${suite_list[@]}" || status=$?
+    cp -r "$project/tmp_check" "$run/$1" 2>/dev/null || true
+    return "$status"
+}
 
 # shellcheck disable=SC2016  # for the shell inside
 check_in_chroot() { # VERSION
@@ -52,8 +58,7 @@ check_in_chroot() { # VERSION
         PG_CONFIG="/usr/lib/postgresql/$version/bin/pg_config" \
         bash -c 'cd /src/gpujoin && exec bash test/check.sh "$@" 8>&-' bash "${suite_list[@]}" ||
         status=$?
-    rm -rf "$logs"
-    cp -r "$folder/src/gpujoin/tmp_check" "$logs" 2>/dev/null || true
+    cp -r "$folder/src/gpujoin/tmp_check" "$run/$version" 2>/dev/null || true
     exec 8>&-
     return "$status"
 }
@@ -62,27 +67,27 @@ read -ra suite_list <<<"$suites"
 # shellcheck disable=SC2206  # a list of numbers
 versions=(${*:-$(tr ' ' '\n' <<<"$supported_majors" | sort -n)})
 total_passed=0 total_failed=0 table=''
-mkdir -p "$run/logs"
 for version in "${versions[@]}"; do
     is_supported "$version" || die "PostgreSQL $version is not among $supported_majors"
     since=$SECONDS status=0 passed=0 failed=0
     if is_here "$version"; then
         say "PostgreSQL $version of this machine"
-        PG_CONFIG=/usr/lib/postgresql/$version/bin/pg_config check_here || status=$?
+        check_here "$version" || status=$?
     else
         say "PostgreSQL $version in $(suite_of_version "$version")"
         require_root_for_chroots
         (check_in_chroot "$version") || status=$?
     fi
-    [ ! -s "$logs/totals" ] || read -r passed failed <"$logs/totals"
+    [ ! -s "$run/$version/totals" ] || read -r passed failed <"$run/$version/totals"
     [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
-    [ ! -e "$logs" ] || mv "$logs" "$run/logs/$version"
     total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
     table+=$(printf 'PostgreSQL %s  %5d passed, %d failed  (%d s)' \
         "$version" "$passed" "$failed" $((SECONDS - since)))$'\n'
 done
-rm -rf "$logs"
-mv "$run/logs" "$logs"
+mkdir -p "$logs"
+for version in "${versions[@]}"; do
+    [ ! -e "$run/$version" ] || { rm -rf "${logs:?}/$version"; cp -r "$run/$version" "$logs/"; }
+done
 say "all versions"
 printf '%s' "$table" | sed 's/^/    /'
 echo "$total_passed passed, $total_failed failed"
