@@ -8,7 +8,9 @@
 #   rpm     packaging/gpujoin.spec: built with Debian's PostgreSQL, looked at by rpmlint
 #   docker  packaging/Dockerfile: linted, and its steps run in a folder of their own
 #
-# Root only, on Debian or Ubuntu. Uncommitted changes of files that git knows are taken along.
+# Root only, on Debian or Ubuntu. Uncommitted changes of files that git knows are taken along. The
+# packages with the CUDA library are built, too, for one architecture, where the machine has a CUDA
+# toolkit in CUDA_HOME, or else in /usr/local/cuda.
 #
 # Environment: PACKAGE_SUITES  distributions for deb; bookworm, which has PostgreSQL 15
 #              GPUJOIN_CACHE   where these are kept; mirrors: see test/versions/chroots.sh
@@ -91,7 +93,8 @@ prepare_builder() { # SUITE
         echo 'create_main_cluster = false' \
             >"$builder.new/etc/postgresql-common/createcluster.conf"
         install_in "$builder.new" build-essential debhelper fakeroot lintian autopkgtest unzip \
-            postgresql-server-dev-all rpm rpmlint
+            postgresql-server-dev-all rpm rpmlint g++
+        mkdir -p "$builder.new/usr/local/cuda"
         mv "$builder.new" "$builder"
     fi
     rm -rf "$builder/build"
@@ -104,10 +107,15 @@ build_deb() {
     tar -C "$run" --exclude="gpujoin-$version/debian" -czf \
         "$builder/build/gpujoin_$version.orig.tar.gz" "gpujoin-$version"
     chown -R "$(id -u nobody)" "$builder/build"
-    in_chroot "$builder" setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/build \
+    # With -d: this CUDA is not of a package.
+    CHROOT_CUDA=$cuda in_chroot "$builder" \
+        setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/build \
+        GPUJOIN_CUDA_ARCHS=90 \
         sh -ec 'cd "/build/gpujoin-$0"
             pg_buildext updatecontrol
-            dpkg-buildpackage -us -uc' "$version"
+            dpkg-buildpackage -us -uc ${1:+-d -Ppkg.gpujoin.cuda}' "$version" "$cuda"
+    [ -z "$cuda" ] || dpkg-deb -c "$builder"/build/postgresql-*-gpujoin-cuda_*.deb |
+        grep gpujoin_cuda.so
 }
 
 # It is no upload to Debian's archive, which wants a number of Debian's bug tracker.
@@ -177,11 +185,13 @@ build_rpm() {
     mkdir -p "$builder/build/rpm"
     cp "$run/gpujoin-$version.zip" "$builder/build/rpm"
     # shellcheck disable=SC2016  # for the shell inside
-    in_chroot "$builder" sh -ec 'cd "/build/gpujoin-$0"
-        rpmbuild -ba --nodeps --define "_topdir /build/rpm" --define "_sourcedir /build/rpm" \
+    CHROOT_CUDA=$cuda in_chroot "$builder" env GPUJOIN_CUDA_ARCHS=90 sh -ec '
+        cd "/build/gpujoin-$0"
+        rpmbuild -ba --nodeps ${2:+--with cuda} \
+            --define "_topdir /build/rpm" --define "_sourcedir /build/rpm" \
             --define "pgmajorversion $1" --define "pginstdir /usr/lib/postgresql/$1" \
             --define "extensiondir /usr/share/postgresql/$1/extension" packaging/gpujoin.spec
-        rpm -qlp /build/rpm/RPMS/*/*.rpm' "$version" "$(rpm_major)"
+        rpm -qlp /build/rpm/RPMS/*/*.rpm' "$version" "$(rpm_major)" "$cuda"
 }
 
 lint_rpm() {
@@ -205,6 +215,8 @@ require_root_for_chroots
 for program in git unzip; do
     command -v $program >/dev/null || wish_for $program
 done
+cuda=${CUDA_HOME:-/usr/local/cuda}
+[ -x "$cuda/bin/nvcc" ] || cuda=''
 run=$(mktemp -d "${TMPDIR:-/tmp}/gpujoin-packages.XXXXXX")
 trap '[ -n "${KEEP:-}" ] || rm -rf "$run"' EXIT
 rm -rf "$log"

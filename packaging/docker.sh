@@ -4,7 +4,6 @@
 # place of NVIDIA's one with the machine's CUDA; where there is none, such stages are left out.
 # shellcheck shell=bash
 
-docker_cuda=${CUDA_HOME:-/usr/local/cuda}
 declare -A docker_folder docker_arguments docker_variables docker_command
 
 # A word of an instruction with the variables of the stage, or of the file's head, in place
@@ -31,7 +30,7 @@ docker_image() { # IMAGE
                 mv "$folder.new" "$folder"
             } ;;
         nvidia/cuda:*)
-            [ -x "$docker_cuda/bin/nvcc" ] || return 1
+            [ -n "$cuda" ] || return 1
             [ -e "$folder" ] || {
                 rm -rf "$folder.new"
                 copy_base bookworm "$folder.new"
@@ -53,7 +52,7 @@ docker_from() {
         base=${docker_folder[$image]}
     else
         base=$(docker_image "$image") || {
-            echo "stage $name is left out: there is no $docker_cuda"
+            echo "stage $name is left out: there is no CUDA here"
             docker_stage='' docker_left_out+=" $name"
             return 0
         }
@@ -93,7 +92,7 @@ docker_run() {
         variables+=("$name=${docker_variables[$name]}")
     done
     # shellcheck disable=SC2016  # for the shell inside
-    CHROOT_CUDA=$docker_cuda in_chroot "${docker_folder[$docker_stage]}" env "${variables[@]}" \
+    CHROOT_CUDA=$cuda in_chroot "${docker_folder[$docker_stage]}" env "${variables[@]}" \
         sh -exc 'cd "$0"; eval "$1"' "$docker_workdir" "$1"
 }
 
