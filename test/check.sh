@@ -15,6 +15,7 @@
 # same tests, with the same outputs, on a card.
 #
 # A file that dies without a failed assertion counts as one failure, so does a server that crashed.
+# CHECK_PATIENCE=3 lets each program take three times as long as it may, on a busy machine.
 # Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
 # of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
 # The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
@@ -124,7 +125,11 @@ names() {
 }
 
 # A test that hangs is a failure, not a stop. In the foreground so that it stays in our group.
-limited() { timeout --foreground -k 10 "$@"; }
+limited() { # SECONDS COMMAND...
+    local seconds=$(($1 * ${CHECK_PATIENCE:-1}))
+    shift
+    timeout --foreground -k 10 "$seconds" "$@"
+}
 
 # ---------------------------------------------------------------------------------------------
 # Suites
@@ -222,7 +227,7 @@ run_tap() {
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-        timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
+        timeout --foreground -k 10 $((400 * ${CHECK_PATIENCE:-1})) prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
         "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
     cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true

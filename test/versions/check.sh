@@ -17,6 +17,8 @@ suites=${VERSION_SUITES:-lint regress isolation pgtap tap-short}
 logs=$project/tmp_check
 run=$(mktemp -d "${TMPDIR:-/tmp}/gpujoin-versions.XXXXXX")
 trap 'rm -rf "$run"' EXIT
+# It takes long anyway, and nobody waits for it alone.
+export CHECK_PATIENCE=${CHECK_PATIENCE:-3}
 
 # Does this machine have this version, with what an extension is built with?
 is_here() {
