@@ -228,7 +228,8 @@ run_tap() {
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
         timeout --foreground -k 10 $((400 * ${CHECK_PATIENCE:-1})) \
-        prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
+        prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
+        >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
     cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
     rm -rf "$folder"
