@@ -55,7 +55,10 @@ step() {
 # As it lies here: what is committed, and changes of it that are not.
 make_dist() {
     local tree
-    tree=$(git -c safe.directory='*' -C "$project" stash create)
+    # By the tree's owner, to whom the objects must belong that it writes; it wants a name.
+    tree=$(setpriv --reuid "$(stat -c %u "$project")" --regid "$(stat -c %g "$project")" \
+        --clear-groups git -c safe.directory='*' -c user.name=check -c user.email=check@localhost \
+        -C "$project" stash create)
     DIST_TREE=${tree:-HEAD} bash "$project/packaging/dist.sh" "$run"
     (cd "$run" && unzip -q "$run/gpujoin-$version.zip")
 }
