@@ -12,6 +12,9 @@
 #   make bench-planning  what gpujoin adds to planning     (PLANNING_ROWS=..., PLANNING_RUNS=...)
 #   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
+#   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
+#   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
+#   make dist      the release's file of sources, gpujoin-VERSION.zip
 #   make lint      only the static checks
 #
 # SUITES="regress tap" and TESTS="basic 001_crash" narrow down `make check`.
@@ -21,8 +24,8 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients demo bench bench-peers bench-planning bench-service calibrate \
-	no-regret lint
+SCRIPT_GOALS = check check-clients check-versions check-packages dist demo bench bench-peers \
+	bench-planning bench-service calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -44,6 +47,15 @@ check:
 
 check-clients:
 	@bash test/clients/clients.sh $(CLIENTS)
+
+check-versions:
+	@bash test/versions/check.sh $(VERSIONS)
+
+check-packages:
+	@bash packaging/check.sh $(PACKAGES)
+
+dist:
+	@bash packaging/dist.sh
 
 lint:
 	@bash test/check.sh lint
@@ -76,7 +88,7 @@ MODULE_big = gpujoin
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 EXTENSION = gpujoin
-DATA = sql/gpujoin--1.0.0.sql
+DATA = $(sort $(wildcard sql/gpujoin--*.sql))
 PGFILEDESC = "gpujoin - small set against one integer key of a big table"
 
 # Parameters that a callback must take but does not use, partly filled node tags and PostgreSQL's

@@ -7,6 +7,7 @@
 #   isolation  test/specs/*.spec              one test a file
 #   pgtap      test/pgtap/*.sql               one test an assertion
 #   tap        test/t/*.pl                    one test an assertion (the top-level ones)
+#   tap-short  those of them that take seconds; only where it is named
 #   device     make check-device              one test an assertion, where cuda/ has that goal
 #   model      test/model/*.c                 one test a case: each order of steps is tried
 #
@@ -14,6 +15,7 @@
 # same tests, with the same outputs, on a card.
 #
 # A file that dies without a failed assertion counts as one failure, so does a server that crashed.
+# CHECK_PATIENCE=3 lets each program take three times as long as it may, on a busy machine.
 # Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
 # of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
 # The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
@@ -22,13 +24,19 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 all_suites="lint regress isolation pgtap tap device model"
 
+# Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
+# and its mirrors. What is left out repeats these many times, or at random.
+short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby_index_only
+    010_parallel_index_only 012_fold 013_limits 014_update 021_service_cancel 023_service_open
+    030_mirror_load 031_mirror_free 035_mirror_index_only 037_mirror_top"
+
 # Where the tests of a suite are that TESTS can name; nothing for the other suites.
 test_files() {
     case $1 in
         regress) echo "test/sql/$2.sql" ;;
         isolation) echo "test/specs/$2.spec" ;;
         pgtap) echo "test/pgtap/$2.sql" ;;
-        tap) echo "test/t/$2.pl" ;;
+        tap | tap-short) echo "test/t/$2.pl" ;;
     esac
 }
 
@@ -58,7 +66,8 @@ last_words() {
 
 if ! inside; then
     for suite in "$@"; do
-        [[ " $all_suites " == *" $suite "* ]] || die "no suite \"$suite\"; there are: $all_suites"
+        [[ " $all_suites tap-short " == *" $suite "* ]] ||
+            die "no suite \"$suite\"; there are: $all_suites tap-short"
     done
     # shellcheck disable=SC2086  # a list of names
     require_tests ${*:-$all_suites}
@@ -109,12 +118,18 @@ names() {
         [ -e "$file" ] || continue
         name=$(basename "$file" ".${file##*.}")
         [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $name "* ]] || continue
+        # shellcheck disable=SC2086  # a list of names
+        [ "$suite" != tap-short ] || [[ " "$(echo $short_tap)" " == *" $name "* ]] || continue
         echo "$name"
     done
 }
 
 # A test that hangs is a failure, not a stop. In the foreground so that it stays in our group.
-limited() { timeout --foreground -k 10 "$@"; }
+limited() { # SECONDS COMMAND...
+    local seconds=$(($1 * ${CHECK_PATIENCE:-1}))
+    shift
+    timeout --foreground -k 10 "$seconds" "$@"
+}
 
 # ---------------------------------------------------------------------------------------------
 # Suites
@@ -188,10 +203,10 @@ suite_pgtap() {
 
 # Two scripts at a time, since much of their time is waiting; on a card, whose memory some look at,
 # one. Each has servers and folders of its own.
-suite_tap() {
+suite_tap() { # tap or tap-short
     local name at_a_time=2 begun=0 ended=0
     [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
-    for name in $(names tap); do
+    for name in $(names "$1"); do
         while ((begun - ended >= at_a_time)); do
             wait -n || [ $? != 127 ] || break
             count_ended_tap
@@ -212,8 +227,9 @@ run_tap() {
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-        timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
-        "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
+        timeout --foreground -k 10 $((400 * ${CHECK_PATIENCE:-1})) \
+        prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
+        >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
     cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
     rm -rf "$folder"
@@ -312,9 +328,9 @@ if wants regress || wants isolation || wants pgtap; then
     stop_server preloaded
     look_for_crashes preloaded
 fi
-if wants tap; then
+if wants tap || wants tap-short; then
     say "servers of their own"
-    suite_tap
+    if wants tap; then suite_tap tap; else suite_tap tap-short; fi
 fi
 if wants device; then
     say "device library"

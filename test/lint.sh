@@ -27,7 +27,7 @@ check() {
 # Files of the project by suffix, in the folders that hold code.
 sources() {
     local folder suffix
-    for folder in src cuda test; do
+    for folder in src cuda test packaging; do
         [ -d "$folder" ] || continue
         for suffix in "$@"; do
             find "$folder" -name "*.$suffix" -not -path '*/results/*'
@@ -104,8 +104,8 @@ file_length() {
 # The words are put together from parts so that this file does not find itself.
 no_unfinished_marks() {
     local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
-    grep -rnIE "$marks" src cuda sql test Makefile README.md .ci --exclude-dir=results \
-        2>/dev/null || true
+    grep -rnIE "$marks" src cuda sql test packaging debian Makefile README.md .ci \
+        --exclude-dir=results 2>/dev/null || true
 }
 
 trailing_space() {
@@ -155,17 +155,44 @@ explain_properties_told() {
 }
 
 meta_json() {
-    perl -MJSON::PP -e '
-        local $/;
-        open(my $f, "<", "META.json") or die "META.json: $!\n";
-        my $m = decode_json(<$f>);
-        for my $key (qw(name abstract version maintainer license provides meta-spec)) {
-            print "META.json has no $key\n" unless exists $m->{$key};
-        }
-        for my $p (values %{$m->{provides}}) {
-            -e $p->{$_} or print "META.json names $p->{$_}, which is not there\n"
-                for grep { exists $p->{$_} } qw(file docfile);
-        }'
+    perl test/meta.pl
+    # It looks at the file in the current folder only.
+    ! command -v validate_pgxn_meta >/dev/null || validate_pgxn_meta | finds -v ' is OK$'
+}
+
+# A checker that finds nothing in a bad file would be none.
+meta_json_checked() {
+    local folder change
+    folder=$(mktemp -d)
+    for change in 's/"version": "1/"version": "v1/' 's/"name": "/"nom": "/' \
+        's/"type": "git"/"type": ""/' 's/"tags": \[[^]]*\]/"tags": []/' \
+        's#"url": "https:#"url": "https#' 's/"15.0.0"/"fifteen"/' \
+        's/"PostgreSQL": "http/"PostgreSQL": "/' 's/"stable"/"good"/' 's/README.md/README.txt/'; do
+        sed "$change" META.json >"$folder/META.json"
+        ! cmp -s META.json "$folder/META.json" || echo "$change changes nothing"
+        [ -n "$(perl test/meta.pl "$folder/META.json" 2>&1)" ] || echo "not found: $change"
+    done
+    rm -rf "$folder"
+}
+
+# One number, wherever it is said: what was found, and where, unless all are the same.
+version_agrees() {
+    local version
+    version=$(sed -nE "s/^default_version = '(.*)'/\1/p" gpujoin.control)
+    {
+        echo "$version gpujoin.control"
+        perl -MJSON::PP -e 'local $/; my $m = decode_json(<>);
+            print "$m->{version} META.json\n";
+            print "$_->{version} META.json, provides\n" for values %{$m->{provides}};
+            print $_->{file} =~ s/^.*--(.*)\.sql$/$1/r, " META.json, file\n"
+                for values %{$m->{provides}}' META.json
+        sed -nE 's/^## ([0-9][^ ]*).*/\1 CHANGELOG.md/p' CHANGELOG.md | head -n 1
+        sed -nE '1s/^gpujoin \(([^)]*)-[^-]*\).*/\1 debian\/changelog/p' debian/changelog
+        sed -nE 's/^Version: +(.*)/\1 packaging\/gpujoin.spec/p' packaging/gpujoin.spec
+        sed -nE 's/^\* .* - (.*)-[^-]*$/\1 packaging\/gpujoin.spec, %changelog/p' \
+            packaging/gpujoin.spec | head -n 1
+    } | awk -v version="$version" '$1 != version {print $0 ", and gpujoin.control " version}
+        END {if (NR != 8) print NR " places, where there should be 8"}'
 }
 
 control_file() {
@@ -227,6 +254,8 @@ check "shell scripts parse" shell_syntax
 check "Perl scripts compile" perl_syntax
 check "README has every property that EXPLAIN shows" explain_properties_told
 check "META.json is valid" meta_json
+check "a META.json that is not valid is found out" meta_json_checked
+check "the version is the same everywhere" version_agrees
 check "control file and install script agree" control_file
 check "every SQL object has a comment" sql_comments
 check "make uninstall removes what make install has installed" uninstall_is_whole

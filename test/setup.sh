@@ -153,15 +153,17 @@ wish_for() {
 # ---------------------------------------------------------------------------------------------
 
 # Copy the source tree without what a build or a test run has left in it.
-copy_sources() {
-    mkdir "$work/src"
+copy_sources_to() {
+    mkdir -p "$1"
     # Status 1 is a file that changed while it was read, by an editor or a build.
     tar -C "$project" --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
         --exclude=./.gpu --exclude=./results --exclude=./tmp_check --exclude=./output_iso \
+        --exclude=./gpujoin_helper --exclude=./cuda/build --exclude='*.d' \
         -cf "$work/src.tar" . || [ $? = 1 ]
-    tar -C "$work/src" -xf "$work/src.tar"
+    tar -C "$1" --no-same-owner -xf "$work/src.tar"
     rm "$work/src.tar"
 }
+copy_sources() { copy_sources_to "$work/src"; }
 
 # Copy the PostgreSQL installation: the programs as files, since they resolve symbolic links before
 # they look for their relatives; the rest as symbolic links in folders of our own.

@@ -29,8 +29,8 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_NOT_BUILT] = {
 		"no device library for GPUs is installed",
-		"Without a GPU nothing is needed.  For one, build gpujoin where there is nvcc (CUDA 12 or "
-		"13), install it, then reload the configuration.", GJ_IS_NO_FAULT
+		"Without a GPU nothing is needed.  For one, install gpujoin's package for CUDA, or what is "
+		"built where there is nvcc (CUDA 12 or 13), then reload the configuration.", GJ_IS_NO_FAULT
 	},
 	[GJ_REASON_NO_GPU] = {
 		"there is no GPU",
