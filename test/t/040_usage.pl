@@ -41,7 +41,7 @@ sub sum_is_right
 			FROM pg_stat_gpujoin_indexes s, pg_stat_gpujoin g}), 't|t', "$what: the sum is right");
 	is(sql(q{SELECT sum(cpu_answers) = sum(r.n) AND count(*) FILTER (WHERE cpu_answers <> r.n) = 0
 			FROM pg_stat_gpujoin_indexes,
-			LATERAL (SELECT coalesce(sum(value::int), 0) AS n FROM jsonb_each_text(cpu_reasons)) r}),
+		LATERAL (SELECT coalesce(sum(value::int), 0) AS n FROM jsonb_each_text(cpu_reasons)) r}),
 		't', "$what: reasons, too");
 	return;
 }
