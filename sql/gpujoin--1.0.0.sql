@@ -313,7 +313,7 @@ COMMENT ON COLUMN gpujoin_devices.toolkit_version IS 'the CUDA that gpujoin was 
 COMMENT ON COLUMN gpujoin_devices.last_error
 	IS 'why the device was not available the last time, even if it is again';
 COMMENT ON COLUMN gpujoin_devices.memory_free
-	IS 'bytes that nobody has reserved, gpujoin included; looked at every ten seconds';
+	IS 'bytes of the card that nobody has taken, ten seconds ago or when it was last idle';
 COMMENT ON COLUMN gpujoin_devices.memory_reserved IS 'bytes that gpujoin has taken';
 COMMENT ON COLUMN gpujoin_devices.memory_used IS 'of these, bytes of mirrors and requests';
 

@@ -197,7 +197,8 @@ GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use)
 	n[GJ_USE_TIDS] = stats->tids;
 	n[GJ_USE_SEARCH_US] = INSTR_TIME_GET_MICROSEC(stats->elapsed);
 	n[GJ_USE_WAIT_US] = (uint64) (stats->request_ms * 1000.0);
-	n[GJ_USE_DEVICE_US] = (uint64) ((stats->set_ms + stats->kernel_ms + stats->transfer_ms) * 1000.0);
+	n[GJ_USE_DEVICE_US] = (uint64) ((stats->set_ms + stats->kernel_ms + stats->transfer_ms) *
+									1000.0);
 	for (int i = 0; i < GJ_FALLBACK_COUNT; i++)
 		n[GJ_USE_ANSWERED + i] = stats->answers[i];
 }

@@ -125,8 +125,9 @@ startup_shmem(void)
 }
 
 /*
- * See to it that there is a table: where nothing is shared, one of this process.  Not with palloc():
- * what a failed query has done is added while the transaction is aborted, when nothing may fail.
+ * See to it that there is a table: where nothing is shared, one of this process.  Not with
+ * palloc(): what a failed query has done is added while the transaction is aborted, when nothing
+ * may fail.
  */
 void
 GjUsagePrepare(void)

@@ -381,6 +381,9 @@ main(int argc, char **argv)
 		good = (name){message_of(0)->result.column_id, message_of(0)->result.column_generation};
 	ok_and_well(ask_pages(0, good, PAGES, 1, 0) >= GJD_OK && ask_pages(0, good, 0, 1, 0) == GJD_OK,
 				"an honest client is served");
+	ok(control->report.memory_total > 0 &&
+		   control->report.memory_free <= control->report.memory_total,
+	   "and told of the card's memory");
 	test_unknown();
 	test_shapes();
 	test_pages();

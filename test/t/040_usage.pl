@@ -41,12 +41,12 @@ sub sum_is_right
 			FROM pg_stat_gpujoin_indexes s, pg_stat_gpujoin g}), 't|t', "$what: the sum is right");
 	is(sql(q{SELECT sum(cpu_answers) = sum(r.n) AND count(*) FILTER (WHERE cpu_answers <> r.n) = 0
 			FROM pg_stat_gpujoin_indexes,
-			LATERAL (SELECT coalesce(sum(value::int), 0) AS n FROM jsonb_each_text(cpu_reasons)) r}),
+		LATERAL (SELECT coalesce(sum(value::int), 0) AS n FROM jsonb_each_text(cpu_reasons)) r}),
 		't', "$what: reasons, too");
 	return;
 }
 
-# ---- who answers, and why -----------------------------------------------------------------------
+# ---- who answers, and why --------------------------------------------------------------------
 
 my $query = 'SELECT sum(id) FROM a WHERE k IN (1, 2, 3)';
 
@@ -63,7 +63,7 @@ is(counted('a_k', 'search_time >= wait_time, wait_time >= device_time, device_ti
 is(sql('SELECT device_answers, cpu_answers FROM pg_stat_gpujoin'), '1|1', 'the server\'s');
 sum_is_right('one session');
 
-# ---- parallel workers ---------------------------------------------------------------------------
+# ---- parallel workers ------------------------------------------------------------------------
 
 sql(q{ALTER TABLE a SET (parallel_workers = 3)});
 my $parallel = q{SET gpujoin.aggregate = off; SET parallel_setup_cost = 0;
@@ -82,7 +82,7 @@ is(counted('a_k', 'n, cpu, keys, tids, fetches'), '1|1|1000|50000|50000',
 	'without a device as well');
 sum_is_right('parallel plans');
 
-# ---- many sessions, while indexes are made and dropped --------------------------------------------
+# ---- many sessions, while indexes are made and dropped ---------------------------------------
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
 append_to_file("$dir/search.sql", "\\set k random(0, 999)\n"
@@ -125,7 +125,7 @@ is(sql(q{SELECT count(*) FROM gpujoin_index_stats() WHERE database NOT IN
 		(SELECT oid FROM pg_database)}), 0, 'until the database is dropped');
 sum_is_right('a dropped database');
 
-# ---- a full table ---------------------------------------------------------------------------------
+# ---- a full table ----------------------------------------------------------------------------
 
 sql('SELECT gpujoin_stats_reset()');
 sql('SELECT gpujoin_count_uses(3000000000::oid, 4096)');
@@ -140,7 +140,7 @@ is(counted('a_k', 'n'), 2, 'those that are in use stay');
 sql('SELECT gpujoin_stats_reset()');
 is(sql('SELECT sum(cpu_answers) FROM gpujoin_index_stats()'), 0, 'and all is new');
 
-# ---- the device's process dies --------------------------------------------------------------------
+# ---- the device's process dies ---------------------------------------------------------------
 
 sql(q{SELECT gpujoin_load('a_k')});
 is(sql('SELECT state, last_error IS NULL, memory_total > 0, memory_used > 0 FROM gpujoin_devices'),
@@ -159,7 +159,7 @@ sql($query);
 is(counted('a_k', 'device, cpu'), '1|2', 'what was counted is still there');
 sum_is_right('after a crash of the device process');
 
-# ---- progress -------------------------------------------------------------------------------------
+# ---- progress --------------------------------------------------------------------------------
 
 sql(q{CREATE ROLE plain LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor;
 	INSERT INTO b SELECT i, i % 1000 FROM generate_series(1, 30000) i});
@@ -200,7 +200,7 @@ inject($node, 'write', 'none', 0, 0);
 $loader->finish;
 is(sql('SELECT count(*) FROM gpujoin_progress'), 0, 'loaded, it is over');
 
-# ---- the server crashes -----------------------------------------------------------------------------
+# ---- the server crashes ----------------------------------------------------------------------
 
 $node->stop('immediate');
 $node->start;
