@@ -69,9 +69,10 @@ start_duckdb() {
         columns=$(sql -c "SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', '
             ORDER BY attnum) FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0")
         sql -c "COPY $table TO '$work/$table.csv' (FORMAT csv)"
-        ask_duckdb "CREATE TABLE $table ($columns)" &&
-            ask_duckdb "COPY $table FROM '$work/$table.csv' (FORMAT csv, HEADER false)" ||
+        if ! ask_duckdb "CREATE TABLE $table ($columns)" ||
+            ! ask_duckdb "COPY $table FROM '$work/$table.csv' (FORMAT csv, HEADER false)"; then
             die "DuckDB: $duckdb_said"
+        fi
         rm "$work/$table.csv"
     done
     note "DuckDB has the rows ($SECONDS s)"
@@ -91,10 +92,15 @@ ask_duckdb() {
 strom() { PGPORT=5433 sql "$@"; }
 
 start_strom() {
+    local nvcc
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
     {
         measuring_settings $buffers
         echo "shared_preload_libraries = 'pg_strom'"
         echo "port = 5433"
+        # It compiles what it asks the GPU for.
+        [ -z "$nvcc" ] || echo "pg_strom.cuda_toolkit_basedir =" \
+            "'$(dirname "$(dirname "$(readlink -f "$nvcc")")")'"
         echo "max_worker_processes = 64"
         echo "max_parallel_workers = $BENCH_WORKERS"
     } >"$work/strom.conf"

@@ -191,7 +191,7 @@ sub plot_title
 	my ($date, $machine, $rows) = $prefix =~ m{(\d{4}-\d\d-\d\d)-([^/]*?)-(\d+)-rows}
 	  or return $title;
 
-	$title .= ": $text" =~ s/\.$//r if $name =~ /^scale/;
+	$title .= ': ' . lcfirst($text) =~ s/\.$//r if $name =~ /^scale/;
 	$machine =~ s/^cpu-(\d+)-cores$/no GPU, $1 processors/ or $machine = uc $machine =~ tr/-/ /r;
 	1 while $rows =~ s/^(\d+)(\d{3})/$1,$2/;
 	$machine = "$rows rows, $machine" unless $name eq 'scale: rows';
