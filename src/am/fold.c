@@ -5,8 +5,10 @@
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
  * delta's entries and writes them as a small run.  A major fold merges them with all runs and
- * leaves out deleted slots.  VACUUM folds when it has deleted what is dead, autovacuum's ANALYZE
- * does, too (a table that only grows is rarely vacuumed), and gpujoin_fold() on demand.
+ * leaves out deleted slots.  In between, a middle fold merges them with all small runs, where the
+ * list of runs is full while these are few beside the base run.  VACUUM folds when it has deleted
+ * what is dead, autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and
+ * gpujoin_fold() on demand.
  *
  * The lock: ShareUpdateExclusiveLock on the table.  So neither another fold nor a deletion is
  * under way, CREATE INDEX CONCURRENTLY's included; queries and insertions are.
@@ -75,6 +77,7 @@ typedef enum FoldKind
 {
 	FOLD_NOTHING,
 	FOLD_MINOR,
+	FOLD_MIDDLE,
 	FOLD_MAJOR
 } FoldKind;
 
@@ -89,6 +92,7 @@ typedef struct Freed
 static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
 static FoldKind choose(const GjFold *fold, GjFoldMode mode);
+static int	first_merged(const GjFold *fold, FoldKind kind);
 static void fold_once(GjFold *fold, FoldKind kind);
 static void drop_dead_runs(GjFold *fold);
 static void take_delta(GjFold *fold);
@@ -179,8 +183,8 @@ forget_unfinished(GjFold *fold)
  * Decide which fold is worth it
  *
  * Small runs and dead slots make searches slower, and a major fold rewrites all: it waits until
- * they are a quarter of the base run.  But if the delta is as much as half of it, as after a load,
- * the base will be rewritten soon anyway, and the delta's entries need not be written twice.
+ * they are a half of the base run.  Dead slots count twice, since they are read for nothing.  If
+ * they would be so many with the delta, that is merged as well, and need not be written twice.
  */
 static FoldKind
 choose(const GjFold *fold, GjFoldMode mode)
@@ -189,22 +193,35 @@ choose(const GjFold *fold, GjFoldMode mode)
 	BlockNumber delta_pages = state->deltas[0].data_pages;
 	bool		left_over = state->deltas[1].run != 0;
 	uint64		base = state->nruns > 0 ? state->runs[0].entries : 0;
-	uint64		loose = 0;		/* entries of small runs and dead slots */
+	uint64		loose = 0;		/* entries of small runs, and twice the dead slots */
 	uint64		delta;
 
 	for (int i = 0; i < state->nruns; i++)
-		loose += state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
+		loose += 2 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
 
 	if (mode == GJ_FOLD_ALL && (left_over || delta_pages > 0 || loose > 0))
 		return FOLD_MAJOR;
-	if (loose > base / 4)
+	if (loose > base / 2)
 		return FOLD_MAJOR;
 	if (!left_over && delta_pages < (mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1))
 		return FOLD_NOTHING;
 	if (left_over)
 		delta_pages = state->deltas[1].data_pages;
 	delta = (uint64) delta_pages * fold->info.slots;
-	return state->nruns == GJ_MAX_RUNS || loose + delta > base / 2 ? FOLD_MAJOR : FOLD_MINOR;
+	if (loose + delta > base / 2)
+		return FOLD_MAJOR;
+	return state->nruns == GJ_MAX_RUNS ? FOLD_MIDDLE : FOLD_MINOR;
+}
+
+/*
+ * From which run on all are merged?
+ */
+static int
+first_merged(const GjFold *fold, FoldKind kind)
+{
+	if (kind == FOLD_MAJOR)
+		return 0;
+	return kind == FOLD_MIDDLE ? 1 : fold->state.nruns;
 }
 
 static void
@@ -220,7 +237,7 @@ fold_once(GjFold *fold, FoldKind kind)
 			find_free_pages(fold);
 	}
 	take_delta(fold);
-	if (fold->state.deltas[1].run == 0 && (kind == FOLD_MINOR || fold->state.nruns == 0))
+	if (fold->state.deltas[1].run == 0 && (kind != FOLD_MAJOR || fold->state.nruns == 0))
 		return;
 	write_run(fold, kind, &run, &end);
 	publish(fold, kind, &run, end);
@@ -276,7 +293,7 @@ take_delta(GjFold *fold)
 }
 
 /*
- * Write a run of the previous delta's entries, with a major fold those of all runs, too
+ * Write a run of the previous delta's entries and of those of the runs that are merged
  */
 static void
 write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
@@ -290,14 +307,11 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 
 	GjFoldPoint("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
-	GjFoldOpenSources(fold, kind == FOLD_MAJOR ? fold->state.nruns : 0);
+	GjFoldOpenSources(fold, first_merged(fold, kind));
 	GjFoldPoint("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
-		if (rows.row != NULL)
-			GjRunWriterAdd(writer, rows.row);
-		else
-			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{
@@ -324,7 +338,7 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 
 	for (int i = 0; i < fold->state.nruns; i++)
 	{
-		if (kind == FOLD_MAJOR)
+		if (i >= first_merged(fold, kind))
 			free_run(fold, &freed, &fold->state.runs[i]);
 		else
 			runs[nruns++] = fold->state.runs[i];
