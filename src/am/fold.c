@@ -5,8 +5,10 @@
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
  * delta's entries and writes them as a small run.  A major fold merges them with all runs and
- * leaves out deleted slots.  VACUUM folds when it has deleted what is dead, autovacuum's ANALYZE
- * does, too (a table that only grows is rarely vacuumed), and gpujoin_fold() on demand.
+ * leaves out deleted slots.  In between, a middle fold merges them with all small runs, where the
+ * list of runs is full while these are few beside the base run.  VACUUM folds when it has deleted
+ * what is dead, autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and
+ * gpujoin_fold() on demand.
  *
  * The lock: ShareUpdateExclusiveLock on the table.  So neither another fold nor a deletion is
  * under way, CREATE INDEX CONCURRENTLY's included; queries and insertions are.
@@ -77,6 +79,7 @@ typedef enum FoldKind
 {
 	FOLD_NOTHING,
 	FOLD_MINOR,
+	FOLD_MIDDLE,
 	FOLD_MAJOR
 } FoldKind;
 
@@ -91,6 +94,7 @@ typedef struct Freed
 static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
 static FoldKind choose(const GjFold *fold, GjFoldMode mode);
+static int	first_merged(const GjFold *fold, FoldKind kind);
 static void fold_once(GjFold *fold, FoldKind kind);
 static void drop_dead_runs(GjFold *fold);
 static void take_delta(GjFold *fold);
@@ -184,8 +188,8 @@ forget_unfinished(GjFold *fold)
  * Decide which fold is worth it
  *
  * Small runs and dead slots make searches slower, and a major fold rewrites all: it waits until
- * they are a quarter of the base run.  But if the delta is as much as half of it, as after a load,
- * the base will be rewritten soon anyway, and the delta's entries need not be written twice.
+ * they are a half of the base run.  Dead slots count twice, since they are read for nothing.  If
+ * they would be so many with the delta, that is merged as well, and need not be written twice.
  */
 static FoldKind
 choose(const GjFold *fold, GjFoldMode mode)
@@ -194,22 +198,35 @@ choose(const GjFold *fold, GjFoldMode mode)
 	BlockNumber delta_pages = state->deltas[0].data_pages;
 	bool		left_over = state->deltas[1].run != 0;
 	uint64		base = state->nruns > 0 ? state->runs[0].entries : 0;
-	uint64		loose = 0;		/* entries of small runs and dead slots */
+	uint64		loose = 0;		/* entries of small runs, and twice the dead slots */
 	uint64		delta;
 
 	for (int i = 0; i < state->nruns; i++)
-		loose += state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
+		loose += 2 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
 
 	if (mode == GJ_FOLD_ALL && (left_over || delta_pages > 0 || loose > 0))
 		return FOLD_MAJOR;
-	if (loose > base / 4)
+	if (loose > base / 2)
 		return FOLD_MAJOR;
 	if (!left_over && delta_pages < (mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1))
 		return FOLD_NOTHING;
 	if (left_over)
 		delta_pages = state->deltas[1].data_pages;
 	delta = (uint64) delta_pages * fold->info.slots;
-	return state->nruns == GJ_MAX_RUNS || loose + delta > base / 2 ? FOLD_MAJOR : FOLD_MINOR;
+	if (loose + delta > base / 2)
+		return FOLD_MAJOR;
+	return state->nruns == GJ_MAX_RUNS ? FOLD_MIDDLE : FOLD_MINOR;
+}
+
+/*
+ * From which run on all are merged?
+ */
+static int
+first_merged(const GjFold *fold, FoldKind kind)
+{
+	if (kind == FOLD_MAJOR)
+		return 0;
+	return kind == FOLD_MIDDLE ? 1 : fold->state.nruns;
 }
 
 static void
@@ -284,7 +301,7 @@ take_delta(GjFold *fold)
 }
 
 /*
- * Write a run of the previous delta's entries, with a major fold those of all runs, too
+ * Write a run of the previous delta's entries and of those of the runs that are merged
  */
 static void
 write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
@@ -298,15 +315,12 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 
 	GjStep("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
-	GjFoldOpenSources(fold, kind == FOLD_MAJOR ? fold->state.nruns : 0);
+	GjFoldOpenSources(fold, first_merged(fold, kind));
 	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, kind));
 	GjStep("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
-		if (rows.row != NULL)
-			GjRunWriterAdd(writer, rows.row);
-		else
-			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{
@@ -331,7 +345,7 @@ count_entries(const GjFold *fold, FoldKind kind)
 {
 	uint64		n = (uint64) fold->ndelta_blocks * fold->info.slots;
 
-	for (int i = 0; kind == FOLD_MAJOR && i < fold->state.nruns; i++)
+	for (int i = first_merged(fold, kind); i < fold->state.nruns; i++)
 		n += fold->state.runs[i].entries - fold->state.runs[i].dead;
 	return n;
 }
@@ -348,7 +362,7 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 
 	for (int i = 0; i < fold->state.nruns; i++)
 	{
-		if (kind == FOLD_MAJOR)
+		if (i >= first_merged(fold, kind))
 			free_run(fold, &freed, &fold->state.runs[i]);
 		else
 			runs[nruns++] = fold->state.runs[i];

@@ -28,17 +28,16 @@ typedef struct GjFold
 	int			given;			/* how many these were */
 } GjFold;
 
-/* Rows in order: one, or slots of a page that are all used */
+/* Rows in order: slots of a page that are all used */
 typedef struct GjFoldRows
 {
 	int			n;
-	const char *row;			/* NULL: slots */
 	Page		page;
 	int			slot;
 } GjFoldRows;
 
 /* foldrows.c */
-extern void GjFoldOpenSources(GjFold *fold, int nruns);
+extern void GjFoldOpenSources(GjFold *fold, int first_run);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
 

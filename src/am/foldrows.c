@@ -9,6 +9,9 @@
  * rows of a run that do not ascend: one such row is hard to find, but in the new run it could stand
  * where a page begins, and keep searches from many others.
  *
+ * All sources give pages: the sort, too, puts its rows on one, in private memory.  So a fold of the
+ * delta alone copies whole pages, and a merge copies stretches of them.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -31,37 +34,42 @@ typedef struct GjFoldSource
 	bool		ended;
 	GjPlace		place;			/* of the row at hand */
 	GjRowSort  *sort;			/* of the delta's rows; NULL: a run */
-	const char *row;			/* the row at hand, of a sort */
 	GjRunReader reader;
-	int			slot;			/* of the row at hand, on a copy of the run's page */
+	int			slot;			/* of the row at hand */
+	int			nslots;			/* up to the page's last row */
+	int			gap;			/* the first slot behind the one at hand that is not used */
 	GjPlace		last;			/* no row that comes is before this one */
-	PGAlignedBlock page;
+	PGAlignedBlock page;		/* the sort's rows, or a copy of the run's page */
 } GjFoldSource;
 
 static void open_delta(GjFold *fold, GjFoldSource *source);
 static Size sort_memory(void);
-static void add_page(GjFold *fold, GjRowSort *sort, Page page);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
 static void advance(GjFold *fold, GjFoldSource *source, int n);
-static void advance_in_run(GjFold *fold, GjFoldSource *source, int n);
-static inline void check_order(const GjFold *fold, GjFoldSource *source, const GjPlace *place);
-static int	find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit);
-static inline GjPlace place_of_slot(const GjFold *fold, Page page, int slot);
+static bool next_page(GjFold *fold, GjFoldSource *source);
+static void skip_gap(const GjFold *fold, GjFoldSource *source);
+static bool next_run_page(GjFold *fold, GjFoldSource *source);
+static void check_order(const GjFold *fold, GjFoldSource *source);
+static int	find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit);
+static inline GjPlace place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
 static int	next_used_slot(const GjFold *fold, Page page, int slot);
+static int	count_slots(const GjFold *fold, Page page);
 
 /*
- * Begin to read the previous delta, if there is one, and so many of the runs
+ * Begin to read the previous delta, if there is one, and the runs from the given one on
  */
 void
-GjFoldOpenSources(GjFold *fold, int nruns)
+GjFoldOpenSources(GjFold *fold, int first_run)
 {
-	fold->sources = palloc((nruns + 1) * sizeof(GjFoldSource));
+	int			nruns = fold->state.nruns;
+
+	fold->sources = palloc((nruns - first_run + 1) * sizeof(GjFoldSource));
 	fold->nsources = 0;
 	fold->at = -1;
 	if (fold->state.deltas[1].run != 0)
 		open_delta(fold, &fold->sources[fold->nsources++]);
-	for (int i = 0; i < nruns; i++)
+	for (int i = first_run; i < nruns; i++)
 		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
 }
 
@@ -74,7 +82,7 @@ precedes(const GjPlace *a, const GjPlace *b)
 /*
  * Get the next rows, good until the next call; false when there are no more
  *
- * From a run come as many as stand side by side and before those of all others.
+ * They are as many as stand side by side in one source, before those of all others.
  */
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
@@ -102,10 +110,9 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 	if (first == NULL)
 		return false;
 
-	rows->row = first->sort != NULL ? first->row : NULL;
 	rows->page = (Page) first->page.data;
 	rows->slot = first->slot;
-	rows->n = first->sort != NULL ? 1 : find_stretch(fold, first, limit);
+	rows->n = find_stretch(fold, first, limit);
 	fold->given = rows->n;
 	return true;
 }
@@ -146,9 +153,10 @@ open_delta(GjFold *fold, GjFoldSource *source)
 		GjVacuumDelayPoint();
 		GjProgressDone(i);
 		copy_data_page(fold, fold->delta_blocks[i], state.deltas[1].run, copy.data);
-		add_page(fold, source->sort, (Page) copy.data);
+		GjRowSortAddPage(source->sort, (Page) copy.data);
 	}
 	GjRowSortPerform(source->sort);
+	source->slot = source->nslots = source->gap = 0;
 	advance(fold, source, 0);
 }
 
@@ -166,112 +174,177 @@ sort_memory(void)
 }
 
 static void
-add_page(GjFold *fold, GjRowSort *sort, Page page)
-{
-	char		row[GJ_MAX_ROW_WIDTH];
-
-	for (int slot = next_used_slot(fold, page, 0); slot >= 0;
-		 slot = next_used_slot(fold, page, slot + 1))
-	{
-		GjRowFromSlot(page, &fold->info, slot, row);
-		GjRowSortAdd(sort, row);
-	}
-}
-
-static void
 open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 {
 	source->sort = NULL;
 	GjRunReaderBegin(&source->reader, fold->index, run);
-	source->slot = -1;
+	source->slot = source->nslots = source->gap = 0;
 	source->last = (GjPlace) {PG_INT64_MIN, 0};
 	advance(fold, source, 0);
 }
 
 /*
- * Go on by n rows, or to the first one
+ * Go on by n rows that stand side by side, or to the first one
  */
 static void
 advance(GjFold *fold, GjFoldSource *source, int n)
 {
-	if (source->sort == NULL)
-		advance_in_run(fold, source, n);
-	else
+	source->slot += n;
+	if (source->slot == source->gap && source->gap < source->nslots)
+		skip_gap(fold, source);
+	while (source->slot >= source->nslots)
 	{
-		ItemPointerData tid;
-
-		source->row = GjRowSortNext(source->sort);
-		source->ended = source->row == NULL;
+		source->ended = !next_page(fold, source);
 		if (source->ended)
 			return;
-		source->place.key = GjRowGetKey(&fold->info, source->row, &tid);
-		source->place.tid = GjPackTid(&tid);
-	}
-}
-
-static void
-advance_in_run(GjFold *fold, GjFoldSource *source, int n)
-{
-	Page		page = (Page) source->page.data;
-
-	if (source->slot >= 0)
-		source->slot = next_used_slot(fold, page, source->slot + n);
-	while (source->slot < 0)
-	{
-		GjVacuumDelayPoint();
-		if (!GjRunReaderNext(&source->reader))
-		{
-			if (source->reader.moved)
-				GjReportCorruption(fold->index, source->reader.block,
-								   "A directory has a page of something else.");
-			source->ended = true;
-			return;
-		}
-		copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
-		source->slot = next_used_slot(fold, page, 0);
 	}
 	source->ended = false;
-	source->place = place_of_slot(fold, page, source->slot);
-	check_order(fold, source, &source->place);
+	source->place = place_of_slot(fold, source, source->slot);
 }
 
 /*
- * See to it that a run's rows ascend
+ * Go to the first row of the next page, if it has any; false: there is no page
  */
-static inline void
-check_order(const GjFold *fold, GjFoldSource *source, const GjPlace *place)
+static bool
+next_page(GjFold *fold, GjFoldSource *source)
 {
-	if (precedes(place, &source->last))
-		GjReportCorruption(fold->index, source->reader.block,
-						   "The entries of a run are not in order.");
-	source->last = *place;
+	if (source->sort == NULL)
+		return next_run_page(fold, source);
+	GjDataInit((Page) source->page.data, &fold->info, 0);
+	source->slot = 0;
+	source->nslots = GjRowSortNextPage(source->sort, (Page) source->page.data);
+	source->gap = source->nslots;
+	return source->nslots > 0;
 }
 
 /*
- * How many slots, from the one at hand on, are used and before a limit?  Few, as a rule.
+ * Go on to the first slot that is used, of which there is one, and see where the next gap is
  */
-static int
-find_stretch(const GjFold *fold, GjFoldSource *source, const GjPlace *limit)
+static void
+skip_gap(const GjFold *fold, GjFoldSource *source)
 {
 	Page		page = (Page) source->page.data;
 	const uint32 *used = GjDataUsed(page, &fold->info);
-	int			slot = source->slot + 1;
 
-	while (slot < fold->info.slots && (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) != 0)
+	source->slot = next_used_slot(fold, page, source->slot);
+	source->gap = source->slot + 1;
+	while (source->gap < source->nslots)
 	{
-		GjPlace		place = place_of_slot(fold, page, slot);
+		int			bit = source->gap % GJ_SLOTS_PER_WORD;
+		uint32		unused = ~used[source->gap / GJ_SLOTS_PER_WORD] >> bit;
 
-		if (limit != NULL && !precedes(&place, limit))
+		if (unused != 0)
+		{
+			source->gap += pg_rightmost_one_pos32(unused);
 			break;
-		check_order(fold, source, &place);
-		slot++;
+		}
+		source->gap += GJ_SLOTS_PER_WORD - bit;
 	}
-	return slot - source->slot;
+	source->gap = Min(source->gap, source->nslots);
+}
+
+static bool
+next_run_page(GjFold *fold, GjFoldSource *source)
+{
+	Page		page = (Page) source->page.data;
+
+	GjVacuumDelayPoint();
+	if (!GjRunReaderNext(&source->reader))
+	{
+		if (source->reader.moved)
+			GjReportCorruption(fold->index, source->reader.block,
+							   "A directory has a page of something else.");
+		return false;
+	}
+	copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
+	source->nslots = count_slots(fold, page);
+	source->slot = 0;
+	if (source->nslots > 0)
+		skip_gap(fold, source);
+	check_order(fold, source);
+	return true;
+}
+
+/*
+ * Do rows ascend, from a place on?  It becomes that of the last one.
+ */
+static pg_attribute_always_inline bool
+rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjPlace *last)
+{
+	int64		last_key = last->key;
+	uint64		last_tid = last->tid;
+	bool		ascend = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		key = width == sizeof(int32) ? ((const int32 *) keys)[i] :
+			((const int64 *) keys)[i];
+		uint64		tid = GjPackTid(&tids[i]);
+
+		ascend &= (last_key < key) | ((last_key == key) & (last_tid <= tid));
+		last_key = key;
+		last_tid = tid;
+	}
+	*last = (GjPlace) {last_key, last_tid};
+	return ascend;
+}
+
+/*
+ * See to it that a run's rows ascend.  Deleted ones keep their places among the others, and
+ * searches rely on that, too.
+ */
+static void
+check_order(const GjFold *fold, GjFoldSource *source)
+{
+	const GjIndexInfo *info = &fold->info;
+	const char *keys = GjDataKeys(source->page.data, info);
+	const ItemPointerData *tids = GjDataTids(source->page.data, info);
+	bool		ascend = info->key_width == sizeof(int32) ?
+		rows_ascend(keys, sizeof(int32), tids, source->nslots, &source->last) :
+		rows_ascend(keys, sizeof(int64), tids, source->nslots, &source->last);
+
+	if (!ascend)
+		GjReportCorruption(fold->index, source->reader.block,
+						   "The entries of a run are not in order.");
+}
+
+/*
+ * How many slots, from the one at hand on, are used and before a limit?
+ *
+ * In a merge few are, as a rule, so it looks further with steps that grow.
+ */
+static int
+find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit)
+{
+	int			low = source->slot + 1; /* all slots below are before the limit */
+	int			high = source->gap;
+	int			step = 1;
+
+	if (limit == NULL)
+		return high - source->slot;
+	while (low < high)
+	{
+		int			at = Min(low + step, high) - 1;
+		GjPlace		place = place_of_slot(fold, source, at);
+
+		if (precedes(&place, limit))
+		{
+			low = at + 1;
+			step *= 2;
+		}
+		else
+		{
+			high = at;
+			step = Max((high - low) / 2, 1);
+		}
+	}
+	return low - source->slot;
 }
 
 static inline GjPlace
-place_of_slot(const GjFold *fold, Page page, int slot)
+place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot)
 {
+	Page		page = (Page) source->page.data;
 	GjPlace		place = {GjDataGetKey(page, &fold->info, slot),
 	GjPackTid(&GjDataTids(page, &fold->info)[slot])};
 
@@ -314,4 +387,19 @@ next_used_slot(const GjFold *fold, Page page, int slot)
 			return word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
 	}
 	return -1;
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const GjFold *fold, Page page)
+{
+	const uint32 *used = GjDataUsed(page, &fold->info);
+	int			words = fold->info.words;
+
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
 }

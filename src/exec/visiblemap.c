@@ -167,13 +167,21 @@ make_room(GjVisibleMap *map)
 static bool
 are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n)
 {
-	uint64		last = 0;
+	uint64		last[4] = {0};	/* of every fourth one: each need not wait for the one before */
+	int			i = 0;
 
 	if (map->nvisible == 0)
 		return false;
-	for (int i = 0; i < n; i++)
-		last = Max(last, tids[i]);
-	return GjPackedBlock(last) < map->nvisible;
+	for (; i + 3 < n; i += 4)
+	{
+		last[0] = Max(last[0], tids[i]);
+		last[1] = Max(last[1], tids[i + 1]);
+		last[2] = Max(last[2], tids[i + 2]);
+		last[3] = Max(last[3], tids[i + 3]);
+	}
+	for (; i < n; i++)
+		last[0] = Max(last[0], tids[i]);
+	return GjPackedBlock(Max(Max(last[0], last[1]), Max(last[2], last[3]))) < map->nvisible;
 }
 
 /*

@@ -10,14 +10,12 @@
 
 #include "port/pg_bitutils.h"
 
-#include "base/prefetch.h"
 #include "parts.h"
 
 /* No data page has more: a key and a TID take ten bytes at least */
 #define MAX_SLOTS				(BLCKSZ / 10)
 
-static int	list_slots(const uint32 *hits, int words, const ItemPointerData *tids,
-					   uint16 *slots);
+static int	list_slots(const uint32 *hits, int words, uint16 *slots);
 static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
@@ -44,7 +42,7 @@ GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 	if (!GjEntrySetReserve(set, nhits))
 		return true;
 
-	n = list_slots(hits, info->words, GjDataTids(page, info), slots);
+	n = list_slots(hits, info->words, slots);
 	if (!take_tids(set, GjDataTids(page, info), slots, n))
 		return false;
 	if (set->keys.width != 0)
@@ -167,10 +165,10 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 }
 
 /*
- * List the slots of the bits that are set, and have their TIDs on the way from memory
+ * List the slots of the bits that are set
  */
 static int
-list_slots(const uint32 *hits, int words, const ItemPointerData *tids, uint16 *slots)
+list_slots(const uint32 *hits, int words, uint16 *slots)
 {
 	int			n = 0;
 
@@ -182,12 +180,7 @@ list_slots(const uint32 *hits, int words, const ItemPointerData *tids, uint16 *s
 		if (word + 1 < words)
 			left |= (uint64) hits[word + 1] << GJ_SLOTS_PER_WORD;
 		for (; left != 0; left &= left - 1)
-		{
-			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos64(left);
-
-			GjPrefetch(&tids[slot]);
-			slots[n++] = slot;
-		}
+			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos64(left);
 	}
 	return n;
 }
@@ -219,8 +212,6 @@ take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int
 static void
 take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
 {
-	for (int i = 0; i < nslots; i++)
-		GjPrefetch(from + slots[i] * width);
 	switch (width)
 	{
 		case 1:

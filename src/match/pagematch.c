@@ -49,19 +49,73 @@ bool
 GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
 			GjMatchTarget target, GjMatchStats *stats)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint32		hits[GJ_MAX_WORDS];
+	uint32		nhits = GjFindHits(page, info, keys, limits, hits);
+
+	if (nhits == 0)
+		return true;
+	GjPrefetchHits(page, info, hits, target);
+	return GjTakeHits(page, info, hits, nhits, target, stats);
+}
+
+/*
+ * Find which slots of a page have what is wanted, and count them; without any, hits[] says nothing
+ */
+uint32
+GjFindHits(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
+		   uint32 *hits)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint32		nhits;
 
 	if (opaque->used == 0 || !page_may_match(opaque, keys))
-		return true;
+		return 0;
 	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
 						  hits);
 	if (nhits > 0 && limits != NULL && (limits->bounded || limits->known != NULL))
 		nhits = drop_hits(page, info, limits, hits);
+	return nhits;
+}
+
+/*
+ * Have what hits consist of on its way from memory, all of it at once
+ */
+void
+GjPrefetchHits(Page page, const GjIndexInfo *info, const uint32 *hits, GjMatchTarget target)
+{
+	const char *arrays[GJ_MAX_INCLUDED];
+	int			widths[GJ_MAX_INCLUDED];
+	int			n = 0;
+	const ItemPointerData *tids = GjDataTids(page, info);
+
+	for (int i = 0; target.tids == NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width == 0)
+			continue;
+		arrays[n] = GjDataValues(page, &info->included[i]);
+		widths[n++] = info->included[i].width;
+	}
+	for (int word = 0; word < info->words; word++)
+	{
+		for (uint32 left = hits[word]; left != 0; left &= left - 1)
+		{
+			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
+
+			GjPrefetch(&tids[slot]);
+			for (int i = 0; i < n; i++)
+				GjPrefetch(arrays[i] + slot * widths[i]);
+		}
+	}
+}
+
+/*
+ * Add hits of a page; false if an entry has an impossible TID
+ */
+bool
+GjTakeHits(Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits,
+		   GjMatchTarget target, GjMatchStats *stats)
+{
 	stats->tids += nhits;
-	if (nhits == 0)
-		return true;
 	if (target.tids != NULL)
 		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
 	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);

@@ -29,26 +29,9 @@
 /* So many pages are asked for ahead */
 #define AHEAD					32
 
-static Buffer read_page(GjSearch *search, int i, Buffer found);
 static void ask_ahead(GjSearch *search, int from, int end);
-static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
-static bool match_delta(GjSearch *search, Page page, GjPageLimits *limits,
-						GjMatchTarget target, GjMatchStats *stats);
-
-/*
- * Have the keys of a page on their way from memory.  Needs a pin only: addresses
- * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
- * a function that only prefetches: it takes it for one without effect.
- */
-static pg_attribute_always_inline void
-prefetch_keys(Page page, const GjIndexInfo *info)
-{
-	GjPrefetchEnds(page);
-	GjPrefetch(GjDataUsed(page, info));
-	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
-}
 
 /*
  * Read the chosen pages; false if one of them is not any more what the state says
@@ -60,7 +43,7 @@ bool
 GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
-	Buffer		next = search->nchosen > 0 ? read_page(search, 0, InvalidBuffer) : InvalidBuffer;
+	Buffer		next = search->nchosen > 0 ? GjReadChosenPage(search, 0, InvalidBuffer) : InvalidBuffer;
 	Buffer		found = InvalidBuffer;	/* where the next page but one probably is */
 
 	for (int i = 0; i < search->nchosen; i++)
@@ -73,18 +56,18 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 		{
 			const GjChosenPage *following = chosen + 1;
 
-			next = read_page(search, i + 1, found);
+			next = GjReadChosenPage(search, i + 1, found);
 			found = i + 2 < search->nchosen ?
 				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
-			if (following->run != 0 && GjHasFewKeys(search->keys, following))
+			if (GjHasFewKeys(search->keys, following))
 				GjPrefetchSorted(BufferGetPage(next), search->info, search->keys, following,
 								 target);
 			else
-				prefetch_keys(BufferGetPage(next), search->info);
+				GjPrefetchKeys(BufferGetPage(next), search->info);
 		}
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!is_listed(search, buffer, chosen))
+		if (!GjIsListed(search, buffer, chosen))
 		{
 			UnlockReleaseBuffer(buffer);
 			if (i + 1 < search->nchosen)
@@ -107,8 +90,8 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
  * As scans of a heap do, one that has read many pages uses few buffers from then on: it must not
  * drive all else out of shared buffers.
  */
-static Buffer
-read_page(GjSearch *search, int i, Buffer found)
+Buffer
+GjReadChosenPage(GjSearch *search, int i, Buffer found)
 {
 	const GjChosenPage *chosen = &search->chosen[i];
 	int64		nread = pgBufferUsage.shared_blks_read;
@@ -146,8 +129,8 @@ ask_ahead(GjSearch *search, int from, int end)
 /*
  * Is a locked page of the run, or of a delta, that it should be of?
  */
-static bool
-is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
+bool
+GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
 {
 	Page		page = BufferGetPage(buffer);
 
@@ -168,46 +151,15 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 
 	stats->pages++;
 	stats->entries += GjPageGetOpaque(page)->used;
-	if (chosen->run == 0)
-	{
-		stats->delta_pages++;
-		possible = match_delta(search, page, &some, target, stats);
-	}
+	stats->run_pages_read++;
+	some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
+		GjPlaceIsBefore(&limits->end, &chosen->next);
+	if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
+		possible = GjMatchPage(page, search->info, search->keys, &some, target, stats);
 	else
-	{
-		stats->run_pages_read++;
-		some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
-			GjPlaceIsBefore(&limits->end, &chosen->next);
-		if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
-			possible = GjMatchPage(page, search->info, search->keys, &some, target, stats);
-		else
-			possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
-	}
+		possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
 	if (!possible)
 		GjReportCorruption(search->index, chosen->block, "An entry has an impossible TID.");
-}
-
-/*
- * Match a page of a delta, which may have got entries of tail pages after these were searched
- */
-static bool
-match_delta(GjSearch *search, Page page, GjPageLimits *limits, GjMatchTarget target,
-			GjMatchStats *stats)
-{
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-
-	bool		possible;
-
-	limits->end = search->hits_end;
-	if (opaque->max_key < limits->from.key || opaque->min_key > limits->end.key)
-		return true;
-	limits->bounded = opaque->min_key <= limits->from.key || opaque->max_key >= limits->end.key;
-	if (opaque->change <= search->tails.sequence)
-		limits->known = NULL;
-	possible = GjMatchPage(page, search->info, search->keys, limits, target, stats);
-	if (target.entries != NULL)
-		GjSearchLimitHits(search);
-	return possible;
 }
 
 /*

@@ -340,7 +340,7 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 			search->chosen[i].run = 0;
 			search->chosen[i].guess = &search->guess;
 		}
-		listed = GjReadChosen(search, &limits, target, stats);
+		listed = GjReadDeltas(search, &limits, target, stats);
 	}
 	if (blocks != NULL)
 		pfree(blocks);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * search.h
- *	  The state of the CPU's search; for search.c, runs.c, readpages.c and pagematch.c only.
+ *	  The state of the CPU's search; for search.c and its steps only: runs.c, deltas.c,
+ *	  readpages.c, pagematch.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,11 +11,9 @@
 #define GPUJOIN_MATCH_SEARCH_H
 
 #include "base/buffers.h"
+#include "base/prefetch.h"
 #include "pages/pages.h"
 #include "parts.h"
-
-/* No data page has more slots: a key and a TID take ten bytes at least */
-#define GJ_MAX_SLOTS			(BLCKSZ / 10)
 
 /* Most pages that are chosen before any of them is read */
 #define GJ_MAX_CHOSEN			512
@@ -102,16 +101,41 @@ extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
 	(GjPrefetch(page), \
 	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
 
+/*
+ * Have the keys of a page on their way from memory.  Needs a pin only: addresses
+ * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
+ * a function that only prefetches: it takes it for one without effect.
+ */
+static pg_attribute_always_inline void
+GjPrefetchKeys(Page page, const GjIndexInfo *info)
+{
+	GjPrefetchEnds(page);
+	GjPrefetch(GjDataUsed(page, info));
+	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
+}
+
 /* search.c */
 extern void GjSearchLimitHits(GjSearch *search);
 
 /* readpages.c */
 extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 						 GjMatchStats *stats);
+extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
+extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
+
+/* deltas.c */
+extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
+						 GjMatchStats *stats);
 
 /* pagematch.c: the hits of a locked data page; false if an entry has an impossible TID */
 extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
+extern uint32 GjFindHits(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+						 const GjPageLimits *limits, uint32 *hits);
+extern void GjPrefetchHits(Page page, const GjIndexInfo *info, const uint32 *hits,
+						   GjMatchTarget target);
+extern bool GjTakeHits(Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits,
+					   GjMatchTarget target, GjMatchStats *stats);
 extern bool GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						  const GjChosenPage *chosen, GjMatchTarget target,
 						  GjMatchStats *stats);

@@ -203,29 +203,6 @@ GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 }
 
 /*
- * Get key and TID of a row
- */
-int64
-GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid)
-{
-	memcpy(tid, row + info->key_width, sizeof(ItemPointerData));
-	if (info->key_width == sizeof(int32))
-	{
-		int32		key;
-
-		memcpy(&key, row, sizeof(key));
-		return key;
-	}
-	else
-	{
-		int64		key;
-
-		memcpy(&key, row, sizeof(key));
-		return key;
-	}
-}
-
-/*
  * Make the row that stands in a slot of a data page
  */
 void

@@ -118,6 +118,9 @@ typedef struct GjRunReader
 	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
 } GjRunReader;
 
+/* No data page has more slots: a key and a TID take ten bytes at least */
+#define GJ_MAX_SLOTS			(BLCKSZ / 10)
+
 /* Pages that one record of WAL has room for */
 #define GJ_PAGES_PER_RECORD		4
 
@@ -154,6 +157,41 @@ typedef struct GjIndexJournal
 #define GjTailRow(page, info, i) \
 	((char *) PageGetContents(page) + (Size) (i) * (info)->row_width)
 
+/*
+ * Get the key in a slot of a data page
+ */
+static inline int64
+GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
+{
+	if (info->key_width == sizeof(int32))
+		return ((const int32 *) GjDataKeys(page, info))[slot];
+	else
+		return ((const int64 *) GjDataKeys(page, info))[slot];
+}
+
+/*
+ * Get key and TID of a row
+ */
+static inline int64
+GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid)
+{
+	memcpy(tid, row + info->key_width, sizeof(ItemPointerData));
+	if (info->key_width == sizeof(int32))
+	{
+		int32		key;
+
+		memcpy(&key, row, sizeof(key));
+		return key;
+	}
+	else
+	{
+		int64		key;
+
+		memcpy(&key, row, sizeof(key));
+		return key;
+	}
+}
+
 /* Reloptions */
 typedef struct GjOptions
 {
@@ -170,8 +208,11 @@ extern void GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info);
 extern int	GjRowWidth(TupleDesc desc);
 extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
-extern int64 GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
+
+/* rows.c: many rows at a time */
+extern int	GjDataGetRows(Page page, const GjIndexInfo *info, char *rows);
+extern void GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n);
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
@@ -186,7 +227,6 @@ extern void GjReportCorruption(Relation index, BlockNumber block, const char *de
 			__attribute__((noreturn));
 extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
-extern int64 GjDataGetKey(Page page, const GjIndexInfo *info, int slot);
 
 /* create.c: empty pages, and a new index that nobody else can see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
@@ -250,8 +290,10 @@ extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNum
 /* sort.c: rows into order */
 extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
 extern void GjRowSortAdd(GjRowSort *sort, const char *row);
+extern void GjRowSortAddPage(GjRowSort *sort, Page page);
 extern void GjRowSortPerform(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
+extern int	GjRowSortNextPage(GjRowSort *sort, Page page);
 extern void GjRowSortEnd(GjRowSort *sort);
 
 /* predicate.c: what a serializable transaction locks */

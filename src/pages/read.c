@@ -244,18 +244,6 @@ GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
 }
 
 /*
- * Get the key in a slot of a data page
- */
-int64
-GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
-{
-	if (info->key_width == sizeof(int32))
-		return ((const int32 *) GjDataKeys(page, info))[slot];
-	else
-		return ((const int64 *) GjDataKeys(page, info))[slot];
-}
-
-/*
  * Check the count of a page, and whether it is of a run or delta as far as it should be
  *
  * The count of a tail page, a directory page or a list page is checked against what the page can

@@ -54,6 +54,7 @@ struct GjRunWriter
 	uint64		change;
 	bool		building;
 	GjIndexState state;			/* by which free pages are known; not in a build */
+	BlockNumber length;			/* the file has so many blocks, or more by now */
 	BlockNumber end;			/* behind the last block that was written */
 	GjRun		run;
 	int			slot;			/* next free one of the data page */
@@ -341,12 +342,13 @@ lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
 static Buffer
 find_page(GjRunWriter *writer)
 {
-	BlockNumber length = GjIndexGetLength(writer->index);
 	BlockNumber block = GetFreeIndexPage(writer->index);
 	Buffer		buffer;
 
-	/* after a crash the map may know blocks that the file has lost */
-	if (BlockNumberIsValid(block) && block >= writer->info.first_data && block < length)
+	/* after a crash the map may know blocks that the file has lost; what it has, it keeps */
+	if (!BlockNumberIsValid(block) || block >= writer->length)
+		writer->length = GjIndexGetLength(writer->index);
+	if (BlockNumberIsValid(block) && block >= writer->info.first_data && block < writer->length)
 	{
 		GjStep("taken");
 		return ReadBuffer(writer->index, block);

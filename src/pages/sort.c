@@ -118,6 +118,32 @@ GjRowSortAdd(GjRowSort *sort, const char *row)
 }
 
 /*
+ * Add the entries of a data page
+ */
+void
+GjRowSortAddPage(GjRowSort *sort, Page page)
+{
+	const uint32 *used = GjDataUsed(page, &sort->info);
+	char		row[GJ_MAX_ROW_WIDTH];
+	uint64		most = sort->info.slots;	/* whatever the page's count says */
+
+	while (sort->capacity - sort->nrows < most && sort->capacity < sort->max_rows)
+		make_room(sort);
+	if (sort->capacity - sort->nrows >= most)
+	{
+		sort->nrows += GjDataGetRows(page, &sort->info, sort->rows + sort->nrows * sort->width);
+		return;
+	}
+	for (int slot = 0; slot < sort->info.slots; slot++)
+	{
+		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
+			continue;
+		GjRowFromSlot(page, &sort->info, slot, row);
+		GjRowSortAdd(sort, row);
+	}
+}
+
+/*
  * All rows are there: sort them
  */
 void
@@ -147,6 +173,30 @@ const char *
 GjRowSortNext(GjRowSort *sort)
 {
 	return sort->merge != NULL ? GjMergeNext(sort->merge) : next_in_memory(sort);
+}
+
+/*
+ * Put the next rows into an empty data page, as many as fit; returns how many
+ */
+int
+GjRowSortNextPage(GjRowSort *sort, Page page)
+{
+	const char *rows[GJ_MAX_SLOTS];
+	int			n = 0;
+
+	if (sort->merge != NULL)
+	{
+		const char *row;
+
+		while (n < sort->info.slots && (row = GjMergeNext(sort->merge)) != NULL)
+			GjDataPut(page, &sort->info, n++, row);
+		return n;
+	}
+	while (n < sort->info.slots && (rows[n] = next_in_memory(sort)) != NULL)
+		n++;
+	if (n > 0)
+		GjDataPutRows(page, &sort->info, rows, n);
+	return n;
 }
 
 /*

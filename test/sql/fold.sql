@@ -116,6 +116,33 @@ SELECT open_pages, pages > 128 AS folded FROM gpujoin_index_info('enough_k');
 SELECT gpujoin_check('enough_k', true);
 DROP TABLE enough;
 
+-- eight runs, the small ones of which become one; rows of some of them are gone
+CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 40000) i;
+CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);
+CREATE FUNCTION add_runs(n int) RETURNS TABLE (runs int, base bigint, complete bool)
+LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..n LOOP
+		INSERT INTO many SELECT j % 5000, nullif(j % 7, 0) FROM generate_series(1, 900 + i) j;
+		PERFORM gpujoin_fold('many_k');
+	END LOOP;
+	RETURN QUERY SELECT info.runs, info.run_entries[1],
+		gpujoin_check('many_k', true) = (SELECT count(*) FROM many)
+		FROM gpujoin_index_info('many_k') info;
+END $$;
+SELECT * FROM add_runs(5);
+DELETE FROM many WHERE v = 3 OR v BETWEEN 100 AND 200;
+VACUUM many;
+SELECT * FROM add_runs(2);
+SELECT * FROM add_runs(1);
+SELECT missing, surplus FROM both_ways('SELECT k, v FROM many
+	WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000, 17)))');
+SELECT * FROM add_runs(7);
+SELECT missing, surplus FROM both_ways('SELECT k, v FROM many WHERE k IN (1, 7, 900, 4999)');
+DROP TABLE many;
+DROP FUNCTION add_runs(int);
+
 -- made concurrently, unlogged, temporary, a partition
 CREATE INDEX CONCURRENTLY fold_c ON fold USING gpujoin (k) INCLUDE (v);
 INSERT INTO fold SELECT i, 7, i, 5, i, i FROM generate_series(1, 2000) i;

@@ -175,7 +175,7 @@ my $holder = $node->background_psql('postgres', on_error_stop => 0);
 $holder->query_safe('SELECT pg_advisory_lock(1313)');
 my $folder = IPC::Run::start([ 'psql', '-XAtq', '-d',
 		$node->connstr('postgres') . ' application_name=folder',
-		'-c', "SET gpujoin.debug_fold = 'writing wait'", '-c', "SELECT gpujoin_fold('b_k', true)" ],
+		'-c', "SET gpujoin.debug_step = 'writing wait'", '-c', "SELECT gpujoin_fold('b_k', true)" ],
 	\$in, '>', \$out, '2>', \$err);
 ok(wait_for_query($node, 'folder', "wait_event_type = 'Lock'"), 'a fold waits');
 my $what = q{indexrelname, command, phase, done > 0 AND done <= total, total >= 50000, unit};
