@@ -201,6 +201,22 @@ GjHashRecord(const uint64 *record, int data_words, int nwords)
 	return GjHashFinish(hash);
 }
 
+/* groupruns.c -------------------------------------------------------------------------- */
+
+/* Rows of a batch with the same key that stand side by side */
+typedef struct GjRuns
+{
+	int			nruns;			/* 0: there are too many, and rows are looked at one by one */
+	uint16	   *starts;			/* the first row of each, and the end of the last one */
+	uint32	   *groups;			/* the number of its group */
+	GjInput		heads;			/* first rows: columns of the key */
+	bool		is_spread;		/* has each row been given its number? */
+} GjRuns;
+
+extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
+extern bool GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
+extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
+
 /* groupdefer.c ------------------------------------------------------------------------- */
 
 extern bool GjTableShouldDefer(const GjGroupTable *table);
@@ -381,6 +397,7 @@ extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32
 extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);
 extern Size GjAggGroupSize(const GjAgg *agg);
 extern Size GjAggMemory(const GjAgg *agg);
+extern bool GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs);
 extern void GjSelectionInit(GjSelection *selection, MemoryContext context);
 extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
 					 const uint32 *numbers, uint32 nsettled, uint32 capacity,
