@@ -123,7 +123,7 @@ typedef struct GjGroupTable
 	const GjKeyColumn *ordered_by;	/* NULL: none, and the slots are of all groups */
 	uint64		run_value;		/* its value of late */
 	uint32		run_first;		/* the first group that has it */
-	uint64		run_slots;		/* so many slots are used: for such groups */
+	uint64		run_slots;		/* so many slots there are then: for such groups */
 
 	/* Instead of slots, of a single column: numbers and one by the value, less the lowest */
 	bool		is_direct;
@@ -144,6 +144,8 @@ extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns
 extern void GjTableLayOut(GjGroupTable *table);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
+extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values,
+						bool *isnull);
 extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull);
 
 /* grouptable.c */

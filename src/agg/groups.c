@@ -38,6 +38,7 @@ static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
+static bool read_keys(GjGroups *groups);
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -84,6 +85,10 @@ prepare(GjGroups *groups)
 	GjSelectionInit(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
+											 groups->table.ncolumns * sizeof(Datum));
+	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
+											groups->table.ncolumns);
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
 }
@@ -113,6 +118,7 @@ begin_pass(GjGroups *groups)
 {
 	groups->nstarted = groups->nsettled = 0;
 	groups->next = groups->ndelivered = 0;
+	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
 	groups->is_full = false;
 	groups->stats.passes++;
@@ -186,14 +192,33 @@ GjGroupsRewind(GjGroups *groups)
 bool
 GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 {
-	int			ncolumns = groups->table.ncolumns + groups->naggs;
+	int			ngroupings = groups->table.ncolumns;
+	uint32		at;
 
-	if (GjGroupsRemaining(groups) == 0)
+	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
+		!read_keys(groups))
 		return false;
-	for (int i = 0; i < ncolumns; i++)
+	at = (groups->next - groups->read_first) * ngroupings;
+	memcpy(values, groups->read_values + at, ngroupings * sizeof(Datum));
+	memcpy(isnull, groups->read_nulls + at, ngroupings * sizeof(bool));
+	for (int i = ngroupings; i < ngroupings + groups->naggs; i++)
 		values[i] = GjGroupsValue(groups, 0, i, &isnull[i]);
 	GjGroupsSkip(groups, 1);
 	return true;
+}
+
+/*
+ * Read the keys of the next groups, which no longer change; false: there are none
+ */
+static bool
+read_keys(GjGroups *groups)
+{
+	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+
+	groups->read_first = groups->next;
+	groups->read_end = groups->next + n;
+	GjTableRead(&groups->table, groups->next, n, groups->read_values, groups->read_nulls);
+	return n > 0;
 }
 
 uint64
