@@ -253,6 +253,33 @@ GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *
 }
 
 /*
+ * Add the rows of a batch, a run at a time; false, and nothing has been done, if each row must be
+ * looked at
+ */
+bool
+GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs)
+{
+	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
+	GjAggInput	rows = {0};
+
+	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen ||
+		(argument != NULL && argument->nulls != NULL))
+		return false;
+	for (int run = 0; run < runs->nruns; run++)
+	{
+		int			first = runs->starts[run];
+
+		rows.nrows = runs->starts[run + 1] - first;
+		if (argument != NULL)
+			rows.values = argument->values + first * argument->width;
+		if (input->weights != NULL)
+			rows.weights = input->weights + first;
+		agg->update(agg->states.start + runs->groups[run] * agg->state_size, &rows);
+	}
+	return true;
+}
+
+/*
  * Remember from now on which groups have had a value; those that had rows have
  */
 static void

@@ -11,6 +11,9 @@
  * go through a table that is in the nearest cache.  There are no slots meanwhile: their memory
  * is what this takes, and nothing has to be put there anew when the table grows.
  *
+ * Rows that come in the order of a column do better without: they need no more than that, and no
+ * memory to wait in (grouporder.c).
+ *
  * A row that proves to be of a group that exists leaves, and those behind it move up; so the
  * order stays, and of equal rows the first one.  Rows that repeat must not take memory for long:
  * when there are four times as many records as groups were known, those are looked for.  Where
@@ -70,7 +73,8 @@ bool
 GjTableShouldDefer(const GjGroupTable *table)
 {
 	return table->defers ||
-		(table->may_defer && table->are_new && table->capacity >= GJ_DEFER_GROUPS);
+		(table->may_defer && table->are_new && table->ordered_by == NULL &&
+		 table->capacity >= GJ_DEFER_GROUPS);
 }
 
 /*

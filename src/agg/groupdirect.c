@@ -168,16 +168,23 @@ move_to(GjGroupTable *table, int64 low, uint64 span)
 #define FIND(type) \
 	do { \
 		const type *values = (const type *) column->values; \
+		if (nulls == NULL) \
+			FIND_ALL(type, false); \
+		else \
+			FIND_ALL(type, nulls[row] != 0); \
+	} while (0)
+
+#define FIND_ALL(type, is_null) \
+	do { \
 		for (; row < nrows; row++) \
 		{ \
-			bool		isnull = nulls != NULL && nulls[row]; \
-			uint32	   *slot = isnull ? &table->direct_null : \
+			uint32	   *slot = (is_null) ? &table->direct_null : \
 				&direct[(uint64) (int64) values[row] - low]; \
 			if (unlikely(*slot == 0)) \
 			{ \
 				if (table->ngroups >= table->capacity) \
 					return row; \
-				*slot = append(table, (int64) values[row], isnull) + 1; \
+				*slot = append(table, (int64) values[row], is_null) + 1; \
 			} \
 			numbers[row] = *slot - 1; \
 		} \

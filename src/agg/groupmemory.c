@@ -31,6 +31,7 @@ static uint32 expected_capacity(const GjGroups *groups);
 static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
+static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
 static int	most_parts(const GjGroups *groups);
 static Size groups_limit(const GjGroups *groups);
@@ -206,11 +207,18 @@ group_size(const GjGroups *groups)
 	return size;
 }
 
+/* Bytes of the slots, with those that are needed once no order is known any more */
+static Size
+slots_size(const GjGroupTable *table)
+{
+	return table->ordered_by != NULL ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+}
+
 /* The largest of the regions that grow with the number of groups */
 static Size
 largest_region(const GjGroups *groups)
 {
-	Size		size = Max(groups->table.records.size, groups->table.slots.size);
+	Size		size = Max(groups->table.records.size, slots_size(&groups->table));
 
 	for (int i = 0; i < groups->naggs; i++)
 		size = Max(size, groups->aggs[i].states.size);
@@ -270,7 +278,7 @@ sets_room(const GjGroups *groups)
 static Size
 groups_memory(const GjGroups *groups)
 {
-	Size		size = groups->table.records.size + groups->table.slots.size +
+	Size		size = groups->table.records.size + slots_size(&groups->table) +
 		groups->table.direct.size;
 
 	for (int i = 0; i < groups->naggs; i++)

@@ -19,8 +19,14 @@
 
 #include "groupparts.h"
 
-/* Smaller tables are in the cache anyway */
-#define GJ_ORDER_GROUPS			((uint32) 32 * 1024)
+/*
+ * Smaller tables are in the cache anyway.  Before a table is made as large as is expected
+ * (groupmemory.c), or rows begin to wait (groupdefer.c), its order is known.
+ */
+#define GJ_ORDER_GROUPS			((uint32) 16 * 1024)
+
+/* With so many groups in a run, rows had better wait */
+#define GJ_LONG_RUN				((uint32) 4 * 1024)
 
 #define GJ_FIRST_RUN_SLOTS		((uint64) 1024)
 
@@ -28,6 +34,7 @@ static bool ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows);
 static uint64 column_value(const GjKeyColumn *column, const uint64 *record);
 static void make_run_slots(GjGroupTable *table, uint64 nslots);
 static void insert(GjGroupTable *table, uint32 group);
+static inline uint32 most_in_run(const GjGroupTable *table);
 
 /*
  * Watch from the first row on which columns ascend
@@ -38,7 +45,7 @@ GjOrderBegin(GjGroupTable *table)
 	table->ordered_by = NULL;
 	for (int i = 0; i < table->ncolumns; i++)
 	{
-		table->columns[i].ascends = table->ncolumns > 1 && !table->may_defer;
+		table->columns[i].ascends = table->ncolumns > 1;
 		table->columns[i].highest = PG_INT64_MIN;
 	}
 }
@@ -68,6 +75,9 @@ GjOrderEnd(GjGroupTable *table)
 void
 GjOrderWatch(GjGroupTable *table, const GjInput *input)
 {
+	if (table->ordered_by != NULL && table->may_defer &&
+		table->ngroups - table->run_first > GJ_LONG_RUN)
+		GjOrderEnd(table);
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		GjKeyColumn *column = &table->columns[i];
@@ -108,13 +118,11 @@ ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows)
 }
 
 /*
- * Make slots of which those of one run are used
+ * Make slots for the groups of one run; so many are needed when the order ends
  */
 void
 GjOrderMakeSlots(GjGroupTable *table, uint64 nslots)
 {
-	GjRegionFree(&table->slots);
-	GjRegionAllocate(&table->slots, table->context, nslots * sizeof(GjGroupSlot));
 	table->nslots = nslots;
 
 	/* As values ascend, the groups of the highest one were made last */
@@ -146,6 +154,8 @@ make_run_slots(GjGroupTable *table, uint64 nslots)
 	while (nslots < 2 * ((uint64) table->ngroups - table->run_first + 1))
 		nslots *= 2;
 	table->run_slots = Min(nslots, table->nslots);
+	GjRegionFree(&table->slots);
+	GjRegionAllocate(&table->slots, table->context, table->run_slots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->run_slots * sizeof(GjGroupSlot));
 	for (uint32 group = table->run_first; group < table->ngroups; group++)
 		insert(table, group);
@@ -176,52 +186,76 @@ is_same(const uint64 *a, const uint64 *b, int nwords)
 }
 
 /*
- * Find the group of a row of this run, or make it; false if there is no room for it
+ * Find the groups of the rows of one run, from one on, or make them.  Returns the row with which
+ * another run begins, or for which there is no room, or no slot, or nrows.
  */
-static pg_attribute_always_inline bool
-find_in_run(GjGroupTable *table, const uint64 *record, uint32 tag, uint32 *number,
-			const int nwords)
+static pg_attribute_always_inline int
+find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
 {
+	const uint64 *record = table->batch_records + row * nwords;
+	const uint64 *order = record + table->ordered_by->word;
+	const int	shift = table->ordered_by->shift;
+	const uint64 value_mask = table->ordered_by->width == sizeof(uint32) ? PG_UINT32_MAX :
+		PG_UINT64_MAX;
+	const uint64 run_value = table->run_value;
+	const uint64 *hashes = table->batch_hashes;
 	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
-	uint64		mask = table->run_slots - 1;
-	uint64		at = tag & mask;
+	uint64	   *records = (uint64 *) table->records.start;
+	const uint32 run_first = table->run_first;
+	const uint64 mask = table->run_slots - 1;
+	uint32		ngroups = table->ngroups;
+	uint32		most = most_in_run(table);
 
-	while (slots[at].group > table->run_first &&
-		   (slots[at].tag != tag ||
-			!is_same(GjTableRecord(table, slots[at].group - 1), record, nwords)))
-		at = (at + 1) & mask;
-	if (slots[at].group > table->run_first)
+	for (; row < nrows && (*order >> shift & value_mask) == run_value;
+		 row++, record += nwords, order += nwords)
 	{
-		*number = slots[at].group - 1;
-		return true;
+		uint32		tag = (uint32) hashes[row];
+		uint64		at = tag & mask;
+
+		while (slots[at].group > run_first &&
+			   (slots[at].tag != tag ||
+				!is_same(records + (Size) slots[at].group * nwords, record, nwords)))
+			at = (at + 1) & mask;
+		if (slots[at].group <= run_first)
+		{
+			if (ngroups == most)
+				break;
+			slots[at] = (GjGroupSlot) {tag, ++ngroups};
+			memcpy(records + (Size) ngroups * nwords, record, nwords * sizeof(uint64));
+		}
+		numbers[row] = slots[at].group - 1;
 	}
-	if (table->ngroups == table->capacity)
-		return false;
-	*number = table->ngroups++;
-	memcpy(GjTableRecord(table, *number), record, nwords * sizeof(uint64));
-	slots[at] = (GjGroupSlot) {tag, table->ngroups};
-	if (2 * (uint64) (table->ngroups - table->run_first) >= table->run_slots &&
-		table->run_slots < table->nslots)
-		make_run_slots(table, table->run_slots * 4);
-	return true;
+	table->ngroups = ngroups;
+	return row;
+}
+
+/*
+ * So many groups may there be before the run needs more slots, or the table more room
+ */
+static inline uint32
+most_in_run(const GjGroupTable *table)
+{
+	if (table->run_slots == table->nslots)
+		return table->capacity;
+	return (uint32) Min(table->run_first + table->run_slots / 2, table->capacity);
 }
 
 static pg_attribute_always_inline int
 find_in_runs(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
 {
-	const uint64 *record = table->batch_records + row * nwords;
-
-	for (; row < nrows; row++, record += nwords)
+	while ((row = find_in_run(table, row, nrows, numbers, nwords)) < nrows)
 	{
-		uint64		value = column_value(table->ordered_by, record);
+		uint64		value = column_value(table->ordered_by,
+										 table->batch_records + row * nwords);
 
 		if (value != table->run_value)
 		{
 			table->run_value = value;
 			table->run_first = table->ngroups;
 		}
-		if (!find_in_run(table, record, (uint32) table->batch_hashes[row], &numbers[row],
-						 nwords))
+		else if (table->ngroups < table->capacity)
+			make_run_slots(table, table->run_slots * 4);
+		else
 			return row;
 	}
 	return nrows;

@@ -123,7 +123,7 @@ typedef struct GjGroupTable
 	const GjKeyColumn *ordered_by;	/* NULL: none, and the slots are of all groups */
 	uint64		run_value;		/* its value of late */
 	uint32		run_first;		/* the first group that has it */
-	uint64		run_slots;		/* so many slots are used: for such groups */
+	uint64		run_slots;		/* so many slots there are then: for such groups */
 
 	/* Instead of slots, of a single column: numbers and one by the value, less the lowest */
 	bool		is_direct;
@@ -144,6 +144,8 @@ extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns
 extern void GjTableLayOut(GjGroupTable *table);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
+extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values,
+						bool *isnull);
 extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull);
 
 /* grouptable.c */
@@ -200,6 +202,22 @@ GjHashRecord(const uint64 *record, int data_words, int nwords)
 		hash = record[word] != 0 ? GjHashStep(hash, record[word] + word) : hash;
 	return GjHashFinish(hash);
 }
+
+/* groupruns.c -------------------------------------------------------------------------- */
+
+/* Rows of a batch with the same key that stand side by side */
+typedef struct GjRuns
+{
+	int			nruns;			/* 0: there are too many, and rows are looked at one by one */
+	uint16	   *starts;			/* the first row of each, and the end of the last one */
+	uint32	   *groups;			/* the number of its group */
+	GjInput		heads;			/* first rows: columns of the key */
+	bool		is_spread;		/* has each row been given its number? */
+} GjRuns;
+
+extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
+extern bool GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
+extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
 
 /* groupdefer.c ------------------------------------------------------------------------- */
 
@@ -381,6 +399,7 @@ extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32
 extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);
 extern Size GjAggGroupSize(const GjAgg *agg);
 extern Size GjAggMemory(const GjAgg *agg);
+extern bool GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs);
 extern void GjSelectionInit(GjSelection *selection, MemoryContext context);
 extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
 					 const uint32 *numbers, uint32 nsettled, uint32 capacity,

@@ -21,6 +21,7 @@ static void put_column(uint64 *to, int nwords, const GjKeyColumn *column, const 
 					   int nrows);
 static void put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows);
 static void hash_records(GjGroupTable *table, int nrows);
+static bool any_null(const GjGroupTable *table, uint32 first, int n);
 
 void
 GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns)
@@ -266,23 +267,18 @@ hash_records(GjGroupTable *table, int nrows)
 		hash_all(records, hashes, nrows, table->data_words, table->nwords);
 }
 
-/*
- * Get a value of a group's key
- */
-Datum
-GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
+static inline bool
+is_null(const GjGroupTable *table, const uint64 *record, int column)
 {
-	const uint64 *record = GjTableRecord(table, group);
-	const GjKeyColumn *key = &table->columns[column];
-	uint64		value = record[key->word] >> key->shift;
-	int			null_bit = table->null_bit + column;
+	int			bit = table->null_bit + column;
 
-	*isnull = table->null_bit >= 0 &&
-		(record[null_bit / GJ_WORD_BITS] >> (null_bit % GJ_WORD_BITS)) & 1;
-	if (*isnull)
-		return (Datum) 0;
+	return (record[bit / GJ_WORD_BITS] >> (bit % GJ_WORD_BITS)) & 1;
+}
 
-	switch (key->type)
+static pg_attribute_always_inline Datum
+make_datum(GjValueType type, uint64 value)
+{
+	switch (type)
 	{
 		case GJ_VALUE_BOOL:
 			return BoolGetDatum((uint8) value != 0);
@@ -295,4 +291,90 @@ GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
 		default:
 			return Int64GetDatum((int64) value);
 	}
+}
+
+/*
+ * Get a value of a group's key
+ */
+Datum
+GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
+{
+	const uint64 *record = GjTableRecord(table, group);
+	const GjKeyColumn *key = &table->columns[column];
+	uint64		value = record[key->word] >> key->shift;
+
+	*isnull = table->null_bit >= 0 && is_null(table, record, column);
+	if (*isnull)
+		return (Datum) 0;
+
+	return make_datum(key->type, value);
+}
+
+#define READ(type) \
+	for (int i = 0; i < n; i++) \
+		values[i * ncolumns + column] = make_datum(type, record[i * nwords] >> shift)
+
+/*
+ * Get the keys of n groups, one behind the other
+ */
+void
+GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values, bool *isnull)
+{
+	const int	ncolumns = table->ncolumns;
+	const int	nwords = table->nwords;
+
+	for (int column = 0; column < ncolumns; column++)
+	{
+		const GjKeyColumn *key = &table->columns[column];
+		const uint64 *record = GjTableRecord(table, first) + key->word;
+		const int	shift = key->shift;
+
+		switch (key->type)
+		{
+			case GJ_VALUE_BOOL:
+				READ(GJ_VALUE_BOOL);
+				break;
+			case GJ_VALUE_INT2:
+				READ(GJ_VALUE_INT2);
+				break;
+			case GJ_VALUE_INT4:
+				READ(GJ_VALUE_INT4);
+				break;
+			case GJ_VALUE_OID:
+				READ(GJ_VALUE_OID);
+				break;
+			default:
+				READ(GJ_VALUE_INT8);
+				break;
+		}
+	}
+	memset(isnull, false, n * ncolumns);
+	if (!any_null(table, first, n))
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		for (int column = 0; column < ncolumns; column++)
+			isnull[i * ncolumns + column] = is_null(table, GjTableRecord(table, first + i), column);
+	}
+}
+
+/*
+ * Has any of these groups a NULL bit?  Nothing else is behind the first one.
+ */
+static bool
+any_null(const GjGroupTable *table, uint32 first, int n)
+{
+	const uint64 *record = GjTableRecord(table, first);
+	int			word = table->null_bit / GJ_WORD_BITS;
+	uint64		any = 0;
+
+	if (table->null_bit < 0)
+		return false;
+	for (int i = 0; i < n; i++, record += table->nwords)
+	{
+		any |= record[word] >> (table->null_bit % GJ_WORD_BITS);
+		for (int other = word + 1; other < table->nwords; other++)
+			any |= record[other];
+	}
+	return any != 0;
 }

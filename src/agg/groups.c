@@ -32,11 +32,13 @@ static void begin_pass(GjGroups *groups);
 static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
-static int	find(GjGroups *groups, int row);
+static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
+static void add_to_agg(GjGroups *groups, GjAgg *agg);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
+static bool read_keys(GjGroups *groups);
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -82,6 +84,11 @@ prepare(GjGroups *groups)
 	GjTableLayOut(&groups->table);
 	GjSelectionInit(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
+	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
+											 groups->table.ncolumns * sizeof(Datum));
+	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
+											groups->table.ncolumns);
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
 }
@@ -111,6 +118,7 @@ begin_pass(GjGroups *groups)
 {
 	groups->nstarted = groups->nsettled = 0;
 	groups->next = groups->ndelivered = 0;
+	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
 	groups->is_full = false;
 	groups->stats.passes++;
@@ -184,14 +192,33 @@ GjGroupsRewind(GjGroups *groups)
 bool
 GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 {
-	int			ncolumns = groups->table.ncolumns + groups->naggs;
+	int			ngroupings = groups->table.ncolumns;
+	uint32		at;
 
-	if (GjGroupsRemaining(groups) == 0)
+	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
+		!read_keys(groups))
 		return false;
-	for (int i = 0; i < ncolumns; i++)
+	at = (groups->next - groups->read_first) * ngroupings;
+	memcpy(values, groups->read_values + at, ngroupings * sizeof(Datum));
+	memcpy(isnull, groups->read_nulls + at, ngroupings * sizeof(bool));
+	for (int i = ngroupings; i < ngroupings + groups->naggs; i++)
 		values[i] = GjGroupsValue(groups, 0, i, &isnull[i]);
 	GjGroupsSkip(groups, 1);
 	return true;
+}
+
+/*
+ * Read the keys of the next groups, which no longer change; false: there are none
+ */
+static bool
+read_keys(GjGroups *groups)
+{
+	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+
+	groups->read_first = groups->next;
+	groups->read_end = groups->next + n;
+	GjTableRead(&groups->table, groups->next, n, groups->read_values, groups->read_nulls);
+	return n > 0;
 }
 
 uint64
@@ -259,43 +286,64 @@ add_input(GjGroups *groups)
 
 	groups->selection.nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggAdd(&groups->aggs[i], groups->context, &groups->input,
-				 is_grouped ? groups->numbers : NULL, groups->nsettled, groups->table.capacity,
-				 &groups->selection);
+		add_to_agg(groups, &groups->aggs[i]);
 	groups->nsettled = groups->table.ngroups;
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
 }
 
+static void
+add_to_agg(GjGroups *groups, GjAgg *agg)
+{
+	bool		is_grouped = groups->table.ncolumns > 0;
+
+	if (groups->runs.nruns > 0)
+	{
+		if (GjAggAddRuns(agg, &groups->input, &groups->runs))
+			return;
+		GjRunsSpread(&groups->runs, groups->numbers);
+	}
+	GjAggAdd(agg, groups->context, &groups->input, is_grouped ? groups->numbers : NULL,
+			 groups->nsettled, groups->table.capacity, &groups->selection);
+}
+
 /*
- * Give each row of the batch its group.  Rows of groups that there is no memory for leave it.
+ * Give each row of the batch, or each run, its group.  Rows of groups that there is no memory for
+ * leave it.
  */
 static void
 assign_groups(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
+	bool		in_runs = !groups->is_full && GjRunsFind(&groups->runs, table, &groups->input);
+	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
+	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
 	int			row = 0;
 
 	table->is_packed = false;
-	if (table->is_direct && !groups->is_full &&
-		!GjDirectCover(table, &groups->input, direct_span(groups)))
+	if (table->is_direct && !groups->is_full && !GjDirectCover(table, keys, direct_span(groups)))
 		leave_direct(groups);
 	if (!table->is_direct)
-		GjTablePack(table, &groups->input);
-	while (!groups->is_full && (row = find(groups, row)) < groups->input.nrows)
+		GjTablePack(table, keys);
+	while (!groups->is_full && (row = find(groups, keys, row, numbers)) < keys->nrows)
 	{
 		if (!GjGroupsGrow(groups) && !GjTableSettle(table))
 			GjGroupsBeginSpill(groups);
 	}
 	if (groups->is_full)
+	{
+		groups->runs.nruns = 0;
+		if (in_runs && !table->is_direct)
+			GjTablePack(table, &groups->input);
 		spill_others(groups);
+	}
 }
 
 static int
-find(GjGroups *groups, int row)
+find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 {
 	if (groups->table.is_direct)
-		return GjDirectFind(&groups->table, &groups->input, row, groups->numbers);
-	return GjTableFind(&groups->table, row, groups->input.nrows, groups->numbers);
+		return GjDirectFind(&groups->table, keys, row, numbers);
+	return GjTableFind(&groups->table, row, keys->nrows, numbers);
 }
 
 /*

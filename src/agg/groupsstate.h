@@ -11,6 +11,9 @@
 
 #include "groupparts.h"
 
+/* Groups whose keys are read at a time, for who takes one after the other */
+#define GJ_READ_GROUPS			64
+
 struct GjGroups
 {
 	MemoryContext context;		/* all below */
@@ -24,6 +27,7 @@ struct GjGroups
 	GjAgg	   *aggs;
 	GjSelection selection;
 	uint32	   *numbers;		/* of the batch's rows' groups */
+	GjRuns		runs;
 	uint16	   *rows;
 	uint32		nstarted;		/* groups whose states have begun */
 	uint32		nsettled;		/* groups with rows of earlier batches */
@@ -36,6 +40,10 @@ struct GjGroups
 	double		pass_expected;	/* so many groups in this pass, at most */
 
 	uint32		next;			/* group to deliver */
+	uint32		read_first;		/* keys that have been read: from this group */
+	uint32		read_end;		/* up to before that one */
+	Datum	   *read_values;	/* GJ_READ_GROUPS times those of a group */
+	bool	   *read_nulls;
 	uint32		ndelivered;		/* the most that were, in this pass */
 	uint64		nread;			/* rows of batches in this pass */
 	GjGroupsStats stats;

@@ -42,6 +42,7 @@ static bool take_range(GjIndexOnly *io);
 static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 static int	drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids);
+static bool is_proved(GjIndexOnly *io);
 
 /*
  * Prepare answering for a node
@@ -137,6 +138,7 @@ GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size l
 	io->columns = columns;
 	io->match_stats = stats;
 	io->certain = true;
+	io->nproved = 0;
 	io->phase = GJ_INDEX_ONLY_ENTRIES;
 	io->map = GjVisibleMapCreate(io->context, io->heap, limit / MAP_PART);
 	make_whole(io);
@@ -447,9 +449,10 @@ load_chunk(GjIndexOnly *io)
 		GjVisibleMapForget(io->map);	/* read anew, it shows more of what would be wrong */
 	if (io->certain)
 	{
-		int			nrows = GjVisibleMapSort(io->map, tids, n, chunk->rows, rest, &nrest);
+		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, chunk->rows,
+											 rest, &nrest);
 
-		if (nrows > 0 && GjEpochHasMoved(io->index, io->snapshot, io->match.vacuum_epoch))
+		if (nrows > 0 && !is_proved(io))
 			io->certain = false;
 		else
 			chunk->nrows = nrows;
@@ -483,4 +486,19 @@ drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
 		tids[i] = io->entries->tids[first + places[i]];
 	io->match_stats->filtered += n - npassed;
 	return npassed;
+}
+
+/*
+ * Step 4: is what the map says proved by the epoch, read behind it?
+ */
+static bool
+is_proved(GjIndexOnly *io)
+{
+	uint64		nreads = GjVisibleMapReads(io->map);
+
+	if (io->nproved != nreads &&
+		GjEpochHasMoved(io->index, io->snapshot, io->match.vacuum_epoch))
+		return false;
+	io->nproved = nreads;
+	return true;
 }

@@ -30,7 +30,7 @@ typedef struct GjIndexOnlyStats
 	uint64		heap_fetches;	/* TIDs left to the heap */
 } GjIndexOnlyStats;
 
-/* Entries between two looks at the epoch: a look takes as long as two of them */
+/* Entries whose visibility is tested at a time */
 #define GJ_CHUNK_ENTRIES		1024
 
 /* Rows that are ready: the beginning of a GjIndexOnly */

@@ -46,6 +46,7 @@ struct GjIndexOnly
 	uint64		position;		/* in it, behind the last chunk */
 	int			npieces;		/* so far */
 	GjVisibleMap *map;			/* what has been read of it since the entries were found */
+	uint64		nproved;		/* reads of it behind which the epoch has been read, too */
 	bool		certain;		/* the epoch has not moved yet */
 	GjTidSet   *plain;			/* the rest if all that was found is outdated: the set's own */
 	GjTidSet   *rest;			/* TIDs for the heap, else; NULL: none so far */

@@ -10,6 +10,9 @@
  * the other, so that a block's bits are where its number says.  They take 1/32768 of the heap's
  * size; where that is too much, pages are pinned, a few at a time.
  *
+ * Most often all of the heap is all-visible, perhaps but for its end.  Then it is enough to know which
+ * TID is the highest one of a set, and nothing is done for an entry.
+ *
  * Few TIDs are not worth a copy.
  *
  * The map is read without a lock, as PostgreSQL's index-only scans read it.  When it may be read,
@@ -27,6 +30,7 @@
 #include "utils/rel.h"
 
 #include "base/tid.h"
+#include "sets/sets.h"
 #include "visiblemap.h"
 
 /* The format of the visibility map, which visibilitymap.c keeps to itself */
@@ -66,6 +70,7 @@ struct GjVisibleMap
 	uint64		nvisible;		/* the first so many blocks are all-visible; known once all pages
 								 * are copied, 0 before */
 	bool		too_large;		/* for the limit */
+	uint64		nreads;
 };
 
 /* Pages that are pinned; bytes is NULL: none is */
@@ -92,6 +97,16 @@ static bool is_visible(Pins *pins, BlockNumber block);
 static bool pin(Pins *pins, BlockNumber page);
 static void end(Pins *pins);
 
+/*
+ * Do bytes of the map say of a block, counted from their first one, that it is all-visible?
+ */
+static inline bool
+is_set(const uint8 *bytes, uint64 block)
+{
+	return (bytes[block / BLOCKS_PER_BYTE] >> block % BLOCKS_PER_BYTE * BITS_PER_HEAPBLOCK &
+			VISIBILITYMAP_ALL_VISIBLE) != 0;
+}
+
 GjVisibleMap *
 GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit)
 {
@@ -104,12 +119,16 @@ GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit)
 }
 
 int
-GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
-				 int *nrest)
+GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest, uint16 *rows,
+				 uint64 *rest, int *nrest)
 {
 	if (n < MIN_COPY_TIDS || !make_room(map))
+	{
+		map->nreads++;
 		return sort_by_pins(map->heap, tids, n, rows, rest, nrest);
-	if (are_visible_first(map, tids, n) || are_visible_together(map, tids, n))
+	}
+	if (GjPackedBlock(highest) < map->nvisible || are_visible_first(map, tids, n) ||
+		are_visible_together(map, tids, n))
 	{
 		for (int i = 0; i < n; i++)
 			rows[i] = i;
@@ -130,7 +149,14 @@ GjVisibleMapForget(GjVisibleMap *map)
 		pfree(map->copied);
 	}
 	map->bytes = NULL;
+	map->nvisible = 0;
 	map->too_large = false;
+}
+
+uint64
+GjVisibleMapReads(const GjVisibleMap *map)
+{
+	return map->nreads;
 }
 
 /* Copies -------------------------------------------------------------------------- */
@@ -161,27 +187,17 @@ make_room(GjVisibleMap *map)
 }
 
 /*
- * Most often all of the heap is all-visible, perhaps but for its end, and it is enough to see
- * which TID is the last one.
+ * Where some of the set's blocks at the heap's end are not all-visible, all of these may be
  */
 static bool
 are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n)
 {
-	uint64		last[4] = {0};	/* of every fourth one: each need not wait for the one before */
-	int			i = 0;
+	uint64		last = 0;
 
 	if (map->nvisible == 0)
 		return false;
-	for (; i + 3 < n; i += 4)
-	{
-		last[0] = Max(last[0], tids[i]);
-		last[1] = Max(last[1], tids[i + 1]);
-		last[2] = Max(last[2], tids[i + 2]);
-		last[3] = Max(last[3], tids[i + 3]);
-	}
-	for (; i < n; i++)
-		last[0] = Max(last[0], tids[i]);
-	return GjPackedBlock(Max(Max(last[0], last[1]), Max(last[2], last[3]))) < map->nvisible;
+	(void) GjCheckPackedTids(tids, n, &last);
+	return GjPackedBlock(last) < map->nvisible;
 }
 
 /*
@@ -245,6 +261,7 @@ copy_page(GjVisibleMap *map, BlockNumber page)
 	}
 	else
 		memset(to, 0, BYTES_PER_PAGE);
+	map->nreads++;
 	map->copied[page] = true;
 	if (++map->ncopied == map->npages)
 		count_visible(map);
@@ -266,9 +283,11 @@ count_visible(GjVisibleMap *map)
 		if ((bits & all) != all)
 			break;
 	}
-	while (at < nbytes && (map->bytes[at] & ALL_VISIBLE_BITS) == ALL_VISIBLE_BITS)
-		at++;
+	/* The heap may end within a byte */
 	map->nvisible = (uint64) at * BLOCKS_PER_BYTE;
+	while (map->nvisible < (uint64) nbytes * BLOCKS_PER_BYTE &&
+		   is_set(map->bytes, map->nvisible))
+		map->nvisible++;
 }
 
 static int
@@ -283,9 +302,7 @@ sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 	for (int i = 0; i < n; i++)
 	{
 		uint64		block = GjPackedBlock(tids[i]);
-		bool		visible = block < nblocks &&
-			(bytes[block / BLOCKS_PER_BYTE] >> block % BLOCKS_PER_BYTE * BITS_PER_HEAPBLOCK &
-			 VISIBILITYMAP_ALL_VISIBLE) != 0;
+		bool		visible = block < nblocks && is_set(bytes, block);
 
 		rows[nrows] = i;
 		nrows += visible;
@@ -354,8 +371,7 @@ is_visible(Pins *pins, BlockNumber block)
 
 	if ((pins->bytes[place] == NULL || pins->pages[place] != page) && !pin(pins, page))
 		return false;
-	return pins->bytes[place][at / BLOCKS_PER_BYTE] >>
-		at % BLOCKS_PER_BYTE * BITS_PER_HEAPBLOCK & VISIBILITYMAP_ALL_VISIBLE;
+	return is_set(pins->bytes[place], at);
 }
 
 /*

@@ -19,11 +19,14 @@ extern GjVisibleMap *GjVisibleMapCreate(MemoryContext context, Relation heap, Si
 
 /*
  * Sort TIDs into those on all-visible blocks, whose numbers are put into rows[] and whose count
- * is returned, and the others, which are put into rest[].  The map is read now, or has been
- * since it was last forgotten.
+ * is returned, and the others, which are put into rest[].  None is above highest.  The map is
+ * read now, or has been since it was last forgotten.
  */
-extern int	GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
-							 uint64 *rest, int *nrest);
+extern int	GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest,
+							 uint16 *rows, uint64 *rest, int *nrest);
+
+/* How often has the map been read? */
+extern uint64 GjVisibleMapReads(const GjVisibleMap *map);
 
 /* Forget what has been read.  What is found later must be tested by what is read later. */
 extern void GjVisibleMapForget(GjVisibleMap *map);

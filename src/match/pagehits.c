@@ -16,7 +16,7 @@
 #define MAX_SLOTS				(BLCKSZ / 10)
 
 static int	list_slots(const uint32 *hits, int words, uint16 *slots);
-static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n);
+static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
 static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
@@ -70,12 +70,13 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
 {
 	const ItemPointerData *tids = GjDataTids(page, info) + first;
 	uint64		at = set->nentries;
+	uint64		highest = 0;
 
 	if (!GjEntrySetReserve(set, n))
 		return true;
-	if (!pack_tids(set->tids + at, tids, n))
+	if (!pack_tids(set->tids + at, tids, n, &highest))
 		return false;
-	set->nentries += n;
+	GjEntrySetTook(set, n, highest);
 	if (set->keys.width != 0)
 		memcpy(set->keys.values + at * info->key_width,
 			   GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
@@ -94,13 +95,14 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
 }
 
 static bool
-pack_tids(uint64 *to, const ItemPointerData *tids, int n)
+pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
 {
 	bool		possible = true;
 
 	for (int i = 0; i < n; i++)
 	{
 		to[i] = GjPackTid(&tids[i]);
+		*highest = Max(*highest, to[i]);
 		possible &= GjTidIsPossible(&tids[i]);
 	}
 	return possible;
@@ -192,6 +194,7 @@ static bool
 take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
 {
 	uint64	   *out = set->tids + set->nentries;
+	uint64		highest = 0;
 	bool		possible = true;
 
 	for (int i = 0; i < nslots; i++)
@@ -200,8 +203,9 @@ take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int
 
 		possible &= GjTidIsPossible(tid);
 		out[i] = GjPackTid(tid);
+		highest = Max(highest, out[i]);
 	}
-	set->nentries += nslots;
+	GjEntrySetTook(set, nslots, highest);
 	return possible;
 }
 

@@ -28,6 +28,9 @@
 /* Beside the entries that are expected, room for so many more: what else is found */
 #define SPARE_ENTRIES(n)		((n) / 64 + MIN_CAPACITY)
 
+/* So many TIDs are copied and looked at, at a time: they are in the nearest cache then */
+#define COPY_TIDS				2048
+
 /* An array of a set's region */
 typedef struct Array
 {
@@ -45,6 +48,7 @@ static int	list_arrays(GjEntrySet *set, Array *arrays);
 static void resize_nulls(GjEntrySet *set, uint64 capacity);
 static void give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
+static bool copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest);
 static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
 static bool any_set(const uint8 *bytes, uint64 n);
 
@@ -169,15 +173,14 @@ bool
 GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 {
 	uint64		at = set->nentries;
-	bool		ascending;
+	uint64		highest = 0;
 
 	if (n == 0)
 		return true;
 	if (!GjEntrySetReserve(set, n))
 		return true;
 
-	memcpy(set->tids + at, arrays->tids, n * sizeof(uint64));
-	if (!GjCheckPackedTids(set->tids + at, n, 0, &ascending))
+	if (!copy_tids(set->tids + at, arrays->tids, n, &highest))
 		return false;
 	if (set->keys.width != 0)
 		memcpy(set->keys.values + at * set->keys.width, arrays->keys, n * set->keys.width);
@@ -190,8 +193,33 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 		memcpy(column->values + at * column->width, arrays->values[i], n * column->width);
 		add_nulls(set, column, arrays->nulls[i], n);
 	}
-	set->nentries += n;
+	GjEntrySetTook(set, n, highest);
 	return true;
+}
+
+static bool
+copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest)
+{
+	bool		possible = true;
+
+	for (uint64 done = 0; done < n && possible; done += COPY_TIDS)
+	{
+		uint64		piece = Min(n - done, COPY_TIDS);
+
+		memcpy(to + done, from + done, piece * sizeof(uint64));
+		possible = GjCheckPackedTids(to + done, piece, highest);
+	}
+	return possible;
+}
+
+/*
+ * The arrays have got n entries more, none of whose TIDs is above highest
+ */
+void
+GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
+{
+	set->nentries += n;
+	set->highest = Max(set->highest, highest);
 }
 
 /*
@@ -240,7 +268,7 @@ GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64
 		else if (to->has_nulls)
 			memset(to->nulls + at, 0, n);
 	}
-	set->nentries += n;
+	GjEntrySetTook(set, n, from->highest);
 }
 
 /*
@@ -262,6 +290,7 @@ GjEntrySetClear(GjEntrySet *set)
 	for (int i = 0; i < set->nincluded; i++)
 		set->included[i].has_nulls = false;
 	set->nentries = 0;
+	set->highest = 0;
 	set->nbulk = 0;
 	set->gave_up = false;
 	if (set->plain != NULL)

@@ -72,6 +72,7 @@ typedef struct GjEntrySet
 	/* The entries */
 	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
 	uint64		nentries;
+	uint64		highest;		/* no TID is higher */
 	bool		gave_up;		/* they are more than fit in memory: none is here */
 
 	/* Private to entryset.c */
@@ -98,6 +99,7 @@ extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 extern void GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n);
+extern void GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest);
 extern void GjEntrySetCut(GjEntrySet *set, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);

@@ -243,6 +243,7 @@ GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 		view->included[i].has_nulls = shared->has_nulls[i];
 	}
 	view->nentries = view->nbulk = end - first;
+	view->highest = PG_UINT64_MAX;	/* nobody has asked */
 	return true;
 }
 

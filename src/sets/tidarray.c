@@ -178,10 +178,22 @@ GjTidArrayFinish(GjTidSet *set)
 }
 
 /*
- * Are these n TIDs such as a heap tuple can have; do they ascend strictly, from above last?
+ * Is this a TID such as a heap tuple can have?
  *
  * Without branches and comparisons, which would take longer than the copying: what is wrong sets
  * bits above the 48 that a TID has, be it the TID itself, a negative number or a carry.
+ */
+static pg_attribute_always_inline uint64
+what_is_wrong(uint64 tid)
+{
+	uint64		offset = tid & 0xFFFF;
+
+	/* no TID, no block, no offset, an offset beyond the page's end */
+	return tid | (tid + 0x10000) | (offset - 1) | ((uint64) MaxHeapTuplesPerPage - offset);
+}
+
+/*
+ * Are all of these n TIDs such; do they ascend strictly, from above last?
  */
 static pg_attribute_always_inline bool
 look_at(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
@@ -190,14 +202,7 @@ look_at(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 	uint64		descending = tids[0] - last - 1;
 
 	for (uint64 i = 0; i < n; i++)
-	{
-		uint64		tid = tids[i];
-		uint64		offset = tid & 0xFFFF;
-
-		/* no TID, no block, no offset, an offset beyond the page's end */
-		impossible |= tid | (tid + 0x10000) | (offset - 1) |
-			((uint64) MaxHeapTuplesPerPage - offset);
-	}
+		impossible |= what_is_wrong(tids[i]);
 	for (uint64 i = 1; i < n; i++)
 		descending |= tids[i] - tids[i - 1] - 1;
 	*ascending = (descending >> 48) == 0;
@@ -217,14 +222,53 @@ look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
  * Look at n packed TIDs, at least one: can all be a heap tuple's?  If so, do they ascend
  * strictly, the first from above last?
  */
-bool
-GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
+static bool
+check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 {
 #ifdef GJ_TARGET_AVX2
 	if (__builtin_cpu_supports("avx2"))
 		return look_at_avx2(tids, n, last, ascending);
 #endif
 	return look_at(tids, n, last, ascending);
+}
+
+/*
+ * The same of TIDs that are in any order: which one is the highest?
+ */
+static pg_attribute_always_inline bool
+find_highest(const uint64 *tids, uint64 n, uint64 *highest)
+{
+	uint64		impossible = 0;
+	int64		most = (int64) *highest;	/* signed, since processors compare such */
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		impossible |= what_is_wrong(tids[i]);
+		most = Max(most, (int64) tids[i]);
+	}
+	*highest = (uint64) most;
+	return (impossible >> 48) == 0;
+}
+
+#ifdef GJ_TARGET_AVX2
+GJ_TARGET_AVX2 static bool
+find_highest_avx2(const uint64 *tids, uint64 n, uint64 *highest)
+{
+	return find_highest(tids, n, highest);
+}
+#endif
+
+/*
+ * Look at n packed TIDs: can all be a heap tuple's?  If so, *highest is raised to the highest.
+ */
+bool
+GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 *highest)
+{
+#ifdef GJ_TARGET_AVX2
+	if (__builtin_cpu_supports("avx2"))
+		return find_highest_avx2(tids, n, highest);
+#endif
+	return find_highest(tids, n, highest);
 }
 
 /* Look at the n TIDs behind the array's last: valid, and still ascending? */
@@ -234,7 +278,7 @@ check_packed(GjTidSet *set, uint64 n)
 	const uint64 *tids = set->tids + set->ntids;
 	uint64		last = (set->ntids > 0) ? tids[-1] : 0;
 	bool		ascending;
-	bool		valid = GjCheckPackedTids(tids, n, last, &ascending);
+	bool		valid = check_order(tids, n, last, &ascending);
 
 	if (valid && ascending && set->nascending == set->ntids)
 		set->nascending = set->ntids + n;

@@ -121,6 +121,8 @@ count_entries(const GjEntrySet *set, uint8 *counts)
 	{
 		uint64		tid = set->tids[i];
 
+		if (tid > set->highest)
+			elog(ERROR, "an entry has a higher TID than the set knows of");
 		counts[tid_number(tid)]++;
 		check_column(&set->keys, tid, i, 0);
 		for (int c = 0; c < set->nincluded; c++)

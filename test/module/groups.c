@@ -30,7 +30,7 @@ static bool run_test(Test *test, GjGroups *groups, pg_prng_state *prng, bool fai
 static void check_groups(const Test *test, GjGroups *groups, bool *delivered);
 static void add_rows(const Test *test, GjGroups *groups, pg_prng_state *prng);
 static int	find_group(const Test *test, const Datum *values, const bool *isnull);
-static void check_many_groups(int many, Size memory_limit, uint64 min_passes);
+static void check_many_groups(int many, int length, Size memory_limit, uint64 min_passes);
 static void check_many_values(int many, Size memory_limit, int ngroups);
 
 PG_FUNCTION_INFO_V1(gpujoin_groups_selftest);
@@ -66,9 +66,10 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 		ncompared += check_test(test, &prng);
 		MemoryContextReset(context);
 	}
-	check_many_groups(1000000, (Size) 1 << 30, 1);
-	check_many_groups(1000000, (Size) 32 << 20, 4);
-	check_many_groups(100000, 1, 50);
+	check_many_groups(1000000, 1, (Size) 1 << 30, 1);
+	check_many_groups(1000000, 1, (Size) 32 << 20, 4);
+	check_many_groups(100000, 1, 1, 50);
+	check_many_groups(5000, 32, 1, 2);
 	GjCheckDistinctGroups();
 	GjCheckOrderedGroups();
 	check_many_values(300000, 1, 0);
@@ -287,10 +288,10 @@ find_group(const Test *test, const Datum *values, const bool *isnull)
 }
 
 /*
- * Many groups of two columns, each of which has two rows
+ * Many groups of two columns, each of which comes twice, with so many rows side by side
  */
 static void
-check_many_groups(int many, Size memory_limit, uint64 min_passes)
+check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
 {
 	static const GjGroupSpec groupings[] = {{GJ_VALUE_INT4, 0}, {GJ_VALUE_INT8, 1}};
 	static const GjAggSpec aggs[] = {
@@ -307,17 +308,18 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 	{(char *) third, NULL, 8}};
 	GjBatch		batch = {0, NULL, columns};
 	uint8	   *seen = palloc0(many);
+	int			nrows = 2 * many * length;
 	uint64		ngroups = 0;
 	Datum		values[5];
 	bool		isnull[5];
 
 	GjGroupsBegin(groups);
-	for (int row = 0; row < 2 * many; row += batch.nrows)
+	for (int row = 0; row < nrows; row += batch.nrows)
 	{
-		batch.nrows = Min(GJ_BATCH_ROWS, 2 * many - row);
+		batch.nrows = Min(GJ_BATCH_ROWS, nrows - row);
 		for (int i = 0; i < batch.nrows; i++)
 		{
-			first[i] = (row + i) % many;
+			first[i] = (row + i) / length % many;
 			second[i] = (int64) first[i] << 20;
 			third[i] = row + i;
 		}
@@ -333,15 +335,16 @@ check_many_groups(int many, Size memory_limit, uint64 min_passes)
 
 			if (group < 0 || group >= many || seen[group]++ ||
 				DatumGetInt64(values[1]) != (int64) group << 20 ||
-				DatumGetInt64(values[2]) != 2 || DatumGetInt64(values[3]) != 2 * (int64) group ||
-				DatumGetInt64(values[4]) != 2)
+				DatumGetInt64(values[2]) != 2 * length ||
+				DatumGetInt64(values[3]) != 2 * length * (int64) group ||
+				DatumGetInt64(values[4]) != 2 * length)
 				elog(ERROR, "groups: one of many is wrong");
 			ngroups++;
 		}
 	} while (GjGroupsNextPass(groups));
 
 	if (ngroups != many || GjGroupsGetStats(groups)->groups != many ||
-		GjGroupsGetStats(groups)->rows != 2 * many ||
+		GjGroupsGetStats(groups)->rows != nrows ||
 		GjGroupsGetStats(groups)->passes < min_passes)
 		elog(ERROR, "groups: " UINT64_FORMAT " of many, " UINT64_FORMAT " passes", ngroups,
 			 GjGroupsGetStats(groups)->passes);

@@ -35,6 +35,7 @@ static const FloatKind float_kinds[] = {
 
 static void make_column(TestColumn *column, pg_prng_state *prng, GjValueType type, int nrows,
 						const FloatKind *floats);
+static void make_runs(Test *test, pg_prng_state *prng);
 static void make_agg(GjAggSpec *agg, const Test *test, pg_prng_state *prng);
 static void find_groups(Test *test);
 
@@ -76,10 +77,34 @@ GjMakeGroupsTest(Test *test, pg_prng_state *prng)
 			test->groupings[test->ngroupings++] =
 				(GjGroupSpec) {test->columns[column]->type, column};
 	}
+	if (random_below(prng, 3) == 0)
+		make_runs(test, prng);
 	test->naggs = random_below(prng, MAX_AGGS);
 	for (int i = 0; i < test->naggs; i++)
 		make_agg(&test->aggs[i], test, prng);
 	find_groups(test);
+}
+
+/*
+ * Have most rows the key of the row before
+ */
+static void
+make_runs(Test *test, pg_prng_state *prng)
+{
+	int			length = random_below(prng, 100) + 1;
+
+	for (int row = 1; row < test->nrows; row++)
+	{
+		if (random_below(prng, length) == 0)
+			continue;
+		for (int i = 0; i < test->ngroupings; i++)
+		{
+			TestColumn *column = test->columns[test->groupings[i].column];
+
+			column->ints[row] = column->ints[row - 1];
+			column->nulls[row] = column->nulls[row - 1];
+		}
+	}
 }
 
 /*

@@ -89,6 +89,19 @@ make_tids(uint64 *tids, pg_prng_state *prng)
 	return n;
 }
 
+/*
+ * The highest TID, or, as where they are some of a set's, one that is higher
+ */
+static uint64
+find_highest(const uint64 *tids, int n)
+{
+	uint64		highest = 0;
+
+	for (int i = 0; i < n; i++)
+		highest = Max(highest, tids[i]);
+	return n % 2 == 0 ? highest : highest + tids[0];
+}
+
 static void
 check_tids(Relation heap, GjVisibleMap *map, const uint64 *tids, int n)
 {
@@ -97,7 +110,7 @@ check_tids(Relation heap, GjVisibleMap *map, const uint64 *tids, int n)
 	bool		visible[MAX_TIDS];
 	Buffer		buffer = InvalidBuffer;
 	int			nrest;
-	int			nrows = GjVisibleMapSort(map, tids, n, rows, rest, &nrest);
+	int			nrows = GjVisibleMapSort(map, tids, n, find_highest(tids, n), rows, rest, &nrest);
 	int			nvisible = GjVisibleMapTest(heap, tids, n, visible);
 	int			row = 0;
 	int			other = 0;
