@@ -62,11 +62,14 @@ docker_from() {
     cp -a --reflink=auto "$base" "${docker_folder[$name]}"
 }
 
-# ARG NAME[=DEFAULT]: a value that was given wins.
+# ARG NAME[=DEFAULT]: a value that was given wins; without any it is not set.
 docker_arg() {
-    local name=${1%%=*} value=''
-    [ "$name" = "$1" ] || value=$(docker_word "${1#*=}")
-    docker_variables[$name]=${docker_arguments[$name]:-$value}
+    local name=${1%%=*}
+    if [ -n "${docker_arguments[$name]:-}" ]; then
+        docker_variables[$name]=${docker_arguments[$name]}
+    elif [ "$name" != "$1" ]; then
+        docker_variables[$name]=$(docker_word "${1#*=}")
+    fi
 }
 
 # COPY [--from=STAGE] SOURCE TARGET
