@@ -141,7 +141,10 @@ docker_try() { # STAGE
         mkdir -p /var/run/postgresql /data
         chown postgres /var/run/postgresql /data
         as initdb -D /data -A trust --no-sync >/dev/null
-        as pg_ctl -D /data -w -s -l /data/log -o "$0" start || { cat /data/log; exit 1; }
+        as pg_ctl -D /data -w -s -l /data/log -o "$0 -c listen_addresses=" start || {
+            cat /data/log
+            exit 1
+        }
         as psql -Xc "SHOW shared_preload_libraries"
         as sh /try/test/quick_start.sh
         as psql -Xc "CREATE EXTENSION gpujoin" -c "SELECT state, reason FROM gpujoin_status()"
