@@ -199,7 +199,8 @@ build_rpm() {
 
 lint_rpm() {
     in_chroot "$builder" sh -ec 'cd "/build/gpujoin-$0"
-        rpmlint packaging/gpujoin.spec /build/rpm/RPMS/*/*.rpm /build/rpm/SRPMS/*.rpm' "$version"
+        rpmlint -c packaging/rpmlint.toml packaging/gpujoin.spec \
+            /build/rpm/RPMS/*/*.rpm /build/rpm/SRPMS/*.rpm' "$version"
 }
 
 check_rpm() {

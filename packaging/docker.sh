@@ -62,11 +62,14 @@ docker_from() {
     cp -a --reflink=auto "$base" "${docker_folder[$name]}"
 }
 
-# ARG NAME[=DEFAULT]: a value that was given wins.
+# ARG NAME[=DEFAULT]: a value that was given wins; without any it is not set.
 docker_arg() {
-    local name=${1%%=*} value=''
-    [ "$name" = "$1" ] || value=$(docker_word "${1#*=}")
-    docker_variables[$name]=${docker_arguments[$name]:-$value}
+    local name=${1%%=*}
+    if [ -n "${docker_arguments[$name]:-}" ]; then
+        docker_variables[$name]=${docker_arguments[$name]}
+    elif [ "$name" != "$1" ]; then
+        docker_variables[$name]=$(docker_word "${1#*=}")
+    fi
 }
 
 # COPY [--from=STAGE] SOURCE TARGET
@@ -138,7 +141,10 @@ docker_try() { # STAGE
         mkdir -p /var/run/postgresql /data
         chown postgres /var/run/postgresql /data
         as initdb -D /data -A trust --no-sync >/dev/null
-        as pg_ctl -D /data -w -s -l /data/log -o "$0" start || { cat /data/log; exit 1; }
+        as pg_ctl -D /data -w -s -l /data/log -o "$0 -c listen_addresses=" start || {
+            cat /data/log
+            exit 1
+        }
         as psql -Xc "SHOW shared_preload_libraries"
         as sh /try/test/quick_start.sh
         as psql -Xc "CREATE EXTENSION gpujoin" -c "SELECT state, reason FROM gpujoin_status()"
