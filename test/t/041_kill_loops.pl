@@ -90,26 +90,29 @@ foreach my $round (1 .. $rounds)
 {
 	my $offset = -s $node->logfile;
 	my ($out, $err) = ('', '');
-	my $pgbench = IPC::Run::start([ @load, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+	my $pgbench = IPC::Run::start([ @load,
+			$node->connstr('postgres') . ' application_name=load' ], '>', \$out, '2>', \$err);
 
 	sleep(0.3 + rand(1.5));
 	if ($round % 3 == 0)
 	{
+		my @started = split /\n/,
+		  $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity');
+
 		$node->kill9;
 		$pgbench->finish;
 		# what the postmaster has started sees that it is gone, and goes, too
-		my $started = 0;
-		for (1 .. 100)
+		for (1 .. 600)
 		{
-			last if $started = $node->start(fail_ok => 1);
+			last if !grep { kill(0, $_) } @started;
 			sleep(0.1);
 		}
-		ok($started, "round $round: the server starts after its end");
+		ok($node->start(fail_ok => 1), "round $round: the server starts after its end");
 	}
 	else
 	{
 		my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity
-			WHERE application_name = 'pgbench' ORDER BY random() LIMIT 1});
+			WHERE application_name = 'load' ORDER BY random() LIMIT 1});
 		my $done = $pid ne '' && kill('KILL', $pid);
 
 		ok($done, "round $round: a process is killed");
