@@ -53,8 +53,8 @@ $node->safe_psql('hostile', qq{
 		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
 	RESET ROLE;});
 # a function that takes nothing or a default is ambiguous: that is refused, which is safe
-fails('CREATE EXTENSION gpujoin SCHEMA planted', 'ERROR:  function gpujoin_mirrors\(\) is not unique',
-	'what cannot be told apart is refused', 'hostile');
+fails('CREATE EXTENSION gpujoin SCHEMA planted',
+	'ERROR:  function gpujoin_mirrors\(\) is not unique', 'what cannot be told apart is refused', 'hostile');
 $node->safe_psql('hostile', q{
 	DROP FUNCTION planted.gpujoin_mirrors(int);
 	CREATE EXTENSION gpujoin SCHEMA planted;
