@@ -9,6 +9,10 @@
 #   tap        test/t/*.pl                    one test an assertion (the top-level ones)
 #   device     make check-device              one test an assertion, where cuda/ has that goal
 #   model      test/model/*.c                 one test a case: each order of steps is tried
+#   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
+#
+# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable, and
+# with the suites that take too long for every day.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
@@ -20,7 +24,9 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-all_suites="lint regress isolation pgtap tap device model"
+all_suites="lint regress isolation pgtap tap device model fuzz"
+long_suites=""
+[ -z "${CHECK_LONG:-}" ] || all_suites="$all_suites $long_suites"
 
 # Where the tests of a suite are that TESTS can name; nothing for the other suites.
 test_files() {
@@ -56,12 +62,27 @@ last_words() {
     [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }
 
+# The library of clang's sanitizers is a package of its own, named after the version.
+wish_for_libfuzzer() {
+    local clang version
+    clang=$(command -v clang || compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -V | tail -n 1)
+    if [ -z "$clang" ]; then
+        wish_for clang
+        clang=$(command -v clang) || return 0
+    fi
+    version=$("$clang" -dumpversion | cut -d. -f1)
+    [ -n "$("$clang" -print-runtime-dir 2>/dev/null | sed 's,$,/libclang_rt.fuzzer-*.a,' |
+        xargs -r -I{} bash -c 'compgen -G "{}"')" ] || wish_for "libclang-rt-$version-dev"
+}
+
 if ! inside; then
     for suite in "$@"; do
-        [[ " $all_suites " == *" $suite "* ]] || die "no suite \"$suite\"; there are: $all_suites"
+        [[ " $all_suites $long_suites " == *" $suite "* ]] ||
+            die "no suite \"$suite\"; there are: $all_suites $long_suites"
     done
     # shellcheck disable=SC2086  # a list of names
     require_tests ${*:-$all_suites}
+    [[ " ${*:-$all_suites} " != *" fuzz "* ]] || wish_for_libfuzzer
     run_inside check test/check.sh "$@"
 fi
 
@@ -189,7 +210,8 @@ suite_pgtap() {
 # Two scripts at a time, since much of their time is waiting; on a card, whose memory some look at,
 # one. Each has servers and folders of its own.
 suite_tap() {
-    local name at_a_time=2 begun=0 ended=0
+    local name at_a_time=2 begun=0 ended=0 tap_seconds=400
+    [ -z "${CHECK_LONG:-}" ] || tap_seconds=3600
     [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
     for name in $(names tap); do
         while ((begun - ended >= at_a_time)); do
@@ -212,8 +234,9 @@ run_tap() {
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-        timeout --foreground -k 10 400 prove --verbose -I "$pgxs_dir/../test/perl" -I test/t \
-        "test/t/$name.pl" >"$log/tap-$name.log" 2>&1 || status=$?
+        timeout --foreground -k 10 "$tap_seconds" prove --verbose \
+        -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
+        >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
     cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
     rm -rf "$folder"
@@ -252,6 +275,18 @@ suite_model() {
             limited 300 "$log/model" || status=$?
     done >"$log/model.log" 2>&1
     count_tap model "$log/model.log" "$status" "$since"
+}
+
+# Inputs that a target has failed with are kept with the logs.
+suite_fuzz() {
+    local since=$SECONDS status=0 seconds=15
+    [ -z "${CHECK_LONG:-}" ] || seconds=300
+    mkdir -p "$log/fuzz"
+    FUZZ_OUT=$work/fuzz FUZZ_SECONDS=$seconds limited $((1200 + 3 * seconds)) \
+        bash test/fuzz/fuzz.sh >"$log/fuzz.log" 2>&1 || status=$?
+    find "$work/fuzz" -maxdepth 1 -type f \( -name '*.log' -o -name '*-*' \) \
+        -exec cp {} "$log/fuzz/" \;
+    count_tap fuzz "$log/fuzz.log" "$status" "$since"
 }
 
 # A crash that a test did not notice (it reconnected, say) is still one.
@@ -323,4 +358,8 @@ fi
 if wants model; then
     say "model of readers and folds"
     suite_model
+fi
+if wants fuzz; then
+    say "fuzz targets"
+    suite_fuzz
 fi
