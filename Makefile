@@ -4,6 +4,7 @@
 #                                                        PG_CONFIG=... picks the PostgreSQL
 #                  (installcheck needs the tests' own extension: make -C test/module install)
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
+#   make check-long  the same at full length, with what takes too long for every day
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make bench-peers  the same beside DuckDB and PG-Strom       (BENCH_ROWS=..., DUCKDB=...)
@@ -24,8 +25,8 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients check-versions check-packages dist demo bench bench-peers \
-	bench-planning bench-service calibrate no-regret lint
+SCRIPT_GOALS = check check-long check-clients check-versions check-packages dist demo bench \
+	bench-peers bench-planning bench-service calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -44,6 +45,9 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 
 check:
 	@bash test/check.sh $(SUITES)
+
+check-long:
+	@CHECK_LONG=1 bash test/check.sh $(SUITES)
 
 check-clients:
 	@bash test/clients/clients.sh $(CLIENTS)

@@ -10,6 +10,10 @@
 #   tap-short  those of them that take seconds; only where it is named
 #   device     make check-device              one test an assertion, where cuda/ has that goal
 #   model      test/model/*.c                 one test a case: each order of steps is tried
+#   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
+#
+# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable, and
+# with the suites that take too long for every day.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
@@ -22,7 +26,9 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-all_suites="lint regress isolation pgtap tap device model"
+all_suites="lint regress isolation pgtap tap device model fuzz"
+long_suites=""
+[ -z "${CHECK_LONG:-}" ] || all_suites="$all_suites $long_suites"
 
 # Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
 # and its mirrors. What is left out repeats these many times, or at random.
@@ -64,13 +70,27 @@ last_words() {
     [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }
 
+# The library of clang's sanitizers is a package of its own, named after the version.
+wish_for_libfuzzer() {
+    local clang version
+    clang=$(command -v clang || compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -V | tail -n 1)
+    if [ -z "$clang" ]; then
+        wish_for clang
+        clang=$(command -v clang) || return 0
+    fi
+    version=$("$clang" -dumpversion | cut -d. -f1)
+    [ -n "$("$clang" -print-runtime-dir 2>/dev/null | sed 's,$,/libclang_rt.fuzzer-*.a,' |
+        xargs -r -I{} bash -c 'compgen -G "{}"')" ] || wish_for "libclang-rt-$version-dev"
+}
+
 if ! inside; then
     for suite in "$@"; do
-        [[ " $all_suites tap-short " == *" $suite "* ]] ||
-            die "no suite \"$suite\"; there are: $all_suites tap-short"
+        [[ " $all_suites $long_suites tap-short " == *" $suite "* ]] ||
+            die "no suite \"$suite\"; there are: $all_suites $long_suites tap-short"
     done
     # shellcheck disable=SC2086  # a list of names
     require_tests ${*:-$all_suites}
+    [[ " ${*:-$all_suites} " != *" fuzz "* ]] || wish_for_libfuzzer
     run_inside check test/check.sh "$@"
 fi
 
@@ -204,7 +224,8 @@ suite_pgtap() {
 # Two scripts at a time, since much of their time is waiting; on a card, whose memory some look at,
 # one. Each has servers and folders of its own.
 suite_tap() { # tap or tap-short
-    local name at_a_time=2 begun=0 ended=0
+    local name at_a_time=2 begun=0 ended=0 patience=${CHECK_PATIENCE:-1}
+    [ -z "${CHECK_LONG:-}" ] || patience=$((9 * patience))
     [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
     for name in $(names "$1"); do
         while ((begun - ended >= at_a_time)); do
@@ -227,7 +248,7 @@ run_tap() {
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-        timeout --foreground -k 10 $((400 * ${CHECK_PATIENCE:-1})) \
+        timeout --foreground -k 10 $((400 * patience)) \
         prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
         >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
@@ -268,6 +289,18 @@ suite_model() {
             limited 300 "$log/model" || status=$?
     done >"$log/model.log" 2>&1
     count_tap model "$log/model.log" "$status" "$since"
+}
+
+# Inputs that a target has failed with are kept with the logs.
+suite_fuzz() {
+    local since=$SECONDS status=0 seconds=15
+    [ -z "${CHECK_LONG:-}" ] || seconds=300
+    mkdir -p "$log/fuzz"
+    FUZZ_OUT=$work/fuzz FUZZ_SECONDS=$seconds limited $((1200 + 3 * seconds)) \
+        bash test/fuzz/fuzz.sh >"$log/fuzz.log" 2>&1 || status=$?
+    find "$work/fuzz" -maxdepth 1 -type f \( -name '*.log' -o -name '*-*' \) \
+        -exec cp {} "$log/fuzz/" \;
+    count_tap fuzz "$log/fuzz.log" "$status" "$since"
 }
 
 # A crash that a test did not notice (it reconnected, say) is still one.
@@ -339,4 +372,8 @@ fi
 if wants model; then
     say "model of readers and folds"
     suite_model
+fi
+if wants fuzz; then
+    say "fuzz targets"
+    suite_fuzz
 fi

@@ -167,6 +167,7 @@ reset(GjCheckState *state)
 	state->free_slots = 0;
 	state->free_pages = 0;
 	state->max_change = 0;
+	state->max_run = 0;
 	memset(state->run_entries, 0, sizeof(state->run_entries));
 	if (state->filter_entries > 0)
 	{
@@ -186,6 +187,18 @@ GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail)
 		state->moved = GjListsMoved(state->index, &state->now);
 	if (!state->moved)
 		GjReportCorruption(state->index, block, detail);
+}
+
+/*
+ * Check where a page's contents end
+ *
+ * Nobody reads that but generic WAL: the next change to the page makes zeroes of what is behind it.
+ */
+void
+GjCheckLower(GjCheckState *state, BlockNumber block, Page page, const void *end)
+{
+	if ((char *) page + ((PageHeader) page)->pd_lower != (const char *) end)
+		GjReportCorruption(state->index, block, "The page's contents do not end where it says.");
 }
 
 /*
@@ -228,8 +241,14 @@ check_journal(GjCheckState *state)
 	if (state->max_change > meta->sequence)
 		GjReportCorruption(state->index, GJ_META_BLOCK,
 						   "A page has a later change counter than the metapage.");
+	/* numbers are drawn before they are written on pages, and the lists do not know such a page */
+	if (state->max_run >= meta->next_run)
+		GjReportCorruption(state->index, state->max_run_block,
+						   "The page is of a run whose number has not been drawn yet.");
 	check_lanes(state, meta);
 	check_counters(state, meta);
+	GjCheckLower(state, GJ_META_BLOCK, BufferGetPage(metabuf), &meta->lanes[meta->nlanes]);
+	GjCheckLower(state, GJ_JOURNAL_BLOCK, BufferGetPage(journalbuf), ring + GJ_JOURNAL_ENTRIES);
 
 	previous = meta->journal_floor;
 	for (uint32 i = 0; i < meta->journal_used; i++)

@@ -37,6 +37,8 @@ typedef struct GjCheckState
 	int64		free_slots;		/* of data pages that live */
 	int64		free_pages;
 	uint64		max_change;		/* largest change counter met */
+	uint32		max_run;		/* largest number of a run or delta met, */
+	BlockNumber max_run_block;	/* and where */
 	uint64		run_entries[GJ_MAX_RUNS];	/* not deleted, as met */
 	bloom_filter *filter;		/* of entries, as rows; or NULL */
 	int64		filter_entries; /* for so many it is made */
@@ -46,6 +48,7 @@ typedef struct GjCheckState
 /* check.c */
 extern void GjCheckPages(GjCheckState *state);
 extern void GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail);
+extern void GjCheckLower(GjCheckState *state, BlockNumber block, Page page, const void *end);
 
 /* checkpages.c: each page by itself */
 extern void GjCheckTail(GjCheckState *state, BlockNumber block);

@@ -73,6 +73,11 @@ GjCheckPage(GjCheckState *state, BlockNumber block)
 			note_page(state, block, page, kind);
 		state->free_pages += owner == GJ_OWNER_NOBODY;
 		state->max_change = Max(state->max_change, GjPageGetOpaque(page)->change);
+		if (GjPageGetOpaque(page)->run > state->max_run)
+		{
+			state->max_run = GjPageGetOpaque(page)->run;
+			state->max_run_block = block;
+		}
 	}
 	UnlockReleaseBuffer(buffer);
 }
@@ -94,6 +99,8 @@ note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind)
 		check_data(state, block, page);
 	else if (kind == GJ_PAGE_LIST)
 		check_list(state, block, page);
+	else
+		GjCheckLower(state, block, page, GjPageGetDirectory(page) + 1);
 }
 
 static void
@@ -103,6 +110,7 @@ check_data(GjCheckState *state, BlockNumber block, Page page)
 	uint32	   *used = GjDataUsed(page, &state->info);
 	int			count = 0;
 
+	GjCheckLower(state, block, page, (char *) page + state->info.arrays_end);
 	for (int word = 0; word < state->info.words; word++)
 		count += pg_popcount32(used[word]);
 	if (count != opaque->used)

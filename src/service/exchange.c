@@ -200,7 +200,7 @@ converse(GjExchange *x)
 		}
 		if (x->broken)
 			return GjServiceFail(GJ_SERVICE_FAILED, "invalid answer of the device process");
-		if (state == GJP_DONE || state == GJP_FAILED)
+		if (state > GJP_RUNNING)
 		{
 			memcpy(&x->result, &x->message->result, sizeof(x->result));
 			gjp_copied();
@@ -235,7 +235,13 @@ send_part(GjExchange *x)
 	return true;
 }
 
-/* Take a part if there is one, and give its half back */
+/*
+ * Take a part if there is one, and give its half back
+ *
+ * One that nobody has asked for is a wrong answer.  To overlook it would be to find, for ever, that
+ * there is news (has_news), and nothing to be done about it.  So is one more than there are halves:
+ * who believed such a number would take the same two halves again, four billion times.
+ */
 static bool
 receive_part(GjExchange *x)
 {
@@ -244,10 +250,11 @@ receive_part(GjExchange *x)
 	uint32		filled = gjp_read_word(&message->filled, x->generation);
 	uint32		items;
 
-	if (x->take == NULL || filled <= x->consumed)
+	if (filled <= x->consumed)
 		return false;
 	items = *(volatile uint32 *) &message->out[half];
-	if (x->broken || !x->take(x, x->chunk + half * x->half_bytes, items))
+	if (x->broken || x->take == NULL || filled - x->consumed > GJP_HALVES ||
+		!x->take(x, x->chunk + half * x->half_bytes, items))
 	{
 		x->broken = true;
 		return false;

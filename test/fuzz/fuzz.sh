@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# test/fuzz/fuzz.sh: the fuzz targets as lines of TAP. `make check SUITES=fuzz` runs it.
+#
+# Each target replays its corpus, test/fuzz/corpus/TARGET, and goes on from it for FUZZ_SECONDS,
+# from a seed that is always the same. What it finds is in FUZZ_OUT, as inputs; such an input
+# belongs to the corpus once the fault is mended. Without clang's libFuzzer only the corpus is
+# replayed, by programs that gcc made.
+#
+#   FUZZ_SECONDS=300 FUZZ_OUT=/tmp/fuzz PG_CONFIG=... test/fuzz/fuzz.sh [TARGET...]
+#
+# To take over what a longer run has found: FUZZ_KEEP=1, which merges into the corpus what reaches
+# new code, as the shortest inputs.
+set -euo pipefail
+cd "$(dirname "$0")"
+out=${FUZZ_OUT:-$PWD/build}
+seconds=${FUZZ_SECONDS:-15}
+targets=${*:-helper pages result}
+number=0
+failed=0
+
+# Leaks are looked for by the targets themselves, where a helper or a transaction has ended well.
+export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+
+# report NAME LOG COMMAND...
+report() {
+    local name=$1 log=$2 status=0
+    shift 2
+    number=$((number + 1))
+    "$@" >"$log" 2>&1 || status=$?
+    if [ "$status" = 0 ]; then
+        echo "ok $number - $name"
+        return
+    fi
+    failed=1
+    echo "not ok $number - $name"
+    grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse)|^Running|^Executed' "$log" |
+        head -n 60 | sed 's/^/#   /'
+}
+
+# The first clang that has libFuzzer; Debian has some under the name of their version only.
+find_clang() {
+    local name
+    echo 'int LLVMFuzzerTestOneInput(void *d, long n) { return !d && n; }' >"$out/try.c"
+    for name in clang $(compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -urV); do
+        if "$name" -fsanitize=fuzzer,address,undefined -o "$out/try" "$out/try.c" 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+}
+
+mkdir -p "$out"
+options=(OUT="$out" PG_CONFIG="${PG_CONFIG:-pg_config}")
+clang=$(find_clang)
+if [ -n "$clang" ]; then
+    options+=(CC="$clang")
+else
+    options+=(PLAIN=1 CC="${CC:-gcc}")
+    seconds=0
+    echo "# no libFuzzer here: the corpus is replayed only"
+fi
+report "the targets are built" "$out/build.log" make -s -j"$(nproc)" "${options[@]}"
+[ "$failed" = 0 ] || seconds=0
+
+for target in $targets; do
+    [ "$failed" = 0 ] || break
+    corpus=corpus/$target
+    report "$target: the corpus, $(find "$corpus" -type f | wc -l) inputs" "$out/$target.replay" \
+        "$out/fuzz_$target" -timeout=60 "$corpus"/*
+    [ "$seconds" != 0 ] || continue
+    # new inputs go to the first folder
+    mkdir -p "$out/new_$target"
+    report "$target: $seconds seconds more" "$out/$target.log" "$out/fuzz_$target" -seed=1 \
+        -max_total_time="$seconds" -max_len=400 -timeout=60 -rss_limit_mb=4096 \
+        -artifact_prefix="$out/$target-" "$out/new_$target" "$corpus"
+    sed -nE 's/^#([0-9]+)[[:space:]]+DONE[[:space:]]+cov: ([0-9]+).*/#   \1 runs, \2 edges/p' \
+        "$out/$target.log"
+    if [ -n "${FUZZ_KEEP:-}" ]; then
+        "$out/fuzz_$target" -merge=1 "$corpus" "$out/new_$target" >"$out/$target.merge" 2>&1
+    fi
+done
+echo "1..$number"
+exit "$failed"

@@ -1,0 +1,449 @@
+/*
+ * pages.c
+ *	  Fuzz target: whoever reads the pages of an index.
+ *
+ * The code that is tested makes three indexes: an old and a young state of one, and another one.  A
+ * script damages pages of the young one: bytes, whole fields, pages exchanged, of the other rel,
+ * of the old state, zeroed, filled with noise, the file cut.  Then it is searched in all ways, read
+ * as a mirror is made, checked, inserted into, and vacuumed.  Each ends well or with an error that
+ * says that the index is damaged, and holds nothing afterwards.
+ *
+ * Without damage, the answer must be right.
+ */
+#include "server.h"
+
+#include "access/genam.h"
+#include "access/xlogdefs.h"
+#include "catalog/pg_class.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "admin/check.h"
+#include "am/am.h"
+#include "base/tid.h"
+#include "match/parts.h"
+#include "sets/sets.h"
+
+#define NSHAPES 4
+#define NSTATES 3				/* young, old, another index */
+#define NO_DAMAGE 0xFF
+
+extern Datum gpujoin_key_int4(PG_FUNCTION_ARGS);
+extern Datum gpujoin_key_int8(PG_FUNCTION_ARGS);
+
+typedef struct Image
+{
+	BlockNumber nblocks;
+	char	   *blocks[MAX_BLOCKS];
+} Image;
+
+static RelationData rel_data;
+static FormData_pg_class index_class;
+static FmgrInfo key_proc;
+static Relation rel = &rel_data;
+static Image images[NSHAPES][NSTATES];
+static uint64 nrows[NSHAPES];	/* of the young index */
+
+/* Indexes ------------------------------------------------------------------------------ */
+
+/* What GjKeyFromDatum() asks for */
+FmgrInfo *
+index_getprocinfo(Relation any, AttrNumber attnum, uint16 procnum)
+{
+	return &key_proc;
+}
+
+static void
+set_shape(int shape)
+{
+	static const int widths[NSHAPES][4] = {{4}, {8}, {4, 4, 1}, {8, 8, 2, 4}};
+	static TupleDesc descs[NSHAPES];
+
+	if (descs[shape] == NULL)
+	{
+		TupleDesc	desc = calloc(1, 4096);
+
+		while (desc->natts < 4 && widths[shape][desc->natts] != 0)
+			desc->natts++;
+		for (int i = 0; i < desc->natts; i++)
+		{
+			TupleDescAttr(desc, i)->attlen = widths[shape][i];
+			TupleDescAttr(desc, i)->attbyval = true;
+		}
+		descs[shape] = desc;
+	}
+	strcpy(NameStr(index_class.relname), "fuzzed");
+	index_class.relpersistence = RELPERSISTENCE_TEMP;	/* whose buffers are asked for by number */
+	rel->rd_rel = &index_class;
+	rel->rd_att = descs[shape];
+	rel->rd_indexcxt = CurrentMemoryContext;
+	rel->rd_amcache = NULL;
+	key_proc.fn_addr = widths[shape][0] == 4 ? gpujoin_key_int4 : gpujoin_key_int8;
+}
+
+static void
+insert(int64 key, uint32 row)
+{
+	Datum		values[4] = {Int64GetDatum(key), row, row % 2, row};
+	bool		nulls[4] = {false, false, row % 7 == 0, false};
+	ItemPointerData tid;
+
+	ItemPointerSet(&tid, row / 100, row % 100 + 1);
+	gjinsert(rel, values, nulls, &tid, NULL, UNIQUE_CHECK_NO, false, NULL);
+}
+
+static void
+build_run(uint32 number, uint32 first_row, uint32 n)
+{
+	GjIndexInfo info;
+	GjRunWriter *writer;
+	GjRun		run;
+
+	GjIndexGetInfo(rel, &info);
+	writer = GjRunWriterBegin(rel, &info, number, 1, true);
+	for (uint32 row = first_row; row < first_row + n; row++)
+	{
+		Datum		values[3] = {row, row % 2, row};
+		bool		nulls[3] = {row % 5 == 0, false, false};
+		char		bytes[GJ_MAX_ROW_WIDTH];
+		ItemPointerData tid;
+
+		ItemPointerSet(&tid, row / 100, row % 100 + 1);
+		GjRowForm(&info, (row - first_row) / 3, &tid, values, nulls, bytes);
+		GjRunWriterAdd(writer, bytes);
+	}
+	GjRunWriterEnd(writer, &run);
+	GjIndexNoteBuilt(rel, &run, NULL);
+}
+
+static void
+keep(Image *image)
+{
+	image->nblocks = npages;
+	for (BlockNumber i = 0; i < npages; i++)
+		image->blocks[i] = memcpy(malloc(BLCKSZ), pages[i], BLCKSZ);
+}
+
+static bool
+some_die(ItemPointer tid, void *state)
+{
+	return ItemPointerGetOffsetNumberNoCheck(tid) % 50 == 7;
+}
+
+static uint64
+vacuum(void)
+{
+	IndexVacuumInfo info = {.index = rel};
+
+	return (uint64) gjbulkdelete(&info, NULL, some_die, NULL)->num_index_tuples;
+}
+
+/* Runs of two levels, a delta of several lists, rows on the tails */
+static void
+make_images(int shape)
+{
+	GjIndexInfo info;
+	uint32		row = 0;
+
+	set_shape(shape);
+	blocks_resize(0);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, false);
+	rel->rd_amcache = NULL;
+	GjIndexGetInfo(rel, &info);
+	build_run(2, 0, info.slots * 4 + 5);
+	row = info.slots * 4 + 5;
+	build_run(3, row, info.slots / 2);
+	row += info.slots / 2;
+	for (uint32 end = row + info.slots + 20; row < end; row++)
+		insert(row % 300, row);
+	keep(&images[shape][1]);
+	vacuum();
+	for (uint32 end = row + info.slots / 2; row < end; row++)
+		insert(row % 300, row);
+	nrows[shape] = vacuum();
+	keep(&images[shape][0]);
+
+	blocks_resize(0);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, false);
+	rel->rd_amcache = NULL;
+	build_run(2, 0, info.slots);
+	for (row = 0; row < 100; row++)
+		insert(row, row);
+	keep(&images[shape][2]);
+}
+
+/* Damage ------------------------------------------------------------------------------- */
+
+static bool
+damage(script *s, int shape)
+{
+	uint8_t		how = next_byte(s);
+	BlockNumber block = next_byte(s) % npages;
+	Image	   *other;
+	uint32		noise;
+	size_t		at;
+	size_t		n;
+	const uint8_t *bytes;
+
+	switch (how % 8)
+	{
+		case 0:
+			at = next_number(s, 2) % BLCKSZ;
+			n = next_byte(s) % 64;
+			bytes = next_bytes(s, &n);
+			memcpy(pages[block] + at, bytes, Min(n, BLCKSZ - at));
+			break;
+		case 1:
+			memset(pages[block], 0, BLCKSZ);
+			break;
+		case 2:
+			memcpy(pages[block], pages[next_byte(s) % npages], BLCKSZ);
+			break;
+		case 3:
+			noise = (uint32) next_number(s, 2);
+			for (int i = how & 8 ? SizeOfPageHeaderData : 40; i < BLCKSZ - 32; i++)
+				pages[block][i] = (char) ((noise = noise * 1103515245 + 12345) >> 16);
+			break;
+		case 4:
+			other = &images[shape][1 + (how >> 3) % 2];
+			memcpy(pages[block], other->blocks[block % other->nblocks], BLCKSZ);
+			break;
+		case 5:
+			blocks_resize(Max(block, 1));
+			break;
+		case 6:
+			at = next_number(s, 2) % BLCKSZ;
+			n = next_number(s, 2) % (BLCKSZ - at);
+			memset(pages[block] + at, next_byte(s), n);
+			break;
+		default:
+			/* the special space has what readers go by */
+			at = BLCKSZ - 1 - next_byte(s) % 32;
+			pages[block][at] = next_byte(s);
+			break;
+	}
+	return true;
+}
+
+/* Readers ------------------------------------------------------------------------------ */
+
+static GjKeySet *keys;
+static uint64 found;
+
+static GjKeySet *
+make_keys(uint8_t which)
+{
+	GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, TupleDescAttr(rel->rd_att, 0)->attlen);
+	static const int counts[8] = {0, 1, 5, 60, 1000, 30000, 2, 300};
+	int			n = counts[which & 7];
+
+	for (int i = 0; i < n; i++)
+		GjKeySetAdd(set, (int64) i * (which & 0x10 ? 1000003 : which & 0x20 ? 1 : 7));
+	GjKeySetFinish(set);
+	/* nobody searches for nothing */
+	set->complement = (which & 0x40) != 0 || n == 0;
+	return set;
+}
+
+static void
+search_tids(void *arg)
+{
+	GjTidSet   *tids = GjTidSetCreate(CurrentMemoryContext, 1024 * 1024);
+	GjMatchStats stats = {0};
+	GjIndexInfo info;
+	GjSearch   *search;
+	GjTidBlock	block;
+
+	GjIndexGetInfo(rel, &info);
+	search = GjSearchBegin(rel, &info, keys, 1024 * 1024, NULL);
+	GjSearchTids(search, tids, &stats);
+	GjSearchEnd(search);
+	GjTidSetFinish(tids);
+	found = GjTidSetCount(tids);
+	while (GjTidSetNextBlock(tids, &block))
+		require(block.lossy || (block.noffsets > 0 && block.noffsets <= MaxHeapTuplesPerPage &&
+								block.offsets[block.noffsets - 1] <= MaxHeapTuplesPerPage));
+	GjTidSetFree(tids);
+}
+
+static void
+search_entries(void *arg)
+{
+	GjIndexInfo info;
+	GjEntryWidths widths = {0};
+	GjEntrySet *piece;
+	GjMatchStats stats = {0};
+	GjSearch   *search;
+	GjPlace		starts[GJ_MAX_STEPS];
+
+	GjIndexGetInfo(rel, &info);
+	widths.key = info.key_width;
+	widths.nincluded = info.nincluded;
+	for (int i = 0; i < info.nincluded; i++)
+		widths.included[i] = info.included[i].width;
+	piece = GjEntrySetCreatePiecewise(CurrentMemoryContext, 64 * 1024,
+									  GjEntrySetCreate(CurrentMemoryContext, 1024 * 1024, &widths,
+													   true, 0xff));
+	search = GjSearchBegin(rel, &info, keys, 64 * 1024, NULL);
+	(void) GjSearchDivide(search, 2, GJ_MAX_STEPS, starts, &stats);
+	found = 0;
+	/* each piece goes on behind the one before, so they come to an end */
+	while (!GjSearchIsDone(search))
+	{
+		GjEntrySetClear(piece);
+		GjSearchPiece(search, piece, &stats);
+		for (uint64 i = 0; i < piece->nentries; i++)
+		{
+			int64		key = info.key_width == 4 ? ((int32 *) piece->keys.values)[i] :
+				((int64 *) piece->keys.values)[i];
+
+			require((piece->tids[i] & 0xffff) != 0);
+			require(GjKeySetContains(keys, key));
+		}
+		found += piece->nentries;
+	}
+	GjSearchEnd(search);
+}
+
+/* What a mirror reads */
+static void
+read_all(void *arg)
+{
+	GjTidSet   *tids = GjTidSetCreate(CurrentMemoryContext, 1024 * 1024);
+	GjMatchTarget target = {tids, NULL};
+	GjMatchStats stats = {0};
+	GjIndexInfo info;
+	GjIndexJournal *journal = palloc(sizeof(GjIndexJournal));
+	BlockNumber *blocks;
+	BlockNumber nblocks;
+
+	GjIndexGetInfo(rel, &info);
+	GjIndexGetJournal(rel, journal);
+	for (int i = 0; i < journal->nentries; i++)
+		GjSearchBlocks(rel, &info, keys, &journal->state, journal->entries[i].start,
+					   journal->entries[i].end, target, &stats);
+	(void) GjDeltaGetBlocks(rel, &journal->state, &blocks, &nblocks);
+	for (int i = 0; i < journal->state.nruns; i++)
+	{
+		GjRun	   *run = &journal->state.runs[i];
+
+		blocks = palloc((run->data_pages + run->directory_pages) * sizeof(BlockNumber));
+		(void) GjRunGetBlocks(rel, run, blocks);
+	}
+	GjSearchBlocks(rel, &info, keys, &journal->state, info.first_data,
+				   GjIndexGetLength(rel), target, &stats);
+}
+
+static void
+check(void *arg)
+{
+	GjCheckState state = {.index = rel};
+
+	state.key_proc = &key_proc;
+	GjCheckPages(&state);
+}
+
+static void
+fold(void *arg)
+{
+	GjFoldStats stats;
+
+	GjFoldIndex(rel, GJ_FOLD_ALL, NULL, &stats);
+}
+
+static void
+insert_some(void *arg)
+{
+	for (uint32 row = 0; row < 100; row++)
+		insert(row, row);
+}
+
+static void
+vacuum_it(void *arg)
+{
+	(void) vacuum();
+}
+
+/* Has it ended as it may end? */
+static bool
+ends(void (*reader) (void *arg))
+{
+	bool		ok;
+
+	rel->rd_amcache = NULL;
+	ok = succeeds(reader, NULL);
+	if (ok)
+		require_nothing_held();
+	else if (last_sqlstate != ERRCODE_INDEX_CORRUPTED && last_sqlstate != ERRCODE_DATA_CORRUPTED &&
+			 last_sqlstate != ERRCODE_FEATURE_NOT_SUPPORTED &&
+			 last_sqlstate != ERRCODE_DISK_FULL)
+	{
+		fprintf(stderr, "an error of another kind: %s\n", last_message);
+		abort();
+	}
+	server_forget_locks();
+	return ok;
+}
+
+static void
+use_image(int shape)
+{
+	const Image *image = &images[shape][0];
+
+	blocks_resize(image->nblocks);
+	for (BlockNumber i = 0; i < image->nblocks; i++)
+		memcpy(pages[i], image->blocks[i], BLCKSZ);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static bool made = false;
+	script		s = {data, size};
+	int			shape = next_byte(&s) % NSHAPES;
+	uint8_t		which = next_byte(&s);
+	uint8_t		what = next_byte(&s);
+	bool		damaged = false;
+	bool		ok = true;
+
+	server_reset();
+	for (int i = 0; !made && i < NSHAPES; i++)
+		make_images(i);
+	made = true;
+	server_reset();
+	most_memory = 8 * 1024 * 1024;
+	set_shape(shape);
+	use_image(shape);
+	while (s.left > 0)
+		damaged = damage(&s, shape);
+	keys = make_keys(which);
+
+	switch (what % 6)
+	{
+		case 0:
+			ok = ends(search_tids);
+			require(which != 0x40 || damaged || found == nrows[shape]);
+			break;
+		case 1:
+			ok = ends(search_entries);
+			require(which != 0x40 || damaged || found == nrows[shape]);
+			break;
+		case 2:
+			ok = ends(read_all);
+			break;
+		case 3:
+			ok = ends(check);
+			break;
+		case 4:
+			ok = ends(fold);
+			break;
+		default:
+			ok = ends(insert_some);
+			ok = ends(vacuum_it) && ok;
+			break;
+	}
+	require(ok || damaged);
+	return 0;
+}

@@ -1,0 +1,64 @@
+/*
+ * plain.c
+ *	  Stand-ins for what PostgreSQL has of its own beside the C library: they call the library's.
+ *	  Without PostgreSQL's headers, which replace its names.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int pg_fprintf(FILE *stream, const char *format, ...);
+int pg_snprintf(char *text, size_t size, const char *format, ...);
+int pg_vsnprintf(char *text, size_t size, const char *format, va_list args);
+void pg_qsort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *));
+size_t strlcpy(char *to, const char *from, size_t size);
+void vacuum_delay_point(void);
+
+int
+pg_fprintf(FILE *stream, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vfprintf(stream, format, args);
+	va_end(args);
+	return n;
+}
+
+int
+pg_vsnprintf(char *text, size_t size, const char *format, va_list args)
+{
+	return vsnprintf(text, size, format, args);
+}
+
+int
+pg_snprintf(char *text, size_t size, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text, size, format, args);
+	va_end(args);
+	return n;
+}
+
+void
+pg_qsort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *))
+{
+	qsort(base, n, size, compare);
+}
+
+/* Which old C libraries have not */
+size_t
+strlcpy(char *to, const char *from, size_t size)
+{
+	return (size_t) snprintf(to, size, "%s", from);
+}
+
+/* Its arguments differ between versions */
+void
+vacuum_delay_point(void)
+{
+}

@@ -1,0 +1,372 @@
+/*
+ * result.c
+ *	  Fuzz target: a backend that reads what the helper answers.
+ *
+ * The backend's own client runs requests of all kinds; the other side of the arena is played by a
+ * script: parts that are good or not, words of any value, texts, and all other bytes that the
+ * helper may write.  The backend takes a step of the script whenever it waits, and some while it is
+ * at work.  Each request ends, by then at the latest when the helper is given up; what came is in
+ * the backend's own memory, and possible.
+ */
+#include "server.h"
+
+#include "access/htup_details.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+
+#include "service/shared.h"
+
+#define CHUNK_BYTES 16384
+#define MESSAGES_AT 8192
+#define CHUNKS_AT 12288
+#define GENERATION 5
+#define EPOCH 3
+
+GjServiceShared *gj_service;
+GjArena		gj_arena;
+struct Latch *MyLatch;
+int			gj_device;
+char	   *gj_gpu = "";
+char		pkglib_path[MAXPGPATH];
+
+static script play;
+static bool slot_is_used;
+
+/* What a client asks of the service and of the server ---------------------------------------- */
+
+int
+GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
+{
+	require(!slot_is_used);
+	slot_is_used = true;
+	*generation = GENERATION;
+	*epoch = EPOCH;
+	return 0;
+}
+
+void
+GjSlotRelease(int slot)
+{
+	require(slot_is_used);
+	slot_is_used = false;
+}
+
+void
+GjSlotAbandon(int slot, uint32 epoch)
+{
+	GjSlotRelease(slot);
+}
+
+void
+before_shmem_exit(pg_on_exit_callback function, Datum arg)
+{
+}
+
+/* The helper -------------------------------------------------------------------------------- */
+
+static char *
+next_half(void)
+{
+	uint32		filled = gjp_read_word(&GjMessage(0)->filled, GENERATION);
+
+	return GjChunk(0) + gjp_half_bytes(CHUNK_BYTES) * (filled % GJP_HALVES);
+}
+
+/* A part that is as it should be, of TIDs or of entries */
+static void
+deliver(void)
+{
+	gjp_message *message = GjMessage(0);
+	uint32		filled = gjp_read_word(&message->filled, GENERATION);
+	uint32		n = next_byte(&play);
+	BlockNumber block = next_byte(&play);
+	uint64	   *tids = (uint64 *) next_half();
+
+	for (uint32 i = 0; i < n; i++)
+		tids[i] = (uint64) (block + i / 50) << 16 | (i % 50 + 1);
+	message->out[filled % GJP_HALVES] = n;
+	message->room[filled % GJP_HALVES] = n;
+	gjp_write_word(&message->filled, GENERATION, filled + 1);
+	message->result.count += n;
+}
+
+static void
+finish(gjp_state state)
+{
+	GjMessage(0)->result.status = next_byte(&play) | next_byte(&play) << 8;
+	gjp_write_word(&GjMessage(0)->state, GENERATION, state);
+}
+
+/* Write the script's bytes into what the helper may write to */
+static void
+scribble(char *at, size_t room)
+{
+	size_t		offset = next_number(&play, 2) % room;
+	size_t		n = next_byte(&play) % 64;
+	const uint8_t *bytes = next_bytes(&play, &n);
+
+	memcpy(at + offset, bytes, Min(n, room - offset));
+}
+
+static void
+play_helper(void)
+{
+	gjp_message *message = GjMessage(0);
+	uint8_t		what;
+
+	if (play.left == 0)
+	{
+		pg_atomic_write_u32(&gj_service->epoch, EPOCH + 1);
+		return;
+	}
+	what = next_byte(&play);
+	switch (what % 12)
+	{
+		case 0:
+			deliver();
+			break;
+		case 1:
+			finish(GJP_DONE);
+			break;
+		case 2:
+			finish(GJP_FAILED);
+			break;
+		case 3:
+			gjp_write_word(&message->filled, GENERATION, (uint32) next_number(&play, 4));
+			break;
+		case 4:
+			message->out[what >> 4 & 1] = (uint32) next_number(&play, 4);
+			break;
+		case 5:
+			message->room[what >> 4 & 1] = (uint32) next_number(&play, 4);
+			break;
+		case 6:
+			message->expected = next_number(&play, 8);
+			break;
+		case 7:
+			gjp_write_word(&message->taken, GENERATION, (uint32) next_number(&play, 4));
+			break;
+		case 8:
+			scribble(GjChunk(0), CHUNK_BYTES);
+			break;
+		case 9:
+			scribble((char *) &message->state, sizeof(gjp_message) - offsetof(gjp_message, state));
+			break;
+		case 10:
+			message->result.count = next_number(&play, 8);
+			break;
+		default:
+			/* what a wild write to the client's own part does */
+			scribble((char *) message, sizeof(gjp_message));
+			break;
+	}
+}
+
+void
+GjDoorbellRing(int slot)
+{
+	if (play.left > 0 && play.data[0] >= 128)
+		play_helper();
+}
+
+int
+WaitLatch(Latch *latch, int wake_events, long timeout, uint32 wait_event_info)
+{
+	play_helper();
+	return WL_LATCH_SET;
+}
+
+void
+ResetLatch(Latch *latch)
+{
+}
+
+/* Requests ------------------------------------------------------------------------------------ */
+
+static script setup;			/* what the request is, from the input's first bytes */
+
+static GjKeySet *
+make_keys(void)
+{
+	GjKeySet   *keys = GjKeySetCreate(CurrentMemoryContext, 4);
+	uint32		n = next_byte(&setup) * (next_byte(&setup) % 16);
+
+	for (uint32 i = 0; i < n; i++)
+		GjKeySetAdd(keys, i * 3);
+	GjKeySetFinish(keys);
+	return keys;
+}
+
+static void
+look_at_tids(GjTidSet *tids)
+{
+	GjTidBlock	block;
+
+	GjTidSetFinish(tids);
+	while (GjTidSetNextBlock(tids, &block))
+	{
+		require(block.lossy || (block.noffsets > 0 && block.noffsets <= MaxHeapTuplesPerPage));
+		for (int i = 0; i < block.noffsets; i++)
+			require(block.offsets[i] >= 1 && block.offsets[i] <= MaxHeapTuplesPerPage &&
+					(i == 0 || block.offsets[i - 1] < block.offsets[i]));
+	}
+}
+
+static void
+match_tids(void *arg)
+{
+	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceMatchInfo info;
+	GjKeySet   *keys = make_keys();
+	GjTidSet   *tids = next_byte(&setup) & 1 ?
+		GjTidSetCreate(CurrentMemoryContext, 64 * 1024) : NULL;
+	GjServiceResult result = GjServiceMatch(&column, keys, tids, &info);
+
+	/* a part of an answer is as good as all of it */
+	if (tids != NULL && result != GJ_SERVICE_FAILED)
+		look_at_tids(tids);
+}
+
+static void
+match_entries(void *arg)
+{
+	GjServiceColumn column = {EPOCH, 1, 1};
+	gjd_shape	shape = {.key_bytes = 4, .slots = 32, .n_carried = 3, .nullable = 5,
+	.carried_bytes = {4, 8, 1}};
+	GjEntryWidths widths = {4, 3, {4, 8, 1}};
+	GjServiceMatchInfo info;
+	GjKeySet   *keys = make_keys();
+	uint8_t		wanted = next_byte(&setup);
+	GjEntrySet *entries = GjEntrySetCreate(CurrentMemoryContext, 256 * 1024, &widths,
+										   wanted & 1, wanted >> 1 & 7);
+	uint64		sum = 0;
+
+	if (GjServiceMatchEntries(&column, &shape, keys, entries, &info) != GJ_SERVICE_OK)
+		return;
+	GjEntrySetEndBulk(entries);
+	GjEntrySetFinish(entries);
+	if (GjEntrySetPlain(entries) != NULL)
+		look_at_tids(GjEntrySetPlain(entries));
+	for (uint64 i = 0; entries->tids != NULL && i < entries->nentries; i++)
+	{
+		uint64		offset = entries->tids[i] & 0xffff;
+
+		require(offset >= 1 && offset <= MaxHeapTuplesPerPage);
+		if (entries->keys.width != 0)
+			sum += ((uint32 *) entries->keys.values)[i];
+		for (int c = 0; c < entries->nincluded; c++)
+		{
+			const GjEntryColumn *included = &entries->included[c];
+
+			for (int byte = 0; byte < included->width; byte++)
+				sum += (uint8) included->values[i * included->width + byte];
+			if (included->width != 0 && included->has_nulls)
+				sum += included->nulls[i] != 0;
+		}
+	}
+	require(sum != PG_UINT64_MAX);
+}
+
+static void
+create(void *arg)
+{
+	gjd_shape	shape = {.key_bytes = 4, .slots = 32};
+	GjServiceColumn column = {0, 0, 0};
+
+	if (GjServiceColumnCreate(&shape, 10, &column) == GJ_SERVICE_OK)
+		require(column.epoch == EPOCH);
+}
+
+static int
+fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
+{
+	int		   *left = arg;
+	int			n = Min(Min(*left, 3), max_pages);
+
+	memset(heads, 0, n * sizeof(gjd_page_head));
+	memset(images, 1, n * 512);
+	*left -= n;
+	return n;
+}
+
+static void
+push(void *arg)
+{
+	gjd_shape	shape = {.key_bytes = 4, .slots = 32};
+	GjServiceColumn column = {EPOCH, 1, 1};
+	int			npages_left = next_byte(&setup);
+
+	(void) GjServicePush(&column, &shape, fill_pages, &npages_left);
+}
+
+static void
+drop(void *arg)
+{
+	GjServiceColumn column = {EPOCH, 1, 1};
+
+	(void) GjServiceColumnDrop(&column);
+}
+
+/* What the supervisor copies of the helper's account of itself */
+static void
+report(void *arg)
+{
+	gjp_report	copy;
+
+	for (int i = 0; i < 4; i++)
+		scribble((char *) &GjControl()->report, sizeof(gjp_report));
+	GjReportCopy(&copy);
+	require(strlen(copy.device) < sizeof(copy.device) && strlen(copy.uuid) < sizeof(copy.uuid));
+	require(strlen(copy.failure) < sizeof(copy.failure));
+	GjReasonReportEnd(GjReasonOfExit(next_byte(&play) << 8), next_byte(&play), copy.failure, false);
+}
+
+static void
+make_arena(void)
+{
+	static GjServiceShared *shared;
+
+	if (shared == NULL)
+	{
+		shared = calloc(1, sizeof(GjServiceShared) + sizeof(GjServiceSlot));
+		gj_arena.size = CHUNKS_AT + CHUNK_BYTES;
+		gj_arena.base = aligned_alloc(4096, gj_arena.size);
+		gj_arena.messages_at = MESSAGES_AT;
+		gj_arena.chunks_at = CHUNKS_AT;
+		gj_arena.chunk_bytes = CHUNK_BYTES;
+	}
+	memset(gj_arena.base, 0, gj_arena.size);
+	gj_service = shared;
+	memset(shared, 0, sizeof(GjServiceShared));
+	pg_atomic_init_u32(&shared->state, GJ_STATE_READY);
+	pg_atomic_init_u32(&shared->epoch, EPOCH);
+	/* so many spin already that this one sleeps at once */
+	pg_atomic_init_u32(&shared->nspinning, 1000000);
+	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
+		pg_atomic_init_u64(&shared->counters[i], 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const requests[]) (void *arg) = {
+		match_tids, match_entries, match_tids, match_entries, create, push, drop, report
+	};
+	uint8_t		which;
+
+	if (size < 4)
+		return 0;
+	setup = (script) {data, 4};
+	play = (script) {data + 4, size - 4};
+	server_reset();
+	/* how many items are to come is hearsay: it makes no room beyond the limit */
+	most_memory = 4 * 1024 * 1024;
+	make_arena();
+	which = next_byte(&setup);
+	if (!succeeds(requests[which % lengthof(requests)], NULL))
+		fprintf(stderr, "%s\n", last_message), abort();
+	require(!slot_is_used);
+	for (const char *c = GjServiceLastError(); *c != '\0'; c++)
+		require(*c >= ' ' && *c <= '~');
+	return 0;
+}
