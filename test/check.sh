@@ -265,8 +265,8 @@ settings_told() {
     done
 }
 
-# README and the FAQ are read where gpujoin is not preloaded, gpu.md with a device. Each document has
-# a database of its own, copied from one with the tables that the examples ask (README makes its own).
+# README and the FAQ are read where gpujoin is not preloaded, gpu.md with a device. Each document
+# has a database of its own, copied from one with the tables that examples ask; README makes them.
 suite_docs() {
     local document name since status preload device
     start_server docs <test/regress.conf

@@ -19,7 +19,7 @@ sub text_of
 	return $text;
 }
 
-# As GitHub makes them: lower case, hyphens for blanks, no other signs; numbered if there are several
+# As GitHub makes them: lower case, hyphens for blanks, no other signs; a number if there are more
 sub anchors_of
 {
 	my ($file) = @_;

@@ -1,17 +1,17 @@
 #!/usr/bin/env perl
-# test/docs/run.pl DATA DOCUMENT: run the examples of a document as its reader would, in their order.
-# TAP, one test a block; test/check.sh starts the server, whose data folder is DATA.
+# test/docs/run.pl DATA DOCUMENT: run the examples of a document as its reader would, in order. TAP,
+# one test a block; test/check.sh starts the server, whose data folder is DATA.
 #
 #	```sql		one psql session for all blocks between two of the next kinds; an error fails
 #	```conf		is appended to the server's configuration, and the server restarted
 #	```sh		bash -e in the top folder of the sources
 #	```text		directly below one of these: its output, in which it must be found
 #
-# In an output white space counts for nothing but the ends of lines, and "..." stands for anything: alone on
-# a line for any lines, within one for any characters. A block with ERROR in its output may fail.
+# In an output, blanks are not compared, and "..." stands for anything: alone on a line for lines,
+# within one for characters. A block with ERROR in its output may fail.
 #
-# What cannot be run is named in test/docs/not_run, with the reason, and nowhere else. Of such a block
-# at least the goals of make and the variables must exist.
+# What cannot be run is named in test/docs/not_run, with the reason, and nowhere else. Even there
+# the goals of make and the variables must exist.
 use strict;
 use warnings;
 
@@ -196,6 +196,11 @@ sub run_conf
 	spill('>>', "$data/gpujoin.conf", $block->{text});
 	my ($output, $status) = output_of("pg_ctl -D $data -s -w -l $scratch.log restart");
 	$output .= slurp("$scratch.log") if $status;
+	# The server starts with unknown settings of an extension, and only warns
+	for my $name ($status ? () : $block->{text} =~ /^\s*([\w.]+)\s*=/gm)
+	{
+		$output .= (output_of("psql -Xqc 'SHOW $name'"))[0] =~ s/^ERROR/psql: error/mr;
+	}
 	judge($block, $output, $status);
 	return;
 }

@@ -21,7 +21,7 @@ sub slurp
 	return <$in>;
 }
 
-# The text below the first heading that names this, up to the next heading of its level or a higher one
+# The text below the first heading that names this, up to the next heading
 sub section
 {
 	my ($name) = @_;
@@ -45,6 +45,24 @@ sub parts
 	return @parts;
 }
 
+# What the outermost SELECT of a query returns, and the first thing that it is returned from
+sub select_list
+{
+	my ($query) = @_;
+	my $depth = 0;
+	my ($begin, $end);
+
+	while ($query =~ /(\()|(\))|\b(SELECT|FROM)\b/g)
+	{
+		$depth += $1 ? 1 : $2 ? -1 : 0;
+		next if !$3 || $depth;
+		$begin //= pos($query) if $3 eq 'SELECT';
+		$end = pos($query), last if $3 eq 'FROM';
+	}
+	return ('', '') unless defined $begin && defined $end;
+	return (substr($query, $begin, $end - $begin - 4), substr($query, $end) =~ /(\w+)/);
+}
+
 sub check_columns
 {
 	my ($what, @columns) = @_;
@@ -60,7 +78,8 @@ sub check_columns
 }
 
 $sql =~ s/--[^\n]*//g;
-while ($sql =~ /CREATE (?:OR REPLACE )?FUNCTION (\w+)\s*\((.*?)\)\s*(?:RETURNS (.*?))?\s+(?:AS|LANGUAGE)\b/sg)
+while ($sql =~ /CREATE\s(?:OR\sREPLACE\s)?FUNCTION\s(\w+)\s*\((.*?)\)\s*
+		(?:RETURNS\s(.*?))?\s+(?:AS|LANGUAGE)\b/sgx)
 {
 	my ($name, $arguments, $returns) = ($1, $2, $3 // '');
 	my @columns = $arguments =~ /\bOUT\s+(\w+)/g;
@@ -70,12 +89,15 @@ while ($sql =~ /CREATE (?:OR REPLACE )?FUNCTION (\w+)\s*\((.*?)\)\s*(?:RETURNS (
 	print "$reference does not tell function `$name()`\n" unless $told =~ /`\Q$name\E\(/;
 }
 my %in_view;
-while ($sql =~ /CREATE (?:OR REPLACE )?VIEW (\w+) AS\s+(?:WITH .*?\)\s+)?SELECT\s+(.*?)\s+FROM\s+(\w+)/sg)
+while ($sql =~ /CREATE (?:OR REPLACE )?VIEW (\w+)\s*(?:\(([^)]*)\)\s*)?AS\b(.*?);/sg)
 {
-	my ($name, $list, $from) = ($1, $2, $3);
-	my @columns = map { /(\w+)\s*$/ } grep { !/^\s*\*\s*$/ } parts($list);
+	my ($name, $names, $query) = ($1, $2, $3);
+	my ($list, $from) = select_list($query);
+	my @items = parts($names // $list);
+	my @columns = map { /(\w+)\s*$/ } grep { !/\*\s*$/ } @items;
 
-	push @columns, @{ $outputs{$from} // [] } if $list =~ /^\s*(?:\w+\.)?\*/;
+	push @columns, @{ $outputs{$from} // [] } if grep { /\*\s*$/ } @items;
+	print "the columns of view $name cannot be read\n" unless @columns;
 	$in_view{$from} = $name;
 	check_columns($name, @columns);
 }
@@ -92,7 +114,8 @@ for my $source (@sources)
 	{
 		print "$reference does not tell setting `$_`\n" unless $told =~ /`\Q$_\E`/;
 	}
-	for ($text =~ /\badd_\w+_reloption\(\s*\w+,\s*"(\w+)"/g, $text =~ /^GJ_WAIT_EVENT\(\w+, "(\w+)"\)/mg)
+	for ($text =~ /\badd_\w+_reloption\(\s*\w+,\s*"(\w+)"/g,
+		$text =~ /^GJ_WAIT_EVENT\(\w+, "(\w+)"\)/mg)
 	{
 		print "$reference does not tell option or wait event `$_`\n" unless $told =~ /`\Q$_\E`/;
 	}
