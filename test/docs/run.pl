@@ -178,7 +178,7 @@ sub run_sql
 
 	return unless @blocks;
 	spill('>', "$scratch.sql", join("\\echo $mark", map { $_->{text} } @blocks));
-	my ($output, $status) = output_of("timeout 60 psql -X -f $scratch.sql");
+	my ($output, $status) = output_of("timeout 240 psql -X -f $scratch.sql");
 	my @outputs = split(/^\Q$mark\E/m, $output, -1);
 
 	# psql's own status is for a session that was cut short
@@ -210,7 +210,7 @@ sub run_sh
 	my ($block) = @_;
 
 	spill('>', "$scratch.sh", $block->{text});
-	judge($block, output_of("timeout 120 bash -e $scratch.sh"));
+	judge($block, output_of("timeout 240 bash -e $scratch.sh"));
 	return;
 }
 
