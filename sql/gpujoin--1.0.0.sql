@@ -98,7 +98,7 @@ CREATE FUNCTION gpujoin_check(index regclass, heapallindexed boolean DEFAULT fal
 	RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_check(regclass, boolean)
-	IS 'verify a gpujoin index, optionally against its table; returns the entries verified';
+	IS 'verify a gpujoin index, optionally against its table; returns the number of entries';
 
 CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT free_pages bigint,
@@ -109,7 +109,7 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT delta_pages bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
-	IS 'figures of a gpujoin index, by reading it whole';
+	IS 'figures of a gpujoin index; reads the whole index';
 
 -- Folding an index ------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ CREATE FUNCTION gpujoin_fold(index regclass, complete boolean DEFAULT false)
 	RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_fold(regclass, boolean)
-	IS 'sort what was inserted into a gpujoin index, or bring all its entries into one run; returns the pages written';
+	IS 'sort what was inserted into a gpujoin index, or merge all its entries into one run; returns the number of pages written';
 
 -- Looking at the planner ------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ CREATE FUNCTION gpujoin_explain_choice(query text,
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_explain_choice(text)
-	IS 'which gpujoin indexes a query could use, which it does, and why not; nothing is executed';
+	IS 'which gpujoin indexes a query could use, which it uses, and why not; the query is not executed';
 
 CREATE FUNCTION gpujoin_advise(
 		OUT queryid bigint, OUT statements bigint, OUT calls bigint,
@@ -155,12 +155,12 @@ COMMENT ON FUNCTION gpujoin_advise(text)
 CREATE FUNCTION gpujoin_load(index regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_load(regclass)
-	IS 'load a gpujoin index into device memory; returns the bytes it takes there';
+	IS 'load a gpujoin index into device memory; returns the bytes it uses there';
 
 CREATE FUNCTION gpujoin_unload(index regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_unload(regclass)
-	IS 'free the device memory of a gpujoin index; was there any?';
+	IS 'free the device memory of a gpujoin index; returns whether there was any';
 
 CREATE FUNCTION gpujoin_status(
 		OUT state text, OUT reason text, OUT hint text, OUT state_since timestamptz,
@@ -192,12 +192,12 @@ CREATE FUNCTION gpujoin_mirrors(
 		OUT failed_loads bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION gpujoin_mirrors() IS 'mirrors of all databases';
+COMMENT ON FUNCTION gpujoin_mirrors() IS 'gpujoin indexes in device memory, of all databases';
 
 CREATE FUNCTION gpujoin_fallbacks(OUT reason text, OUT description text, OUT count bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION gpujoin_fallbacks() IS 'why the CPU searched and not the device, counted';
+COMMENT ON FUNCTION gpujoin_fallbacks() IS 'why, and how often, the CPU searched instead of the device';
 
 CREATE FUNCTION gpujoin_stats_reset() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
@@ -238,7 +238,7 @@ COMMENT ON COLUMN pg_stat_gpujoin.memory_scratch
 
 CREATE VIEW pg_stat_gpujoin_fallbacks AS
 	SELECT * FROM gpujoin_fallbacks();
-COMMENT ON VIEW pg_stat_gpujoin_fallbacks IS 'why the CPU searched and not the device, counted';
+COMMENT ON VIEW pg_stat_gpujoin_fallbacks IS 'why, and how often, the CPU searched instead of the device';
 
 CREATE VIEW pg_stat_gpujoin_mirrors AS
 	SELECT d.datname, m.index AS indexrelid,

@@ -11,6 +11,7 @@
 #   device     make check-device              one test an assertion, where cuda/ has that goal
 #   model      test/model/*.c                 one test a case: each order of steps is tried
 #   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
+#   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
 # With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable, and
 # with the suites that take too long for every day.
@@ -26,7 +27,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-all_suites="lint regress isolation pgtap tap device model fuzz"
+all_suites="lint regress isolation pgtap tap device model fuzz docs"
 long_suites=""
 [ -z "${CHECK_LONG:-}" ] || all_suites="$all_suites $long_suites"
 
@@ -43,6 +44,7 @@ test_files() {
         isolation) echo "test/specs/$2.spec" ;;
         pgtap) echo "test/pgtap/$2.sql" ;;
         tap | tap-short) echo "test/t/$2.pl" ;;
+        docs) [ -e "$project/$2.md" ] && echo "$2.md" || echo "docs/$2.md" ;;
     esac
 }
 
@@ -303,6 +305,45 @@ suite_fuzz() {
     count_tap fuzz "$log/fuzz.log" "$status" "$since"
 }
 
+# Does the reference say what the server says of each setting: default, range, context?
+settings_told() {
+    local row
+    psql -XqAt -d mydb -f test/docs/settings.sql | while IFS= read -r row; do
+        grep -qF -- "$row" docs/reference.md || printf 'not '
+        echo "ok - docs/reference.md has $row"
+    done
+}
+
+# README and the FAQ are read where gpujoin is not preloaded, gpu.md with a device. Each document
+# has a database of its own, copied from one with the tables that examples ask; README makes them.
+suite_docs() {
+    local document name since status preload device
+    start_server docs <test/regress.conf
+    createdb docs_template
+    psql -qX -d docs_template -f test/docs/setup.sql >"$log/docs-setup.log" 2>&1
+    stop_server docs
+    for document in README.md CONTRIBUTING.md SECURITY.md docs/*.md; do
+        name=$(basename "$document" .md)
+        [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $name "* ]] || continue
+        since=$SECONDS status=0 preload=gpujoin device=none
+        [[ $name != README && $name != faq ]] || preload=''
+        [ "$name" != gpu ] || device=reference
+        {
+            cat test/regress.conf
+            echo "shared_preload_libraries = '$preload'"
+            echo "gpujoin.device = '$device'"
+        } | start_server docs
+        createdb -T "$([ "$name" = README ] && echo template1 || echo docs_template)" mydb
+        PGDATABASE=mydb limited 300 perl test/docs/run.pl "$work/docs" "$document" \
+            >"$log/docs-$name.log" 2>&1 || status=$?
+        [ "$name" != reference ] || settings_told >>"$log/docs-$name.log" || status=$?
+        dropdb --force mydb
+        stop_server docs
+        count_tap "docs $name" "$log/docs-$name.log" "$status" "$since"
+    done
+    look_for_crashes docs
+}
+
 # A crash that a test did not notice (it reconnected, say) is still one.
 look_for_crashes() {
     local since=$SECONDS file=$log/server-$1.log
@@ -376,4 +417,8 @@ fi
 if wants fuzz; then
     say "fuzz targets"
     suite_fuzz
+fi
+if wants docs; then
+    say "examples in documents"
+    suite_docs
 fi

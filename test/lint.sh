@@ -104,7 +104,7 @@ file_length() {
 # The words are put together from parts so that this file does not find itself.
 no_unfinished_marks() {
     local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
-    grep -rnIE "$marks" src cuda sql test packaging debian Makefile README.md .ci \
+    grep -rnIE "$marks" src cuda sql test docs packaging debian Makefile ./*.md .ci \
         --exclude-dir=results 2>/dev/null || true
 }
 
@@ -150,9 +150,20 @@ explain_properties_told() {
           grep -oE 'ExplainProperty[A-Za-z]*\("[^"]+"'; } |
         sed -E 's/.*"([^":]+):?"/\1/' | sort -u |
         while IFS= read -r name; do
-            grep -qF "\`$name\`" README.md || echo "EXPLAIN shows $name, README does not tell it"
+            grep -qF "\`$name\`" docs/reference.md ||
+                echo "EXPLAIN shows $name, docs/reference.md does not tell it"
         done
 }
+
+# Functions, views and their columns, settings, index options, wait events.
+reference_is_whole() {
+    # shellcheck disable=SC2046  # a list of names
+    perl test/docs/told.pl sql/gpujoin--1.0.0.sql docs/reference.md $(find src -name '*.[ch]')
+}
+
+document_links() { perl test/docs/links.pl ./*.md docs/*.md; }
+
+document_length() { wc -l docs/*.md | awk '$2 != "total" && $1 > 360 {print $2 ": " $1 " lines"}'; }
 
 meta_json() {
     perl test/meta.pl
@@ -252,7 +263,10 @@ check "gpujoin.so exports only names with our prefix" exports_prefixed
 check "no source file where the Makefile does not look" objects_found
 check "shell scripts parse" shell_syntax
 check "Perl scripts compile" perl_syntax
-check "README has every property that EXPLAIN shows" explain_properties_told
+check "docs/reference.md has every property that EXPLAIN shows" explain_properties_told
+check "docs/reference.md has every function, view, column, setting and option" reference_is_whole
+check "links in documents lead somewhere" document_links
+check "documents of at most 360 lines" document_length
 check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked
 check "the version is the same everywhere" version_agrees

@@ -165,7 +165,7 @@ report_no_memory(Relation index, GjFallback why)
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("could not load index \"%s\": %s", RelationGetRelationName(index),
 					GjFallbackText(why)),
-			 errdetail("It takes " UINT64_FORMAT " MB.  Of " UINT64_FORMAT " MB of device memory "
+			 errdetail("It needs " UINT64_FORMAT " MB.  Of " UINT64_FORMAT " MB of device memory, "
 					   UINT64_FORMAT " MB are for mirrors, and " UINT64_FORMAT
 					   " MB of these are in use.",
 					   bytes >> 20, status.memory_budget >> 20,
@@ -175,5 +175,5 @@ report_no_memory(Relation index, GjFallback why)
 			 errhint("Raise gpujoin.device_memory, or unload an index with the option "
 					 "\"preload\".") :
 			 errhint("Mirrors used within the last minute, and those of indexes with the option "
-					 "\"preload\", stay.")));
+					 "\"preload\", are not evicted.")));
 }

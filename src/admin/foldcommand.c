@@ -44,7 +44,7 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recovery is in progress"),
-				 errhint("An index can be folded on the primary server only.")));
+				 errhint("An index can only be folded on the primary server.")));
 
 	/* while the lock is waited for, the index may be dropped, by REINDEX CONCURRENTLY for one */
 	heap = table_open(heap_oid, ShareUpdateExclusiveLock);

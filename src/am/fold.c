@@ -163,7 +163,7 @@ has_few_numbers(const GjFold *fold)
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("index \"%s\" has been folded too often",
 					RelationGetRelationName(fold->index)),
-			 errdetail("What is inserted stays unsorted, and searches become slower."),
+			 errdetail("New entries stay unsorted, and searches become slower."),
 			 errhint("REINDEX it.")));
 	return true;
 }

@@ -91,7 +91,7 @@ GjGucInit(void)
 							 NULL);
 
 	DefineCustomBoolVariable("gpujoin.aggregate",
-							 "Lets gpujoin aggregate, group and make distinct the rows it finds.",
+							 "Lets gpujoin compute aggregates, groups and DISTINCT over its rows.",
 							 NULL,
 							 &gj_aggregate,
 							 true,
@@ -102,7 +102,7 @@ GjGucInit(void)
 							 NULL);
 
 	DefineCustomIntVariable("gpujoin.min_rows",
-							"Leaves tables with fewer rows to PostgreSQL's own plans.",
+							"Sets the number of rows below which tables are left to PostgreSQL.",
 							NULL,
 							&gj_min_rows,
 							GJ_DEFAULT_MIN_ROWS,
@@ -188,7 +188,7 @@ define_service(void)
 
 	DefineCustomIntVariable("gpujoin.device_memory",
 							"Sets how much memory of the device gpujoin reserves.",
-							"0: three quarters of what is free.  It is taken in pieces of "
+							"0: three quarters of what is free.  It is reserved in pieces of "
 							"16 MB.",
 							&gj_device_memory,
 							0,
@@ -202,7 +202,7 @@ define_service(void)
 
 	DefineCustomIntVariable("gpujoin.result_buffer",
 							"Sets the size of the memory through which results come.",
-							"Divided by gpujoin.max_requests, this is what one request has.  It is "
+							"Each of gpujoin.max_requests requests has an equal share.  It is "
 							"locked in memory while there is a GPU.",
 							&gj_result_buffer,
 							GJ_DEFAULT_RESULT_BUFFER,
@@ -228,8 +228,8 @@ define_service(void)
 							NULL);
 
 	DefineCustomIntVariable("gpujoin.device_timeout",
-							"Sets after how long without any progress the device counts as hung.",
-							"Its process is then ended and started again.",
+							"Sets the time without progress after which the device counts as hung.",
+							"Its process is then restarted.",
 							&gj_device_timeout,
 							GJ_DEFAULT_DEVICE_TIMEOUT,
 							GJ_MIN_DEVICE_TIMEOUT,
@@ -245,8 +245,8 @@ static void
 define_mirrors(void)
 {
 	DefineCustomBoolVariable("gpujoin.auto_load",
-							 "Loads an index into device memory when it was built, and when a "
-							 "query could use it there.",
+							 "Loads an index into device memory when it has been built, and when "
+							 "a query could use it there.",
 							 "When off, only gpujoin_load() and the index option preload do.",
 							 &gj_auto_load,
 							 true,

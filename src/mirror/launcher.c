@@ -236,7 +236,7 @@ see_device(Launcher *launcher)
 		ereport(WARNING,
 				(errmsg("gpujoin.device_memory leaves no room for mirrors: "
 						"all searches will be done by the CPU"),
-				 errdetail("Of " UINT64_FORMAT " MB of device memory " UINT64_FORMAT
+				 errdetail("Of " UINT64_FORMAT " MB of device memory, " UINT64_FORMAT
 						   " MB are kept for results; a mirror takes at least "
 						   UINT64_FORMAT " MB.",
 						   status.memory_budget >> 20,

@@ -29,13 +29,13 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_NOT_BUILT] = {
 		"no device library for GPUs is installed",
-		"Without a GPU nothing is needed.  For one, install gpujoin's package for CUDA, or what is "
-		"built where there is nvcc (CUDA 12 or 13), then reload the configuration.", GJ_IS_NO_FAULT
+		"To run without a GPU, nothing is needed.  To use one, install gpujoin's package for CUDA, or "
+		"build gpujoin where nvcc (CUDA 12 or 13) is found, and reload the configuration.", GJ_IS_NO_FAULT
 	},
 	[GJ_REASON_NO_GPU] = {
 		"there is no GPU",
-		"Without a GPU nothing is needed.  One that is added, with its driver, is found when the "
-		"configuration is reloaded.", GJ_IS_NO_FAULT
+		"To run without a GPU, nothing is needed.  One that is added later, with its driver, is "
+		"found when the configuration is reloaded.", GJ_IS_NO_FAULT
 	},
 	[GJ_REASON_NO_SUPERVISOR] = {
 		"the supervisor of the device process is not running",
@@ -51,13 +51,14 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_NO_PROGRAM] = {
 		"the device process could not be started",
-		"The program gpujoin_helper belongs beside gpujoin.so, executable for the server's user.",
+		"The program gpujoin_helper must be in the folder of gpujoin.so, and executable by the "
+		"server's user.",
 		GJ_LASTS
 	},
 	[GJ_REASON_NO_LIBRARY] = {
 		"the device library could not be loaded",
-		"Install the library that gpujoin.device asks for beside gpujoin.so, then reload the "
-		"configuration.", GJ_LASTS
+		"Install the library that gpujoin.device asks for in the folder of gpujoin.so, then reload "
+		"the configuration.", GJ_LASTS
 	},
 	[GJ_REASON_VERSION] = {
 		"the device process and gpujoin.so are of different versions",
@@ -81,13 +82,13 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_IN_USE] = {
 		"the GPU is reserved by another process",
-		"In its compute mode \"exclusive process\" only one process can have it: end the other, "
+		"In the compute mode \"exclusive process\", only one process can use a GPU: end the other, "
 		"change the mode (nvidia-smi -c DEFAULT), or choose another GPU with gpujoin.gpu.",
 		GJ_PASSES
 	},
 	[GJ_REASON_NO_MEMORY] = {
 		"the GPU has not enough free memory",
-		"Lower gpujoin.device_memory, or free memory of the GPU: nvidia-smi lists who has it.",
+		"Lower gpujoin.device_memory, or free memory of the GPU: nvidia-smi lists who uses it.",
 		GJ_PASSES
 	},
 	[GJ_REASON_NO_HOST_MEMORY] = {
@@ -97,7 +98,7 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_UNSUPPORTED] = {
 		"the GPU or the system cannot do what gpujoin needs",
-		"Choose another GPU with gpujoin.gpu (compute capability 8.0 is the least), update its "
+		"Choose another GPU with gpujoin.gpu (compute capability 8.0 or newer), update its "
 		"driver, or set gpujoin.device to none.", GJ_LASTS
 	},
 	[GJ_REASON_INVALID] = {
@@ -105,7 +106,7 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 		"Check gpujoin.gpu and gpujoin.device_memory.", GJ_LASTS
 	},
 	[GJ_REASON_LOST] = {
-		"the GPU was lost", "The system's log may have a message of the driver.", GJ_PASSES
+		"the GPU was lost", "The system's log may have a message from the driver.", GJ_PASSES
 	},
 	[GJ_REASON_HUNG] = {
 		"the GPU made no progress",
@@ -117,16 +118,16 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_CRASHED] = {
 		"the device process crashed",
-		"It is started again by itself.  If it was not killed by somebody, the system's log may "
-		"have a message of the driver.", GJ_PASSES
+		"It is restarted automatically.  Unless somebody has killed it, the system's log may have "
+		"a message from the driver.", GJ_PASSES
 	},
 	[GJ_REASON_EXITED] = {
 		"the device process exited",
-		"It is started again by itself.  What it printed before is in this log.", GJ_PASSES
+		"It is restarted automatically.  What it printed before is in this log.", GJ_PASSES
 	},
 	[GJ_REASON_INTERNAL] = {
 		"the device library failed",
-		"It is started again by itself.  If that does not help, set gpujoin.device to none.",
+		"It is restarted automatically.  If that does not help, set gpujoin.device to none.",
 		GJ_PASSES
 	}
 };
@@ -356,8 +357,8 @@ GjReasonReportStaging(const gjp_report *report)
 	ereport(LOG,
 			(errmsg("gpujoin could not register the result buffer with the device, results are "
 					"copied through a staging buffer, which is slower"),
-			 errdetail("The device library said: %s (error %d).  To be locked are %zu kB, the "
-					   "limit for locked memory is %s.",
+			 errdetail("The device library said: %s (error %d).  %zu kB were to be locked; "
+					   "the limit for locked memory is %s.",
 					   report->register_failure, report->register_code,
 					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
 			 report->register_status == GJD_NO_HOST_MEMORY ?
@@ -365,7 +366,7 @@ GjReasonReportStaging(const gjp_report *report)
 					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
 					 "restart the server.") :
 			 report->register_status == GJD_NO_PERMISSION ?
-			 errhint("A container or a security module may forbid locking memory: allow the server "
+			 errhint("A container or a security module may forbid locking memory: give the server "
 					 "CAP_IPC_LOCK, or raise the limit for locked memory.") :
-			 errhint("Where the system cannot do it, nothing is wrong but the speed.")));
+			 errhint("Everything works without it, only more slowly.")));
 }

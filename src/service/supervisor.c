@@ -359,8 +359,8 @@ enter_stuck(int pid, GjServiceReason reason)
 {
 	ereport(LOG,
 			(errmsg("gpujoin device process %d was killed but does not end", pid),
-			 errdetail("Probably a call of the GPU's driver does not return."),
-			 errhint("Until it has gone, searches are done by the CPU.")));
+			 errdetail("A call to the GPU's driver probably does not return."),
+			 errhint("Until it is gone, the CPU does all searches.")));
 	enter(GJ_STATE_STUCK, reason, "the process does not end");
 }
 

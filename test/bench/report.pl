@@ -4,14 +4,16 @@
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
 #	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set, -peers,
 #						-1-process, -N-workers; needs gnuplot
-#	report.pl summary SAMPLES...		markdown: the jobs and what else README shows
-#	report.pl readme README SAMPLES...	put that, with the plots there are, into README
+#	report.pl summary SAMPLES...		markdown: the jobs and what else docs/benchmarks.md shows
+#	report.pl document FILE SAMPLES...	put that, with the plots there are, into this file
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
 #
 # PREFIX is the name of SAMPLES without .tsv: DATE-MACHINE-ROWS-rows-PARTS, which titles of plots
 # say.
 use strict;
 use warnings;
+use File::Basename qw(basename dirname);
+use File::Spec::Functions qw(abs2rel);
 
 my %title = (
 	'jobs, 1 process' => ['The four jobs, one process', 'Milliseconds.'],
@@ -351,30 +353,31 @@ sub print_summary
 	return;
 }
 
-# Between the two marks, which stay.
-sub fill_readme
+# Between the two marks, which stay. Links are relative to the document's folder.
+sub fill_document
 {
-	my ($readme, @files) = @_;
+	my ($document, @files) = @_;
+	my $folder = dirname($document);
 	my @reports = map { s/\.tsv$/.md/r } @files;
 	my $text = summary(@files) . "\nFrom "
-	  . join(', ', map { "[" . s{.*/}{}r . "]($_)" } @reports) . ".\n";
+	  . join(', ', map { "[" . basename($_) . "](" . abs2rel($_, $folder) . ")" } @reports) . ".\n";
 
 	for my $file (@files)
 	{
 		for my $what (qw(rows keys share set peers 1-process N-workers))
 		{
 			my $plot = $file =~ s/\.tsv$/-$what.svg/r;
-			$text .= "\n![time against $what]($plot)\n" if -e $plot;
+			$text .= "\n![time against $what](" . abs2rel($plot, $folder) . ")\n" if -e $plot;
 		}
 	}
-	open(my $in, '<', $readme) or die "$readme: $!\n";
+	open(my $in, '<', $document) or die "$document: $!\n";
 	my $all = do { local $/ = undef; <$in> };
 	close($in);
-	$all =~ s/(<!-- figures -->\n).*?(<!-- end of figures -->\n)/$1$text$2/s
-	  or die "$readme has no marks for the figures\n";
-	open(my $out, '>', $readme) or die "$readme: $!\n";
+	$all =~ s/(<!-- figures\b[^\n]*-->\n).*?(<!-- end of figures -->\n)/$1$text$2/s
+	  or die "$document has no marks for the figures\n";
+	open(my $out, '>', $document) or die "$document: $!\n";
 	print $out $all;
-	close($out) or die "$readme: $!\n";
+	close($out) or die "$document: $!\n";
 	return;
 }
 
@@ -415,7 +418,7 @@ sub print_growth
 
 my ($mode, @files) = @ARGV;
 my %mode = (tables => \&print_tables, plots => \&make_plots, summary => \&print_summary,
-	readme => \&fill_readme, growth => \&print_growth);
-die "usage: report.pl tables|plots|summary|readme|growth FILE...\n"
+	document => \&fill_document, growth => \&print_growth);
+die "usage: report.pl tables|plots|summary|document|growth FILE...\n"
   unless $mode && $mode{$mode} && @files >= ($mode eq 'summary' ? 1 : 2);
 $mode{$mode}->(@files);

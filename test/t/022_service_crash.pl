@@ -163,7 +163,8 @@ SKIP:
 	is($state, 'none', 'auto: there is no GPU');
 	like(service($node, 'reason'), qr/^(no device library for GPUs is installed|there is no GPU: )/,
 		'which is said');
-	like(service($node, 'hint'), qr/^Without a GPU nothing is needed\./, 'and what may be done');
+	like(service($node, 'hint'), qr{^To run without a GPU, nothing is needed\.},
+		'and what may be done');
 	$supervisor = service($node, 'supervisor_pid');
 	my $reloaded = -s $node->logfile;
 	$node->reload;

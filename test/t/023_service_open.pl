@@ -178,7 +178,7 @@ $node->safe_psql('postgres', q{SELECT gpujoin_unload('t_k')});
 # ---- the result buffer cannot be registered -------------------------------------------------
 
 foreach my $case ([ 'no_host_memory', 12, 'LimitMEMLOCK' ], [ 'no_permission', 1, 'CAP_IPC_LOCK' ],
-	[ 'unsupported', 801, 'the speed' ])
+	[ 'unsupported', 801, 'more slowly' ])
 {
 	my ($kind, $code, $hint) = @$case;
 

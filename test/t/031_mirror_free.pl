@@ -278,7 +278,7 @@ $node->safe_psql('postgres', q{SELECT fill('huge', 5200000)});
 ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('huge_k')});
 like($err, qr/could not load index "huge_k": there is not enough device memory/,
 	'what does not fit beside a pinned one is refused');
-like($err, qr/DETAIL:.*takes 64 MB.*128 MB.*64 MB are for mirrors.*64 MB of these are in use/s,
+like($err, qr/DETAIL:.*needs 64 MB.*128 MB.*64 MB are for mirrors.*64 MB of these are in use/s,
 	'with figures');
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE state = 'ready'}), '4',

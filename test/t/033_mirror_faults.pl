@@ -343,7 +343,7 @@ wait_ready($node);
 ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('big_k')});
 like($err, qr/could not load index "big_k": gpujoin.device_memory is too small for the index/,
 	'an index that can never fit');
-like($err, qr/DETAIL:  It takes 32 MB.  Of 80 MB of device memory 16 MB are for mirrors/,
+like($err, qr/DETAIL:  It needs 32 MB.  Of 80 MB of device memory, 16 MB are for mirrors/,
 	'how much it takes, and how much there is');
 like($err, qr/HINT:  Raise gpujoin.device_memory/, 'and what to do');
 like(sql(q{SET gpujoin.force = on; SET gpujoin.auto_load = on;
@@ -356,7 +356,7 @@ $node->adjust_conf('postgresql.conf', 'gpujoin.device_memory', "'64MB'");
 $node->restart;
 wait_ready($node);
 ($status, $out, $err) = $node->psql('postgres', q{SELECT gpujoin_load('e1_k')});
-like($err, qr/gpujoin.device_memory is too small for the index.*Of 64 MB of device memory 0 MB/s,
+like($err, qr/gpujoin.device_memory is too small for the index.*Of 64 MB of device memory, 0 MB/s,
 	'no room for any mirror');
 $node->wait_for_log(qr/WARNING:  gpujoin.device_memory leaves no room for mirrors/);
 pass('is said in the log');
