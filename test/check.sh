@@ -34,7 +34,7 @@ long_suites=""
 # Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
 # and its mirrors. What is left out repeats these many times, or at random.
 short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby_index_only
-    010_parallel_index_only 012_fold 013_limits 014_update 021_service_cancel 023_service_open
+    010_parallel_index_only 012_fold 013_limits 043_update 021_service_cancel 023_service_open
     030_mirror_load 031_mirror_free 035_mirror_index_only 037_mirror_top"
 
 # Where the tests of a suite are that TESTS can name; nothing for the other suites.
