@@ -32,6 +32,7 @@ PG_FUNCTION_INFO_V1(gpujoin_progress);
 #define PROGRESS_COLUMNS		8
 
 static bool reads_all_stats(void);
+static int	hide_unknown(GjUsage *usage, int n);
 static void add_usage(Row *row, const GjUsage *usage);
 static uint64 count_fallbacks(const GjIndexUse *use);
 static Datum list_fallbacks(const GjIndexUse *use);
@@ -52,15 +53,12 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 	GjUsage    *usage;
 	int			n = GjUsageCopy(&usage);
 
+	n = hide_unknown(usage, n);
 	for (int i = 0; i < n; i++)
 	{
 		Row			row = {0};
 
 		if (usage[i].database != MyDatabaseId && !all)
-			continue;
-		/* where nobody has seen that it was dropped */
-		if (usage[i].database == MyDatabaseId &&
-			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(usage[i].index)))
 			continue;
 		add_usage(&row, &usage[i]);
 		Assert(row.n == USAGE_COLUMNS);
@@ -84,6 +82,30 @@ static bool
 reads_all_stats(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/*
+ * Count under "others", the first, what indexes have that this transaction cannot see: those of a
+ * transaction that was rolled back or is not finished, or that were dropped unseen.  Sums stay as
+ * they are.  Returns how many elements are left.
+ */
+static int
+hide_unknown(GjUsage *usage, int n)
+{
+	int			left = 1;
+
+	for (int i = 1; i < n; i++)
+	{
+		if (usage[i].database != MyDatabaseId ||
+			SearchSysCacheExists1(RELOID, ObjectIdGetDatum(usage[i].index)))
+		{
+			usage[left++] = usage[i];
+			continue;
+		}
+		for (int j = 0; j < GJ_USE_COUNT; j++)
+			usage[0].use.n[j] += usage[i].use.n[j];
+	}
+	return left;
 }
 
 static void
