@@ -19,6 +19,8 @@
  *
  *	- without a portal that has a name: an ordinary SELECT has one without.  (A client that
  *	  speaks the protocol itself can suspend that and ask by the empty name: an error);
+ *	- of the portal that EXECUTE makes for a prepared statement.  It is not visible, and has a
+ *	  name that is made up.  (Who guesses it within a function of the query: the same error);
  *	- for scans that are not of the portal's own query, like those in functions it calls;
  *	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *
@@ -43,7 +45,7 @@ static void follow_chain(Relation heap, Snapshot snapshot, ItemPointerData *tid)
 bool
 GjIsCursor(const EState *estate)
 {
-	return ActivePortal != NULL && ActivePortal->name[0] != '\0' &&
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible &&
 		ActivePortal->queryDesc != NULL && ActivePortal->queryDesc->estate == estate &&
 		!RecoveryInProgress();
 }
