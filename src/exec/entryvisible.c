@@ -76,12 +76,12 @@
  * 3 may read a copy of the map's page, if the copy was made after 2 had found the chunk's entries,
  * for an earlier chunk, say.  It is the moment of copying that counts, in a. and b. as in the order
  * in memory, and 4 comes after that.  So 4 need not be done again for a chunk that was tested by
- * copies behind which it has been done: what they say of an entry that had been found before is true
- * for good, as in b., whatever VACUUM does now.  What has been found later needs another copy: who
- * inserts might have cleared the bit and added the entry in between.
+ * copies behind which it has been done: what they say of an entry that had been found before is
+ * true for good, as in b., whatever VACUUM does now.  What has been found later needs another copy:
+ * who inserts might have cleared the bit and added the entry in between.
  *
- * Nor need 3 look at each entry, where all copies together say that each block up to the highest one
- * of a set of entries is all-visible; of what is added to a set its highest TID is kept
+ * Nor need 3 look at each entry, where all copies together say that each block up to the highest
+ * one of a set of entries is all-visible; of what is added to a set its highest TID is kept
  * (sets/entryset.c).
  *
  * Reading the map before and after the match would not do instead of the epoch: an

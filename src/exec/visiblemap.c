@@ -10,8 +10,8 @@
  * the other, so that a block's bits are where its number says.  They take 1/32768 of the heap's
  * size; where that is too much, pages are pinned, a few at a time.
  *
- * Most often all of the heap is all-visible, perhaps but for its end.  Then it is enough to know which
- * TID is the highest one of a set, and nothing is done for an entry.
+ * Most often all of the heap is all-visible, perhaps but for its end.  Then it is enough to know
+ * which TID is the highest one of a set, and nothing is done for an entry.
  *
  * Few TIDs are not worth a copy.
  *

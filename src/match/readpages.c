@@ -43,7 +43,8 @@ bool
 GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
-	Buffer		next = search->nchosen > 0 ? GjReadChosenPage(search, 0, InvalidBuffer) : InvalidBuffer;
+	Buffer		next = search->nchosen > 0 ?
+		GjReadChosenPage(search, 0, InvalidBuffer) : InvalidBuffer;
 	Buffer		found = InvalidBuffer;	/* where the next page but one probably is */
 
 	for (int i = 0; i < search->nchosen; i++)

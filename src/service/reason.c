@@ -29,8 +29,9 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	},
 	[GJ_REASON_NOT_BUILT] = {
 		"no device library for GPUs is installed",
-		"To run without a GPU, nothing is needed.  To use one, install gpujoin's package for CUDA, or "
-		"build gpujoin where nvcc (CUDA 12 or 13) is found, and reload the configuration.", GJ_IS_NO_FAULT
+		"To run without a GPU, nothing is needed.  To use one, install gpujoin's package for CUDA, "
+		"or build gpujoin where nvcc (CUDA 12 or 13) is found, and reload the configuration.",
+		GJ_IS_NO_FAULT
 	},
 	[GJ_REASON_NO_GPU] = {
 		"there is no GPU",

@@ -12,7 +12,8 @@ ask_for() {
 }
 
 make_unsorted_index() { # KIND
-    sql -c "CREATE INDEX $(index_of "$1" unsorted) ON unsorted $(definition "$1" class)"
+    sql -c 'SET gpujoin.auto_load = off' \
+        -c "CREATE INDEX $(index_of "$1" unsorted) ON unsorted $(definition "$1" class)"
 }
 
 # A tenth of the rows comes after the build. No index is cleaned up, as that may put it in order,

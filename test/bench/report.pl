@@ -48,7 +48,9 @@ my %title = (
 		'gpujoin and its peers, N parallel workers or threads', 'Milliseconds.'
 	],
 	'scale: peers' => ['Time against the set, one process', 'Each key has rows.'],
-	'scale: set' => ['Time against the set', 'Of larger sets, 4,000 keys have rows; generic plans.'],
+	'scale: set' => [
+		'Time against the set', 'Of larger sets, 4,000 keys have rows; generic plans.'
+	],
 	'scale: rows' => ['Time against rows', '4,000 keys, 5 % of the rows match.'],
 	'scale: keys' => ['Time against keys', '0.1 % of the rows match.'],
 	'scale: share' => ['Time against the share of matches', '40,000 keys.']);

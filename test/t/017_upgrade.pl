@@ -24,7 +24,8 @@ my $old_version = version(`pg_config --version`);
 # pg_config of servers that are complete: with programs, headers and makefiles
 my @newer = grep {
 	my $config = $_;
-	my ($bin, $pgxs, $headers) = map { `$config --$_ 2>/dev/null` } qw(bindir pgxs includedir-server);
+	my ($bin, $pgxs, $headers) =
+		map { `$config --$_ 2>/dev/null` } qw(bindir pgxs includedir-server);
 
 	chomp($bin, $pgxs, $headers);
 	-x "$bin/pg_upgrade" && -e $pgxs && -e "$headers/postgres.h"

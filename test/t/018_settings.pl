@@ -19,7 +19,8 @@ my @queries = (
 	'SELECT count(*), sum(v), k FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999, 3)))
 		GROUP BY k',
 	'SELECT count(DISTINCT v) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 500)))',
-	'SELECT v FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 500))) ORDER BY v, id LIMIT 7',
+	'SELECT v FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 500)))
+		ORDER BY v, id LIMIT 7',
 	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
 	'SELECT b.id FROM big a JOIN big b ON b.k = a.k WHERE a.v < 20',
 	'SELECT id FROM big WHERE k NOT IN (1, 2) AND v < 100');

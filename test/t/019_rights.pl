@@ -54,7 +54,8 @@ $node->safe_psql('hostile', qq{
 	RESET ROLE;});
 # a function that takes nothing or a default is ambiguous: that is refused, which is safe
 fails('CREATE EXTENSION gpujoin SCHEMA planted',
-	'ERROR:  function gpujoin_mirrors\(\) is not unique', 'what cannot be told apart is refused', 'hostile');
+	'ERROR:  function gpujoin_mirrors\(\) is not unique', 'what cannot be told apart is refused',
+	'hostile');
 $node->safe_psql('hostile', q{
 	DROP FUNCTION planted.gpujoin_mirrors(int);
 	CREATE EXTENSION gpujoin SCHEMA planted;
@@ -73,7 +74,8 @@ is($node->safe_psql('hostile', q{
 			UNION SELECT 'pg_operator'::regclass, oid FROM pg_operator
 				WHERE oprowner = 'enemy'::regrole
 			UNION SELECT 'pg_type'::regclass, oid FROM pg_type
-				WHERE typowner = 'enemy'::regrole)}), '', 'nothing of ours depends on what was planted');
+				WHERE typowner = 'enemy'::regrole)}), '',
+	'nothing of ours depends on what was planted');
 is($node->safe_psql('hostile', q{SELECT DISTINCT n.nspname FROM pg_amop a
 	JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
 	WHERE a.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')}), 'pg_catalog',
@@ -161,7 +163,8 @@ is($node->safe_psql('postgres',
 # Places for requests: who takes them all has others search on the CPU, not wait
 my @cursors = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 $_->query_safe(q{SET SESSION AUTHORIZATION plain; SET gpujoin.force = on; BEGIN;
-	DECLARE c CURSOR FOR SELECT k FROM m1 WHERE k = ANY (ARRAY[1, 2, 3]); FETCH c}) foreach @cursors;
+	DECLARE c CURSOR FOR SELECT k FROM m1 WHERE k = ANY (ARRAY[1, 2, 3]); FETCH c})
+	foreach @cursors;
 is($node->safe_psql('postgres', q{SET gpujoin.force = on; SET statement_timeout = '20s';
 	SELECT count(*) FROM m2 WHERE k = ANY (ARRAY[5, 6])}), '2', 'nobody waits for a place');
 $_->quit foreach @cursors;
