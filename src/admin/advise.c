@@ -128,7 +128,9 @@ note_statements(int hidden, int failed)
 				(errmsg_plural("%d statement could not be planned",
 							   "%d statements could not be planned", failed, failed),
 				 errdetail("A table may be gone, or in a schema that search_path does not name; "
-						   "or the type of a parameter is not known."),
+						   "the type of a parameter may not be known; or a superuser ran the "
+						   "statement, and others may create objects in the schemas of "
+						   "search_path."),
 				 errhint("gpujoin_advise(query) shows the error.")));
 }
 
@@ -321,14 +323,18 @@ make_command(const GjNewIndex *index)
 {
 	StringInfoData command;
 	Oid			table = index->table;
+	char	   *schema = get_namespace_name(get_rel_namespace(table));
+	char	   *name = get_rel_name(table);
 	const char *before = " INCLUDE (";
 	int			attno = -1;
 
+	/* the table has been unlocked since it was looked at */
+	if (schema == NULL || name == NULL)
+		elog(ERROR, "cache lookup failed for relation %u", table);
 	initStringInfo(&command);
 	appendStringInfo(&command, "CREATE INDEX ON %s USING %s (%s)",
-					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)),
-												get_rel_name(table)),
-					 GJ_NAME, quote_identifier(get_attname(table, index->key, false)));
+					 quote_qualified_identifier(schema, name), GJ_NAME,
+					 quote_identifier(get_attname(table, index->key, false)));
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
 	{
 		appendStringInfo(&command, "%s%s", before,

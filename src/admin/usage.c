@@ -74,7 +74,9 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 Datum
 gpujoin_stats_reset_index(PG_FUNCTION_ARGS)
 {
-	GjUsageReset(PG_GETARG_OID(0));
+	/* regclass has an output for no index, which would be all of them */
+	if (OidIsValid(PG_GETARG_OID(0)))
+		GjUsageReset(PG_GETARG_OID(0));
 	PG_RETURN_VOID();
 }
 

@@ -5,7 +5,8 @@
  *
  * A hook notes what is about to be dropped.  Whether it was is known when the transaction commits:
  * a subtransaction may have been rolled back.  The catalogs can be asked just before the commit,
- * the counters are given up just after.
+ * the counters are given up just after.  DROP INDEX CONCURRENTLY commits several transactions, of
+ * which the last one deletes the index: it is looked for before each.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -26,13 +28,19 @@
 /* OIDs, in TopTransactionContext */
 static List *dropped_indexes = NIL;
 static List *dropped_databases = NIL;
+
+/* The index that DROP INDEX CONCURRENTLY is about to delete */
+static Oid	dropped_concurrently = InvalidOid;
+
 static object_access_hook_type previous_access_hook = NULL;
 
 static void see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
 					 void *arg);
+static void see_index_drop(Oid index, const ObjectAccessDrop *drop);
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
 								  SubTransactionId parent, void *arg);
+static void take_concurrently(void);
 static List *keep_missing(List *oids, int cache);
 static void forget_dropped(void);
 
@@ -63,10 +71,19 @@ see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, voi
 
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	if (class_oid == RelationRelationId && get_rel_relkind(object_oid) == RELKIND_INDEX)
-		dropped_indexes = lappend_oid(dropped_indexes, object_oid);
+		see_index_drop(object_oid, arg);
 	else if (class_oid == DatabaseRelationId)
 		dropped_databases = lappend_oid(dropped_databases, object_oid);
 	MemoryContextSwitchTo(old);
+}
+
+static void
+see_index_drop(Oid index, const ObjectAccessDrop *drop)
+{
+	if (drop->dropflags & PERFORM_DELETION_CONCURRENTLY)
+		dropped_concurrently = index;
+	else
+		dropped_indexes = lappend_oid(dropped_indexes, index);
 }
 
 static void
@@ -75,6 +92,7 @@ at_transaction_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			take_concurrently();
 			dropped_indexes = keep_missing(dropped_indexes, RELOID);
 			dropped_databases = keep_missing(dropped_databases, DATABASEOID);
 			return;
@@ -82,6 +100,8 @@ at_transaction_end(XactEvent event, void *arg)
 			forget_dropped();
 			break;
 		case XACT_EVENT_ABORT:
+			dropped_concurrently = InvalidOid;
+			break;
 		case XACT_EVENT_PREPARE:
 			break;
 		default:
@@ -100,6 +120,23 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		GjProgressEnd();
+}
+
+/*
+ * Is this the transaction that has deleted the index?
+ */
+static void
+take_concurrently(void)
+{
+	MemoryContext old;
+
+	if (!OidIsValid(dropped_concurrently) ||
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(dropped_concurrently)))
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	dropped_indexes = lappend_oid(dropped_indexes, dropped_concurrently);
+	MemoryContextSwitchTo(old);
+	dropped_concurrently = InvalidOid;
 }
 
 /*

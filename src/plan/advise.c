@@ -55,7 +55,7 @@ typedef struct Wish
 static MemoryContext wishes_context = NULL;
 static List *wishes = NIL;
 
-static void note_wishes(const Query *query, const char *text, Cost *cost);
+static List *note_wishes(const Query *query, const char *text, Cost *cost);
 static Wish *find_wish(Oid table);
 static Index named_table(PlannerInfo *root, Index relid);
 static void note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish);
@@ -80,14 +80,10 @@ List *
 GjAdviseQuery(Query *query, const char *text)
 {
 	List	   *result = NIL;
-	List	   *of_query;
 	Cost		cost;
 	ListCell   *lc;
 
-	note_wishes(query, text, &cost);
-	of_query = wishes;
-	wishes = NIL;
-	foreach(lc, of_query)
+	foreach(lc, note_wishes(query, text, &cost))
 	{
 		CHECK_FOR_INTERRUPTS();
 		result = list_concat(result, advise_table(query, text, lfirst(lc), cost));
@@ -96,26 +92,36 @@ GjAdviseQuery(Query *query, const char *text)
 }
 
 /*
- * Plan the query as it is, and note what it wants
+ * Plan the query as it is; returns what it wants
+ *
+ * The planner may be about to evaluate a function, for somebody else's wishes, and this be called
+ * in that: those are kept meanwhile.
  */
-static void
+static List *
 note_wishes(const Query *query, const char *text, Cost *cost)
 {
-	PlannedStmt *plan;
+	MemoryContext old_context = wishes_context;
+	List	   *old_wishes = wishes;
+	List	   *volatile result = NIL;
 
-	wishes = NIL;
-	wishes_context = CurrentMemoryContext;
 	PG_TRY();
 	{
+		PlannedStmt *plan;
+
+		wishes = NIL;
+		wishes_context = CurrentMemoryContext;
 		plan = GjNewIndexPlan(query, text, NULL);
 		GjCheckMayRead(plan);
 		*cost = plan->planTree->total_cost;
+		result = wishes;
 	}
 	PG_FINALLY();
 	{
-		wishes_context = NULL;
+		wishes_context = old_context;
+		wishes = old_wishes;
 	}
 	PG_END_TRY();
+	return result;
 }
 
 /*
@@ -131,7 +137,7 @@ GjAdviseNoteTable(PlannerInfo *root, RelOptInfo *rel)
 	RangeTblEntry *named;
 	Wish	   *wish;
 
-	if (wishes_context == NULL || !GjNewIndexPlans(root) || rte->rtekind != RTE_RELATION ||
+	if (wishes_context == NULL || !GjNewIndexPlansWithout(root) || rte->rtekind != RTE_RELATION ||
 		(rte->inh && rte->relkind != RELKIND_PARTITIONED_TABLE) ||
 		(!rte->inh && !GjIsUserTable(rte)))
 		return;

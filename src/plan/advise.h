@@ -19,7 +19,7 @@
 #define GJ_ADVISE_LEAST_SAVING	0.1
 
 /* newindex.c */
-extern bool GjNewIndexPlans(const PlannerInfo *root);
+extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
 extern bool GjNewIndexIs(const IndexOptInfo *index);
 extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 extern PlannedStmt *GjNewIndexPlan(const Query *query, const char *text,

@@ -49,6 +49,7 @@ static ParamListInfo planning = NULL;
 static const GjNewIndex *new_index = NULL;
 static Oid	next_oid;
 
+static bool is_ours(const PlannerInfo *root);
 static bool concerns(Oid relid);
 static GjNewIndex *translate(const GjNewIndex *index, Oid relid);
 static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index);
@@ -68,6 +69,7 @@ GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
 {
 	ParamListInfo old_planning = planning;
 	const GjNewIndex *old_index = new_index;
+	Oid			old_oid = next_oid;
 	PlannedStmt *plan;
 
 	PG_TRY();
@@ -82,6 +84,7 @@ GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
 	{
 		planning = old_planning;
 		new_index = old_index;
+		next_oid = old_oid;
 	}
 	PG_END_TRY();
 	return plan;
@@ -103,13 +106,19 @@ GjNewIndexCost(const Query *query, const char *text, const GjNewIndex *index)
 	return cost;
 }
 
-/*
- * Is this a part of our planning?
- */
-bool
-GjNewIndexPlans(const PlannerInfo *root)
+static bool
+is_ours(const PlannerInfo *root)
 {
 	return planning != NULL && root->glob->boundParams == planning;
+}
+
+/*
+ * Is this a part of our planning, of a query as it is?
+ */
+bool
+GjNewIndexPlansWithout(const PlannerInfo *root)
+{
+	return is_ours(root) && new_index == NULL;
 }
 
 /*
@@ -130,7 +139,7 @@ GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	GjNewIndex *index;
 	Relation	table;
 
-	if (!GjNewIndexPlans(root) || new_index == NULL || inhparent || !concerns(relid))
+	if (!is_ours(root) || new_index == NULL || inhparent || !concerns(relid))
 		return;
 	table = table_open(relid, NoLock);
 	index = translate(new_index, relid);

@@ -129,6 +129,18 @@ SELECT * FROM advice('SELECT nextval(''calls'') FROM facts WHERE k IN (1, 2, 3)'
 SELECT is_called FROM calls;
 CREATE FUNCTION one() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT min(id) FROM facts WHERE k = 7919); END';
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (one(), 2, 3)');
+-- nor is advice that is asked for in a function, in vain or not
+CREATE FUNCTION advised() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	PERFORM gpujoin_advise('SELECT * FROM keys JOIN "Odd ones" ON k = "The key" WHERE k IN (1, 2)');
+	PERFORM gpujoin_advise('SELECT * FROM keys JOIN "Odd ones" ON k = "The key" WHERE missing()');
+	RETURN 1;
+EXCEPTION WHEN OTHERS THEN
+	RETURN 2;
+END
+$$;
+CREATE FUNCTION missing() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''missing''; END';
+SELECT * FROM advice('SELECT * FROM facts WHERE k IN (advised(), 2, 3)');
 
 -- What is not looked at
 \set VERBOSITY terse

@@ -127,6 +127,17 @@ SELECT index, n FROM counted;
 SELECT cpu_answers - :before AS lost FROM pg_stat_gpujoin;
 SELECT searches - :others - :dropped AS moved FROM pg_stat_gpujoin_indexes
 WHERE indexrelid IS NULL;
+-- DROP INDEX CONCURRENTLY has several transactions
+CREATE INDEX t_g ON t USING gpujoin (g);
+SELECT count(id) FROM t WHERE g = 8;
+SELECT index, n FROM counted;
+SELECT searches AS others FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL \gset
+DROP INDEX CONCURRENTLY t_g;
+SELECT searches - :others AS moved FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
+SELECT index, n FROM counted;
+-- No index is none, not all
+SELECT gpujoin_stats_reset('-'::regclass);
+SELECT index, n FROM counted;
 
 -- Anybody sees the counters of this database, as those of pg_stat_user_indexes; no more than that
 CREATE ROLE regress_gpujoin_plain;
