@@ -128,9 +128,7 @@ note_statements(int hidden, int failed)
 				(errmsg_plural("%d statement could not be planned",
 							   "%d statements could not be planned", failed, failed),
 				 errdetail("A table may be gone, or in a schema that search_path does not name; "
-						   "the type of a parameter may not be known; or a superuser ran the "
-						   "statement, and others may create objects in the schemas of "
-						   "search_path."),
+						   "or the type of a parameter is not known."),
 				 errhint("gpujoin_advise(query) shows the error.")));
 }
 

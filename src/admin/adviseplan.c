@@ -11,10 +11,6 @@
  * back, the settings and the role, whether there was an error or not.  Such a one needs no
  * transaction number.
  *
- * What a superuser ran is planned as a superuser, and so is what a view or a function does that a
- * name of it leads to.  With the search path that he had, that was his decision; it may not be the
- * same path now.  So nobody else may be able to put something into it.
- *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -22,22 +18,15 @@
 
 #include <ctype.h>
 
-#include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_authid.h"
-#include "catalog/pg_database.h"
-#include "catalog/pg_namespace.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "tcop/tcopprot.h"
-#include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
-#include "utils/syscache.h"
 
 #include "advise.h"
 #include "base/gpujoin.h"
@@ -63,9 +52,6 @@ static ErrorData *run_and_undo(Job *job);
 static void run(Job *job);
 static void enter(const GjStatement *statement);
 static void set(const char *name, const char *value);
-static void demand_safe_path(void);
-static bool others_may_create(Form_pg_namespace schema, const Acl *acl);
-static bool is_superuser(Oid role);
 static Query *analyze(const char *text);
 static void unwrap(RawStmt *raw, Oid **types, int *ntypes);
 static bool writes(Node *node, void *ignored);
@@ -183,8 +169,6 @@ enter(const GjStatement *statement)
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(statement->user, context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
-	if (superuser_arg(statement->user))
-		demand_safe_path();
 }
 
 static void
@@ -192,67 +176,6 @@ set(const char *name, const char *value)
 {
 	(void) set_config_option(name, value, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
 							 false);
-}
-
-/*
- * See to it that names lead to nothing but what superusers have made
- */
-static void
-demand_safe_path(void)
-{
-	ListCell   *lc;
-
-	foreach(lc, fetch_search_path(false))
-	{
-		HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(lfirst_oid(lc)));
-		Form_pg_namespace schema;
-		Datum		acl;
-		bool		isnull;
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		schema = (Form_pg_namespace) GETSTRUCT(tuple);
-		acl = SysCacheGetAttr(NAMESPACEOID, tuple, Anum_pg_namespace_nspacl, &isnull);
-		if (others_may_create(schema, isnull ? NULL : DatumGetAclP(acl)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("others may create objects in schema \"%s\", which search_path names",
-							NameStr(schema->nspname))));
-		ReleaseSysCache(tuple);
-	}
-}
-
-static bool
-others_may_create(Form_pg_namespace schema, const Acl *acl)
-{
-	const AclItem *items = acl != NULL ? ACL_DAT(acl) : NULL;
-
-	if (!is_superuser(schema->nspowner))
-		return true;
-	for (int i = 0; acl != NULL && i < ACL_NUM(acl); i++)
-	{
-		if ((ACLITEM_GET_PRIVS(items[i]) & ACL_CREATE) != 0 && !is_superuser(items[i].ai_grantee))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Is a role, or everybody, a superuser?  The database's owner is named by a role of its own.
- */
-static bool
-is_superuser(Oid role)
-{
-	if (role == ROLE_PG_DATABASE_OWNER)
-	{
-		HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
-
-		if (!HeapTupleIsValid(tuple))
-			elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
-		role = ((Form_pg_database) GETSTRUCT(tuple))->datdba;
-		ReleaseSysCache(tuple);
-	}
-	return role != ACL_ID_PUBLIC && superuser_arg(role);
 }
 
 /*

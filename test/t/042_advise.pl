@@ -121,30 +121,6 @@ my @ran = slurp_file($node->logfile, $log) =~ /planned as (\w+) with/g;
 ok(@ran > 0 && !grep({ $_ ne 'other' } @ran), 'ran as the role that had called it');
 is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT 1'),
 	$superuser, 'and the caller is who he was');
-
-# A superuser's statement had another search path, in which nobody else could put anything
-$node->safe_psql('postgres', q{
-	CREATE SCHEMA safe;
-	CREATE TABLE safe.facts AS SELECT * FROM facts;
-	ANALYZE safe.facts;
-	ALTER TABLE facts RENAME TO facts_kept;
-	SELECT tools.pg_stat_statements_reset();
-	GRANT CREATE ON SCHEMA public TO other;
-	SET search_path = safe;
-	SELECT count(*) FROM facts WHERE k IN (1, 2, 3)
-});
-run_as('other', 'CREATE VIEW public.facts AS SELECT * FROM keys WHERE other.who() = 5');
-$log = -s $node->logfile;
-($rows, $said) = advice($node, $superuser);
-is($rows, '', 'a name that leads to something of another');
-unlike(slurp_file($node->logfile, $log), qr/planned as/, '... does not run as a superuser');
-like($said, qr/others may create objects in the schemas/, '... and that is said');
-$node->safe_psql('postgres', q{
-	DROP VIEW public.facts;
-	REVOKE CREATE ON SCHEMA public FROM other;
-	ALTER TABLE facts_kept RENAME TO facts;
-	DROP SCHEMA safe CASCADE
-});
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
 
