@@ -128,7 +128,8 @@ note_statements(int hidden, int failed)
 				(errmsg_plural("%d statement could not be planned",
 							   "%d statements could not be planned", failed, failed),
 				 errdetail("A table may be gone, or in a schema that search_path does not name; "
-						   "or the type of a parameter is not known."),
+						   "or the type of a parameter is not known, or planning it would run a "
+						   "function of another role, who is no superuser."),
 				 errhint("gpujoin_advise(query) shows the error.")));
 }
 
@@ -227,7 +228,7 @@ sum_up(Proposal *proposal)
 		if (proposal->refused == NULL &&
 			(proposal->size == 0 ||
 			 !bms_equal(advice->index.included, proposal->index.included)))
-			with = GjStatementCost(use->statement, &proposal->index, &proposal->size);
+			with = GjStatementCost(use->statement, &proposal->index, with, &proposal->size);
 
 		weight += calls;
 		proposal->calls += use->statement->calls;

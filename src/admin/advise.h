@@ -38,6 +38,7 @@ typedef enum GjAdviseResult
 } GjAdviseResult;
 
 extern GjAdviseResult GjAdviseStatement(GjStatement *statement);
-extern Cost GjStatementCost(const GjStatement *statement, const GjNewIndex *index, int64 *size);
+extern Cost GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known,
+							int64 *size);
 
 #endif							/* GPUJOIN_ADMIN_ADVISE_H */

@@ -11,6 +11,13 @@
  * back, the settings and the role, whether there was an error or not.  Such a one needs no
  * transaction number.
  *
+ * The planner runs functions that are IMMUTABLE, by their authors' word.  A statement that was run
+ * may mean others today: its names were looked up by another search_path, that of a SECURITY
+ * DEFINER function, say, and by ours they may be those of somebody who has waited for that.  So
+ * while such a statement is planned, its role runs its own functions and those of superusers, who
+ * could do as they like anyway; a function of anybody else is an error.  Rolling back would not
+ * undo all that it does.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -18,15 +25,21 @@
 
 #include <ctype.h>
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 
 #include "advise.h"
 #include "base/gpujoin.h"
@@ -48,9 +61,20 @@ typedef struct Job
 	int64		size;
 } Job;
 
+/* The role whose statement, which was run, is being planned, if any; and who else has the hooks */
+static Oid	planned_as = InvalidOid;
+static bool guarded = false;
+static needs_fmgr_hook_type previous_needs_hook = NULL;
+static fmgr_hook_type previous_fmgr_hook = NULL;
+
+static bool must_report(const GjStatement *statement, const ErrorData *error);
 static ErrorData *run_and_undo(Job *job);
 static void run(Job *job);
 static void enter(const GjStatement *statement);
+static void guard(void);
+static bool at_lookup(Oid function);
+static void at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg);
+static void refuse_stranger(Oid function);
 static void set(const char *name, const char *value);
 static Query *analyze(const char *text);
 static void unwrap(RawStmt *raw, Oid **types, int *ntypes);
@@ -75,24 +99,32 @@ GjAdviseStatement(GjStatement *statement)
 		statement->advice = job.advice;
 		return GJ_ADVISE_OK;
 	}
-	if (!OidIsValid(statement->user) || error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
+	if (must_report(statement, error))
 		ReThrowError(error);
 	return error->sqlerrcode == NO_READER ? GJ_ADVISE_NO_READER : GJ_ADVISE_FAILED;
 }
 
+static bool
+must_report(const GjStatement *statement, const ErrorData *error)
+{
+	return !OidIsValid(statement->user) || error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY;
+}
+
 /*
  * Return what a statement, that could be planned before, would cost with an index, and how large
- * this would be
+ * this would be; if it cannot be planned again, though it was run, what was known before
  */
 Cost
-GjStatementCost(const GjStatement *statement, const GjNewIndex *index, int64 *size)
+GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known, int64 *size)
 {
 	Job			job = {.statement = statement,.index = index,.context = CurrentMemoryContext};
 	ErrorData  *error = run_and_undo(&job);
 
-	if (error != NULL)
+	if (error != NULL && must_report(statement, error))
 		ReThrowError(error);
+	if (error != NULL)
+		return known;
 	*size = job.size;
 	return job.cost;
 }
@@ -104,6 +136,7 @@ static ErrorData *
 run_and_undo(Job *job)
 {
 	ResourceOwner owner = CurrentResourceOwner;
+	Oid			planned_before = planned_as;	/* by a function that asks for advice in turn */
 	MemoryContext scratch = AllocSetContextCreate(job->context, "gpujoin advice",
 												  ALLOCSET_DEFAULT_SIZES);
 	ErrorData  *volatile error = NULL;
@@ -121,6 +154,7 @@ run_and_undo(Job *job)
 		FlushErrorState();
 	}
 	PG_END_TRY();
+	planned_as = planned_before;
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(job->context);
 	CurrentResourceOwner = owner;
@@ -166,9 +200,70 @@ enter(const GjStatement *statement)
 	set("compute_query_id", "off");
 	if (!OidIsValid(statement->user))
 		return;
+	guard();
+	planned_as = statement->user;
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(statement->user, context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
+}
+
+/*
+ * Have functions looked at before they are run
+ */
+static void
+guard(void)
+{
+	if (guarded)
+		return;
+	previous_needs_hook = needs_fmgr_hook;
+	needs_fmgr_hook = at_lookup;
+	previous_fmgr_hook = fmgr_hook;
+	fmgr_hook = at_call;
+	guarded = true;
+}
+
+/*
+ * needs_fmgr_hook: is asked about each function, but for PostgreSQL's own, when it is prepared to
+ * be called; not about those that have settings of their own, which at_call() sees
+ */
+static bool
+at_lookup(Oid function)
+{
+	refuse_stranger(function);
+	return previous_needs_hook != NULL && previous_needs_hook(function);
+}
+
+static void
+at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg)
+{
+	if (event == FHET_START)
+		refuse_stranger(function->fn_oid);
+	if (previous_fmgr_hook != NULL)
+		previous_fmgr_hook(event, function, arg);
+}
+
+/*
+ * An error, if a statement is being planned that this function must not be run for
+ */
+static void
+refuse_stranger(Oid function)
+{
+	HeapTuple	tuple;
+	Oid			owner = InvalidOid;
+
+	if (!OidIsValid(planned_as))
+		return;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+		ReleaseSysCache(tuple);
+	}
+	if (owner != planned_as && !superuser_arg(owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("function \"%s\" of another role is not run for advice",
+						get_func_name(function))));
 }
 
 static void

@@ -74,9 +74,10 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 Datum
 gpujoin_stats_reset_index(PG_FUNCTION_ARGS)
 {
-	/* regclass has an output for no index, which would be all of them */
-	if (OidIsValid(PG_GETARG_OID(0)))
-		GjUsageReset(PG_GETARG_OID(0));
+	Oid			index = PG_GETARG_OID(0);
+
+	if (OidIsValid(index))		/* else it would be all of them, in all databases */
+		GjUsageReset(index);
 	PG_RETURN_VOID();
 }
 

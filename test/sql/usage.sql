@@ -154,6 +154,10 @@ SELECT count(*) FROM gpujoin_devices;
 SELECT count(*) FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
 RESET ROLE;
 
+-- No index is not all of them
+SELECT gpujoin_stats_reset('-');
+SELECT sum(searches) > 0 AS kept FROM pg_stat_gpujoin_indexes;
+
 SELECT gpujoin_stats_reset();
 SELECT count(*), sum(searches) FROM pg_stat_gpujoin_indexes;
 DROP SCHEMA usage CASCADE;

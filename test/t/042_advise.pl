@@ -124,6 +124,54 @@ is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
 
+# Nor does a function run with the rights of a role that has not called it: where names are looked
+# up by another path now, a statement may mean that of somebody else
+$node->safe_psql('postgres', q{
+	GRANT CREATE ON SCHEMA public TO other;
+	CREATE SCHEMA safe;
+	GRANT USAGE ON SCHEMA safe TO PUBLIC;
+	CREATE FUNCTION safe.five() RETURNS int IMMUTABLE RETURN 5;
+	CREATE FUNCTION safe.ask() RETURNS bigint LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = safe, pg_catalog SET pg_stat_statements.track = 'all' AS $$
+	BEGIN RETURN (SELECT count(*) FROM public.facts WHERE k IN (five(), 7)); END $$;
+	ALTER SYSTEM SET pg_stat_statements.track = 'all';
+	SELECT pg_reload_conf();
+});
+foreach my $how ('', 'SET work_mem = 4096', 'SECURITY DEFINER')
+{
+	$node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
+	run_as('other', qq{
+		CREATE OR REPLACE FUNCTION public.five() RETURNS int LANGUAGE plpgsql IMMUTABLE $how AS \$\$
+		BEGIN RAISE LOG 'stranger as %', current_user; RETURN 5; END \$\$;
+		SELECT safe.ask()});
+	$log = -s $node->logfile;
+	like((advice($node, $superuser))[1], qr/could not be planned/,
+		"a statement that would run a stranger's function is not planned ($how)");
+	unlike(slurp_file($node->logfile, $log), qr/stranger as/, 'and the function is not run');
+}
+run_as('other', 'DROP FUNCTION public.five()');
+$node->safe_psql('postgres', 'REVOKE CREATE ON SCHEMA public FROM other');
+
+# A role cannot spoil others' advice by a function that fails when its statement is planned again
+$node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
+run_as('other', q{
+	CREATE SEQUENCE other.n;
+	CREATE FUNCTION other.fails() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+	DECLARE n int := nextval('other.n');
+	BEGIN IF n > current_setting('my.most', true)::int THEN RAISE 'too often'; END IF; RETURN 5;
+	END $$;
+	SELECT sum(v) FROM facts WHERE k IN (other.fails(), 7);
+});
+run_as('app', 'SELECT sum(y) FROM facts WHERE k IN (6, 7)');
+my $failed = '';
+foreach my $most (1 .. 12)
+{
+	my ($status, $out, $err) = $node->psql('postgres', qq{SET my.most = $most;
+		SELECT setval('other.n', 1, false); SELECT * FROM gpujoin_advise()});
+	$failed .= $err if $status != 0;
+}
+is($failed, '', 'nobody spoils advice');
+
 # On a standby, where nothing can be written
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
