@@ -139,8 +139,8 @@ my %writes = (
 	moved => sub { sprintf('UPDATE parts SET k = %d WHERE id = %d;', key(), 1 + upto($rows / 4)) },
 	parts_swept => sub { sprintf('DELETE FROM parts WHERE id < (SELECT max(id) FROM parts) - %d;',
 			$rows / 4) },
-	merged => sub { sprintf("MERGE INTO side t USING (SELECT k, min(w) AS w FROM small
-		WHERE w = %d GROUP BY k) s ON t.k = s.k %% 500
+	merged => sub { sprintf("MERGE INTO side t USING (SELECT k %% 500 AS k, min(w) AS w
+		FROM small WHERE w = %d GROUP BY 1) s ON t.k = s.k
 		WHEN MATCHED AND t.id %% 50 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.w;",
 		upto(10)) },
 	side => sub { sprintf('INSERT INTO side (k, v) SELECT i, %d FROM generate_series(1, 30) i;',

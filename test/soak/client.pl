@@ -54,9 +54,9 @@ sub count_lines
 	foreach (@lines)
 	{
 		if (/^same (\w+) (\d+)$/) { $did{compared}{$1}++; $did{rows} += $2; }
-		elsif (/SOAK1/) { push @{ $did{differences} }, $_; }
+		elsif (/: +SOAK1:/) { push @{ $did{differences} }, $_; }
 		elsif (/^(?:psql:\S* )?(?:ERROR|FATAL|PANIC):  (\w{5}):/) { $did{errors}{$1}++; }
-		elsif (/^(HUNG|WARNING)/ || /invalid command|syntax error/)
+		elsif (/^HUNG|^WARNING:  (?!55P03)/ || /invalid command|syntax error/)
 		{
 			push @{ $did{odd} }, "$_: $text" if @{ $did{odd} } < 20;
 		}

@@ -16,11 +16,11 @@ SELECT format('CREATE TABLE parts%s PARTITION OF parts FOR VALUES FROM (%s) TO (
 FROM generate_series(0, 3) i \gexec
 
 INSERT INTO big (k, v, b, pad)
-	SELECT i * 7919 % :keys, i % 100, i * 31 % 100000, repeat('x', i % 40)
-	FROM generate_series(1::bigint, :rows) i;
+	SELECT i::bigint * 7919 % :keys, i % 100, i::bigint * 31 % 100000, repeat('x', i % 40)
+	FROM generate_series(1, :rows) i;
 INSERT INTO parts (k, v, b, pad)
-	SELECT i * 104729 % :keys, i % 100, i * 17 % 100000, repeat('p', i % 20)
-	FROM generate_series(1::bigint, :rows / 4) i;
+	SELECT i::bigint * 104729 % :keys, i % 100, i::bigint * 17 % 100000, repeat('p', i % 20)
+	FROM generate_series(1, :rows / 4) i;
 INSERT INTO small SELECT i * 37 % :keys, i % 10 FROM generate_series(1, 300) i;
 INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i;
 INSERT INTO accounts SELECT i, i % 500 FROM generate_series(1, 5000) i;

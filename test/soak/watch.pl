@@ -51,9 +51,9 @@ sub name_of
 	return 'postmaster' if $pid == $postmaster;
 	return $session if $session ne '';
 	return 'helper' if $title =~ /gpujoin_helper/;
-	return if $title !~ /^postgres: / || $title =~ $short_lived;
-	$title =~ s/^postgres: //;
-	return $title =~ /^(startup|walsender|walreceiver)/ ? $1 : $title;
+	return $1 if $title =~ /^postgres: (startup|walsender|walreceiver)/;
+	return if $title =~ $short_lived;
+	return $title =~ /^postgres: (.*?) *$/ ? $1 : undef;
 }
 
 sub private_memory
@@ -86,9 +86,9 @@ sub look_at
 		append('zombies', "$server $pid") if $dead_before{$pid} && !$zombies{$pid}++;
 		return $pid;
 	}
-	while (text_of("/proc/$pid/maps") =~ m{(/dev/shm/PostgreSQL\.\d+)}g)
+	foreach (text_of("/proc/$pid/maps") =~ m{(/dev/shm/PostgreSQL\.\d+)}g)
 	{
-		append('shm', $1) unless $shm{$1}++;
+		append('shm', $_) unless $shm{$_}++;
 	}
 	my $name = name_of($pid, $postmaster) // return;
 	my $kb = private_memory($pid) // return;
