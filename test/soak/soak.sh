@@ -331,7 +331,8 @@ finish() {
 
 : >"$log/checks.tsv"
 : >"$log/clients.err"
-build_and_install
+# Nothing is compiled at run time, so no bitcode for it.
+build_and_install with_llvm=no
 card_before=$(card_memory)
 say "starting a primary and a standby; device: $SOAK_DEVICE, seed: $SOAK_SEED"
 start_primary
