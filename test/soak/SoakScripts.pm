@@ -107,7 +107,7 @@ sub compare
 # ---- changes ------------------------------------------------------------------------------------
 
 my %writes = (
-	insert => sub { sprintf('INSERT INTO big (k, v, b, pad) VALUES (%d, %d, %d, repeat(\'y\', %d));',
+	insert => sub { sprintf("INSERT INTO big (k, v, b, pad) VALUES (%d, %d, %d, repeat('y', %d));",
 			key(), upto(100), upto(100000), upto(60)) },
 	batch => sub { sprintf('INSERT INTO big (k, v, b) SELECT (%d + i * 13) %% %d, i %% 100,
 			i * 37 %% 100000 FROM generate_series(1, %d) i;', key(), $keys, 20 + upto(400)) },
@@ -115,7 +115,8 @@ my %writes = (
 	nothing => sub { sprintf('UPDATE big SET k = NULLIF(k, %d) WHERE id = %d;', key(), id()) },
 	hot => sub { sprintf('UPDATE big SET pad = repeat(\'h\', %d) WHERE id IN (%d, %d);', upto(60),
 			id(), id()) },
-	included => sub { sprintf('UPDATE big SET v = (v + 1) %% 100, b = b + 1 WHERE id = %d;', id()) },
+	included => sub { sprintf('UPDATE big SET v = (v + 1) %% 100, b = b + 1 WHERE id = %d;',
+			id()) },
 	forced => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on;
 		UPDATE big SET v = (v + 7) %% 100 WHERE k = ANY (ARRAY[%s]) AND id %% 9 = %d; COMMIT;",
 		set_of(5), upto(9)) },
@@ -160,8 +161,8 @@ my @writes = (sort(keys %writes), qw(insert insert batch batch rekey rekey hot h
 
 # ---- upkeep -------------------------------------------------------------------------------------
 
-my @indexes = qw(big_k big_only big_b big_partial big_expression side_k accounts_k parts0_k_v_b_id_idx
-  parts1_k_v_b_id_idx parts2_k_v_b_id_idx parts3_k_v_b_id_idx);
+my @indexes = qw(big_k big_only big_b big_partial big_expression side_k accounts_k
+  parts0_k_v_b_id_idx parts1_k_v_b_id_idx parts2_k_v_b_id_idx parts3_k_v_b_id_idx);
 my $side = "INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i";
 
 # What was left by a command that was cancelled
@@ -187,8 +188,9 @@ my @ddl = (
 	sub { "CREATE TABLE brief AS SELECT i AS k FROM generate_series(1, 60000) i; "
 		  . 'CREATE INDEX ON brief USING gpujoin (k); SELECT count(*) FROM brief '
 		  . 'WHERE k IN (1, 2, 3); DROP TABLE brief;' },
-	sub { 'ALTER TABLE parts DETACH PARTITION parts3; ALTER TABLE parts ATTACH PARTITION parts3 '
-		  . 'FOR VALUES FROM (' . int($keys * 3 / 4) . ') TO (MAXVALUE);' });
+	# In one transaction: attaching alone is seen by whoever has asked without the partition before.
+	sub { 'BEGIN; ALTER TABLE parts DETACH PARTITION parts3; ALTER TABLE parts ATTACH PARTITION '
+		  . 'parts3 FOR VALUES FROM (' . int($keys * 3 / 4) . ') TO (MAXVALUE); COMMIT;' });
 
 sub ddl { return 'DROP TABLE IF EXISTS brief;' . $invalid . pick(@ddl)->(); }
 

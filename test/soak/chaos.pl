@@ -54,9 +54,8 @@ sub kill_helper
 	for (1 .. 50)
 	{
 		select(undef, undef, undef, 0.1);
-		my ($next) = ask($server, "SELECT pg_reload_conf(); SELECT 'ready ' || helper_pid
-			FROM gpujoin_status() WHERE state = 'ready' AND helper_pid <> $pid;");
-		last if grep { /^ready/ } $next // '';
+		last if grep { $_ eq 'ready' } ask($server, "SELECT pg_reload_conf(); SELECT state
+			FROM gpujoin_status() WHERE helper_pid <> $pid;");
 	}
 	return;
 }

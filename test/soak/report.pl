@@ -32,7 +32,7 @@ sub judge
 	$good ? $passed++ : $failed++;
 	printf "%s %s\n", $good ? 'ok    ' : 'NOT OK', $name;
 	return if $good;
-	print "       | $_\n" foreach map { substr($_, 0, 400) } @details > 12 ? @details[ 0 .. 11 ] : @details;
+	print '       | ', substr($_ // '', 0, 400), "\n" foreach grep { defined } @details[ 0 .. 11 ];
 	return;
 }
 
