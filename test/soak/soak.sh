@@ -274,7 +274,7 @@ helper_memory() {
 
 # The device's process has lived through half of the load. With no mirror left it must be small
 # again; the reference device's extents of 16 MB are its own memory, and malloc may keep a few. And
-# the last of some thousand requests must leave no more than the first, to the byte of each.
+# the last of three thousand requests must leave no more than the first, to the byte of each.
 check_helper() {
     local at_rest before after round
     at_rest=$(helper_memory)
@@ -285,16 +285,16 @@ SELECT gpujoin_load('probe_k');
 SQL
     for round in 1 2 3; do
         before=${after:-0}
-        sql -c 'SET gpujoin.force = on' -c 'DO $$ DECLARE n int; BEGIN FOR i IN 1..3000 LOOP
+        sql -c 'SET gpujoin.force = on' -c 'DO $$ DECLARE n int; BEGIN FOR i IN 1..1000 LOOP
             SELECT count(*) INTO n FROM probe WHERE k = ANY (ARRAY[i, i * 7, i * 13, i * 29]);
             END LOOP; END $$'
         after=$(helper_memory)
     done
-    check "primary: 3000 requests leave nothing in the device's process" \
+    check "primary: 1000 requests leave nothing in the device's process" \
         "$( ((after - before <= 128)) || echo "$before kB, then $after")"
     [ "$SOAK_DEVICE" = cuda ] || check "primary: the device's process is small with no mirror" \
         "$( ((at_rest <= 64 * 1024)) || echo "$at_rest kB")"
-    echo "the device's process: $at_rest kB with nothing loaded; after the last 3000 requests" \
+    echo "the device's process: $at_rest kB with nothing loaded; after the last 1000 requests" \
         "$((after - before)) kB more (round $round)" >>"$log/figures.txt"
     sql -c 'DROP TABLE probe'
 }
