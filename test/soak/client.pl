@@ -71,7 +71,8 @@ sub note_contexts
 
 	return unless $session->is_connected;
 	my @lines = $session->ask("SELECT format('%8s %8s %s %s',
-		(sum(used_bytes) / 1024)::int, count(*), name, left(regexp_replace(ident, '\\s+', ' ', 'g'), 60)) FROM pg_backend_memory_contexts
+		(sum(used_bytes) / 1024)::int, count(*), name,
+		left(regexp_replace(ident, '\\s+', ' ', 'g'), 60)) FROM pg_backend_memory_contexts
 		GROUP BY name, ident ORDER BY sum(used_bytes) DESC LIMIT 25;");
 	open(my $file, '>', "$folder/contexts-$number-$when") or die "no file: $!";
 	print $file map { "$_\n" } "kB used, contexts; pid $session->{pid}", @lines;
