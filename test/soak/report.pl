@@ -6,8 +6,8 @@
 # SOAK_GROWTH kB a minute (128), or not by more than a megabyte in all. The line is that through the
 # median of the slopes between all pairs of samples, which a few outliers do not move. Why so much:
 # caches of relations and plans go on being filled, as DDL throws them away, and malloc takes memory
-# in steps of up to a megabyte; the sessions come to some 20 kB a minute after ten minutes. And why
-# not more: a session runs a thousand statements in a minute, so 130 bytes lost in each would show.
+# in steps of up to a megabyte; in three minutes sessions were seen to grow by some 300 kB. And why
+# not more: a session runs some 400 scripts in a minute, so 330 bytes lost in each would show.
 use strict;
 use warnings;
 
