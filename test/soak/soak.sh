@@ -176,8 +176,10 @@ run_load() {
     done
     perl "$here/chaos.pl" "$ends" "$log" 2>"$log/chaos.err" &
     ids+=($!)
+    # Not longer than the sessions: the watcher ends with them.
     while (($(date +%s) < ends)); do
-        sleep 30
+        number=$((ends - $(date +%s)))
+        sleep $((number < 1 ? 1 : number < 30 ? number : 30))
         note "$SECONDS s: $(sql -c "SELECT format('%s rows, %s by the device, %s by the CPU, %s',
             (SELECT reltuples FROM pg_class WHERE relname = 'big'), device_answers, cpu_answers,
             state) FROM gpujoin_status()" 2>&1 | head -n 1)"
