@@ -12,6 +12,7 @@
 #   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
 #   make bench-planning  what gpujoin adds to planning     (PLANNING_ROWS=..., PLANNING_RUNS=...)
 #   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
+#   make soak      a long mixed load with kills, and a standby  (SOAK_SECONDS=..., SOAK_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
 #   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
@@ -26,7 +27,7 @@ export PG_CONFIG
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
 SCRIPT_GOALS = check check-long check-clients check-versions check-packages dist demo bench \
-	bench-peers bench-planning bench-service calibrate no-regret lint
+	bench-peers bench-planning bench-service calibrate no-regret lint soak
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -75,6 +76,9 @@ bench-peers:
 
 calibrate:
 	@bash test/bench/calibrate.sh
+
+soak:
+	@bash test/soak/soak.sh
 
 no-regret:
 	@bash test/bench/no_regret.sh

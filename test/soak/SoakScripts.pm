@@ -1,0 +1,249 @@
+# What the sessions of the soak test do: random statements, by role. All randomness comes from
+# rand(). A script is in psql's language and leaves no transaction open.
+package SoakScripts;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT_OK = qw(script %queries query);
+
+my $keys = $ENV{SOAK_KEYS};
+my $rows = $ENV{SOAK_ROWS};
+my $has_device = ($ENV{SOAK_DEVICE} // 'none') ne 'none';
+
+sub upto { return int(rand($_[0])); }
+sub pick { return $_[ int(rand(@_)) ]; }
+sub key { return upto($keys); }
+sub id { return 1 + upto($rows * 1.2); }
+
+# Keys of a set; some are in no row
+sub set_of
+{
+	my $most = shift;
+	my $shift = rand() < 0.1 ? $keys * 2 : 0;
+
+	return join(', ', map { key() + $shift * ($_ % 2) } 0 .. upto($most));
+}
+
+# ---- questions --------------------------------------------------------------------------------
+
+# Name: [ ways to ask (soak_answer), text ]. In the text {40} is a set of up to 40 keys, {w} a
+# small number.
+my @any = qw(set rows cursor);
+our %queries = (
+	rows => [ \@any, 'SELECT * FROM big WHERE k = ANY (ARRAY[{40}])' ],
+	filter => [ \@any, 'SELECT id, v, pad FROM big WHERE k IN ({40}) AND v % 3 = 0' ],
+	many => [ ['set'], 'SELECT id, b, pad FROM big WHERE k = ANY (ARRAY[{900}])' ],
+	only => [ \@any, 'SELECT k, v, b, id FROM big WHERE k IN ({60}) AND v < 7{w}' ],
+	partial => [ \@any, 'SELECT id, k, v, pad FROM big WHERE k IN ({60}) AND v < 30' ],
+	expression => [ \@any, 'SELECT id, k FROM big WHERE k / 7 IN ({60}) AND k >= 0' ],
+	either => [ ['set'], 'SELECT id FROM big WHERE k IN ({20}) OR b IN ({20})' ],
+	other => [ \@any, 'SELECT id, b, pad FROM big WHERE b = ANY (ARRAY[{60}]::bigint[])' ],
+	sums => [ ['rows'], 'SELECT v, count(*), sum(b), min(id), max(b) FROM big
+		WHERE k IN ({60}) GROUP BY v' ],
+	sum => [ ['rows'], 'SELECT count(*), sum(v), avg(b), sum(length(pad)) FROM big
+		WHERE k = ANY (ARRAY[{200}])' ],
+	kinds => [ ['rows'], 'SELECT count(DISTINCT v), count(DISTINCT b), sum(v) FROM big
+		WHERE k IN ({60})' ],
+	distinct => [ ['set'], 'SELECT DISTINCT k, v FROM big WHERE k = ANY (ARRAY[{200}])' ],
+	top => [ ['ordered'], 'SELECT id, b, v FROM big WHERE k IN ({60}) ORDER BY b DESC, id
+		LIMIT 20' ],
+	top_rows => [ ['ordered'], 'SELECT id, b, pad FROM big WHERE k IN ({60}) AND v < 8{w}
+		ORDER BY b, id LIMIT 3{w}' ],
+	join => [ \@any, 'SELECT b.id, b.pad, s.w FROM small s JOIN big b ON b.k = s.k
+		WHERE s.w = {w}' ],
+	semijoin => [ \@any, 'SELECT b.* FROM big b
+		WHERE EXISTS (SELECT FROM small s WHERE s.k = b.k AND s.w = {w})' ],
+	left_join => [ ['set'], 'SELECT s.k, s.w, b.id FROM small s
+		LEFT JOIN big b ON b.k = s.k AND b.v < 2{w}' ],
+	join_sums => [ ['rows'], 'SELECT s.w, count(*), sum(b.b), min(b.v) FROM small s
+		JOIN big b ON b.k = s.k GROUP BY s.w' ],
+	array => [ ['rows'], 'SELECT count(*), sum(b) FROM big
+		WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w < {w}))' ],
+	parts => [ \@any, 'SELECT * FROM parts WHERE k IN ({60})' ],
+	parts_sums => [ ['rows'], 'SELECT v, count(*), sum(b) FROM parts WHERE k IN ({200})
+		GROUP BY v' ],
+	parts_top => [ ['ordered'], 'SELECT id, b, k FROM parts WHERE k IN ({200})
+		ORDER BY b, id, k LIMIT 20' ],
+	parts_join => [ \@any, 'SELECT p.id, p.v, s.w FROM small s JOIN parts p ON p.k = s.k' ],
+	side => [ \@any, 'SELECT * FROM side WHERE k IN (1, {w}, 77, 400)' ]);
+
+my @settings = ('', '', 'work_mem=64kB', 'work_mem=64kB', 'enable_hashagg=off', 'enable_sort=off',
+	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
+	  . 'max_parallel_workers_per_gather=2', 'gpujoin.aggregate=off', 'gpujoin.sync_blocks=0',
+	'gpujoin.sync_blocks=100000', 'enable_bitmapscan=off', 'cursor_tuple_fraction=1');
+
+# A question with random constants
+sub query
+{
+	my $text = $queries{ $_[0] }->[1];
+
+	$text =~ s/\{(\d+)\}/set_of($1)/ge;
+	$text =~ s/\{w\}/upto(10)/ge;
+	return $text =~ s/\s+/ /gr;
+}
+
+# Some questions in one snapshot
+sub compare
+{
+	my $level = rand() < 0.9 ? 'REPEATABLE READ' : 'SERIALIZABLE';
+	my $mode = rand() < 0.5 ? ' READ ONLY' : '';
+	my $standby = $_[0];
+	my $script = 'BEGIN ISOLATION LEVEL '
+	  . ($standby ? 'REPEATABLE READ READ ONLY' : $level . $mode) . ";\n";
+
+	foreach (0 .. upto(3))
+	{
+		my $name = pick(keys %queries);
+		$script .= sprintf("SELECT soak_compare('%s', '%s', \$\$%s\$\$, '%s');\n", $name,
+			pick(@{ $queries{$name}->[0] }), query($name), pick(@settings));
+	}
+	$script .= "SELECT soak_balance();\n" if rand() < 0.3;
+	return "${script}COMMIT;";
+}
+
+# ---- changes ------------------------------------------------------------------------------------
+
+my %writes = (
+	insert => sub { sprintf("INSERT INTO big (k, v, b, pad) VALUES (%d, %d, %d, repeat('y', %d));",
+			key(), upto(100), upto(100000), upto(60)) },
+	batch => sub { sprintf('INSERT INTO big (k, v, b) SELECT (%d + i * 13) %% %d, i %% 100,
+			i * 37 %% 100000 FROM generate_series(1, %d) i;', key(), $keys, 20 + upto(400)) },
+	rekey => sub { sprintf('UPDATE big SET k = %d WHERE id = %d;', key(), id()) },
+	nothing => sub { sprintf('UPDATE big SET k = NULLIF(k, %d) WHERE id = %d;', key(), id()) },
+	hot => sub { sprintf('UPDATE big SET pad = repeat(\'h\', %d) WHERE id IN (%d, %d);', upto(60),
+			id(), id()) },
+	included => sub { sprintf('UPDATE big SET v = (v + 1) %% 100, b = b + 1 WHERE id = %d;',
+			id()) },
+	forced => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on;
+		UPDATE big SET v = (v + 7) %% 100 WHERE k = ANY (ARRAY[%s]) AND id %% 9 = %d; COMMIT;",
+		set_of(5), upto(9)) },
+	delete => sub { sprintf('DELETE FROM big WHERE id IN (%d, %d, %d);', id(), id(), id()) },
+	forced_delete => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on;
+		DELETE FROM big WHERE k = ANY (ARRAY[%s]) AND v = %d; COMMIT;", set_of(20), upto(100)) },
+	undone => sub { sprintf("BEGIN; INSERT INTO big (k, v, b) SELECT %d + i %% 5, i, i
+		FROM generate_series(1, 100) i; SAVEPOINT s; UPDATE big SET k = %d WHERE id = %d;
+		ROLLBACK TO s; ROLLBACK;", key(), key(), id()) },
+	partly => sub { sprintf("BEGIN; SAVEPOINT s; INSERT INTO big (k, v, b) VALUES (%d, 1, 1);
+		DELETE FROM big WHERE id = %d; ROLLBACK TO s; SAVEPOINT t;
+		INSERT INTO big (k, v, b) VALUES (%d, 2, 2); RELEASE t; %s;", key(), id(), key(),
+		pick('COMMIT', 'COMMIT', 'ROLLBACK')) },
+	lock => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on;
+		SELECT count(*) FROM (SELECT id FROM big WHERE k = ANY (ARRAY[%s]) AND id %% 5 = 0
+		FOR UPDATE SKIP LOCKED) l; COMMIT;", set_of(10)) },
+	small => sub { sprintf('UPDATE small SET k = %d WHERE ctid = (SELECT ctid FROM small
+		OFFSET %d LIMIT 1);', key(), upto(300)) },
+	parts => sub { sprintf('INSERT INTO parts (k, v, b) SELECT (%d + i * 101) %% %d, i %% 100, i
+		FROM generate_series(1, %d) i;', key(), $keys, 10 + upto(100)) },
+	moved => sub { sprintf('UPDATE parts SET k = %d WHERE id = %d;', key(), 1 + upto($rows / 4)) },
+	parts_swept => sub { sprintf('DELETE FROM parts WHERE id < (SELECT max(id) FROM parts) - %d;',
+			$rows / 4) },
+	merged => sub { sprintf("MERGE INTO side t USING (SELECT k %% 500 AS k, min(w) AS w
+		FROM small WHERE w = %d GROUP BY 1) s ON t.k = s.k
+		WHEN MATCHED AND t.id %% 50 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.w;",
+		upto(10)) },
+	side => sub { sprintf('INSERT INTO side (k, v) SELECT i, %d FROM generate_series(1, 30) i;',
+			upto(100)) },
+	# Older than the last $rows rows: the table stays as big as it was.
+	swept => sub { sprintf('DELETE FROM big WHERE id IN (SELECT id FROM big WHERE id < (SELECT
+		max(id) FROM big) - %d ORDER BY id LIMIT 1500 FOR UPDATE SKIP LOCKED);', $rows) },
+	transfer => sub {
+		my $k = upto(500);
+		sprintf("BEGIN; SET LOCAL gpujoin.force = %s;
+			UPDATE accounts SET balance = balance + CASE k WHEN %d THEN 1 ELSE -1 END
+			WHERE k = ANY (ARRAY[%d, %d]); %s;", pick('on', 'on', 'off'), $k, $k,
+			($k + 1 + upto(5)) % 500, pick('COMMIT', 'COMMIT', 'COMMIT', 'ROLLBACK'))
+	});
+my @writes = (sort(keys %writes), qw(insert insert batch batch rekey rekey hot hot included delete
+	transfer transfer transfer swept swept moved));
+
+# ---- upkeep -------------------------------------------------------------------------------------
+
+my @indexes = qw(big_k big_only big_b big_partial big_expression side_k accounts_k
+  parts0_k_v_b_id_idx parts1_k_v_b_id_idx parts2_k_v_b_id_idx parts3_k_v_b_id_idx);
+my $side = "INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i";
+
+# What was left by a command that was cancelled
+my $invalid = "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %s', indexrelid::regclass)
+	FROM pg_index WHERE NOT indisvalid AND indrelid NOT IN (SELECT oid FROM pg_class
+	WHERE relkind = 'p') \\gexec\n";
+
+my @ddl = (
+	sub { 'REINDEX INDEX CONCURRENTLY ' . pick(@indexes) . ';' },
+	sub { 'DROP INDEX CONCURRENTLY IF EXISTS big_more; CREATE INDEX CONCURRENTLY big_more ON big '
+		  . 'USING gpujoin (k) ' . pick('', 'INCLUDE (v)', 'WHERE v > 50', 'WITH (lanes = 4)')
+		  . ';' },
+	sub { 'DROP INDEX CONCURRENTLY IF EXISTS big_more;' },
+	sub { 'ALTER TABLE ' . pick('big', 'side', 'parts') . ' ADD COLUMN IF NOT EXISTS more int'
+		  . pick('', ' DEFAULT 7') . ';' },
+	sub { 'ALTER TABLE ' . pick('big', 'side', 'parts') . ' DROP COLUMN IF EXISTS more;' },
+	sub { "BEGIN; TRUNCATE side; $side; " . pick('COMMIT;', 'ROLLBACK;') },
+	sub { "BEGIN; CREATE INDEX side_more ON side USING gpujoin (v); TRUNCATE side; $side; "
+		  . 'SELECT count(*) FROM side WHERE v IN (1, 2); ROLLBACK;' },
+	sub { 'VACUUM FULL ' . pick('side', 'accounts') . ';' },
+	sub { 'REINDEX TABLE ' . pick('side', 'accounts', 'parts') . ';' },
+	sub { pick('ALTER INDEX big_only SET (preload);', 'ALTER INDEX big_only RESET (preload);') },
+	sub { "CREATE TABLE brief AS SELECT i AS k FROM generate_series(1, 60000) i; "
+		  . 'CREATE INDEX ON brief USING gpujoin (k); SELECT count(*) FROM brief '
+		  . 'WHERE k IN (1, 2, 3); DROP TABLE brief;' },
+	# In one transaction: attaching alone is seen by whoever has asked without the partition before.
+	sub { 'BEGIN; ALTER TABLE parts DETACH PARTITION parts3; ALTER TABLE parts ATTACH PARTITION '
+		  . 'parts3 FOR VALUES FROM (' . int($keys * 3 / 4) . ') TO (MAXVALUE); COMMIT;' });
+
+sub ddl { return 'DROP TABLE IF EXISTS brief;' . $invalid . pick(@ddl)->(); }
+
+sub vacuum
+{
+	return 'VACUUM (SKIP_LOCKED) small;' . sprintf('VACUUM (%s) %s;',
+		pick('SKIP_LOCKED', 'INDEX_CLEANUP ON', 'INDEX_CLEANUP ON', 'ANALYZE', 'FREEZE',
+			'INDEX_CLEANUP OFF', 'DISABLE_PAGE_SKIPPING', 'PARALLEL 2, INDEX_CLEANUP ON'),
+		pick('big', 'big', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
+}
+
+# A fold would wait with its snapshot, for which an index that is built concurrently waits.
+sub fold
+{
+	my $index = pick(@indexes);
+	my @kinds = (
+		sprintf("SELECT gpujoin_fold('%s', %s);", $index, pick('true', 'false', 'false')),
+		sprintf("SELECT gpujoin_check('%s', %s);", $index, pick('true', 'false')));
+
+	push @kinds, "SELECT gpujoin_load('$index');", "SELECT gpujoin_unload('$index');"
+	  if $has_device;
+	return "SET lock_timeout = '300ms';" . pick(@kinds) . 'RESET lock_timeout;';
+}
+
+# ---- by role ------------------------------------------------------------------------------------
+
+sub generic { return "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT soak_generic(ARRAY["
+	  . set_of(60) . "]);\nCOMMIT;"; }
+
+sub write
+{
+	my $name = pick(@writes);
+	return $writes{$name}->();
+}
+
+# Name and text of the next script of a role. Some have a time limit that is rather short.
+sub script
+{
+	my $role = shift;
+	my %one_of = (ddl => ['ddl'], vacuum => ['vacuum'], fold => ['fold'],
+		standby => ['standby'], generic => [ 'generic', 'write' ],
+		mixed => [ 'compare', 'write', 'write' ]);
+	my %make = (ddl => \&ddl, vacuum => \&vacuum, fold => \&fold, generic => \&generic,
+		write => \&write, compare => sub { compare(0) }, standby => sub { compare(1) });
+	my $kind = pick(@{ $one_of{$role} });
+	my $text = $make{$kind}->();
+
+	if (rand() < 0.05)
+	{
+		my $limit = pick('statement_timeout', 'lock_timeout');
+		$text = sprintf("SET %s = '%dms';\n%s\nRESET %s;", $limit, 1 + upto(300), $text, $limit);
+	}
+	return ($kind, $text);
+}
+
+1;

@@ -1,0 +1,144 @@
+-- Tables, indexes and functions of the soak test (test/soak/soak.sh). psql variables: rows, keys.
+
+CREATE EXTENSION gpujoin;
+
+CREATE TABLE big (id bigserial PRIMARY KEY, k int, v int, b bigint, ts timestamp DEFAULT now(),
+	pad text) WITH (fillfactor = 80);
+CREATE TABLE small (k int, w int);
+CREATE TABLE parts (id bigserial, k int, v int, b bigint, pad text) PARTITION BY RANGE (k);
+CREATE TABLE side (id serial, k int, v int);
+-- Each key has ten rows, and each transfer gives to those of one what it takes from another's.
+CREATE TABLE accounts (id int, k int, balance int DEFAULT 0) WITH (fillfactor = 60);
+
+SELECT format('CREATE TABLE parts%s PARTITION OF parts FOR VALUES FROM (%s) TO (%s)', i,
+		CASE i WHEN 0 THEN 'MINVALUE' ELSE (:keys * i / 4)::text END,
+		CASE i WHEN 3 THEN 'MAXVALUE' ELSE (:keys * (i + 1) / 4)::text END)
+FROM generate_series(0, 3) i \gexec
+
+INSERT INTO big (k, v, b, pad)
+	SELECT i::bigint * 7919 % :keys, i % 100, i::bigint * 31 % 100000, repeat('x', i % 40)
+	FROM generate_series(1, :rows) i;
+INSERT INTO parts (k, v, b, pad)
+	SELECT i::bigint * 104729 % :keys, i % 100, i::bigint * 17 % 100000, repeat('p', i % 20)
+	FROM generate_series(1, :rows / 4) i;
+INSERT INTO small SELECT i * 37 % :keys, i % 10 FROM generate_series(1, 300) i;
+INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i;
+INSERT INTO accounts SELECT i, i % 500 FROM generate_series(1, 5000) i;
+
+CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
+CREATE INDEX big_only ON big USING gpujoin (k) INCLUDE (v, b, id);
+CREATE INDEX big_b ON big USING gpujoin (b);
+CREATE INDEX big_partial ON big USING gpujoin (k) WHERE v < 30;
+CREATE INDEX big_expression ON big USING gpujoin ((k / 7)) WHERE k >= 0;
+CREATE INDEX big_btree ON big (k);
+CREATE INDEX parts_k ON parts USING gpujoin (k) INCLUDE (v, b, id);
+CREATE INDEX side_k ON side USING gpujoin (k);
+CREATE INDEX accounts_k ON accounts USING gpujoin (k);
+VACUUM ANALYZE;
+
+-- The answer to a query, as the number of its rows and a digest of them. "set" runs it below an
+-- aggregate, perhaps in parallel; "rows" through a portal; "ordered" minds the order of the rows;
+-- "cursor" leaves time, when some rows have come, for others to change and fold everything.
+CREATE FUNCTION soak_answer(how text, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	c refcursor;
+	n bigint := 0;
+	hash numeric := 0;
+	chain bigint := 0;
+	answer text;
+BEGIN
+	IF how = 'set' THEN
+		EXECUTE format('SELECT concat_ws('' '', count(*),
+			sum(hashtextextended(t::text, 0)::numeric)) FROM (%s) t', query) INTO answer;
+		RETURN answer;
+	END IF;
+	OPEN c NO SCROLL FOR EXECUTE query;
+	LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND;
+		n := n + 1;
+		IF how = 'ordered' THEN
+			chain := hashtextextended(r::text, chain);
+		ELSE
+			hash := hash + hashtextextended(r::text, 0);
+		END IF;
+		IF how = 'cursor' AND n = 5 THEN
+			PERFORM pg_sleep(random() * 0.5);
+		END IF;
+	END LOOP;
+	CLOSE c;
+	RETURN concat_ws(' ', n, hash, chain);
+END $$;
+
+-- Ask with and without gpujoin. The caller is in a transaction with one snapshot. An answer that
+-- differs is an error of its own kind.
+CREATE FUNCTION soak_compare(kind text, how text, query text, settings text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	setting text;
+	stock text;
+	ours text;
+	stock_first bool := random() < 0.5;
+BEGIN
+	IF stock_first THEN
+		PERFORM set_config('gpujoin.enabled', 'off', true);
+		stock := soak_answer(how, query);
+	END IF;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	PERFORM set_config('gpujoin.force', (random() < 0.8)::text, true);
+	FOREACH setting IN ARRAY string_to_array(settings, ' ') LOOP
+		PERFORM set_config(split_part(setting, '=', 1), split_part(setting, '=', 2), true);
+	END LOOP;
+	ours := soak_answer(how, query);
+	IF NOT stock_first THEN
+		PERFORM set_config('gpujoin.enabled', 'off', true);
+		stock := soak_answer(how, query);
+	END IF;
+	IF stock IS DISTINCT FROM ours THEN
+		RAISE EXCEPTION USING ERRCODE = 'SOAK1',
+			MESSAGE = format('different: %s %s: stock %s, ours %s: %s [%s]', kind, how, stock,
+				ours, query, settings);
+	END IF;
+	RETURN format('same %s %s', kind, split_part(stock, ' ', 1));
+END $$;
+
+-- The same with cached generic plans: changing gpujoin.enabled would throw them away, so the stock
+-- answer is that to a condition of which no index knows. The session has gpujoin.force on.
+CREATE FUNCTION soak_generic(keys int[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	stock text;
+	ours text;
+BEGIN
+	SELECT concat_ws(' ', count(*), sum(hashtextextended(concat_ws(',', id, k, v, b, pad), 0)
+		::numeric)) INTO stock FROM big WHERE k + 0 = ANY (keys);
+	SELECT concat_ws(' ', count(*), sum(hashtextextended(concat_ws(',', id, k, v, b, pad), 0)
+		::numeric)) INTO ours FROM big WHERE k = ANY (keys);
+	IF stock IS DISTINCT FROM ours THEN
+		RAISE EXCEPTION USING ERRCODE = 'SOAK1',
+			MESSAGE = format('different: generic: stock %s, ours %s: %s', stock, ours, keys);
+	END IF;
+	SELECT concat_ws(' ', count(*), sum(b), max(id)) INTO stock FROM big
+		WHERE k + 0 = ANY (keys) AND v < 70;
+	SELECT concat_ws(' ', count(*), sum(b), max(id)) INTO ours FROM big
+		WHERE k = ANY (keys) AND v < 70;
+	IF stock IS DISTINCT FROM ours THEN
+		RAISE EXCEPTION USING ERRCODE = 'SOAK1',
+			MESSAGE = format('different: generic entries: stock %s, ours %s: %s', stock, ours,
+				keys);
+	END IF;
+	RETURN format('same generic %s', split_part(stock, ' ', 1));
+END $$;
+
+-- No update of a row may be lost, however many wait for it.
+CREATE FUNCTION soak_balance() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	total bigint := (SELECT sum(balance) FROM accounts WHERE k = ANY (
+		ARRAY(SELECT generate_series(0, 499))));
+BEGIN
+	IF total IS DISTINCT FROM 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'SOAK1',
+			MESSAGE = format('different: the accounts add up to %s', total);
+	END IF;
+	RETURN 'same balance 5000';
+END $$;
