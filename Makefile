@@ -13,6 +13,8 @@
 #   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
+#   make check-cluster  shards of Citus and postgres_fdw       (CLUSTER_ROWS=...)
+#   make check-coexist  beside other extensions                (COEXIST_SOURCE=...)
 #   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
 #   make dist      the release's file of sources, gpujoin-VERSION.zip
 #   make lint      only the static checks
@@ -24,8 +26,8 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-clients check-versions check-packages dist demo bench bench-peers \
-	bench-planning bench-service calibrate no-regret lint
+SCRIPT_GOALS = check check-clients check-cluster check-coexist check-versions check-packages dist \
+	demo bench bench-peers bench-planning bench-service calibrate no-regret lint
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -47,6 +49,12 @@ check:
 
 check-clients:
 	@bash test/clients/clients.sh $(CLIENTS)
+
+check-cluster:
+	@bash test/cluster/cluster.sh
+
+check-coexist:
+	@bash test/coexist/coexist.sh
 
 check-versions:
 	@bash test/versions/check.sh $(VERSIONS)

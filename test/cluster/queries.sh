@@ -37,7 +37,8 @@ query_text() {
             $(branches "(SELECT id, v FROM BIG WHERE $set_of_keys
                 ORDER BY v DESC, id LIMIT 10)" "$2")) b ORDER BY v DESC, id LIMIT 10" ;;
         selfjoin) echo "SELECT count(*) FROM big a JOIN big b ON a.k = b.k WHERE b.v < 2" ;;
-        anti) echo "SELECT name FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.k = s.k)" ;;
+        anti) echo "SELECT name FROM small s
+            WHERE NOT EXISTS (SELECT FROM big b WHERE b.k = s.k)" ;;
     esac
 }
 
