@@ -50,23 +50,12 @@ timescaledb.telemetry_level = off
 CONF
 }
 
-# Citus does not call the planner's hooks that it finds, gpujoin's among them. Then indexes are kept
-# up and answers are right, but no plan has a node of ours.
+# Citus does not call the planner's hooks that it finds, ours among them.
 citus_is_late() { [[ ,$1, == *,citus,* && $1 != citus,* ]]; }
 
-without_nodes() {
-    local answer plan i expected_sum=0
-    for ((i = 1; i <= 50000; i++)); do
-        case $((i % 1000)) in 1 | 5 | 77) expected_sum=$((expected_sum + i % 77)) ;; esac
-    done
-    start "$1"
-    createdb probe
-    sql probe -c 'CREATE EXTENSION citus' >/dev/null
-    probe_gpujoin >/dev/null || true
-    answer=$(sql probe -c "$scan")
-    plan=$(sql probe -c 'SET gpujoin.force = on' -c "EXPLAIN (COSTS OFF) $scan")
-    stop_server server
-    [ "$answer" = "150|$expected_sum" ] && ! grep -q 'Custom Scan (GpuScan' <<<"$plan"
+refused() {
+    ! start "$1" >/dev/null 2>&1 &&
+        grep -q 'citus must come before gpujoin' "$log/server-server.log"
 }
 
 # with LIBRARIES NEIGHBOUR...: start with these and try each neighbour
@@ -74,8 +63,8 @@ with() {
     local libraries=$1 neighbour
     shift
     if citus_is_late "$libraries"; then
-        check "$libraries: right answers, without nodes of ours" without_nodes "$libraries"
-        note "$(printf '%-70s gpujoin is not used: Citus must be first' "$libraries")"
+        check "$libraries: the server does not start" refused "$libraries"
+        note "$(printf '%-70s refused: Citus must be first' "$libraries")"
         return
     fi
     start "$libraries"
