@@ -15,6 +15,8 @@
 #   make soak      a long mixed load with kills, and a standby  (SOAK_SECONDS=..., SOAK_DEVICE=...)
 #   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
 #   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
+#   make check-cluster  shards of Citus and postgres_fdw       (CLUSTER_ROWS=...)
+#   make check-coexist  beside other extensions                (COEXIST_SOURCE=...)
 #   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
 #   make dist      the release's file of sources, gpujoin-VERSION.zip
 #   make lint      only the static checks
@@ -26,8 +28,9 @@ export PG_CONFIG
 
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
-SCRIPT_GOALS = check check-long check-clients check-versions check-packages dist demo bench \
-	bench-peers bench-planning bench-service calibrate no-regret lint soak
+SCRIPT_GOALS = check check-long check-clients check-cluster check-coexist check-versions \
+	check-packages dist demo bench bench-peers bench-planning bench-service calibrate no-regret \
+	lint soak
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -52,6 +55,12 @@ check-long:
 
 check-clients:
 	@bash test/clients/clients.sh $(CLIENTS)
+
+check-cluster:
+	@bash test/cluster/cluster.sh
+
+check-coexist:
+	@bash test/coexist/coexist.sh
 
 check-versions:
 	@bash test/versions/check.sh $(VERSIONS)

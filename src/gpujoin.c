@@ -17,6 +17,7 @@
 
 #include "agg/agg.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "mirror/mirror.h"
@@ -38,6 +39,7 @@ _PG_init(void)
 	GjExecAlternativeInit();
 	GjExecJoinInit();
 	GjExecAggInit();
+	GjNodesInit();
 	GjServiceInit();
 	GjMirrorInit();
 	GjMirrorCommitInit();

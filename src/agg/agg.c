@@ -36,6 +36,7 @@
 #include "aggnode.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
 
@@ -59,7 +60,7 @@ static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es
 static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
 static void *get_private(const CustomScan *plan, GjAggPrivate item);
 
-static const CustomScanMethods plan_methods = {
+static CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
 	.CreateCustomScanState = create_state,
 };
@@ -73,7 +74,7 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_agg,
 };
 
-static const CustomScanMethods partial_plan_methods = {
+static CustomScanMethods partial_plan_methods = {
 	.CustomName = GJ_PARTIAL_AGG_NAME,
 	.CreateCustomScanState = create_partial_state,
 };
@@ -95,8 +96,8 @@ static const CustomExecMethods partial_exec_methods = {
 void
 GjExecAggInit(void)
 {
-	RegisterCustomScanMethods(&plan_methods);
-	RegisterCustomScanMethods(&partial_plan_methods);
+	GjNodeRegister(&plan_methods);
+	GjNodeRegister(&partial_plan_methods);
 }
 
 bool

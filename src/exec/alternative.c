@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "mirror/mirror.h"
 #include "node/alternative.h"
 #include "pages/pages.h"
@@ -66,7 +67,7 @@ static void end(CustomScanState *node);
 static void explain(CustomScanState *node, List *ancestors, ExplainState *es);
 static Node *get_private(GjAlternativeState *alternative, GjAlternativePrivate item);
 
-static const CustomScanMethods plan_methods = {
+static CustomScanMethods plan_methods = {
 	.CustomName = GJ_ALTERNATIVE_NAME,
 	.CreateCustomScanState = create_state,
 };
@@ -83,7 +84,7 @@ static const CustomExecMethods exec_methods = {
 void
 GjExecAlternativeInit(void)
 {
-	RegisterCustomScanMethods(&plan_methods);
+	GjNodeRegister(&plan_methods);
 }
 
 static Node *

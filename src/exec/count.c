@@ -16,6 +16,7 @@
 #include "nodes/nodeFuncs.h"
 #include "utils/rel.h"
 
+#include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
 #include "table.h"
@@ -93,10 +94,11 @@ add_groups(PlanState *node, void *ngroups)
 {
 	if (IsA(node, CustomScanState))
 	{
-		const char *name = ((CustomScanState *) node)->methods->CustomName;
+		const CustomScanMethods *methods = castNode(CustomScan, node->plan)->methods;
 		GjTableScan *table = (GjTableScan *) node;
 
-		if ((strcmp(name, GJ_SCAN_NAME) == 0 || strcmp(name, GJ_JOIN_SCAN_NAME) == 0) &&
+		if ((methods == GjNodeMethods(GJ_SCAN_NAME) ||
+			 methods == GjNodeMethods(GJ_JOIN_SCAN_NAME)) &&
 			table->used)
 			table->moved.n[GJ_USE_GROUPS] += *(uint64 *) ngroups;
 	}

@@ -42,6 +42,7 @@
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "cursor.h"
 #include "scan.h"
 
@@ -60,7 +61,7 @@ static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
-static const CustomScanMethods plan_methods = {
+static CustomScanMethods plan_methods = {
 	.CustomName = GJ_SCAN_NAME,
 	.CreateCustomScanState = create_state,
 };
@@ -79,14 +80,10 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
-/*
- * Every process that may be handed a plan has to know the node by name, parallel
- * workers included.
- */
 void
 GjExecScanInit(void)
 {
-	RegisterCustomScanMethods(&plan_methods);
+	GjNodeRegister(&plan_methods);
 }
 
 static Node *

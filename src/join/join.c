@@ -26,6 +26,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "state.h"
 
 /* What workers report of their small sides: the largest figures */
@@ -52,7 +53,7 @@ static void shutdown_join(CustomScanState *node);
 static void raise_stats(GjSmallStats *stats, const GjSmallStats *other);
 static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
 
-static const CustomScanMethods join_plan_methods = {
+static CustomScanMethods join_plan_methods = {
 	.CustomName = GJ_JOIN_NAME,
 	.CreateCustomScanState = create_join_state,
 };
@@ -76,8 +77,8 @@ static const CustomExecMethods join_exec_methods = {
 void
 GjExecJoinInit(void)
 {
-	RegisterCustomScanMethods(&join_plan_methods);
-	RegisterCustomScanMethods(&GjJoinScanPlanMethods);
+	GjNodeRegister(&join_plan_methods);
+	GjNodeRegister(&GjJoinScanPlanMethods);
 }
 
 bool

@@ -54,7 +54,7 @@ static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
-const CustomScanMethods GjJoinScanPlanMethods = {
+CustomScanMethods GjJoinScanPlanMethods = {
 	.CustomName = GJ_JOIN_SCAN_NAME,
 	.CreateCustomScanState = create_scan_state,
 };

@@ -33,7 +33,7 @@ typedef struct GjJoinScanState
 } GjJoinScanState;
 
 /* scan.c */
-extern const CustomScanMethods GjJoinScanPlanMethods;
+extern CustomScanMethods GjJoinScanPlanMethods;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);

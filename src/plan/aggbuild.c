@@ -21,6 +21,7 @@
 #include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 
+#include "base/nodes.h"
 #include "agg.h"
 #include "choice.h"
 
@@ -100,7 +101,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_private = lappend(scan->custom_private, list_coded(query));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(path->methods->CustomName, false);
+	scan->methods = GjNodeMethods(path->methods->CustomName);
 	return &scan->scan.plan;
 }
 

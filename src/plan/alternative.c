@@ -35,6 +35,7 @@
 #include "agg.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "alternative.h"
 
 /* PostgreSQL's assumption (estimate_array_length) */
@@ -264,7 +265,7 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_ALTERNATIVE_NAME, false);
+	scan->methods = GjNodeMethods(GJ_ALTERNATIVE_NAME);
 	scan->custom_plans = custom_plans;
 	scan->custom_exprs = list_make1(values);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,

@@ -16,10 +16,12 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
+#include "utils/varlena.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
@@ -33,6 +35,7 @@ static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
 
+static void require_citus_first(void);
 static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 static void add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 static void add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
@@ -50,6 +53,9 @@ static List *list_our_paths(List *paths);
 void
 GjPlanInit(void)
 {
+	if (process_shared_preload_libraries_in_progress)
+		require_citus_first();
+
 	prev_get_relation_info_hook = get_relation_info_hook;
 	get_relation_info_hook = hide_indexes;
 	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
@@ -58,6 +64,30 @@ GjPlanInit(void)
 	set_join_pathlist_hook = add_join_paths;
 	prev_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = add_upper_paths;
+}
+
+/*
+ * Citus replaces the planner's hooks and does not call those that it finds: loaded after us, it
+ * would leave our indexes without use, and gpujoin.enabled without effect.  It is there before us
+ * if there is a planner_hook: Citus sets one, and does not follow others who do.
+ */
+static void
+require_citus_first(void)
+{
+	List	   *libraries;
+	ListCell   *lc;
+
+	if (planner_hook != NULL ||
+		!SplitDirectoriesString(pstrdup(shared_preload_libraries_string), ',', &libraries))
+		return;
+	foreach(lc, libraries)
+	{
+		if (strcmp(lfirst(lc), "citus") == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("citus must come before gpujoin in shared_preload_libraries"),
+					 errdetail("It replaces the planner's hooks of libraries that come before it.")));
+	}
 }
 
 /*

@@ -22,6 +22,7 @@
 #include "optimizer/restrictinfo.h"
 
 #include "base/compat.h"
+#include "base/nodes.h"
 #include "joinpath.h"
 #include "choice.h"
 
@@ -81,7 +82,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 									  partitions(root, cand));
 	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_JOIN_NAME, false);
+	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
 
 	return &scan->scan.plan;
 }

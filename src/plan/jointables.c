@@ -39,6 +39,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "joinpath.h"
 
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
@@ -321,7 +322,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 									  makeBoolean(index_only), attnos, filter_plan);
 	Assert(list_length(plan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	plan->methods = GetCustomScanMethods(GJ_JOIN_SCAN_NAME, false);
+	plan->methods = GjNodeMethods(GJ_JOIN_SCAN_NAME);
 
 	return &plan->scan.plan;
 }

@@ -24,6 +24,8 @@
 #include "utils/memutils.h"
 
 #include "agg.h"
+#include "alternative.h"
+#include "planner.h"
 
 typedef struct Offer
 {
@@ -42,6 +44,7 @@ static HTAB *offers = NULL;
 static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
 static void create_table(void);
 static void forget_offers(void *rel);
+static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 /*
  * Keep a copy of a path
@@ -112,7 +115,7 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 	{
 		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
 
-		if ((path->path.parallel_workers > 0) == is_partial &&
+		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
 			(found == NULL || path->path.total_cost < found->path.total_cost))
 			found = path;
 	}
@@ -121,4 +124,17 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 	copy = palloc(sizeof(CustomPath));
 	*copy = *found;
 	return copy;
+}
+
+/*
+ * Is the index of a scan still there?  pg_hint_plan frees what the planner knows of a table's
+ * indexes if a hint forbids them, and that may be after we have offered a path.
+ */
+static bool
+has_its_index(const RelOptInfo *rel, const CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods)
+		path = linitial(path->custom_paths);
+	return path->methods != &GjScanPathMethods || path->path.parent != rel ||
+		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
 }

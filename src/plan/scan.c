@@ -23,6 +23,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
 #include "node/scanplan.h"
 #include "alternative.h"
 #include "choice.h"
@@ -357,7 +358,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.plan.qual = extract_actual_clauses(filters, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
-	scan->methods = GetCustomScanMethods(GJ_SCAN_NAME, false);
+	scan->methods = GjNodeMethods(GJ_SCAN_NAME);
 	filter_plan = GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual, &filter_values);
 	scan->custom_exprs = list_make5(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
 									values, GjOrderColumns(index, order));

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# test/coexist/coexist.sh: gpujoin beside other extensions that have hooks in the planner or the
+# executor, on throw-away servers (test/setup.sh).
+#
+#   alone     each of them with gpujoin, in both orders of shared_preload_libraries
+#   together  all of them with gpujoin, in both orders
+#   suite     PostgreSQL's own regression tests with all of them, with and without gpujoin: there
+#             must not be a difference that comes with gpujoin
+#
+# An extension that this PostgreSQL does not have is skipped, which is said; so is the suite without
+# COEXIST_SOURCE, the folder of PostgreSQL's sources (of the same major version).
+#
+# The last line is "N passed, N failed".
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+source "$project/test/counting.sh"
+export COEXIST_SOURCE=${COEXIST_SOURCE:-}
+inside || run_inside coexist test/coexist/coexist.sh
+source test/coexist/probes.sh
+
+neighbours="citus timescaledb pg_stat_statements auto_explain pg_hint_plan vector"
+# pgvector has nothing to preload
+declare -A preloaded=([vector]='')
+
+libdir=$("$PG_CONFIG" --pkglibdir)
+is_there() { [ -e "$libdir/$1.so" ]; }
+has_sql() { [ -e "$("$PG_CONFIG" --sharedir)/extension/$1.control" ]; }
+
+# sql DATABASE [PSQL ARGUMENT...]: quiet, plain output, stops at the first error
+sql() {
+    local database=$1
+    shift
+    psql -XqAt -v ON_ERROR_STOP=1 -d "$database" "$@"
+}
+
+list() { local IFS=,; echo "$*"; } # A B C -> A,B,C
+
+# start LIBRARIES: a new server
+start() {
+    rm -rf "$work/server" "$log/server-server.log"
+    start_server server <<CONF
+shared_preload_libraries = '$1'
+gpujoin.device = 'reference'
+fsync = off
+compute_query_id = regress
+max_prepared_transactions = 10
+auto_explain.log_min_duration = 0
+citus.enable_statistics_collection = off
+timescaledb.telemetry_level = off
+CONF
+}
+
+# Citus does not call the planner's hooks that it finds, ours among them.
+citus_is_late() { [[ ,$1, == *,citus,* && $1 != citus,* ]]; }
+
+refused() {
+    ! start "$1" >/dev/null 2>&1 &&
+        grep -q 'citus must come before gpujoin' "$log/server-server.log"
+}
+
+# with LIBRARIES NEIGHBOUR...: start with these and try each neighbour
+with() {
+    local libraries=$1 neighbour
+    shift
+    if citus_is_late "$libraries"; then
+        check "$libraries: the server does not start" refused "$libraries"
+        note "$(printf '%-70s refused: Citus must be first' "$libraries")"
+        return
+    fi
+    start "$libraries"
+    local before=$failed
+    createdb probe
+    for neighbour in "$@"; do
+        ! has_sql "$neighbour" || sql probe -c "CREATE EXTENSION $neighbour" >/dev/null 2>&1
+    done
+    check "$libraries: gpujoin" probe_gpujoin
+    for neighbour in "$@"; do check "$libraries: $neighbour" "probe_$neighbour"; done
+    stop_server server
+    check "$libraries: no crash" no_crash
+    [ "$failed" != "$before" ] || note "$(printf '%-70s ok' "$libraries")"
+}
+
+no_crash() {
+    ! grep -E 'TRAP:|PANIC:|terminated by signal|XX000' "$log/server-server.log"
+}
+
+# ---------------------------------------------------------------------------------------------
+# PostgreSQL's own suite
+# ---------------------------------------------------------------------------------------------
+
+# The functions in C that its tests call
+build_regress_library() {
+    mkdir -p "$work/regress"
+    cp "$COEXIST_SOURCE/src/test/regress/regress.c" "$work/regress/"
+    cat >"$work/regress/Makefile" <<'MAKE'
+MODULES = regress
+override with_llvm = no
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+MAKE
+    run_make -C "$work/regress" >"$log/regress-build.log" 2>&1
+}
+
+# suite NAME LIBRARIES EXTENSION...
+suite() {
+    local name=$1 libraries=$2 inputs=$COEXIST_SOURCE/src/test/regress out=$log/suite-$1
+    local extension extensions=()
+    shift 2
+    for extension in "$@"; do
+        ! has_sql "$extension" || extensions+=(--load-extension="$extension")
+    done
+    start "$libraries"
+    mkdir -p "$out"
+    (
+        cd "$out"
+        "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/regress/pg_regress" --inputdir="$inputs" \
+            --outputdir=. --dlpath="$work/regress" --bindir="$(dirname "$PG_CONFIG")" \
+            --host="$PGHOST" --user="$PGUSER" "${extensions[@]}" \
+            --schedule="$inputs/parallel_schedule" >output 2>&1
+    ) || true
+    stop_server server
+    check "suite $name: no crash" no_crash
+}
+
+tests_that_ended() { # NAME ok|failed, as pg_regress says it up to version 15 and later
+    case $2 in
+        ok) grep -cE '^(test| ) +[a-z0-9_]+ .*\.\.\. ok|^ok ' "$log/suite-$1/output" ;;
+        failed) grep -cE '^(test| ) +[a-z0-9_]+ .*\.\.\. FAILED|^not ok ' "$log/suite-$1/output" ;;
+    esac || true
+}
+
+# The lines of a test's output, in any order, without numbers and widths of columns: those differ
+# from run to run, as do the workers that are free. Lists of access methods, and of their operators
+# (opr_sanity), have ours.
+output_of() { # NAME TEST
+    sed -E '/^ gpujoin +\|/d; /^ +[0-9]+ \| +1 \| =$/d; /Worker [0-9]+: /d; /^\([0-9]+ rows\)$/d;
+        s/-?[0-9]+/N/g; s/[ -]+/ /g' \
+        "$log/suite-$1/results/$2.out" | sort
+}
+
+same_outputs() { # NAME NAME
+    local file test status=0
+    for file in "$log/suite-$1/results"/*.out; do
+        test=$(basename "$file" .out)
+        diff <(output_of "$1" "$test") <(output_of "$2" "$test") >"$log/$test.diff" 2>&1 || {
+            note "differs with gpujoin: $test"
+            status=1
+        }
+    done
+    return $status
+}
+
+run_suite() {
+    local here=("$@") libraries
+    libraries=$(list $(preload_names "$@"))
+    build_regress_library
+    suite without "$libraries" "${here[@]}"
+    suite with "$libraries,gpujoin" "${here[@]}" gpujoin
+    for name in without with; do
+        note "suite $name gpujoin: $(tests_that_ended $name ok | wc -l) ok," \
+            "$(tests_that_ended $name failed | wc -l) differ"
+    done
+    check "suite: has run" [ "$(tests_that_ended with ok)" -gt 100 ]
+    check "suite: no difference that comes with gpujoin" same_outputs without with
+}
+
+# ---------------------------------------------------------------------------------------------
+
+preload_names() {
+    local name
+    for name in "$@"; do
+        name=${preloaded[$name]-$name}
+        [ -z "$name" ] || echo "$name"
+    done
+}
+
+build_and_install
+here=()
+for name in $neighbours; do
+    if is_there "$name"; then here+=("$name"); else
+        note "$name skipped: this PostgreSQL does not have it"
+    fi
+done
+
+say "alone with gpujoin"
+for name in "${here[@]}"; do
+    # shellcheck disable=SC2046  # a list of names
+    with "$(list $(preload_names "$name") gpujoin)" "$name"
+    [ -z "$(preload_names "$name")" ] || with "gpujoin,$name" "$name"
+done
+say "together"
+# shellcheck disable=SC2046
+with "$(list $(preload_names "${here[@]}") gpujoin)" "${here[@]}"
+others=()
+for name in "${here[@]}"; do [ "$name" = citus ] || others=("$name" "${others[@]}"); done
+first=gpujoin
+! is_there citus || first=citus,gpujoin
+# shellcheck disable=SC2046
+with "$(list "$first" $(preload_names "${others[@]}"))" "${here[@]}"
+
+if [ -e "$COEXIST_SOURCE/src/test/regress/parallel_schedule" ]; then
+    say "PostgreSQL's own suite"
+    run_suite "${here[@]}"
+else
+    note "PostgreSQL's suite skipped: COEXIST_SOURCE does not name its sources"
+fi
+[ "$failed" = 0 ]

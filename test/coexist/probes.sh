@@ -1,0 +1,97 @@
+# test/coexist/probes.sh: does an extension still do what it is there for, and gpujoin, too?
+# Sourced by coexist.sh, not run. Each probe finds what probe_gpujoin has made in database probe.
+# shellcheck shell=bash
+
+scan="SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY[1, 5, 77])"
+
+# both QUERY: has it the same answer without gpujoin, and a node of ours with it?
+both() {
+    local stock ours plan
+    stock=$(sql probe -c "SET gpujoin.enabled = off" -c "$1")
+    ours=$(sql probe -c "SET gpujoin.force = on" -c "$1")
+    plan=$(sql probe -c "SET gpujoin.force = on" -c "EXPLAIN (COSTS OFF) $1")
+    if [ "$stock" != "$ours" ]; then
+        note "other rows: $1"
+        return 1
+    fi
+    grep -q 'Custom Scan (Gpu' <<<"$plan" || { note "no node of ours: $1"; return 1; }
+}
+
+probe_gpujoin() {
+    sql probe >/dev/null <<'SQL'
+CREATE EXTENSION gpujoin;
+CREATE TABLE big (id int, k int, v int);
+INSERT INTO big SELECT i, i % 1000, i % 77 FROM generate_series(1, 50000) i;
+CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v);
+CREATE TABLE small AS SELECT i * 13 AS k FROM generate_series(1, 50) i;
+VACUUM ANALYZE big; ANALYZE small;
+SQL
+    both "$scan" && both "SELECT count(*), sum(v) FROM big JOIN small USING (k)" &&
+        both "SELECT id, v FROM big WHERE k IN (3, 8) ORDER BY v DESC, id LIMIT 5" &&
+        both "SELECT k, count(*) FROM big WHERE k IN (3, 8) GROUP BY k ORDER BY k"
+}
+
+probe_pg_stat_statements() {
+    sql probe -c 'SET gpujoin.force = on' -c "$scan" >/dev/null
+    [ "$(sql probe -c "SELECT sum(rows) = sum(calls) AND sum(calls) > 0 FROM pg_stat_statements
+        WHERE query LIKE 'SELECT count(*), sum(v) FROM big WHERE k = ANY%'")" = t ]
+}
+
+probe_auto_explain() {
+    sql probe -c 'SET gpujoin.force = on' -c "$scan /* explained */" >/dev/null
+    sed -n '/explained/,$p' "$log/server-server.log" | grep -q 'Custom Scan (GpuScan) on big'
+}
+
+# A hint beats gpujoin, and one for another table leaves gpujoin alone.
+probe_pg_hint_plan() {
+    sql probe -c "/*+ SeqScan(big) */ EXPLAIN (COSTS OFF) $scan" | grep -q 'Seq Scan on big' &&
+        sql probe -c "/*+ SeqScan(nothing) */ EXPLAIN (COSTS OFF) $scan" | grep -q GpuScan &&
+        sql probe -c "/*+ Leading(small big) */ EXPLAIN (COSTS OFF)
+            SELECT sum(v) FROM big JOIN small USING (k)" | grep -q 'big'
+}
+
+probe_vector() {
+    sql probe >/dev/null <<'SQL'
+CREATE TABLE points AS SELECT i AS id, i % 1000 AS k,
+    format('[%s,%s,%s]', i % 7, i % 11, i % 13)::vector(3) AS p FROM generate_series(1, 50000) i;
+CREATE INDEX ON points USING gpujoin (k);
+CREATE INDEX ON points USING ivfflat (p vector_l2_ops) WITH (lists = 10);
+VACUUM ANALYZE points;
+SQL
+    both "SELECT id FROM points WHERE k IN (3, 8) ORDER BY p <-> '[1,2,3]', id LIMIT 5" &&
+        sql probe -c "EXPLAIN (COSTS OFF) SELECT id FROM points ORDER BY p <-> '[1,2,3]' LIMIT 5" |
+        grep -q 'Index Scan using points_p_idx'
+}
+
+# Its chunks are tables that it makes; an index of the hypertable is made on each.
+probe_timescaledb() {
+    sql probe >/dev/null <<'SQL'
+CREATE TABLE measured (at timestamptz NOT NULL, k int, v int);
+SELECT create_hypertable('measured', 'at', chunk_time_interval => interval '1 day');
+CREATE INDEX measured_k ON measured USING gpujoin (k) INCLUDE (v);
+INSERT INTO measured SELECT '2026-01-01'::timestamptz + i * interval '10 seconds', i % 1000, i % 77
+    FROM generate_series(1, 50000) i;
+VACUUM ANALYZE measured;
+SQL
+    both "SELECT count(*), sum(v) FROM measured WHERE k IN (1, 5, 77)" &&
+        both "SELECT count(*), sum(v) FROM measured JOIN small USING (k)" &&
+        both "SELECT time_bucket('1 day', at) AS day, count(*) FROM measured WHERE k IN (1, 5, 77)
+            GROUP BY day ORDER BY day"
+}
+
+# One server as a cluster of its own. What its tasks do is looked at in the plan of the tasks.
+probe_citus() {
+    sql probe >/dev/null <<SQL
+SELECT citus_set_coordinator_host('$PGHOST', current_setting('port')::int);
+SELECT citus_set_node_property('$PGHOST', current_setting('port')::int, 'shouldhaveshards', true);
+CREATE TABLE spread (id int, k int, v int);
+SELECT create_distributed_table('spread', 'id', shard_count => 2);
+INSERT INTO spread SELECT * FROM big;
+CREATE INDEX spread_k ON spread USING gpujoin (k) INCLUDE (v);
+VACUUM ANALYZE spread;
+SQL
+    [ "$(sql probe -c "SELECT count(*), sum(v) FROM spread WHERE k IN (1, 5, 77)")" = \
+        "$(sql probe -c "SELECT count(*), sum(v) FROM big WHERE k IN (1, 5, 77)")" ] &&
+        sql probe -c 'EXPLAIN (COSTS OFF) SELECT count(*) FROM spread WHERE k IN (1, 5, 77)' |
+        grep -q 'Custom Scan (Gpu'
+}
