@@ -351,7 +351,7 @@ int			autovacuum_work_mem = -1;
 int			XactIsoLevel;
 BackendType MyBackendType;
 BufferUsage pgBufferUsage;
-char	   *gj_debug_fold;
+char	   *gj_debug_step;
 
 static int
 count_bits(uint32 word)
