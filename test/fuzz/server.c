@@ -19,6 +19,8 @@
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 
+#include "mirror/mirror.h"
+
 /* Errors ---------------------------------------------------------------------------- */
 
 sigjmp_buf *PG_exception_stack;
@@ -352,6 +354,27 @@ int			XactIsoLevel;
 BackendType MyBackendType;
 BufferUsage pgBufferUsage;
 char	   *gj_debug_step;
+
+/* Nobody watches how far a fold is. */
+void
+GjProgressBegin(Oid index)
+{
+}
+
+void
+GjProgressPhaseBegin(GjProgressPhase phase, uint64 total)
+{
+}
+
+void
+GjProgressDone(uint64 done)
+{
+}
+
+void
+GjProgressEnd(void)
+{
+}
 
 static int
 count_bits(uint32 word)
