@@ -86,7 +86,8 @@ require_citus_first(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIG_FILE_ERROR),
 					 errmsg("citus must come before gpujoin in shared_preload_libraries"),
-					 errdetail("It replaces the planner's hooks of libraries that come before it.")));
+					 errdetail("It replaces the planner's hooks of libraries that come before "
+							   "it.")));
 	}
 }
 

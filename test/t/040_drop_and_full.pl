@@ -119,7 +119,8 @@ SKIP:
 
 		$limit->($size > 1_100_000 ? $size : 1_100_000);
 		my ($status, $out, $err) = $node->psql('postgres', sprintf($insert, 30000));
-		like($err, qr/could not extend file|could not write/, "$more pages more: an insertion fails");
+		like($err, qr/could not extend file|could not write/,
+			"$more pages more: an insertion fails");
 		is($node->safe_psql('postgres', $right), 't', "$more pages more: all rows are there");
 		($status, $out, $err) = $node->psql('postgres', "SELECT gpujoin_fold('wide_k', true)");
 		is($node->safe_psql('postgres', $right), 't', "$more pages more: nor has a fold lost any");
