@@ -44,7 +44,7 @@ my @scripts = (
 	UPDATE big SET k = k WHERE id = -5;
 	DELETE FROM big WHERE id < 0;
 	SELECT gpujoin_fold('big_k');},
-	q{VACUUM (INDEX_CLEANUP ON) big;
+	q{VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) big;
 	SELECT gpujoin_load('big_k');
 	SELECT gpujoin_check('big_k', true);
 	SELECT count(*) FROM pg_stat_gpujoin_mirrors;
