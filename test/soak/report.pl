@@ -174,8 +174,8 @@ judge(!lines_of('zombies'), 'no zombie', lines_of('zombies'));
 
 # What a load such as this brings: cancels, ends of sessions, conflicts with others and with
 # replay, objects that somebody has dropped, a device that is away (gpujoin_load)
-my %expected = map { $_ => 1 } qw(57014 57P01 57P03 40001 40P01 55P03 25P02 3B001 42P01 42704 55000 55006
-  25006 53200 SOAK1 42P07);
+my %expected = map { $_ => 1 } qw(57014 57P01 57P03 40001 40P01 55P03 25P02 3B001 42P01 42704
+  55000 55006 25006 53200 SOAK1 42P07);
 my $crash = qr/PANIC:|TRAP:|server process .* was terminated|reinitializing|exited with exit code
 	[^01]|Segmentation|AddressSanitizer|runtime\ error/x;
 my $leak = qr/leak|still\ active|resource\ was\ not\ closed|still\ referenced/ix;
