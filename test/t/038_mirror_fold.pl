@@ -152,7 +152,8 @@ sql('VACUUM (INDEX_CLEANUP ON) t');
 sql(q{SELECT gpujoin_fold('t_k', true)});
 sql($insert);
 check('folded all again');
-is(sql(q{SELECT device_answers >= 16 FROM pg_stat_gpujoin}), 't', 'it was the device that answered');
+is(sql(q{SELECT device_answers >= 16 FROM pg_stat_gpujoin}), 't',
+	'it was the device that answered');
 
 $node->stop;
 done_testing();
