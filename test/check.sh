@@ -26,6 +26,7 @@
 # The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$project/test/total.sh"
 
 all_suites="lint regress isolation pgtap tap device model fuzz docs"
 long_suites=""
@@ -59,17 +60,6 @@ require_tests() {
         done
         [ -n "$found" ] || die "no test \"$name\" in these suites: $*"
     done
-}
-
-# The counts cross from the inside half to the outside half in a file: the last line is printed
-# after the clean-up, so that it is the last.
-last_words() {
-    local status=$1 passed=0 failed=0
-    [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"
-    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
-    [ -z "$logs_kept_in" ] || note "logs and results: $logs_kept_in"
-    echo "$passed passed, $failed failed"
-    [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }
 
 # The library of clang's sanitizers is a package of its own, named after the version.

@@ -12,6 +12,7 @@
 # The last line is "N passed, N failed".
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres knex sequelize typeorm activerecord
     jdbc"
@@ -87,15 +88,6 @@ steps_of() {
 # ---------------------------------------------------------------------------------------------
 # Outside
 # ---------------------------------------------------------------------------------------------
-
-last_words() {
-    local status=$1 passed=0 failed=0
-    [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"
-    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
-    [ -z "$logs_kept_in" ] || note "logs and answers: $logs_kept_in"
-    echo "$passed passed, $failed failed"
-    [ "$failed" = 0 ] && [ "$passed" != 0 ]
-}
 
 # The clients' packages, as far as they can be had; npm's go to the work folder.
 prepare() {

@@ -21,18 +21,7 @@
 # are kept in tmp_check/.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
-
-last_words() {
-    local status=$1 passed=0 failed=0
-    [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"
-    note "logs: $logs_kept_in"
-    [ "$status" = 0 ] && [ "$failed" = 0 ] && [ "$passed" -gt 0 ] || {
-        [ "$failed" != 0 ] || failed=1
-        status=1
-    }
-    echo "$passed passed, $failed failed"
-    return "$status"
-}
+source "$project/test/total.sh"
 
 export SOAK_SECONDS=${SOAK_SECONDS:-1200} SOAK_CLIENTS=${SOAK_CLIENTS:-32}
 export SOAK_ROWS=${SOAK_ROWS:-200000} SOAK_DEVICE=${SOAK_DEVICE:-reference}
