@@ -119,8 +119,15 @@ count_tap() {
     [ "$failed" = 0 ] || show_failures "$file"
 }
 
+# What a TAP script's servers and sessions said is in a log of its own.
 show_failures() {
+    local regress_log
     grep -vE '^ok [0-9-]' "$1" | tail -n 60 | sed 's/^/    | /'
+    for regress_log in "${1%.log}"/regress_log_*; do
+        [ -e "$regress_log" ] || continue
+        note "the end of ${regress_log#"$log"/}:"
+        tail -n 40 "$regress_log" | cut -c1-2000 | sed 's/^/    | /'
+    done
 }
 
 # Names of the files of a suite, without folder and suffix, narrowed down by TESTS.

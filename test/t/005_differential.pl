@@ -9,6 +9,9 @@
 # random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our
 # indexes come up as well. So that the test cannot pass by using nothing, it counts in how many
 # plans our nodes were, for each shape of query.
+#
+# What does not end within $limit seconds is a failure if it is ours, and all that is needed to see
+# it again is printed; where PostgreSQL's own plan takes as long, the query is at fault.
 
 use strict;
 use warnings;
@@ -26,11 +29,13 @@ my $seed = $ENV{GPUJOIN_SEED} // (time() ^ ($$ << 8)) & 0x7fffffff;
 my $rounds = $ENV{GPUJOIN_ROUNDS};
 my $seconds = 50;
 my $fewest = 10;
+my $patience = ($ENV{CHECK_PATIENCE} // 1) * ($ENV{CHECK_LONG} ? 9 : 1);
+my $limit = 90 * $patience;
 
-print "# GPUJOIN_SEED=$seed\n";
+note("GPUJOIN_SEED=$seed");
 
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
-	'max_parallel_workers = 4', 'shared_buffers = 64MB');
+	'max_parallel_workers = 4', 'shared_buffers = 64MB', "statement_timeout = ${limit}s");
 
 # ---------------------------------------------------------------------------------------------
 # In the server: running a query in one of several ways, and comparing
@@ -111,7 +116,10 @@ BEGIN
 		END;
 	END IF;
 	RETURN public.digest(result);
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN query_canceled THEN
+	DEALLOCATE ALL;
+	RETURN 'timeout';
+WHEN OTHERS THEN
 	DEALLOCATE ALL;
 	RETURN 'error ' || SQLSTATE || ' ' || SQLERRM;
 END $$;
@@ -143,6 +151,8 @@ EXCEPTION WHEN OTHERS THEN
 	DEALLOCATE ALL;
 	RETURN 'none';
 END $$;
+-- The time limit is that of the three runs together, so the others are not tried after one that
+-- met it; ours is at fault unless stock's run took longer.
 CREATE FUNCTION public.compare(shape text, how text, query text, args text, settings text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -152,24 +162,38 @@ DECLARE
 	free text;
 	used text;
 	free_used text;
+	times timestamptz[] := ARRAY[clock_timestamp()];
 BEGIN
 	PERFORM set_config('gpujoin.enabled', 'off', true);
 	stock := public.run(how, query, args);
-	FOREACH setting IN ARRAY string_to_array(settings, ' ') LOOP
-		PERFORM set_config(split_part(setting, '=', 1), split_part(setting, '=', 2), true);
-	END LOOP;
-	PERFORM set_config('gpujoin.enabled', 'on', true);
-	PERFORM set_config('gpujoin.force', 'on', true);
-	forced := public.run(how, query, args);
-	used := public.nodes(how, query, args);
-	PERFORM set_config('gpujoin.force', 'off', true);
-	PERFORM set_config('enable_seqscan', 'off', true);
-	free := public.run(how, query, args);
-	free_used := public.nodes(how, query, args);
-	RETURN concat_ws('|', shape, how, used, free_used,
-		CASE WHEN stock IS DISTINCT FROM forced OR stock IS DISTINCT FROM free THEN 'different'
+	times := times || clock_timestamp();
+	IF stock <> 'timeout' THEN
+		FOREACH setting IN ARRAY string_to_array(settings, ' ') LOOP
+			PERFORM set_config(split_part(setting, '=', 1), split_part(setting, '=', 2), true);
+		END LOOP;
+		PERFORM set_config('gpujoin.enabled', 'on', true);
+		PERFORM set_config('gpujoin.force', 'on', true);
+		used := public.nodes(how, query, args);
+		forced := public.run(how, query, args);
+		times := times || clock_timestamp();
+	END IF;
+	IF forced <> 'timeout' THEN
+		PERFORM set_config('gpujoin.force', 'off', true);
+		PERFORM set_config('enable_seqscan', 'off', true);
+		free_used := public.nodes(how, query, args);
+		free := public.run(how, query, args);
+		times := times || clock_timestamp();
+	END IF;
+	RETURN concat_ws('|', shape, how, coalesce(used, 'none'), coalesce(free_used, 'none'),
+		CASE WHEN 'timeout' IN (stock, forced, free) THEN
+			CASE WHEN times[2] - times[1]
+				> greatest(times[3] - times[2], times[4] - times[3], '0') THEN 'slow'
+				ELSE 'timeout' END
+			WHEN stock IS DISTINCT FROM forced OR stock IS DISTINCT FROM free THEN 'different'
 			WHEN stock LIKE 'error%' THEN 'error' ELSE 'same' END,
-		stock, forced, free);
+		(SELECT string_agg(round(extract(epoch FROM times[i + 1] - times[i]), 3)::text, '+')
+			FROM generate_series(1, cardinality(times) - 1) i),
+		stock, coalesce(forced, 'not run'), coalesce(free, 'not run'));
 END $$;
 CREATE FUNCTION public.fold_all(complete boolean) RETURNS void LANGUAGE sql AS $$
 	SELECT sum(gpujoin_fold(c.oid, complete)) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
@@ -184,11 +208,59 @@ END $$;
 SQL
 
 # ---------------------------------------------------------------------------------------------
+# What did not end
+# ---------------------------------------------------------------------------------------------
+
+# What the sessions of the server do, and where in our code the busy ones are.
+sub sessions
+{
+	my $busy = $node->safe_psql('postgres',
+		"SELECT pid, backend_type, state, wait_event_type, wait_event, now() - query_start, query
+		 FROM pg_stat_activity WHERE query_start IS NOT NULL AND pid <> pg_backend_pid()");
+	my @stacks = map { scalar qx{gdb -p $_ -batch -ex bt 2>&1 | grep '^#' | head -n 40} }
+	  $busy =~ /^(\d+)\|/mg;
+
+	return join("\n", $busy, @stacks);
+}
+
+# The statement that psql ended at, if it says where.
+sub failed_line
+{
+	my ($script, $err) = @_;
+
+	return $err =~ /^psql:<stdin>:(\d+):/m ? "\n" . (split /\n/, $script)[ $1 - 1 ] : '';
+}
+
+# The sum of the seconds of a query's runs: "0.100+0.020+0.030"
+sub seconds
+{
+	my $sum = 0;
+
+	$sum += $_ foreach split /\+/, $_[0];
+	return $sum;
+}
+
+# A round that takes too long although each statement has its limit: either one cannot be
+# interrupted, which is a bug, or there were several slow ones. Nothing can go on after it.
+sub give_up
+{
+	my ($round, $query, $out) = @_;
+	my ($last) = $out =~ /((?:.*\n){0,4}.*)\z/;
+	my $sessions = sessions();
+
+	$node->stop('immediate');
+	diag("$round did not end; its last answers:\n$last\nthe query after them:\n$query\n$sessions");
+	fail("$round ended");
+	done_testing();
+	exit 1;
+}
+
+# ---------------------------------------------------------------------------------------------
 # The run
 # ---------------------------------------------------------------------------------------------
 
-my %count = (same => 0, different => 0, error => 0, checked => 0);
-my (%shape_runs, %shape_ours, %ours, @failures);
+my %count = map { $_ => 0 } qw(same different error timeout slow checked);
+my (%shape_runs, %shape_ours, %ours, @failures, @longest);
 my $done = 0;
 my $start = time();
 
@@ -206,18 +278,25 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 		folds())
 	  foreach 1 .. 4;
 	my @queries = $script =~ /^(SELECT compare.*;)$/mg;
-	my ($status, $out, $err) = $node->psql('postgres', $script, timeout => 300);
+	my $round = sprintf('round %d (GPUJOIN_SEED=%d GPUJOIN_ROUNDS=1)', $done, $seed + $done);
+	my ($out, $err, $late) = ('', '', 0);
+	my $status = $node->psql('postgres', $script, stdout => \$out, stderr => \$err,
+		timeout => 3 * $limit, timed_out => \$late);
 	my $before = @failures;
 
-	push @failures, "psql ended with $status: $err" if $status != 0;
+	give_up($round, $queries[ () = $out =~ /^\w+\|\w+\|\w.*\|.*$/mg ] // '(none)', $out) if $late;
+	push @failures, "psql ended with $status: $err" . failed_line($script, $err) if $status != 0;
 	foreach my $line (grep { $_ ne '' } split /\n/, $out)	# a fold returns nothing
 	{
-		my ($shape, $how, $used, $free_used, $verdict, @answers) = split /\|/, $line;
+		my ($shape, $how, $used, $free_used, $verdict, $took, @answers) = split /\|/, $line;
 		if ($shape eq 'checked') { $count{checked} += $how; next; }
 		my $query = shift @queries;
 		$count{$verdict}++;
-		push @failures, "$line\n$query" if $verdict eq 'different';
+		push @failures, "$line\n$query" if $verdict =~ /different|timeout/;
 		note("error: $answers[0]: $query") if $verdict eq 'error';
+		@longest = sort { $b->[0] <=> $a->[0] }
+		  @longest, [ seconds($took), "$round: $line\n$query" ];
+		splice(@longest, 3);
 		$shape_runs{$shape}++;
 		$shape_ours{$shape}++ if "$used $free_used" =~ /Gpu|Bitmap/;
 		$ours{$_}++ foreach split /\+/, "$used+$free_used";
@@ -226,8 +305,7 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 	{
 		my $file = "$PostgreSQL::Test::Utils::log_path/round_$done.sql";
 		append_to_file($file, $script);
-		diag(sprintf("round %d (GPUJOIN_SEED=%d GPUJOIN_ROUNDS=1): %s", $done, $seed + $done,
-				$failures[$before]));
+		diag(join("\n", "$round:", @failures[$before .. $#failures]));
 	}
 	$done++;
 	last if @failures >= 5;
@@ -285,13 +363,15 @@ is(() = $both =~ /GpuAlternative.*\|same\|/g, 3, 'both plans of an alternative g
 
 note(sprintf('%-15s %5d queries, ours in %d', $_, $shape_runs{$_}, $shape_ours{$_} // 0))
   foreach sort keys %shape_runs;
-my $total = $count{same} + $count{different} + $count{error};
+note("of the longest: $_->[1]") foreach @longest;
+my $total = $count{same} + $count{different} + $count{error} + $count{timeout} + $count{slow};
 note("$done rounds, $total queries: " . join(', ', map { "$_ $count{$_}" } sort keys %count)
 	  . '; plans with: ' . join(', ', map { "$_ $ours{$_}" } sort keys %ours));
 
-is(scalar(@failures), 0, "no difference (GPUJOIN_SEED=$seed)");
+is(scalar(@failures), 0, "no difference, none that does not end (GPUJOIN_SEED=$seed)");
 ok($count{same} > 100, 'queries were compared');
 cmp_ok($count{error}, '<', $total / 20, 'few queries were in error');
+cmp_ok($count{slow}, '<', 3, 'few queries took PostgreSQL too long');
 cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
 my $used = 0;
 $used += $_ foreach values %shape_ours;
