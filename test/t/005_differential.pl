@@ -152,7 +152,7 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN 'none';
 END $$;
 -- The time limit is that of the three runs together, so the others are not tried after one that
--- met it; ours is at fault unless stock's run took longer.
+-- met it. Ours is at fault unless stock's run took longer, or nothing of ours is in the plan.
 CREATE FUNCTION public.compare(shape text, how text, query text, args text, settings text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -187,8 +187,8 @@ BEGIN
 	RETURN concat_ws('|', shape, how, coalesce(used, 'none'), coalesce(free_used, 'none'),
 		CASE WHEN 'timeout' IN (stock, forced, free) THEN
 			CASE WHEN times[2] - times[1]
-				> greatest(times[3] - times[2], times[4] - times[3], '0') THEN 'slow'
-				ELSE 'timeout' END
+				> greatest(times[3] - times[2], times[4] - times[3], '0')
+				OR coalesce(free_used, used) = 'none' THEN 'slow' ELSE 'timeout' END
 			WHEN stock IS DISTINCT FROM forced OR stock IS DISTINCT FROM free THEN 'different'
 			WHEN stock LIKE 'error%' THEN 'error' ELSE 'same' END,
 		(SELECT string_agg(round(extract(epoch FROM times[i + 1] - times[i]), 3)::text, '+')

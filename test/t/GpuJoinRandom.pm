@@ -6,7 +6,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(pick upto chance entry_filter folds @settings $parallel @alternative);
+our @EXPORT = qw(pick upto chance entry_filter folds compare_sql @settings $parallel @alternative);
 
 sub pick { return $_[ int(rand(@_)) ]; }
 sub upto { return int(rand($_[0])); }
@@ -45,6 +45,10 @@ sub entry_filter
 
 # Perhaps folds of all indexes; t/005_differential.pl has the function
 sub folds { return pick('', map { "SELECT fold_all($_);\n" } qw(false false true)); }
+
+# The call that compares a query's answers
+sub quoted { return "'" . $_[0] =~ s/'/''/gr . "'"; }
+sub compare_sql { return "SELECT compare(" . join(', ', map { quoted($_) } @_) . ");\n"; }
 
 # Settings of the planner
 our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
