@@ -276,12 +276,14 @@ my %shapes = (
 	arrays => sub { "SELECT s.w, (SELECT count(*) FROM big b WHERE b.k = ANY (s.ks)" . filters('b')
 		  . ") FROM (SELECT w % 5 AS w, array_agg(k) AS ks FROM small WHERE w < " . upto(60)
 		  . " GROUP BY 1) s" },
-	lateral => sub { "SELECT s.w, x.* FROM " . small_side('s') . pick(', ', ' LEFT JOIN ')
-		  =~ s/, $/ CROSS JOIN /r . "LATERAL (SELECT b.id, b.v, s.w + b.v AS y FROM big b WHERE "
-		  . pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])',
-			# without an index, the function would be called for each pair of rows
-			key_condition('b') =~ s/keys_of\(\d+\)/ARRAY[1, 5]/r . ' AND b.v > s.w')
-		  . pick('', ' ORDER BY b.id LIMIT 2') . ") x" },
+	lateral => sub {
+		my $small = small_side('s');
+		my $on = pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])', '');
+		# without an index, stock looks through all of a condition's array for each pair of rows
+		$small = "(SELECT k, w FROM $small ORDER BY w, k LIMIT 9) s" if !$on;
+		$on ||= key_condition('b') . ' AND b.v > s.w';
+		"SELECT s.w, x.* FROM $small" . pick(' CROSS', ' LEFT') . ' JOIN LATERAL (SELECT b.id, '
+		  . "b.v, w + b.v AS y FROM big b WHERE $on" . pick('', ' ORDER BY b.id LIMIT 2') . ') x' },
 	three_way => sub { "SELECT s.w, b.id, t.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k "
 		  . pick('JOIN ', 'LEFT JOIN ')
 		  . pick('temp_small t', '(SELECT min(k) AS k, w FROM small GROUP BY w) t')
