@@ -31,6 +31,8 @@ GjDataGetRows(Page page, const GjIndexInfo *info, char *rows)
 	int			n = list_used(page, info, slots);
 	int			null_bytes = info->row_width - info->row_nulls_offset;
 
+	if (n == 0)
+		return 0;
 	to_rows(rows, info, 0, GjDataKeys(page, info), info->key_width, slots, n);
 	to_rows(rows, info, info->key_width, (char *) GjDataTids(page, info),
 			sizeof(ItemPointerData), slots, n);
