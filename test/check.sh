@@ -75,6 +75,14 @@ wish_for_libfuzzer() {
         xargs -r -I{} bash -c 'compgen -G "{}"')" ] || wish_for "libclang-rt-$version-dev"
 }
 
+# A file system that tests can fill, where root may mount one: test/t/046_disk_full.pl.
+prepare() {
+    mkdir "$work/small_disk"
+    [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=32m tmpfs "$work/small_disk" 2>/dev/null ||
+        rmdir "$work/small_disk"
+}
+give_back() { [ ! -d "$work/small_disk" ] || umount "$work/small_disk"; }
+
 if ! inside; then
     for suite in "$@"; do
         [[ " $all_suites $long_suites tap-short " == *" $suite "* ]] ||
@@ -179,7 +187,8 @@ run_regress() {
     # Without an expected file the programs stop there and then; with an empty one they go on, and
     # the diff is the output.
     for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
-    limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
+    PGISOLATIONTIMEOUT=$((300 * ${CHECK_PATIENCE:-1})) \
+        limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
         --bindir="$(dirname "$PG_CONFIG")" --host="$PGHOST" --user="$PGUSER" \
         --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
         >"$log/$name/output" 2>&1 || status=$?
@@ -239,6 +248,7 @@ run_tap() {
     mkdir -p "$folder"
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
+        PG_TEST_TIMEOUT_DEFAULT=$((180 * ${CHECK_PATIENCE:-1})) SMALL_DISK="$work/small_disk" \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
         timeout --foreground -k 10 $((400 * patience)) \
         prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
