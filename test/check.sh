@@ -13,14 +13,14 @@
 #   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
-# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable, and
-# with the suites that take too long for every day.
+# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
 #
 # A file that dies without a failed assertion counts as one failure, so does a server that crashed.
 # CHECK_PATIENCE=3 lets each program take three times as long as it may, on a busy machine.
+# CHECK_ONCE=1 runs regress on the preloaded server only.
 # Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
 # of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
 # The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
@@ -29,8 +29,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source "$project/test/total.sh"
 
 all_suites="lint regress isolation pgtap tap device model fuzz docs"
-long_suites=""
-[ -z "${CHECK_LONG:-}" ] || all_suites="$all_suites $long_suites"
 
 # Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
 # and its mirrors. What is left out repeats these many times, or at random.
@@ -85,8 +83,8 @@ give_back() { [ ! -d "$work/small_disk" ] || umount "$work/small_disk"; }
 
 if ! inside; then
     for suite in "$@"; do
-        [[ " $all_suites $long_suites tap-short " == *" $suite "* ]] ||
-            die "no suite \"$suite\"; there are: $all_suites $long_suites tap-short"
+        [[ " $all_suites tap-short " == *" $suite "* ]] ||
+            die "no suite \"$suite\"; there are: $all_suites tap-short"
     done
     # shellcheck disable=SC2086  # a list of names
     require_tests ${*:-$all_suites}
@@ -382,7 +380,7 @@ if wants lint; then
     say "lint"
     suite_lint
 fi
-if wants regress; then
+if wants regress && [ -z "${CHECK_ONCE:-}" ]; then
     say "server without gpujoin preloaded"
     start_server plain <test/regress.conf
     suite_regress plain

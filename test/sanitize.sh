@@ -59,13 +59,13 @@ build_server() { # KIND CONFIGURE_ARGUMENT...
     cd "$place/build"
     [ -e config.status ] || "$SANITIZE_SOURCE/configure" -q --prefix="$place/pg" --enable-debug \
         --enable-tap-tests --without-readline --without-zlib "$@"
-    grep -qF "override pkglibdir := $place/pg/lib" src/Makefile.global ||
-        sed -i "s|^override pkglibdir := .*|override pkglibdir := $place/pg/lib|" src/Makefile.global
+    sed "s|^override pkglibdir := .*|override pkglibdir := $place/pg/lib|" src/Makefile.global \
+        >Makefile.global
+    cmp -s Makefile.global src/Makefile.global || cp Makefile.global src/
     for part in src contrib/pg_stat_statements contrib/pg_freespacemap; do
         make -s -j"$(nproc)" -C "$part" all
     done
-    [[ $(make -s -C src/backend -f Makefile -f <(echo 'say:; @echo $(pkglibdir)') say) == \
-        "$place"/* ]]
+    [[ $(src/bin/pg_config/pg_config --pkglibdir) == "$place"/* ]]
     for part in src contrib/pg_stat_statements contrib/pg_freespacemap; do
         make -s -C "$part" install
     done
@@ -121,7 +121,8 @@ run() {
     say "tests with $kind"
     ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$reports/report NVCC='' \
         UBSAN_OPTIONS=$UBSAN_OPTIONS:log_path=$reports/report \
-        CHECK_PATIENCE=${CHECK_PATIENCE:-$patience} PG_CONFIG=$folder/$kind/pg/bin/pg_config \
+        CHECK_ONCE=1 CHECK_PATIENCE=${CHECK_PATIENCE:-$patience} \
+        PG_CONFIG=$folder/$kind/pg/bin/pg_config \
         bash "$project/test/check.sh" "$@" || status=$?
     [ ! -s "$project/tmp_check/totals" ] || read -r passed failed <"$project/tmp_check/totals"
     [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
@@ -140,14 +141,13 @@ mkdir -p "$folder"
 SANITIZE_SOURCE=$(cd "$SANITIZE_SOURCE" && pwd)
 for kind in $kinds; do
     say "PostgreSQL for $kind"
-    (build_"$kind") >"$folder/$kind.log" 2>&1 ||
-        { tail -n 20 "$folder/$kind.log" >&2; die "the build for $kind failed: $folder/$kind.log"; }
+    # in the background, since a command that "||" follows goes on after errors
+    build_"$kind" >"$folder/$kind.log" 2>&1 &
+    wait $! || { tail -n 20 "$folder/$kind.log" >&2; die "the build failed: $folder/$kind.log"; }
+    # shellcheck disable=SC2086  # lists of names
     case $kind in
-        # shellcheck disable=SC2086  # lists of names
         asan) run asan 9 ${SANITIZE_SUITES:-regress isolation tap device} ;;
-        # shellcheck disable=SC2086
-        valgrind) TESTS=${TESTS:-$(echo $valgrind_tests)} run valgrind 25 \
-            ${SANITIZE_SUITES:-regress} ;;
+        valgrind) TESTS=${TESTS:-$valgrind_tests} run valgrind 25 ${SANITIZE_SUITES:-regress} ;;
     esac
 done
 echo "$total_passed passed, $total_failed failed"

@@ -53,7 +53,8 @@ upgrade() { # OLD NEW
 }
 
 total_passed=0 total_failed=0
-for pair in ${*:-15-17 17-18}; do
+[ $# != 0 ] || set -- 15-17 17-18
+for pair in "$@"; do
     old=${pair%-*} new=${pair#*-} status=0 passed=0 failed=0
     is_supported "$old" && is_supported "$new" || die "\"$pair\" is not two of $supported_majors"
     say "PostgreSQL $old to $new in $(suite_of_version "$new")"
