@@ -129,7 +129,7 @@ $node->stop;
 
 # WAL that cannot be written: the server stops in the middle of it
 $node = new_server('wal', { extra => [ '--wal-segsize=1', "--waldir=$disk/wal" ] },
-	"wal_recycle = off", "min_wal_size = '2MB'", "max_wal_size = '4MB'");
+	'fsync = off', 'wal_recycle = off', "min_wal_size = '2MB'", "max_wal_size = '4MB'");
 $node->safe_psql('postgres', qq{
 	CREATE TABLE wide (k int, v int);
 	CREATE INDEX wide_k ON wide USING gpujoin (k) INCLUDE (v) WITH (lanes = 2);
