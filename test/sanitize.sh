@@ -28,7 +28,9 @@ folder=${SANITIZE_FOLDER:-${GPUJOIN_CACHE:-/var/cache/gpujoin}/sanitize}
 # Tests that valgrind sees: each way into the index and out of it once.
 valgrind_tests="scan join fold aggregate top changes index_only form_text_array filter include"
 
+# A test loads a library before that of the sanitizer.
 export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1"
+ASAN_OPTIONS+=:verify_asan_link_order=0
 export UBSAN_OPTIONS="print_stacktrace=1"
 
 # ---------------------------------------------------------------------------------------------
