@@ -4,7 +4,7 @@
 #                                                        PG_CONFIG=... picks the PostgreSQL
 #                  (installcheck needs the tests' own extension: make -C test/module install)
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
-#   make check-long  the same at full length, with what takes too long for every day
+#   make check-long  the same at full length, then all that takes too long for every day
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
 #   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make bench-peers  the same beside DuckDB and PG-Strom       (BENCH_ROWS=..., DUCKDB=...)
@@ -17,6 +17,8 @@
 #   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
 #   make check-cluster  shards of Citus and postgres_fdw       (CLUSTER_ROWS=...)
 #   make check-coexist  beside other extensions                (COEXIST_SOURCE=...)
+#   make check-upgrade  pg_upgrade from 15 to 17, 17 to 18      (UPGRADES="15-17 17-18")
+#   make check-sanitize  servers with ASan and UBSan, valgrind  (SANITIZE_SOURCE=..., KINDS=asan)
 #   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
 #   make dist      the release's file of sources, gpujoin-VERSION.zip
 #   make lint      only the static checks
@@ -29,8 +31,8 @@ export PG_CONFIG
 # The script goals work on a machine that has no PostgreSQL yet (the scripts install it), so
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
 SCRIPT_GOALS = check check-long check-clients check-cluster check-coexist check-versions \
-	check-packages dist demo bench bench-peers bench-planning bench-service calibrate no-regret \
-	lint soak
+	check-upgrade check-sanitize check-packages dist demo bench bench-peers bench-planning \
+	bench-service calibrate no-regret lint soak
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -51,7 +53,7 @@ check:
 	@bash test/check.sh $(SUITES)
 
 check-long:
-	@CHECK_LONG=1 bash test/check.sh $(SUITES)
+	@bash test/long.sh $(SUITES)
 
 check-clients:
 	@bash test/clients/clients.sh $(CLIENTS)
@@ -64,6 +66,12 @@ check-coexist:
 
 check-versions:
 	@bash test/versions/check.sh $(VERSIONS)
+
+check-upgrade:
+	@bash test/versions/upgrade.sh $(UPGRADES)
+
+check-sanitize:
+	@bash test/sanitize.sh $(KINDS)
 
 check-packages:
 	@bash packaging/check.sh $(PACKAGES)

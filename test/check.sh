@@ -13,14 +13,14 @@
 #   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
-# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable, and
-# with the suites that take too long for every day.
+# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
 #
 # A file that dies without a failed assertion counts as one failure, so does a server that crashed.
 # CHECK_PATIENCE=3 lets each program take three times as long as it may, on a busy machine.
+# CHECK_ONCE=1 runs regress on the preloaded server only.
 # Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
 # of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
 # The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
@@ -29,8 +29,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source "$project/test/total.sh"
 
 all_suites="lint regress isolation pgtap tap device model fuzz docs"
-long_suites=""
-[ -z "${CHECK_LONG:-}" ] || all_suites="$all_suites $long_suites"
 
 # Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
 # and its mirrors. What is left out repeats these many times, or at random.
@@ -75,10 +73,18 @@ wish_for_libfuzzer() {
         xargs -r -I{} bash -c 'compgen -G "{}"')" ] || wish_for "libclang-rt-$version-dev"
 }
 
+# A file system that tests can fill, where root may mount one: test/t/046_disk_full.pl.
+prepare() {
+    mkdir "$work/small_disk"
+    [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=32m tmpfs "$work/small_disk" 2>/dev/null ||
+        rmdir "$work/small_disk"
+}
+give_back() { [ ! -d "$work/small_disk" ] || umount "$work/small_disk"; }
+
 if ! inside; then
     for suite in "$@"; do
-        [[ " $all_suites $long_suites tap-short " == *" $suite "* ]] ||
-            die "no suite \"$suite\"; there are: $all_suites $long_suites tap-short"
+        [[ " $all_suites tap-short " == *" $suite "* ]] ||
+            die "no suite \"$suite\"; there are: $all_suites tap-short"
     done
     # shellcheck disable=SC2086  # a list of names
     require_tests ${*:-$all_suites}
@@ -186,7 +192,8 @@ run_regress() {
     # Without an expected file the programs stop there and then; with an empty one they go on, and
     # the diff is the output.
     for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
-    limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
+    PGISOLATIONTIMEOUT=$((300 * ${CHECK_PATIENCE:-1})) \
+        limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
         --bindir="$(dirname "$PG_CONFIG")" --host="$PGHOST" --user="$PGUSER" \
         --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
         >"$log/$name/output" 2>&1 || status=$?
@@ -246,6 +253,7 @@ run_tap() {
     mkdir -p "$folder"
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
+        PG_TEST_TIMEOUT_DEFAULT=$((180 * ${CHECK_PATIENCE:-1})) SMALL_DISK="$work/small_disk" \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
         timeout --foreground -k 10 $((400 * patience)) \
         prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
@@ -379,7 +387,7 @@ if wants lint; then
     say "lint"
     suite_lint
 fi
-if wants regress; then
+if wants regress && [ -z "${CHECK_ONCE:-}" ]; then
     say "server without gpujoin preloaded"
     start_server plain <test/regress.conf
     suite_regress plain

@@ -1,119 +1,156 @@
 #!/usr/bin/env bash
-# test/sanitize.sh SOURCE FOLDER: regress, isolation and TAP on a PostgreSQL that is built with
-# AddressSanitizer, UBSan and assertions, and so is the extension. As lines of TAP.
+# test/sanitize.sh [asan] [valgrind]: tests on a PostgreSQL built for finding what C forgives.
 #
-# SOURCE is the source of a PostgreSQL release, unpacked; FOLDER gets build, installation, servers
-# and reports, and keeps them: a second run builds only what has changed. Not as root.
+#   asan      server and extension with AddressSanitizer, UBSan and assertions: regress, isolation
+#             and TAP, all of them; device's and helper's tests, too
+#   valgrind  server and extension as valgrind wants them, each process under it: some tests, since
+#             everything takes forty times as long
 #
-# A report of the sanitizers fails the test during which it comes, wherever it comes from. Leaks are
-# not looked for: processes end without freeing what contexts hold.
+# Without an argument both, one after the other. The tests are run by test/check.sh. A report fails
+# the run, wherever it comes from. Leaks are not looked for: processes end without freeing what
+# contexts hold.
+#
+# Environment: SANITIZE_SOURCE   source of a PostgreSQL release, unpacked; without it Debian's of
+#                                the installed version is fetched
+#              SANITIZE_FOLDER   where builds and reports are kept; a second run builds only what
+#                                has changed
+#              SANITIZE_SUITES, TESTS  only these
+#              CHECK_PATIENCE    how many times longer than usual a test may take
+#
+# The last line is "N passed, N failed"; the reports themselves are in tmp_check/reports.
 set -euo pipefail
-[ $# = 2 ] || { sed -n '2,/^set/p' "$0" | sed '$d' >&2; exit 1; }
-source_of_pg=$(cd "$1" && pwd)
-mkdir -p "$2"
-folder=$(cd "$2" && pwd)
-project=$(cd "$(dirname "$0")/.." && pwd)
-flags="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined"
-reports=$folder/reports
-number=0
-failed=0
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:log_path=$reports/report"
-export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/report"
-export LC_ALL=C PGHOST=$folder/sock PGUSER=postgres PGDATABASE=postgres
-mkdir -p "$reports" "$folder/build" "$folder/sock"
-rm -f "$reports"/*
+kinds=${*:-asan valgrind}
+folder=${SANITIZE_FOLDER:-${GPUJOIN_CACHE:-/var/cache/gpujoin}/sanitize}
+[ "$(id -u)" = 0 ] || [ -n "${SANITIZE_FOLDER:-}" ] || folder=$HOME/.cache/gpujoin/sanitize
 
-# report NAME COMMAND...: it fails, too, if the sanitizers have said something meanwhile.
-report() {
-    local name=$1 log=$folder/$((number + 1)).log status=0
-    shift
-    number=$((number + 1))
-    "$@" >"$log" 2>&1 || status=$?
-    if [ "$status" = 0 ] && ! compgen -G "$reports/*" >/dev/null; then
-        echo "ok $number - $name"
-        return
+# Tests that valgrind sees: each way into the index and out of it once.
+valgrind_tests="scan join fold aggregate top changes index_only form_text_array filter include"
+
+# A test loads a library before that of the sanitizer.
+export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1"
+ASAN_OPTIONS+=:verify_asan_link_order=0
+export UBSAN_OPTIONS="print_stacktrace=1"
+
+# ---------------------------------------------------------------------------------------------
+# The server
+# ---------------------------------------------------------------------------------------------
+
+# The sources as PostgreSQL has released them, without Debian's patches.
+fetch_source() {
+    choose_postgres
+    [ -n "$major" ] || die "which PostgreSQL? name its source with SANITIZE_SOURCE="
+    if ! compgen -G "$folder/source-$major/*/configure" >/dev/null; then
+        say "fetching the source of PostgreSQL $major"
+        mkdir -p "$folder/source-$major"
+        (cd "$folder/source-$major" &&
+            apt-get source -qq --download-only "postgresql-$major" >&2 &&
+            tar -xf postgresql-*.orig.tar.*) ||
+            die "apt-get source failed; name an unpacked source with SANITIZE_SOURCE="
     fi
-    failed=1
-    echo "not ok $number - $name"
-    tail -n 15 "$log" | sed 's/^/#   /'
-    find "$reports" -type f -exec head -n 30 {} \; | sed 's/^/#   /'
-    mkdir -p "$folder/told"
-    find "$reports" -type f -exec mv {} "$folder/told/" \;
+    SANITIZE_SOURCE=$(dirname "$(compgen -G "$folder/source-$major/*/configure" | tail -n 1)")
 }
 
-# Debian's source sets the folder of libraries to that of its packages, whatever the prefix is: an
-# installation would write over the machine's own PostgreSQL.
-build_postgres() {
-    cd "$folder/build"
-    [ -e config.status ] || "$source_of_pg/configure" -q --prefix="$folder/pg" --enable-debug \
-        --enable-cassert --enable-tap-tests --without-readline --without-zlib CC=gcc CFLAGS="$flags"
-    sed -i "s|^override pkglibdir := .*|override pkglibdir := $folder/pg/lib|" src/Makefile.global
-    make -s -j"$(nproc)" -C src all && make -s -C src install
-    [ "$("$folder/pg/bin/pg_config" --pkglibdir | grep -c "^$folder/")" = 1 ]
-}
-
-build_extension() {
-    local make_options=(PG_CONFIG="$folder/pg/bin/pg_config" NVCC= with_llvm=no
-        CC="gcc -fsanitize=address,undefined")
-    rm -rf "$folder/src"
-    mkdir "$folder/src"
-    tar -C "$project" --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude=./tmp_check \
-        -cf - . | tar -C "$folder/src" -xf -
-    cd "$folder/src"
-    make -s -j"$(nproc)" "${make_options[@]}" all install
-    make -s -C test/module "${make_options[@]}" install
-}
-
-start() {
-    rm -rf "$folder/data"
-    "$folder/pg/bin/initdb" -D "$folder/data" -U postgres -A trust -E UTF8 --no-locale --no-sync
-    {
-        cat "$folder/src/test/regress.conf"
-        echo "listen_addresses = ''"
-        echo "unix_socket_directories = '$folder/sock'"
-        echo "shared_preload_libraries = 'gpujoin'"
-        echo "gpujoin.device = 'reference'"
-    } >>"$folder/data/postgresql.conf"
-    "$folder/pg/bin/pg_ctl" -D "$folder/data" -w -t 120 -l "$folder/server.log" start
-}
-
-stop() { "$folder/pg/bin/pg_ctl" -D "$folder/data" -w -m fast stop; }
-
-# regress PROGRAM NAMES...
-regress() {
-    local program=$1
+# What Debian's source makes of the folder of libraries is that of its packages, whatever the
+# prefix is: an installation would write over the machine's own PostgreSQL.
+build_server() { # KIND CONFIGURE_ARGUMENT...
+    local kind=$1 place=$folder/$1 part
     shift
-    cd "$folder/src"
-    mkdir -p expected
-    "$test_folder/$program" --inputdir=test --outputdir=. --bindir="$folder/pg/bin" \
-        --host="$PGHOST" --user="$PGUSER" --load-extension=gpujoin --dbname=sanitized "$@"
+    mkdir -p "$place/build"
+    cd "$place/build"
+    [ -e config.status ] || "$SANITIZE_SOURCE/configure" -q --prefix="$place/pg" --enable-debug \
+        --enable-tap-tests --without-readline --without-zlib "$@"
+    sed "s|^override pkglibdir := .*|override pkglibdir := $place/pg/lib|" src/Makefile.global \
+        >Makefile.global
+    cmp -s Makefile.global src/Makefile.global || cp Makefile.global src/
+    for part in src contrib/pg_stat_statements contrib/pg_freespacemap; do
+        make -s -j"$(nproc)" -C "$part" all
+    done
+    [[ $(src/bin/pg_config/pg_config --pkglibdir) == "$place"/* ]]
+    for part in src contrib/pg_stat_statements contrib/pg_freespacemap; do
+        make -s -C "$part" install
+    done
+    # pgTAP is SQL alone
+    cp -n "/usr/share/postgresql/$("$place/pg/bin/pg_config" --version | grep -oE '[0-9]+' |
+        head -n 1)"/extension/pgtap* "$place/pg/share/postgresql/extension/" || true
 }
 
-tap() {
-    cd "$folder/src"
-    env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 PATH="$folder/pg/bin:$PATH" \
-        TESTDIR="$folder/tap" TESTDATADIR="$folder/tap/data" TESTLOGDIR="$folder/tap/log" \
-        PGCTLTIMEOUT=600 PG_REGRESS="$test_folder/regress/pg_regress" \
-        top_builddir="$test_folder/../.." prove -I "$test_folder/perl" -I test/t "$1"
+build_asan() {
+    build_server asan --enable-cassert CC="gcc -fsanitize=address,undefined" \
+        CFLAGS="-O1 -g -fno-omit-frame-pointer"
 }
 
-names() { find "$project/test/$1" -name "*.$2" -exec basename {} ".$2" \; | sort; }
+# The server's code tells valgrind about its memory contexts. Its processes are started by a script
+# in the program's place; what ends at once, or only makes a data folder, needs no looking at.
+build_valgrind() {
+    command -v valgrind >/dev/null || wish_for valgrind
+    build_server valgrind CC=gcc CFLAGS="-O1 -g -fno-omit-frame-pointer" CPPFLAGS=-DUSE_VALGRIND
+    cd "$folder/valgrind/pg/bin"
+    ! file -L postgres 2>/dev/null | grep -q ELF || mv postgres postgres.bin
+    cat >postgres <<SCRIPT
+#!/bin/sh
+program=\$(dirname "\$0")/postgres.bin
+case \$1 in
+    -V | --version | --boot | --check | --single | -C) exec "\$program" "\$@" ;;
+esac
+exec valgrind --quiet --trace-children=yes --error-markers=BEGIN,END --num-callers=30 \\
+    --suppressions='$SANITIZE_SOURCE/src/tools/valgrind.supp' \\
+    --log-file='$folder/valgrind/reports/report.%p' "\$program" "\$@"
+SCRIPT
+    chmod 755 postgres
+}
 
-report "PostgreSQL is built with sanitizers" build_postgres
-report "so is the extension" build_extension
-[ "$failed" = 0 ] || { echo "1..$number"; exit 1; }
-test_folder=$(dirname "$("$folder/pg/bin/pg_config" --pgxs)")/../test
-report "the server starts" start
-for name in $(names sql sql); do
-    report "regress $name" regress regress/pg_regress "$name"
+# ---------------------------------------------------------------------------------------------
+# The run
+# ---------------------------------------------------------------------------------------------
+
+total_passed=0 total_failed=0
+
+# count NAME PASSED FAILED
+count() {
+    total_passed=$((total_passed + $2)) total_failed=$((total_failed + $3))
+    note "$(printf '%-34s %4d passed, %d failed' "$1" "$2" "$3")"
+}
+
+# run KIND PATIENCE SUITE...
+run() {
+    local kind=$1 patience=$2 reports=$folder/$1/reports passed=0 failed=0 status=0 found
+    shift 2
+    rm -rf "$reports"
+    mkdir -p "$reports"
+    chmod 1777 "$reports"
+    say "tests with $kind"
+    ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$reports/report NVCC='' \
+        UBSAN_OPTIONS=$UBSAN_OPTIONS:log_path=$reports/report \
+        CHECK_ONCE=1 CHECK_PATIENCE=${CHECK_PATIENCE:-$patience} \
+        PG_CONFIG=$folder/$kind/pg/bin/pg_config \
+        bash "$project/test/check.sh" "$@" || status=$?
+    [ ! -s "$project/tmp_check/totals" ] || read -r passed failed <"$project/tmp_check/totals"
+    [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    count "$kind: tests" "$passed" "$failed"
+    # valgrind makes a file for each process
+    found=$(find "$reports" -type f -size +0 | wc -l)
+    count "$kind: processes with reports" $((found == 0)) "$found"
+    find "$reports" -type f -size +0 | head -n 5 | xargs -r head -n 40 | sed 's/^/    | /'
+    mkdir -p "$project/tmp_check"
+    find "$reports" -type f -size 0 -delete
+    [ "$found" = 0 ] || cp -r "$reports" "$project/tmp_check/"
+}
+
+mkdir -p "$folder"
+[ -n "${SANITIZE_SOURCE:-}" ] || fetch_source
+SANITIZE_SOURCE=$(cd "$SANITIZE_SOURCE" && pwd)
+for kind in $kinds; do
+    say "PostgreSQL for $kind"
+    # in the background, since a command that "||" follows goes on after errors
+    build_"$kind" >"$folder/$kind.log" 2>&1 &
+    wait $! || { tail -n 20 "$folder/$kind.log" >&2; die "the build failed: $folder/$kind.log"; }
+    # shellcheck disable=SC2086  # lists of names
+    case $kind in
+        asan) run asan 9 ${SANITIZE_SUITES:-regress isolation tap device} ;;
+        valgrind) TESTS=${TESTS:-$valgrind_tests} run valgrind 25 ${SANITIZE_SUITES:-regress} ;;
+    esac
 done
-for name in $(names specs spec); do
-    report "isolation $name" regress isolation/pg_isolation_regress "$name"
-done
-report "the server ends" stop
-for name in $(names t pl); do
-    report "tap $name" tap "test/t/$name.pl"
-done
-echo "1..$number"
-exit "$failed"
+echo "$total_passed passed, $total_failed failed"
+[ "$total_failed" = 0 ] && [ "$total_passed" != 0 ]

@@ -199,7 +199,7 @@ static void
 note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
 {
 	MemoryContext old = MemoryContextSwitchTo(wishes_context);
-	List	   *filters = get_actual_clauses(rel->baserestrictinfo);
+	List	   *filters = extract_actual_clauses(rel->baserestrictinfo, false);
 	List	   *joins = NIL;
 	bool		ignored;
 	ListCell   *lc;

@@ -79,7 +79,7 @@ sub disturbed
 		[ 'psql', '-qXAt', '-v', 'VERBOSITY=verbose', '-v', 'ON_ERROR_STOP=1',
 			'-d', $node->connstr('postgres') . ' application_name=victim',
 			map { ('-c', $_) } @statements ],
-		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+		'<', \undef, '>', \$out, '2>', \$err, patience(180));
 
 	if ($action)
 	{

@@ -56,7 +56,7 @@ sub start_query
 		[ 'psql', '-qXAt', '-v', 'VERBOSITY=verbose', '-d',
 			$node->connstr('postgres') . ' application_name=victim', '-c', 'SET gpujoin.force = on',
 			'-c', "SET parallel_leader_participation = $leader_helps", '-c', $query ],
-		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, IPC::Run::timeout(180));
+		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, patience(180));
 	return $session;
 }
 

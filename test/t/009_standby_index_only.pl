@@ -160,7 +160,7 @@ my ($out, $err) = ('', '');
 my $run = IPC::Run::start(
 	[ 'psql', '-qXAt', '-d', $standby->connstr('postgres'), '-c', 'SET gpujoin.force = on',
 		'-c', 'SELECT sum((id = 99998)::int) FROM big WHERE k = ANY (ARRAY[when_free(5)])' ],
-	'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+	'<', \undef, '>', \$out, '2>', \$err, patience(180));
 my $waiting = "FROM pg_stat_activity WHERE wait_event = 'advisory'";
 ok($standby->poll_query_until('postgres', "SELECT count(*) = 1 $waiting"), 'a query is planned');
 give_index_up($standby->safe_psql('postgres', "SELECT pid $waiting"));

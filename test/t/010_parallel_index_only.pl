@@ -69,7 +69,7 @@ sub answer_meanwhile
 	my $run = IPC::Run::start(
 		[ 'psql', '-qXAt', '-d', $node->connstr('postgres') . ' application_name=reader',
 			(map { ('-c', $_) } @settings, $query) ],
-		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+		'<', \undef, '>', \$out, '2>', \$err, patience(180));
 	ok($node->poll_query_until('postgres', "SELECT count(*) = $processes FROM pg_stat_activity
 			WHERE wait_event = 'PgSleep'"), 'each process has its first rows');
 	$event->();

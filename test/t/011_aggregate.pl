@@ -78,7 +78,7 @@ foreach my $action ('pg_cancel_backend', 'pg_terminate_backend', '')
 	my $psql = IPC::Run::start(
 		[ 'psql', '-qXAt', '-d', $node->connstr('postgres') . ' application_name=victim', '-c',
 			"SET statement_timeout = '" . ($action ? 0 : '700ms') . "'; $endless; $endless" ],
-		'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+		'<', \undef, '>', \$out, '2>', \$err, patience(180));
 
 	if ($action)
 	{

@@ -101,7 +101,7 @@ while ($kills < 12)
 {
 	my ($pgbench_out, $pgbench_err) = ('', '');
 	my $pgbench = IPC::Run::start([ load_of(20) ], '<', \undef, '>', \$pgbench_out, '2>',
-		\$pgbench_err, IPC::Run::timeout(300));
+		\$pgbench_err, patience(300));
 
 	while ($pgbench->pumpable && $kills < 12)
 	{

@@ -89,7 +89,7 @@ $session{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgre
 		EXIT WHEN (SELECT supervisor_pid <> $supervisor FROM gpujoin_status());
 		PERFORM pg_sleep(0.01); END LOOP; END \$\$",
 	'-c', service_sql('10, nkeys => 100') ],
-	'<', \undef, '>', \$session{out}, '2>', \$session{err}, IPC::Run::timeout(300));
+	'<', \undef, '>', \$session{out}, '2>', \$session{err}, patience(300));
 log_comes_to($node, qr/now it may go/, 'a session looks at the supervisor', $before);
 my $postmaster = pid_of($node->{_pid});
 kill 'STOP', $postmaster;

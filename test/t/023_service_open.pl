@@ -160,7 +160,7 @@ foreach my $case ([ '', qr/^t\n$/, qr/^$/, 'is done when the device is there' ],
 	my $load = IPC::Run::start(
 		[ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c',
 			q{SELECT gpujoin_load('t_k') > 0} ],
-		'<', \undef, '>', \$answer, '2>', \$said, IPC::Run::timeout(300));
+		'<', \undef, '>', \$answer, '2>', \$said, patience(300));
 	wait_for_query($node, 'load', "wait_event_type = 'Extension'");
 	# what is read from now on is another file
 	fail_with($fault);

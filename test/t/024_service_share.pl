@@ -80,7 +80,7 @@ is(() = $plan =~ /Device: reference/g, 2, 'the device answers both, with one slo
 
 my $cursor = { in => '', out => '', err => '' };
 $cursor->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
-	'<', \$cursor->{in}, '>', \$cursor->{out}, '2>', \$cursor->{err}, IPC::Run::timeout(300));
+	'<', \$cursor->{in}, '>', \$cursor->{out}, '2>', \$cursor->{err}, patience(300));
 $cursor->{in} .= "SET gpujoin.force = on; BEGIN;
 	DECLARE c CURSOR FOR SELECT id FROM a WHERE k = ANY ($keys); FETCH 2 FROM c;\n";
 $cursor->{run}->pump until $cursor->{out} =~ /\d+\n\d+\n/ || $cursor->{err} ne '';
@@ -181,7 +181,7 @@ wait_for_request($node, $requests, 3);
 waits_for_device($event);
 my $pgbench = IPC::Run::start(
 	[ 'pgbench', '-n', '-c', '2', '-T', '600', '-f', $load, $node->connstr('postgres') ],
-	'<', \undef, '>', \$load_out, '2>', \$load_err, IPC::Run::timeout(700));
+	'<', \undef, '>', \$load_out, '2>', \$load_err, patience(700));
 # Its requests beside that one, and those of the search that hangs
 $node->poll_query_until('postgres', "SELECT requests > $requests + 30 FROM gpujoin_status()");
 watch_after($node, '5s');

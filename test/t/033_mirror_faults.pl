@@ -51,7 +51,7 @@ sub start
 
 	$session->{run} = IPC::Run::start(
 		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $statement ],
-		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, IPC::Run::timeout(300));
+		'<', \undef, '>', \$session->{out}, '2>', \$session->{err}, patience(300));
 	return $session;
 }
 

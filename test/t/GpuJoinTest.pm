@@ -5,12 +5,13 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
-  vacuum_until_visible);
+  vacuum_until_visible patience);
 
 # A started server with both extensions in database postgres. Further arguments are lines for the
 # configuration; init options come as a hash reference first. Neither timed checkpoints nor the
@@ -82,7 +83,7 @@ sub log_is_clean
 sub log_comes_to
 {
 	my ($node, $pattern, $name, $offset) = @_;
-	my $until = time + 180;
+	my $until = time + 180 * ($ENV{CHECK_PATIENCE} || 1);
 	my $log = slurp_file($node->logfile, $offset // 0);
 
 	while ($log !~ $pattern && time < $until)
@@ -121,5 +122,8 @@ sub wait_for_query
 		"SELECT count(*) > 0 FROM pg_stat_activity
 		 WHERE application_name = '$name' AND " . ($condition // "state = 'active'"));
 }
+
+# How long a program may run, in seconds; longer where everything takes longer.
+sub patience { return IPC::Run::timeout($_[0] * ($ENV{CHECK_PATIENCE} || 1)); }
 
 1;
