@@ -92,6 +92,7 @@ static void set(const char *name, const char *value);
 static Query *analyze(const char *text, bool guesses);
 static void unwrap(RawStmt *raw, ParamTypes *params);
 static bool writes(Node *node, void *ignored);
+static void make_room(ParamTypes *params);
 static bool guess_types(Node *node, void *params);
 static bool is_minus(const A_Expr *expr);
 static void guess_call(const FuncCall *call, ParamTypes *params);
@@ -333,7 +334,10 @@ analyze(const char *text, bool guesses)
 				 errmsg("gpujoin_advise looks only at a SELECT that neither writes nor locks "
 						"rows")));
 	if (guesses)
+	{
+		make_room(&params);
 		(void) guess_types(linitial_node(RawStmt, raw)->stmt, &params);
+	}
 	/* pg_analyze_and_rewrite_varparams() would insist on a type for each */
 	queries = pg_rewrite_query(parse_analyze_varparams(linitial(raw), text, &params.types,
 													   &params.n, NULL));
@@ -375,6 +379,20 @@ writes(Node *node, void *ignored)
 		IsA(node, UpdateStmt) || IsA(node, DeleteStmt) || IsA(node, MergeStmt))
 		return true;
 	return raw_expression_tree_walker(node, writes, ignored);
+}
+
+/*
+ * Let there be a type for each parameter that a statement can have
+ */
+static void
+make_room(ParamTypes *params)
+{
+	Oid		   *types = palloc0(sizeof(Oid) * MAX_PARAMS);
+
+	for (int i = 0; i < Min(params->n, MAX_PARAMS); i++)
+		types[i] = params->types[i];
+	params->types = types;
+	params->n = MAX_PARAMS;
 }
 
 /*
@@ -427,18 +445,7 @@ guess_list(const List *nodes, Oid type, ParamTypes *params)
 	{
 		int			number = IsA(lfirst(lc), ParamRef) ? ((ParamRef *) lfirst(lc))->number : 0;
 
-		if (number <= 0 || number > MAX_PARAMS)
-			continue;
-		if (number > params->n)
-		{
-			Oid		   *types = palloc0(sizeof(Oid) * number);
-
-			for (int i = 0; i < params->n; i++)
-				types[i] = params->types[i];
-			params->types = types;
-			params->n = number;
-		}
-		if (!OidIsValid(params->types[number - 1]))
+		if (number > 0 && number <= params->n && !OidIsValid(params->types[number - 1]))
 			params->types[number - 1] = type;
 	}
 }
