@@ -293,7 +293,8 @@ sub plot_bars
 	print $out "set logscale y\nset yrange [$low:]\nset grid ytics\n",
 	  "set key top outside horizontal center\n",
 	  "set style data histograms\nset style histogram clustered gap 1.5\n",
-	  "set style fill solid\nset rmargin 10\nset ylabel 'milliseconds (median)'\nset format y '%g'\nset xtics rotate by -25\n";
+	  "set style fill solid\nset rmargin 10\nset ylabel 'milliseconds (median)'\n",
+	  "set format y '%g'\nset xtics rotate by -25\n";
 	print $out 'plot ', join(', ', map {
 			"'-' using 2:xtic(1) lc rgb '" . colour_of($_) . "' title '" . shown($_) . "'"
 		} @who), "\n";
@@ -475,15 +476,16 @@ sub make_bars
 	my $title = plot_title('peers, 1 process', $file);
 
 	open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
-	print $out "set terminal svg noenhanced size 1100,560 font 'sans-serif,13' background 'white'\n",
-	  "set output '$plot'\nset title \"$title\"\n";
+	print $out "set terminal svg noenhanced size 1100,560 font 'sans-serif,13' ",
+	  "background 'white'\nset output '$plot'\nset title \"$title\"\n";
 	plot_bars($out, read_table($file));
 	close($out) or die "gnuplot failed\n";
 	return;
 }
 
 my ($mode, @files) = @ARGV;
-my %mode = (bars => \&make_bars, tables => \&print_tables, plots => \&make_plots, summary => \&print_summary,
+my %mode = (bars => \&make_bars, tables => \&print_tables, plots => \&make_plots,
+	summary => \&print_summary,
 	document => \&fill_document, growth => \&print_growth);
 die "usage: report.pl tables|plots|summary|document|growth|bars FILE...\n"
   unless $mode && $mode{$mode} && @files >= ($mode eq 'summary' ? 1 : 2);
