@@ -43,6 +43,5 @@ _PG_init(void)
 	GjServiceInit();
 	GjMirrorInit();
 	GjMirrorCommitInit();
-	GjUsageInit();
 	GjLauncherInit();
 }

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -23,6 +24,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "advise.h"
 #include "base/gpujoin.h"
@@ -56,17 +58,30 @@ typedef struct Proposal
 	int64		size;
 } Proposal;
 
+/* What an index's table and columns are called */
+typedef struct Names
+{
+	const char *schema;
+	const char *table;
+	const char *key;
+	const char *included[GJ_MAX_INCLUDED];
+	int			n;
+} Names;
+
 static List *collect_proposals(List *statements);
 static void note_statements(int hidden, int failed);
+static void report_failures(List *statements, ReturnSetInfo *rsinfo);
 static List *add_advice(List *proposals, GjStatement *statement, GjAdvice *advice);
 static void use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice);
 static void sum_up(Proposal *proposal);
 static bool is_superseded(const Proposal *proposal, const List *proposals);
 static int	compare(const ListCell *a, const ListCell *b);
 static void report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped);
+static Names *get_names(const GjNewIndex *index);
+static const char *get_column(Oid table, AttrNumber attno);
 static Datum shorten(const char *text);
-static char *make_command(const GjNewIndex *index);
-static Datum make_names(const GjNewIndex *index);
+static char *make_command(const Names *names);
+static Datum make_array(const Names *names);
 static Datum make_note(const Proposal *proposal, bool *isnull);
 
 PG_FUNCTION_INFO_V1(gpujoin_advise);
@@ -93,6 +108,7 @@ gpujoin_advise(PG_FUNCTION_ARGS)
 	note_statements(hidden, failed);
 	foreach(lc, collect_proposals(statements))
 		report(lfirst(lc), (ReturnSetInfo *) fcinfo->resultinfo, 0);
+	report_failures(statements, (ReturnSetInfo *) fcinfo->resultinfo);
 	return (Datum) 0;
 }
 
@@ -127,10 +143,37 @@ note_statements(int hidden, int failed)
 		ereport(NOTICE,
 				(errmsg_plural("%d statement could not be planned",
 							   "%d statements could not be planned", failed, failed),
-				 errdetail("A table may be gone, or in a schema that search_path does not name; "
-						   "or the type of a parameter is not known, or planning it would run a "
-						   "function of another role, who is no superuser."),
-				 errhint("gpujoin_advise(query) shows the error.")));
+				 errdetail("The rows without a relation name them, and say why.")));
+}
+
+/*
+ * Name the statements that could not be planned, with the reasons
+ */
+static void
+report_failures(List *statements, ReturnSetInfo *rsinfo)
+{
+	ListCell   *lc;
+
+	foreach(lc, statements)
+	{
+		const GjStatement *statement = lfirst(lc);
+		Datum		values[ALL_COLUMNS] = {0};
+		bool		nulls[ALL_COLUMNS];
+
+		if (statement->failure == NULL)
+			continue;
+		memset(nulls, true, sizeof(nulls));
+		memset(nulls, false, STATEMENT_COLUMNS);
+		values[0] = Int64GetDatum(statement->queryid);
+		values[1] = Int64GetDatum(1);
+		values[2] = Int64GetDatum(statement->calls);
+		values[3] = Float8GetDatum(statement->share);
+		values[4] = shorten(statement->text);
+		values[12] = CStringGetTextDatum(psprintf("the statement could not be planned: %s",
+												  statement->failure));
+		nulls[12] = false;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
 }
 
 /*
@@ -276,34 +319,74 @@ compare(const ListCell *a, const ListCell *b)
 	return first > second ? -1 : first < second ? 1 : 0;
 }
 
+/*
+ * The tables have been unlocked since they were looked at.  What is gone needs no index.
+ */
 static void
 report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped)
 {
 	const GjStatement *statement = ((Use *) linitial(proposal->uses))->statement;
+	const Names *names = get_names(&proposal->index);
 	Datum		values[ALL_COLUMNS];
 	bool		nulls[ALL_COLUMNS] = {0};
 	bool		pays = proposal->refused == NULL;
 
+	if (names == NULL)
+		return;
 	values[0] = Int64GetDatum(statement->queryid);
 	values[1] = Int64GetDatum(list_length(proposal->uses));
 	values[2] = Int64GetDatum(proposal->calls);
-	values[3] = Float8GetDatum(proposal->share);
+	values[3] = Float8GetDatum(Min(proposal->share, 1.0));
 	values[4] = shorten(statement->text);
 	values[5] = ObjectIdGetDatum(proposal->index.table);
-	values[6] = DirectFunctionCall1(namein,
-									CStringGetDatum(get_attname(proposal->index.table,
-																proposal->index.key, false)));
-	values[7] = make_names(&proposal->index);
-	nulls[7] = !pays || proposal->index.included == NULL;
-	values[8] = CStringGetTextDatum(make_command(&proposal->index));
+	values[6] = DirectFunctionCall1(namein, CStringGetDatum(names->key));
+	values[7] = make_array(names);
+	nulls[7] = !pays || names->n == 0;
+	values[8] = CStringGetTextDatum(make_command(names));
 	nulls[8] = !pays;
 	values[9] = Float8GetDatum(proposal->cost_now);
 	values[10] = Float8GetDatum(proposal->cost_with);
 	nulls[10] = proposal->cost_with == 0.0;
 	values[11] = Int64GetDatum(proposal->size);
-	nulls[11] = !pays;
+	nulls[11] = !pays || proposal->size == 0;
 	values[12] = make_note(proposal, &nulls[12]);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values + skipped, nulls + skipped);
+}
+
+/*
+ * Look up the names of a table and of an index's columns; NULL: one of them is gone
+ */
+static Names *
+get_names(const GjNewIndex *index)
+{
+	Names	   *names = palloc0(sizeof(Names));
+	int			attno = -1;
+
+	names->table = get_rel_name(index->table);
+	names->schema = get_namespace_name(get_rel_namespace(index->table));
+	names->key = get_column(index->table, index->key);
+	if (names->table == NULL || names->schema == NULL || names->key == NULL)
+		return NULL;
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+	{
+		names->included[names->n] = get_column(index->table, attno);
+		if (names->included[names->n++] == NULL)
+			return NULL;
+	}
+	return names;
+}
+
+static const char *
+get_column(Oid table, AttrNumber attno)
+{
+	HeapTuple	tuple = SearchSysCacheAttNum(table, attno);
+	const char *name;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	name = pstrdup(NameStr(((Form_pg_attribute) GETSTRUCT(tuple))->attname));
+	ReleaseSysCache(tuple);
+	return name;
 }
 
 static Datum
@@ -318,45 +401,30 @@ shorten(const char *text)
 }
 
 static char *
-make_command(const GjNewIndex *index)
+make_command(const Names *names)
 {
 	StringInfoData command;
-	Oid			table = index->table;
-	char	   *schema = get_namespace_name(get_rel_namespace(table));
-	char	   *name = get_rel_name(table);
-	const char *before = " INCLUDE (";
-	int			attno = -1;
 
-	/* the table has been unlocked since it was looked at */
-	if (schema == NULL || name == NULL)
-		elog(ERROR, "cache lookup failed for relation %u", table);
 	initStringInfo(&command);
 	appendStringInfo(&command, "CREATE INDEX ON %s USING %s (%s)",
-					 quote_qualified_identifier(schema, name), GJ_NAME,
-					 quote_identifier(get_attname(table, index->key, false)));
-	while ((attno = bms_next_member(index->included, attno)) >= 0)
-	{
-		appendStringInfo(&command, "%s%s", before,
-						 quote_identifier(get_attname(table, attno, false)));
-		before = ", ";
-	}
-	if (index->included != NULL)
+					 quote_qualified_identifier(names->schema, names->table), GJ_NAME,
+					 quote_identifier(names->key));
+	for (int i = 0; i < names->n; i++)
+		appendStringInfo(&command, "%s%s", i == 0 ? " INCLUDE (" : ", ",
+						 quote_identifier(names->included[i]));
+	if (names->n > 0)
 		appendStringInfoChar(&command, ')');
 	return command.data;
 }
 
 static Datum
-make_names(const GjNewIndex *index)
+make_array(const Names *names)
 {
-	Datum		names[GJ_MAX_INCLUDED];
-	int			n = 0;
-	int			attno = -1;
+	Datum		columns[GJ_MAX_INCLUDED];
 
-	while ((attno = bms_next_member(index->included, attno)) >= 0)
-		names[n++] = DirectFunctionCall1(namein,
-										 CStringGetDatum(get_attname(index->table, attno,
-																	 false)));
-	return PointerGetDatum(construct_array(names, n, NAMEOID, NAMEDATALEN, false,
+	for (int i = 0; i < names->n; i++)
+		columns[i] = DirectFunctionCall1(namein, CStringGetDatum(names->included[i]));
+	return PointerGetDatum(construct_array(columns, names->n, NAMEOID, NAMEDATALEN, false,
 										   TYPALIGN_CHAR));
 }
 

@@ -24,10 +24,14 @@ typedef struct GjStatement
 	double		share;			/* of the time of all statements of this database */
 	char	   *text;
 	List	   *advice;			/* of GjAdvice */
+	const char *failure;		/* why it could not be planned; NULL: it was */
 } GjStatement;
 
 /* advisestatements.c */
 extern List *GjReadStatements(int *hidden);
+
+/* advisetext.c */
+extern char *GjStatementText(const char *text);
 
 /* adviseplan.c */
 typedef enum GjAdviseResult

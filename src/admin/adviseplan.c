@@ -11,23 +11,26 @@
  * back, the settings and the role, whether there was an error or not.  Such a one needs no
  * transaction number.
  *
- * The planner runs functions that are IMMUTABLE, by their authors' word.  A statement that was run
- * may mean others today: its names were looked up by another search_path, that of a SECURITY
+ * The planner runs functions that are IMMUTABLE, by their authors' word, and for estimates those
+ * that are STABLE.  Rolling back would not undo all that a function does, and a statement that was
+ * run may mean others today: its names were looked up by another search_path, that of a SECURITY
  * DEFINER function, say, and by ours they may be those of somebody who has waited for that.  So
- * while such a statement is planned, its role runs its own functions and those of superusers, who
- * could do as they like anyway; a function of anybody else is an error.  Rolling back would not
- * undo all that it does.
+ * while such a statement is planned, only the functions of superusers are run, who could do as they
+ * like anyway: PostgreSQL's own and those of most extensions.  To need another one is an error.
+ *
+ * The types of some parameters do not follow from their places, as those of the constants did that
+ * pg_stat_statements has replaced: in ARRAY[$1, $2], VALUES ($1), ($2), generate_series($1, $2),
+ * unnest($1) and current_date - $1.  If it cannot be parsed otherwise, these are taken for integers.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <ctype.h>
-
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -44,55 +47,67 @@
 #include "advise.h"
 #include "base/gpujoin.h"
 
-/* Constants of a list that pg_stat_statements has taken together, which it does since 18 */
-#define SQUASHED				" /*, ... */"
-
 /* The error of a statement that is not looked at */
 #define NO_READER				ERRCODE_FEATURE_NOT_SUPPORTED
+
+/* As many parameters as a statement can have that a client sends */
+#define MAX_PARAMS				65535
 
 /* What is done with a statement when its query is there */
 typedef struct Job
 {
 	const GjStatement *statement;
 	const GjNewIndex *index;	/* NULL: look for the best */
+	bool		guesses;		/* parameters of unknown type are integers */
 	MemoryContext context;		/* of results */
 	List	   *advice;
 	Cost		cost;
 	int64		size;
 } Job;
 
-/* The role whose statement, which was run, is being planned, if any; and who else has the hooks */
-static Oid	planned_as = InvalidOid;
+/* The types of a query's parameters */
+typedef struct ParamTypes
+{
+	Oid		   *types;
+	int			n;
+} ParamTypes;
+
+/* Is a statement being planned that was run?  And who else has the hooks? */
+static bool plans_statement = false;
 static bool guarded = false;
 static needs_fmgr_hook_type previous_needs_hook = NULL;
 static fmgr_hook_type previous_fmgr_hook = NULL;
 
 static bool must_report(const GjStatement *statement, const ErrorData *error);
+static ErrorData *plan_and_undo(Job *job);
+static bool may_be_guessed(const ErrorData *error);
 static ErrorData *run_and_undo(Job *job);
 static void run(Job *job);
 static void enter(const GjStatement *statement);
 static void guard(void);
 static bool at_lookup(Oid function);
 static void at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg);
-static void refuse_stranger(Oid function);
+static bool is_strange(Oid function);
 static void set(const char *name, const char *value);
-static Query *analyze(const char *text);
-static void unwrap(RawStmt *raw, Oid **types, int *ntypes);
+static Query *analyze(const char *text, bool guesses);
+static void unwrap(RawStmt *raw, ParamTypes *params);
 static bool writes(Node *node, void *ignored);
-static char *unsquash(const char *text);
-static bool make_array(StringInfo text);
-static int	find_word(const char *text, int end, const char *word);
+static void make_room(ParamTypes *params);
+static bool guess_types(Node *node, void *params);
+static bool is_minus(const A_Expr *expr);
+static void guess_call(const FuncCall *call, ParamTypes *params);
+static void guess_list(const List *nodes, Oid type, ParamTypes *params);
 static List *copy_advice(const List *advice);
 
 /*
- * Look for indexes that would pay for a statement.  An error in one that was run is not
- * reported: its tables may be gone, or in schemas that are not searched now.
+ * Look for indexes that would pay for a statement.  An error in one that was run is only noted:
+ * its tables may be gone, or in schemas that are not searched now.
  */
 GjAdviseResult
 GjAdviseStatement(GjStatement *statement)
 {
 	Job			job = {.statement = statement,.context = CurrentMemoryContext};
-	ErrorData  *error = run_and_undo(&job);
+	ErrorData  *error = plan_and_undo(&job);
 
 	if (error == NULL)
 	{
@@ -101,14 +116,16 @@ GjAdviseStatement(GjStatement *statement)
 	}
 	if (must_report(statement, error))
 		ReThrowError(error);
-	return error->sqlerrcode == NO_READER ? GJ_ADVISE_NO_READER : GJ_ADVISE_FAILED;
+	if (error->sqlerrcode == NO_READER)
+		return GJ_ADVISE_NO_READER;
+	statement->failure = error->message;
+	return GJ_ADVISE_FAILED;
 }
 
 static bool
 must_report(const GjStatement *statement, const ErrorData *error)
 {
-	return !OidIsValid(statement->user) || error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY;
+	return !OidIsValid(statement->user) || error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 }
 
 /*
@@ -119,7 +136,7 @@ Cost
 GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known, int64 *size)
 {
 	Job			job = {.statement = statement,.index = index,.context = CurrentMemoryContext};
-	ErrorData  *error = run_and_undo(&job);
+	ErrorData  *error = plan_and_undo(&job);
 
 	if (error != NULL && must_report(statement, error))
 		ReThrowError(error);
@@ -130,13 +147,38 @@ GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost know
 }
 
 /*
+ * Do the job, if need be with guesses.  If these do not help, the error is that without them.
+ */
+static ErrorData *
+plan_and_undo(Job *job)
+{
+	ErrorData  *error = run_and_undo(job);
+	ErrorData  *second;
+
+	if (error == NULL || !may_be_guessed(error))
+		return error;
+	job->guesses = true;
+	second = run_and_undo(job);
+	return second == NULL || must_report(job->statement, second) ? second : error;
+}
+
+static bool
+may_be_guessed(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_UNDEFINED_FUNCTION ||
+		error->sqlerrcode == ERRCODE_AMBIGUOUS_FUNCTION ||
+		error->sqlerrcode == ERRCODE_DATATYPE_MISMATCH ||
+		error->sqlerrcode == ERRCODE_INDETERMINATE_DATATYPE;
+}
+
+/*
  * Do the job in a subtransaction, which is rolled back; returns an error, NULL if there was none
  */
 static ErrorData *
 run_and_undo(Job *job)
 {
 	ResourceOwner owner = CurrentResourceOwner;
-	Oid			planned_before = planned_as;	/* by a function that asks for advice in turn */
+	bool		before = plans_statement;	/* a function may ask for advice in turn */
 	MemoryContext scratch = AllocSetContextCreate(job->context, "gpujoin advice",
 												  ALLOCSET_DEFAULT_SIZES);
 	ErrorData  *volatile error = NULL;
@@ -154,7 +196,7 @@ run_and_undo(Job *job)
 		FlushErrorState();
 	}
 	PG_END_TRY();
-	planned_as = planned_before;
+	plans_statement = before;
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(job->context);
 	CurrentResourceOwner = owner;
@@ -165,14 +207,14 @@ run_and_undo(Job *job)
 static void
 run(Job *job)
 {
-	const char *text = unsquash(job->statement->text);
+	const char *text = GjStatementText(job->statement->text);
 	Query	   *query;
 
 	enter(job->statement);
-	query = analyze(text);
+	query = analyze(text, job->guesses);
 	if (job->index != NULL)
 	{
-		job->cost = GjNewIndexCost(query, text, job->index);
+		job->cost = GjNewIndexCost(query, text, list_make1(unconstify(GjNewIndex *, job->index)));
 		job->size = GjNewIndexSize(job->index);
 	}
 	else
@@ -201,7 +243,7 @@ enter(const GjStatement *statement)
 	if (!OidIsValid(statement->user))
 		return;
 	guard();
-	planned_as = statement->user;
+	plans_statement = true;
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(statement->user, context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
@@ -224,46 +266,43 @@ guard(void)
 
 /*
  * needs_fmgr_hook: is asked about each function, but for PostgreSQL's own, when it is prepared to
- * be called; not about those that have settings of their own, which at_call() sees
+ * be called or could be inlined.  A stranger's is prepared so that its call comes to at_call(), as
+ * those that have settings of their own do anyway.
  */
 static bool
 at_lookup(Oid function)
 {
-	refuse_stranger(function);
-	return previous_needs_hook != NULL && previous_needs_hook(function);
+	return (plans_statement && is_strange(function)) ||
+		(previous_needs_hook != NULL && previous_needs_hook(function));
 }
 
 static void
 at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg)
 {
-	if (event == FHET_START)
-		refuse_stranger(function->fn_oid);
+	if (event == FHET_START && plans_statement && is_strange(function->fn_oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("function \"%s\", which is not a superuser's, is not run for advice",
+						get_func_name(function->fn_oid))));
 	if (previous_fmgr_hook != NULL)
 		previous_fmgr_hook(event, function, arg);
 }
 
 /*
- * An error, if a statement is being planned that this function must not be run for
+ * Does a function belong to somebody who is no superuser?
  */
-static void
-refuse_stranger(Oid function)
+static bool
+is_strange(Oid function)
 {
-	HeapTuple	tuple;
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	Oid			owner = InvalidOid;
 
-	if (!OidIsValid(planned_as))
-		return;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	if (HeapTupleIsValid(tuple))
 	{
 		owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
 		ReleaseSysCache(tuple);
 	}
-	if (owner != planned_as && !superuser_arg(owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("function \"%s\" of another role is not run for advice",
-						get_func_name(function))));
+	return !superuser_arg(owner);
 }
 
 static void
@@ -277,27 +316,31 @@ set(const char *name, const char *value)
  * Make a query of a text; an error if it is none that is looked at
  */
 static Query *
-analyze(const char *text)
+analyze(const char *text, bool guesses)
 {
 	List	   *raw = pg_parse_query(text);
-	Oid		   *types = NULL;
-	int			ntypes = 0;
+	ParamTypes	params = {0};
 	List	   *queries;
 
 	if (list_length(raw) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("gpujoin_advise takes one statement")));
-	unwrap(linitial(raw), &types, &ntypes);
+	unwrap(linitial(raw), &params);
 	if (!IsA(linitial_node(RawStmt, raw)->stmt, SelectStmt) ||
 		writes(linitial_node(RawStmt, raw)->stmt, NULL))
 		ereport(ERROR,
 				(errcode(NO_READER),
 				 errmsg("gpujoin_advise looks only at a SELECT that neither writes nor locks "
 						"rows")));
+	if (guesses)
+	{
+		make_room(&params);
+		(void) guess_types(linitial_node(RawStmt, raw)->stmt, &params);
+	}
 	/* pg_analyze_and_rewrite_varparams() would insist on a type for each */
-	queries = pg_rewrite_query(parse_analyze_varparams(linitial(raw), text, &types, &ntypes,
-													   NULL));
+	queries = pg_rewrite_query(parse_analyze_varparams(linitial(raw), text, &params.types,
+													   &params.n, NULL));
 	if (list_length(queries) != 1 || linitial_node(Query, queries)->commandType != CMD_SELECT)
 		elog(ERROR, "a SELECT was not rewritten to one query");
 	return linitial(queries);
@@ -307,7 +350,7 @@ analyze(const char *text)
  * Take the query out of PREPARE, which is what the text of an EXECUTE is, and out of DECLARE CURSOR
  */
 static void
-unwrap(RawStmt *raw, Oid **types, int *ntypes)
+unwrap(RawStmt *raw, ParamTypes *params)
 {
 	ListCell   *lc;
 
@@ -317,9 +360,9 @@ unwrap(RawStmt *raw, Oid **types, int *ntypes)
 	{
 		PrepareStmt *prepare = (PrepareStmt *) raw->stmt;
 
-		*types = palloc(sizeof(Oid) * (1 + list_length(prepare->argtypes)));
+		params->types = palloc(sizeof(Oid) * (1 + list_length(prepare->argtypes)));
 		foreach(lc, prepare->argtypes)
-			(*types)[(*ntypes)++] = typenameTypeId(NULL, lfirst_node(TypeName, lc));
+			params->types[params->n++] = typenameTypeId(NULL, lfirst_node(TypeName, lc));
 		raw->stmt = prepare->query;
 	}
 }
@@ -339,79 +382,72 @@ writes(Node *node, void *ignored)
 }
 
 /*
- * Make arrays of lists of which only the first constant is left, so that the planner takes them for
- * sets of unknown size, and not for one value
+ * Let there be a type for each parameter that a statement can have
  */
-static char *
-unsquash(const char *text)
+static void
+make_room(ParamTypes *params)
 {
-	StringInfoData result;
-	const char *mark;
+	Oid		   *types = palloc0(sizeof(Oid) * MAX_PARAMS);
 
-	initStringInfo(&result);
-	while ((mark = strstr(text, SQUASHED)) != NULL)
-	{
-		appendBinaryStringInfo(&result, text, mark - text);
-		text = mark + strlen(SQUASHED);
-		if ((*text == ')' || *text == ']') && make_array(&result))
-			text++;
-	}
-	appendStringInfoString(&result, text);
-	return result.data;
+	for (int i = 0; i < Min(params->n, MAX_PARAMS); i++)
+		types[i] = params->types[i];
+	params->types = types;
+	params->n = MAX_PARAMS;
 }
 
 /*
- * Turn "IN ($1" at the end of a text into "= ANY ($1)", "NOT IN ($1" into "<> ALL ($1)", and
- * "ARRAY[$1" into "$1"; false if it is none of these
+ * Give types to the parameters whose places say nothing about them
  */
 static bool
-make_array(StringInfo text)
+guess_types(Node *node, void *params)
 {
-	int			dollar = text->len - 1;
-	const char *before = NULL;
-	char	   *param;
-	int			start = -1;
-	int			not;
+	ListCell   *lc;
 
-	while (dollar > 0 && isdigit((unsigned char) text->data[dollar]))
-		dollar--;
-	if (dollar == 0 || text->data[dollar] != '$')
+	if (node == NULL)
 		return false;
-	if (text->data[dollar - 1] == '[')
+	if (IsA(node, A_ArrayExpr))
+		guess_list(((A_ArrayExpr *) node)->elements, INT4OID, params);
+	else if (IsA(node, A_Expr) && is_minus((A_Expr *) node))
+		guess_list(list_make1(((A_Expr *) node)->rexpr), INT4OID, params);
+	else if (IsA(node, FuncCall))
+		guess_call((FuncCall *) node, params);
+	else if (IsA(node, SelectStmt))
 	{
-		start = find_word(text->data, dollar - 1, "ARRAY");
-		before = "%s";
+		foreach(lc, ((SelectStmt *) node)->valuesLists)
+			guess_list(lfirst(lc), INT4OID, params);
 	}
-	else if (text->data[dollar - 1] == '(' &&
-			 (start = find_word(text->data, dollar - 1, "IN")) >= 0)
-	{
-		not = find_word(text->data, start, "NOT");
-		before = not < 0 ? "= ANY (%s)" : "<> ALL (%s)";
-		start = not < 0 ? start : not;
-	}
-	if (start < 0)
-		return false;
-	param = pstrdup(text->data + dollar);
-	text->len = start;
-	appendStringInfo(text, before, param);
-	return true;
+	return raw_expression_tree_walker(node, guess_types, params);
 }
 
-/*
- * Find a word at the end of so many bytes, before spaces; -1: it is not there
- */
-static int
-find_word(const char *text, int end, const char *word)
+static bool
+is_minus(const A_Expr *expr)
 {
-	int			start;
+	return expr->kind == AEXPR_OP && strcmp(strVal(llast(expr->name)), "-") == 0;
+}
 
-	while (end > 0 && isspace((unsigned char) text[end - 1]))
-		end--;
-	start = end - (int) strlen(word);
-	if (start < 0 || pg_strncasecmp(text + start, word, strlen(word)) != 0 ||
-		(start > 0 && (isalnum((unsigned char) text[start - 1]) || text[start - 1] == '_')))
-		return -1;
-	return start;
+static void
+guess_call(const FuncCall *call, ParamTypes *params)
+{
+	const char *name = strVal(llast(call->funcname));
+
+	if (strcmp(name, "generate_series") == 0)
+		guess_list(call->args, INT4OID, params);
+	else if (strcmp(name, "unnest") == 0)
+		guess_list(call->args, INT4ARRAYOID, params);
+}
+
+static void
+guess_list(const List *nodes, Oid type, ParamTypes *params)
+{
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+	{
+		int			number = IsA(lfirst(lc), ParamRef) ? ((ParamRef *) lfirst(lc))->number : 0;
+
+		if (number > 0 && number <= params->n && !OidIsValid(params->types[number - 1]))
+			params->types[number - 1] = type;
+	}
 }
 
 /*

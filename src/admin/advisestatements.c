@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
@@ -37,6 +38,7 @@ enum
 	COLUMN_CALLS,
 	COLUMN_TIME,
 	COLUMN_ALL_TIME,
+	COLUMN_ROWS,
 	COLUMN_TEXT
 };
 
@@ -70,9 +72,10 @@ GjReadStatements(int *hidden)
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		GjStatement *statement = read_row(i, context);
+		bool		isnull;
 
 		if (statement == NULL || !may_plan(statement))
-			(*hidden)++;
+			*hidden += DatumGetInt64(get(i, COLUMN_ROWS, &isnull));
 		else
 		{
 			MemoryContext old = MemoryContextSwitchTo(context);
@@ -87,23 +90,34 @@ GjReadStatements(int *hidden)
 
 /*
  * The extension may be in any schema.  Operators are PostgreSQL's own, whatever search_path says.
+ *
+ * With pg_stat_statements.track = all, a statement may have two rows: as a client sent it, and as a
+ * function ran it.  They are one statement.  What a function's statements took is in the time of
+ * the statement that called it as well, so the time of all statements is that of those that clients
+ * sent.
  */
 static char *
 make_query(void)
 {
-	char	   *schema;
+	Oid			schema;
 	bool		isnull;
+	bool		nests;
 
-	if (SPI_execute("SELECT extnamespace::pg_catalog.regnamespace::pg_catalog.text "
-					"FROM pg_catalog.pg_extension "
+	if (SPI_execute("SELECT extnamespace FROM pg_catalog.pg_extension "
 					"WHERE extname OPERATOR(pg_catalog.=) '" EXTENSION "'",
 					true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not find the schema of %s", EXTENSION);
-	schema = TextDatumGetCString(get(0, 1, &isnull));
-	return psprintf("SELECT userid, queryid, calls, total_exec_time, "
-					"pg_catalog.sum(total_exec_time) OVER (), query "
+	schema = DatumGetObjectId(get(0, 1, &isnull));
+	/* an old version of the extension may have been kept, by pg_upgrade, say */
+	nests = get_attnum(get_relname_relid(EXTENSION, schema), "toplevel") > 0;
+	return psprintf("SELECT userid, queryid, pg_catalog.sum(calls)::pg_catalog.int8, "
+					"pg_catalog.sum(total_exec_time), "
+					"pg_catalog.sum(pg_catalog.sum(total_exec_time) FILTER (WHERE %s)) OVER (), "
+					"pg_catalog.count(*), pg_catalog.min(query) "
 					"FROM %s." EXTENSION " WHERE dbid OPERATOR(pg_catalog.=) %u "
-					"ORDER BY total_exec_time DESC", schema, MyDatabaseId);
+					"GROUP BY userid, queryid ORDER BY 4 DESC",
+					nests ? "toplevel" : "true", quote_identifier(get_namespace_name(schema)),
+					MyDatabaseId);
 }
 
 /*
@@ -124,7 +138,7 @@ read_row(int i, MemoryContext context)
 	statement->calls = DatumGetInt64(get(i, COLUMN_CALLS, &isnull));
 	statement->time = DatumGetFloat8(get(i, COLUMN_TIME, &isnull));
 	all_time = DatumGetFloat8(get(i, COLUMN_ALL_TIME, &isnull));
-	statement->share = all_time > 0.0 ? statement->time / all_time : 0.0;
+	statement->share = all_time > 0.0 ? Min(statement->time / all_time, 1.0) : 0.0;
 	value = get(i, COLUMN_TEXT, &isnull);
 	if (isnull)
 		return NULL;

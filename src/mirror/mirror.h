@@ -248,7 +248,6 @@ extern const char *GjFallbackText(GjFallback why);
 extern void GjMirrorStatsReset(void);
 
 /* usage.c: what is counted for each index */
-extern void GjUsageInit(void);
 extern void GjUsagePrepare(void);
 extern void GjUsageAdd(Oid index, const GjIndexUse *use);
 extern void GjUsageReset(Oid index);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *	  The table of mirrors: its shared memory, and what becomes of a process's entries
- *	  when it ends.
+ *	  The shared memory of this folder: the table of mirrors, and that of what was done with
+ *	  indexes (usage.c).  And what becomes of a process's entries when it ends.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,6 +15,7 @@
 
 #include "base/gpujoin.h"
 #include "table.h"
+#include "usage.h"
 
 #define MIRROR_TRANCHE			"gpujoin_mirrors"
 
@@ -26,14 +27,17 @@ static shmem_startup_hook_type previous_startup_hook = NULL;
 static Size table_size(void);
 static void request_shmem(void);
 static void startup_shmem(void);
+static void startup_table(void);
 static void abandon_at_exit(int code, Datum arg);
 
 /*
- * Request memory for the table, and have it made, if the library is being preloaded
+ * See to it that what is dropped is forgotten; and request shared memory, and have the tables made,
+ * if the library is being preloaded
  */
 void
 GjMirrorInit(void)
 {
+	GjDroppedInit();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
@@ -57,30 +61,37 @@ request_shmem(void)
 		previous_request_hook();
 	RequestAddinShmemSpace(table_size());
 	RequestNamedLWLockTranche(MIRROR_TRANCHE, 1);
+	GjUsageRequestShmem();
 }
 
 static void
 startup_shmem(void)
 {
-	bool		found;
-
 	if (previous_startup_hook)
 		previous_startup_hook();
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	gj_mirrors = ShmemInitStruct("gpujoin mirrors", table_size(), &found);
-	if (!found)
-	{
-		memset(gj_mirrors, 0, table_size());
-		gj_mirrors->lock = &GetNamedLWLockTranche(MIRROR_TRANCHE)->lock;
-		gj_mirrors->size = gj_max_mirrors;
-		for (int i = 0; i < gj_max_mirrors; i++)
-		{
-			pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);
-			pg_atomic_init_u64(&gj_mirrors->entries[i].last_used, 0);
-		}
-	}
+	startup_table();
+	GjUsageStartupShmem();
 	LWLockRelease(AddinShmemInitLock);
+}
+
+static void
+startup_table(void)
+{
+	bool		found;
+
+	gj_mirrors = ShmemInitStruct("gpujoin mirrors", table_size(), &found);
+	if (found)
+		return;
+	memset(gj_mirrors, 0, table_size());
+	gj_mirrors->lock = &GetNamedLWLockTranche(MIRROR_TRANCHE)->lock;
+	gj_mirrors->size = gj_max_mirrors;
+	for (int i = 0; i < gj_max_mirrors; i++)
+	{
+		pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);
+		pg_atomic_init_u64(&gj_mirrors->entries[i].last_used, 0);
+	}
 }
 
 /*

@@ -27,7 +27,6 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -62,11 +61,7 @@ typedef struct UsageEntry
 GjUsageTable *gj_usage = NULL;
 
 static HTAB *entries = NULL;
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
 
-static void request_shmem(void);
-static void startup_shmem(void);
 static void lock_table(LWLockMode mode);
 static void unlock_table(void);
 static UsageEntry *find_or_enter(const UsageKey *key);
@@ -76,41 +71,25 @@ static void give_up(UsageEntry *entry);
 static void add(GjIndexUse *sum, const GjIndexUse *use);
 
 /*
- * Request memory for the table, and have it made, if the library is being preloaded
+ * Request memory for the table, while the library is being preloaded
  */
 void
-GjUsageInit(void)
+GjUsageRequestShmem(void)
 {
-	GjDroppedInit();
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
-}
-
-static void
-request_shmem(void)
-{
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(add_size(sizeof(GjUsageTable),
 									hash_estimate_size(MAX_ENTRIES, sizeof(UsageEntry))));
 	RequestNamedLWLockTranche(USAGE_TRANCHE, 1);
 }
 
-static void
-startup_shmem(void)
+/*
+ * Make the table, or find it.  AddinShmemInitLock is held.
+ */
+void
+GjUsageStartupShmem(void)
 {
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry)};
 	bool		found;
 
-	if (previous_startup_hook)
-		previous_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	gj_usage = ShmemInitStruct("gpujoin usage", sizeof(GjUsageTable), &found);
 	entries = ShmemInitHash("gpujoin usage by index", MAX_ENTRIES, MAX_ENTRIES, &info,
 							HASH_ELEM | HASH_BLOBS);
@@ -121,7 +100,6 @@ startup_shmem(void)
 		gj_usage->since = GetCurrentTimestamp();
 		GjProgressInit();
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 /*

@@ -39,7 +39,9 @@ typedef struct GjUsageTable
 
 extern GjUsageTable *gj_usage;	/* NULL: not preloaded, and nothing has been counted yet */
 
-/* usage.c */
+/* usage.c; the first two for shmem.c */
+extern void GjUsageRequestShmem(void);
+extern void GjUsageStartupShmem(void);
 extern void GjUsageForget(Oid database, Oid index);
 
 /* dropped.c */

@@ -15,7 +15,9 @@
  * them that filter or sort.  Columns are included only if that saves more than a tenth again:
  * they make the index larger.
  *
- * Each index is judged alone: what two of them save together is not known.
+ * Of several tables' indexes, the one that saves most comes first.  Each further one must save more
+ * than a tenth of what the query costs with those before.  The costs that are reported are those
+ * with one index alone; two that pay only together are not found.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -67,6 +69,8 @@ static List *advise_table(const Query *query, const char *text, const Wish *wish
 static GjAdvice *advise_key(const Query *query, const char *text, const Wish *wish,
 							AttrNumber key, Cost cost);
 static Bitmapset *columns_to_include(const Wish *wish, AttrNumber key);
+static void judge_together(const Query *query, const char *text, const List *advice);
+static int	compare_costs(const ListCell *a, const ListCell *b);
 static const char *refuse(const Wish *wish, const GjAdvice *advice);
 static bool find_index(const GjNewIndex *wanted, bool with_included);
 
@@ -88,6 +92,7 @@ GjAdviseQuery(Query *query, const char *text)
 		CHECK_FOR_INTERRUPTS();
 		result = list_concat(result, advise_table(query, text, lfirst(lc), cost));
 	}
+	judge_together(query, text, result);
 	return result;
 }
 
@@ -110,7 +115,7 @@ note_wishes(const Query *query, const char *text, Cost *cost)
 
 		wishes = NIL;
 		wishes_context = CurrentMemoryContext;
-		plan = GjNewIndexPlan(query, text, NULL);
+		plan = GjNewIndexPlan(query, text, NIL);
 		GjCheckMayRead(plan);
 		*cost = plan->planTree->total_cost;
 		result = wishes;
@@ -297,6 +302,50 @@ advise_table(const Query *query, const char *text, const Wish *wish, Cost cost)
 	return best ? list_make1(best) : refused;
 }
 
+/*
+ * Refuse indexes that would save little where others are
+ */
+static void
+judge_together(const Query *query, const char *text, const List *advice)
+{
+	List	   *proposed = NIL;
+	List	   *indexes = NIL;
+	Cost		cost = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, advice)
+	{
+		if (((GjAdvice *) lfirst(lc))->refused == NULL)
+			proposed = lappend(proposed, lfirst(lc));
+	}
+	list_sort(proposed, compare_costs);
+	foreach(lc, proposed)
+	{
+		GjAdvice   *next = lfirst(lc);
+		Cost		with = next->cost_with;
+
+		CHECK_FOR_INTERRUPTS();
+		if (indexes != NIL)
+			with = GjNewIndexCost(query, text, lappend(list_copy(indexes), &next->index));
+		if (indexes == NIL || with <= cost * (1.0 - GJ_ADVISE_LEAST_SAVING))
+		{
+			indexes = lappend(indexes, &next->index);
+			cost = with;
+		}
+		else
+			next->refused = "beside another index proposed here, it would save less than a tenth";
+	}
+}
+
+static int
+compare_costs(const ListCell *a, const ListCell *b)
+{
+	Cost		left = ((const GjAdvice *) lfirst(a))->cost_with;
+	Cost		right = ((const GjAdvice *) lfirst(b))->cost_with;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
 static GjAdvice *
 advise_key(const Query *query, const char *text, const Wish *wish, AttrNumber key, Cost cost)
 {
@@ -307,12 +356,12 @@ advise_key(const Query *query, const char *text, const Wish *wish, AttrNumber ke
 	advice->cost_now = cost;
 	if (wish->tuples >= gj_min_rows)
 	{
-		advice->cost_with = GjNewIndexCost(query, text, &advice->index);
+		advice->cost_with = GjNewIndexCost(query, text, list_make1(&advice->index));
 		wide.included = columns_to_include(wish, key);
 	}
 	if (wide.included != NULL)
 	{
-		Cost		with = GjNewIndexCost(query, text, &wide);
+		Cost		with = GjNewIndexCost(query, text, list_make1(&wide));
 
 		if (with < advice->cost_with * (1.0 - GJ_ADVISE_LEAST_SAVING))
 		{

@@ -23,7 +23,7 @@ extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
 extern bool GjNewIndexIs(const IndexOptInfo *index);
 extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 extern PlannedStmt *GjNewIndexPlan(const Query *query, const char *text,
-								   const GjNewIndex *index);
+								   const List *indexes);
 extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
 
 /* advise.c */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * newindex.c
- *	  Planning a query as if there were one more index of ours.
+ *	  Planning a query as if there were more indexes of ours.
  *
  * The planner asks for a table's indexes once, and believes what it is told.  So an
  * IndexOptInfo of an index that nobody has built goes through all that a real one goes
@@ -44,13 +44,13 @@
 /* The first OID that such an index gets; no relation has so low a one */
 #define FIRST_OID				1
 
-/* The planning that is going on, and the index that it gets to see; NULL: none */
+/* The planning that is going on, and the indexes that it gets to see */
 static ParamListInfo planning = NULL;
-static const GjNewIndex *new_index = NULL;
+static const List *new_indexes = NIL;
 static Oid	next_oid;
 
 static bool is_ours(const PlannerInfo *root);
-static bool concerns(Oid relid);
+static bool concerns(const GjNewIndex *index, Oid relid);
 static GjNewIndex *translate(const GjNewIndex *index, Oid relid);
 static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index);
 static void set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index);
@@ -60,22 +60,22 @@ static BlockNumber count_pages(Relation table, const GjNewIndex *index, double t
 static double null_share(Oid relid, AttrNumber attno);
 
 /*
- * Plan a query as if there were this index, or, without one, as it is
+ * Plan a query as if there were these indexes (GjNewIndex), or, with NIL, as it is
  *
  * Parameters have no values, as in a generic plan.
  */
 PlannedStmt *
-GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
+GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
 {
 	ParamListInfo old_planning = planning;
-	const GjNewIndex *old_index = new_index;
+	const List *old_indexes = new_indexes;
 	Oid			old_oid = next_oid;
 	PlannedStmt *plan;
 
 	PG_TRY();
 	{
 		planning = makeParamList(0);
-		new_index = index;
+		new_indexes = indexes;
 		next_oid = FIRST_OID;
 		plan = pg_plan_query(copyObject(unconstify(Query *, query)), text,
 							 CURSOR_OPT_PARALLEL_OK, planning);
@@ -83,7 +83,7 @@ GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
 	PG_FINALLY();
 	{
 		planning = old_planning;
-		new_index = old_index;
+		new_indexes = old_indexes;
 		next_oid = old_oid;
 	}
 	PG_END_TRY();
@@ -94,12 +94,12 @@ GjNewIndexPlan(const Query *query, const char *text, const GjNewIndex *index)
  * Return what a query would cost
  */
 Cost
-GjNewIndexCost(const Query *query, const char *text, const GjNewIndex *index)
+GjNewIndexCost(const Query *query, const char *text, const List *indexes)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Cost		cost = GjNewIndexPlan(query, text, index)->planTree->total_cost;
+	Cost		cost = GjNewIndexPlan(query, text, indexes)->planTree->total_cost;
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -118,7 +118,7 @@ is_ours(const PlannerInfo *root)
 bool
 GjNewIndexPlansWithout(const PlannerInfo *root)
 {
-	return is_ours(root) && new_index == NULL;
+	return is_ours(root) && new_indexes == NIL;
 }
 
 /*
@@ -131,29 +131,35 @@ GjNewIndexIs(const IndexOptInfo *index)
 }
 
 /*
- * Add the new index to those of its table, or of one of its partitions
+ * Add the new indexes to those of their table, or of one of its partitions
  */
 void
 GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
-	GjNewIndex *index;
 	Relation	table;
+	ListCell   *lc;
 
-	if (!is_ours(root) || new_index == NULL || inhparent || !concerns(relid))
+	if (!is_ours(root) || new_indexes == NIL || inhparent)
 		return;
 	table = table_open(relid, NoLock);
-	index = translate(new_index, relid);
-	if (table->rd_rel->relkind == RELKIND_RELATION || table->rd_rel->relkind == RELKIND_MATVIEW)
-		rel->indexlist = lcons(make_info(rel, table, index), rel->indexlist);
+	foreach(lc, new_indexes)
+	{
+		const GjNewIndex *index = lfirst(lc);
+
+		if (concerns(index, relid) && (table->rd_rel->relkind == RELKIND_RELATION ||
+									   table->rd_rel->relkind == RELKIND_MATVIEW))
+			rel->indexlist = lcons(make_info(rel, table, translate(index, relid)),
+								   rel->indexlist);
+	}
 	table_close(table, NoLock);
 }
 
 static bool
-concerns(Oid relid)
+concerns(const GjNewIndex *index, Oid relid)
 {
-	return relid == new_index->table ||
+	return relid == index->table ||
 		(get_rel_relispartition(relid) &&
-		 list_member_oid(get_partition_ancestors(relid), new_index->table));
+		 list_member_oid(get_partition_ancestors(relid), index->table));
 }
 
 /*

@@ -33,8 +33,8 @@ typedef struct GjAdvice
 /* advise.c: which indexes would pay for a query?  A list of GjAdvice. */
 extern List *GjAdviseQuery(Query *query, const char *text);
 
-/* newindex.c: what a query costs with an index, or without one (NULL), and how large this is */
-extern Cost GjNewIndexCost(const Query *query, const char *text, const GjNewIndex *index);
+/* newindex.c: what a query costs with indexes (GjNewIndex) or without (NIL); how large one is */
+extern Cost GjNewIndexCost(const Query *query, const char *text, const List *indexes);
 extern int64 GjNewIndexSize(const GjNewIndex *index);
 
 /* hooks.c */

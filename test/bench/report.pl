@@ -7,6 +7,7 @@
 #	report.pl summary SAMPLES...		markdown: the jobs and what else docs/benchmarks.md shows
 #	report.pl document FILE SAMPLES...	put that, with the plots there are, into this file
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
+#	report.pl bars REPORT.md SVG		a plot of a report's first table, without its ratios
 #
 # PREFIX is the name of SAMPLES without .tsv: DATE-MACHINE-ROWS-rows-PARTS, which titles of plots
 # say.
@@ -41,24 +42,41 @@ my %title = (
 		'Cold', 'The first query after a restart, the files no longer in the kernel\'s memory.'
 	],
 	'peers, 1 process' => [
-		'gpujoin and its peers, one process',
+		'gpujoin and its peers, 4,000 keys unless stated otherwise, one process',
 		'Milliseconds. PostgreSQL\'s times have planning in them, DuckDB\'s have not.'
 	],
 	'peers, N workers' => [
 		'gpujoin and its peers, N parallel workers or threads', 'Milliseconds.'
 	],
-	'scale: peers' => ['Time against the set, one process', 'Each key has rows.'],
+	'scale: peers' => ['Count and sum for a set of keys, one process', 'Each key has rows.'],
 	'scale: set' => [
-		'Time against the set', 'Of larger sets, 4,000 keys have rows; generic plans.'
+		'Count and sum for a set of keys, one process',
+		'At most 4,000 of the keys have rows; generic plans.'
 	],
-	'scale: rows' => ['Time against rows', '4,000 keys, 5 % of the rows match.'],
-	'scale: keys' => ['Time against keys', '0.1 % of the rows match.'],
-	'scale: share' => ['Time against the share of matches', '40,000 keys.']);
-my %axis = (rows => 'rows', keys => 'keys', set => 'keys', peers => 'keys',
-	share => 'matching rows, %');
+	'scale: rows' => [
+		'Count and sum in a join with 4,000 keys, one process', '5 % of the rows match.'
+	],
+	'scale: keys' => [
+		'Count and sum in a join with a set of keys, one process', '0.1 % of the rows match.'
+	],
+	'scale: share' => ['Count and sum in a join with 40,000 keys, one process', '']);
+my %axis = (rows => 'rows of the table', keys => 'keys in the set (0.1 % of the rows match)',
+	set => 'keys in the set (at most 4,000 of them have rows)', peers => 'keys in the set',
+	share => 'rows that match, per cent');
+
+# What jobs of reports are called in plots
+my %job = (countgeneric => 'count, generic plan', joinsum => 'join, sum', group => 'group by',
+	groupyear => 'group by year', distinct => 'distinct rows',
+	distinctcompany => 'distinct companies', top => 'newest rows', count100 => 'count, 100 keys',
+	group100 => 'group by, 100 keys', count10 => 'count, 10 keys', group10 => 'group by, 10 keys');
+
+# What contestants are called in plots
+my %shown = (covering => 'covering btree', 'gpujoin include' => 'gpujoin INCLUDE',
+	'gpujoin CPU' => 'gpujoin INCLUDE, CPU');
 my %colour = ('no index' => '#888888', btree => '#d08020', covering => '#b03030',
 	gpujoin => '#3060c0', 'gpujoin include' => '#209050', DuckDB => '#7030a0',
-	'PG-Strom' => '#30a0a0');
+	'PG-Strom' => '#30a0a0', 'PG-Strom heap' => '#30a0a0', 'PG-Strom GPU-Cache' => '#d0b000');
+$colour{ $shown{$_} } = $colour{$_} for grep { $colour{$_} } keys %shown;
 
 sub median
 {
@@ -191,11 +209,10 @@ sub plot_name
 sub plot_title
 {
 	my ($name, $prefix) = @_;
-	my ($title, $text) = @{ $title{$name} // [ $name, '' ] };
+	my ($title) = @{ $title{$name} // [$name] };
 	my ($date, $machine, $rows) = $prefix =~ m{(\d{4}-\d\d-\d\d)-([^/]*?)-(\d+)-rows}
 	  or return $title;
 
-	$title .= ': ' . lcfirst($text) =~ s/\.$//r if $name =~ /^scale/;
 	$machine =~ s/^cpu-(\d+)-cores$/no GPU, $1 processors/ or $machine = uc $machine =~ tr/-/ /r;
 	1 while $rows =~ s/^(\d+)(\d{3})/$1,$2/;
 	$machine = "$rows rows, $machine" unless $name eq 'scale: rows';
@@ -249,10 +266,10 @@ sub plot_lines
 	my ($low, $high) = ($values[0] / 1.3, $values[-1] * 1.3);
 	my $place = places($line, $low, $high);
 
-	print $out "set logscale xy\nset grid\nunset key\nset rmargin 17\nset yrange [$low:$high]\n",
-	  "set xlabel '$axis{$what}'\nset ylabel 'ms'\n",
+	print $out "set logscale xy\nset grid\nunset key\nset rmargin 23\nset yrange [$low:$high]\n",
+	  "set xlabel '$axis{$what}'\nset ylabel 'milliseconds (median)'\n",
 	  "set format x '", $what eq 'share' ? '%g' : '%.0s%c', "'\nset format y '%g'\n";
-	print $out "set label '$_' at graph 1.015, graph $place->{$_} left tc rgb '",
+	print $out "set label '", shown($_), "' at graph 1.015, graph $place->{$_} left tc rgb '",
 	  colour_of($_), "'\n"
 	  for @who;
 	print $out 'plot ', join(', ', map {
@@ -276,9 +293,10 @@ sub plot_bars
 	print $out "set logscale y\nset yrange [$low:]\nset grid ytics\n",
 	  "set key top outside horizontal center\n",
 	  "set style data histograms\nset style histogram clustered gap 1.5\n",
-	  "set style fill solid\nset ylabel 'ms'\nset format y '%g'\nset xtics rotate by -25\n";
+	  "set style fill solid\nset rmargin 10\nset ylabel 'milliseconds (median)'\n",
+	  "set format y '%g'\nset xtics rotate by -25\n";
 	print $out 'plot ', join(', ', map {
-			"'-' using 2:xtic(1) lc rgb '" . colour_of($_) . "' title '" . s/, N$//r . "'"
+			"'-' using 2:xtic(1) lc rgb '" . colour_of($_) . "' title '" . shown($_) . "'"
 		} @who), "\n";
 	for my $who (@who)
 	{
@@ -292,6 +310,40 @@ sub plot_bars
 	}
 	return;
 }
+
+# The first table of a report as a part: jobs, and contestants with a median each. Columns that
+# begin with a stroke are ratios; a cell without a number is one of who failed.
+sub read_table
+{
+	my ($file) = @_;
+	my $part = { cases => [], who => [] };
+	my $cells = sub { map { s/^\s+|\s+$//gr } split(/\|/, $_[0] =~ s/^\||\|\s*$//gr) };
+
+	open(my $in, '<', $file) or die "$file: $!\n";
+	while (my $line = <$in>)
+	{
+		last if $line !~ /^\|/ && @{ $part->{cases} };
+		next if $line !~ /^\|/ || $line =~ /^\|-/;
+		my ($case, @values) = $cells->($line);
+
+		if (!@{ $part->{who} })
+		{
+			$part->{who} = [ grep { !m{^/} } @values ];
+			next;
+		}
+		$case = $job{$case} // $case;
+		push @{ $part->{cases} }, $case;
+		for my $i (grep { ($values[$_] // '') =~ /^[0-9.]+/ } 0 .. $#{ $part->{who} })
+		{
+			my ($value) = $values[$i] =~ /^([0-9.]+)/;
+			$part->{case}{$case}{values}{ $part->{who}[$i] } = [$value];
+		}
+	}
+	return $part;
+}
+
+# What a contestant is called in a plot
+sub shown { return $shown{ $_[0] =~ s/, N$//r } // $_[0] =~ s/, N$//r }
 
 sub colour_of { return $colour{ $_[0] =~ s/, N$//r } // '#000000' }
 
@@ -307,7 +359,7 @@ sub make_plots
 		my $is_line = $name =~ /^scale/;
 
 		open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
-		print $out "set terminal svg noenhanced size ", $is_line ? '760,460' : '1100,560',
+		print $out "set terminal svg noenhanced size ", $is_line ? '820,460' : '1100,560',
 		  " font 'sans-serif,13' background 'white'\n",
 		  "set output '$prefix-$what.svg'\nset title \"$title\"\n";
 		$is_line ? plot_lines($out, $part->{$name}, $what) : plot_bars($out, $part->{$name});
@@ -418,9 +470,23 @@ sub print_growth
 	return;
 }
 
+sub make_bars
+{
+	my ($file, $plot) = @_;
+	my $title = plot_title('peers, 1 process', $file);
+
+	open(my $out, '|-', 'gnuplot') or die "gnuplot: $!\n";
+	print $out "set terminal svg noenhanced size 1100,560 font 'sans-serif,13' ",
+	  "background 'white'\nset output '$plot'\nset title \"$title\"\n";
+	plot_bars($out, read_table($file));
+	close($out) or die "gnuplot failed\n";
+	return;
+}
+
 my ($mode, @files) = @ARGV;
-my %mode = (tables => \&print_tables, plots => \&make_plots, summary => \&print_summary,
+my %mode = (bars => \&make_bars, tables => \&print_tables, plots => \&make_plots,
+	summary => \&print_summary,
 	document => \&fill_document, growth => \&print_growth);
-die "usage: report.pl tables|plots|summary|document|growth FILE...\n"
+die "usage: report.pl tables|plots|summary|document|growth|bars FILE...\n"
   unless $mode && $mode{$mode} && @files >= ($mode eq 'summary' ? 1 : 2);
 $mode{$mode}->(@files);

@@ -47,9 +47,32 @@ SELECT a.cost_now = b.cost_now AS same FROM gpujoin_advise('SELECT * FROM facts 
 	gpujoin_advise('SELECT * FROM facts WHERE k <> ALL ($1)') b;
 SELECT count(*) FROM gpujoin_advise('SELECT min($1 /*, ... */) FROM facts WHERE k = 1');
 
+-- As it shows constants that the grammar or the types demand
+SELECT query, a.key_column FROM unnest(ARRAY[
+	'SELECT count(*) FROM facts WHERE k = ANY (ARRAY[$1, $2, $3])',
+	'SELECT count(*) FROM facts WHERE k = ANY (ARRAY[$1,$2] || ARRAY[$3])',
+	'SELECT count(*) FROM facts WHERE k IN (VALUES ($1), ($2))',
+	'SELECT count(*) FROM facts JOIN unnest($1) u (k) USING (k)',
+	'SELECT count(*) FROM facts WHERE k IN (SELECT generate_series($1, $2))',
+	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND current_date - $3 > date $4 + interval $5 DAY',
+	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND timestamp with time zone $3 AT TIME ZONE $4 > timestamp $5',
+	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND extract($3 FROM now()) > numeric $4',
+	E'SELECT count(*) FROM facts WHERE k IN ( -- the keys\n$1, $2) AND v BETWEEN $3 AND $4 ORDER BY count(*) LIMIT $5',
+	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND note LIKE $3 ESCAPE $4 AND pg_catalog.date $5 > date$6'])
+	WITH ORDINALITY q (query, n), gpujoin_advise(query) a ORDER BY n;
+
 -- As it shows prepared statements and cursors
 SELECT * FROM advice('PREPARE p (bigint[]) AS SELECT * FROM facts WHERE k = ANY ($1)');
 SELECT * FROM advice('DECLARE c CURSOR FOR SELECT * FROM facts WHERE k IN (1, 2)');
+
+-- Two indexes that save the same: either of the joined tables may be the small one
+CREATE TABLE same AS SELECT * FROM facts;
+VACUUM ANALYZE same;
+SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advise('SELECT count(*)
+	FROM facts f JOIN same s USING (k) WHERE f.note = ''missing'' AND s.note = ''missing''') ORDER BY 2 DESC;
+SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advise('SELECT count(*)
+	FROM facts f JOIN same s USING (k) WHERE f.k IN (1, 2)') ORDER BY 2 DESC;
+DROP TABLE same;
 
 -- What does not pay, and why
 SELECT * FROM advice('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');

@@ -135,6 +135,16 @@ SELECT searches AS others FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL 
 DROP INDEX CONCURRENTLY t_g;
 SELECT searches - :others AS moved FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
 SELECT index, n FROM counted;
+-- REINDEX leaves them alone; REINDEX CONCURRENTLY makes another index, which starts at zero
+REINDEX INDEX t_k;
+SELECT index, n FROM counted;
+SELECT n AS replaced FROM counted WHERE index = 't_k' \gset
+SELECT searches AS others FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL \gset
+REINDEX INDEX CONCURRENTLY t_k;
+SELECT index, n FROM counted;
+SELECT searches - :others - :replaced AS moved FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
+SELECT count(id) FROM t WHERE k IN (1, 2, 3);
+SELECT index, n FROM counted;
 -- No index is none, not all
 SELECT gpujoin_stats_reset('-'::regclass);
 SELECT index, n FROM counted;
