@@ -8,11 +8,13 @@
  * have made the root a mere redirection, at which there is no tuple to update.  (PostgreSQL's
  * index-only scans pass on the entry's TID nevertheless, and no row is updated.)
  *
- * So, where somebody may ask, the chain is followed, for each row.  To note the entry's TID
- * alone and follow the chain when somebody asks is not possible: who asks reads the TID in the
- * scan slot, and nothing of ours is called.  To do so for the last row that a FETCH takes, in
- * a hook around ExecutorRun(), would come too late for a volatile function in the query, which
- * may ask for the row that is just being made.
+ * So, where somebody may ask, the chain is followed.  Not when he asks: he reads the TID in the
+ * scan slot, and nothing of ours is called.  Between two FETCHes it is the last row that he can
+ * ask for; the executor shuts its nodes down whenever it has returned as many rows as were wanted,
+ * and then that row's chain is followed.  This comes too late for a volatile function in the
+ * query, which may ask for the row that is just being made: where there is one, the chain of each
+ * row is followed.  That takes ten times as long as the row itself, and who reads a million rows
+ * through a cursor, as postgres_fdw does, would pay it for each.
  *
  * Where nobody can ask, nothing is noted: even the entry's TID alone would be an eighth of the
  * time of a count.  Nobody can ask
@@ -32,18 +34,35 @@
 #include "access/heapam.h"
 #include "access/xlog.h"
 #include "executor/execdesc.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "tcop/pquery.h"
 
 #include "cursor.h"
 
-static void follow_chain(Relation heap, Snapshot snapshot, ItemPointerData *tid);
+static bool is_asked_for(const EState *estate);
+static bool has_volatile_function(PlanState *node, void *context);
+static void follow_chain(ScanState *node, ItemPointerData *tid);
 
 /*
- * May somebody ask where this query's rows lie?  Called while the query runs.
+ * When may somebody ask where this query's rows lie?  Called while the query runs.
  */
-bool
-GjIsCursor(const EState *estate)
+GjCursor
+GjCursorOf(const EState *estate)
+{
+	if (!is_asked_for(estate))
+		return GJ_CURSOR_NONE;
+	if ((estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ||
+		estate->es_plannedstmt->subplans != NIL ||
+		has_volatile_function(ActivePortal->queryDesc->planstate, NULL))
+		return GJ_CURSOR_RUNS;
+	return GJ_CURSOR_RESTS;
+}
+
+static bool
+is_asked_for(const EState *estate)
 {
 	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible &&
 		ActivePortal->queryDesc != NULL && ActivePortal->queryDesc->estate == estate &&
@@ -51,16 +70,43 @@ GjIsCursor(const EState *estate)
 }
 
 /*
+ * Is there one in what the plan computes of rows?  Nodes that compute more, joins and aggregates,
+ * have no row of a table on which a cursor could stand.
+ */
+static bool
+has_volatile_function(PlanState *node, void *context)
+{
+	return contain_volatile_functions((Node *) node->plan->targetlist) ||
+		contain_volatile_functions((Node *) node->plan->qual) ||
+		planstate_tree_walker(node, has_volatile_function, context);
+}
+
+/*
  * Note where the row lies that has come from an entry with this packed TID
  */
 void
-GjNoteEntry(ScanState *node, uint64 tid)
+GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid)
 {
 	ItemPointerData place;
 
+	if (cursor == GJ_CURSOR_NONE)
+		return;
 	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
-	follow_chain(node->ss_currentRelation, node->ps.state->es_snapshot, &place);
+	if (cursor == GJ_CURSOR_RUNS)
+		follow_chain(node, &place);
 	GjNotePlace(node, &place);
+}
+
+/*
+ * Find the row on which the cursor rests now
+ */
+void
+GjCursorRests(ScanState *node, GjCursor cursor)
+{
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	if (cursor == GJ_CURSOR_RESTS && !TTS_EMPTY(slot) && ItemPointerIsValid(&slot->tts_tid))
+		follow_chain(node, &slot->tts_tid);
 }
 
 /*
@@ -77,16 +123,17 @@ GjNoteNoPlace(ScanState *node)
 }
 
 /*
- * Go from the root of a HOT chain to the member that the snapshot sees.  If it sees none,
- * the TID stays what it is.
+ * Go from the root of a HOT chain to the member that the snapshot sees.  If it sees none, or the
+ * TID is that of a member already, it stays what it is.
  */
 static void
-follow_chain(Relation heap, Snapshot snapshot, ItemPointerData *tid)
+follow_chain(ScanState *node, ItemPointerData *tid)
 {
+	Relation	heap = node->ss_currentRelation;
 	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
 	HeapTupleData tuple;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	heap_hot_search_buffer(tid, heap, buffer, snapshot, &tuple, NULL, true);
+	heap_hot_search_buffer(tid, heap, buffer, node->ps.state->es_snapshot, &tuple, NULL, true);
 	UnlockReleaseBuffer(buffer);
 }

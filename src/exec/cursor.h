@@ -14,8 +14,17 @@
 
 #include "fill.h"
 
-extern bool GjIsCursor(const EState *estate);
-extern void GjNoteEntry(ScanState *node, uint64 tid);
+/* When may somebody ask where the last row lies? */
+typedef enum GjCursor
+{
+	GJ_CURSOR_NONE,				/* never */
+	GJ_CURSOR_RESTS,			/* while the query rests, between two FETCHes */
+	GJ_CURSOR_RUNS				/* while it runs, too */
+} GjCursor;
+
+extern GjCursor GjCursorOf(const EState *estate);
+extern void GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid);
+extern void GjCursorRests(ScanState *node, GjCursor cursor);
 extern void GjNoteNoPlace(ScanState *node);
 
 /*

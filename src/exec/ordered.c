@@ -195,7 +195,7 @@ start(GjScanState *scan)
 	if (scan->table.keys == NULL)
 		GjScanMakeKeys(scan);
 	scan->table.used = true;
-	scan->is_cursor = GjIsCursor(scan->table.css.ss.ps.state);
+	scan->cursor = GjCursorOf(scan->table.css.ss.ps.state);
 	if (ordered->all == NULL && ordered->context == NULL &&
 		(scan->table.keys->nulls ||
 		 !GjIndexIsComplete(scan->table.index, scan->table.css.ss.ps.state->es_snapshot)))

@@ -46,8 +46,7 @@ GjOrderedMakeRow(GjScanState *scan, uint64 i)
 	{
 		slot = node->ss_ScanTupleSlot;
 		GjFillFromEntry(scan->table.row_fill, GjTopRow(ordered->top, i), slot);
-		if (scan->is_cursor)
-			GjNoteEntry(node, GjTopTid(ordered->top, i));
+		GjNoteEntry(node, scan->cursor, GjTopTid(ordered->top, i));
 		GjIndexOnlyGetStats(scan->table.index_only)->rows++;
 		return slot;
 	}

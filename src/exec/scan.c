@@ -58,6 +58,7 @@ static void start(GjScanState *scan);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
+static void shutdown_scan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
@@ -76,7 +77,7 @@ static const CustomExecMethods exec_methods = {
 	.InitializeDSMCustomScan = GjParallelInit,
 	.ReInitializeDSMCustomScan = GjParallelReset,
 	.InitializeWorkerCustomScan = GjParallelAttach,
-	.ShutdownCustomScan = GjParallelShutdown,
+	.ShutdownCustomScan = shutdown_scan,
 	.ExplainCustomScan = explain_scan,
 };
 
@@ -130,8 +131,8 @@ exec_scan(CustomScanState *node)
 	if (table->target_fill != NULL && GjIndexOnlyNext(table->index_only, &entry))
 	{
 		GjFillFromEntry(table->target_fill, entry, slot);
-		if (scan->is_cursor)
-			GjNoteEntry(&node->ss, GjIndexOnlyTid(table->index_only, entry));
+		if (scan->cursor != GJ_CURSOR_NONE)
+			GjNoteEntry(&node->ss, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
 		return slot;
 	}
 	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
@@ -225,8 +226,8 @@ next_tuple(ScanState *node)
 			if (GjIndexOnlyNext(table->index_only, &entry))
 			{
 				GjFillFromEntry(table->row_fill, entry, node->ss_ScanTupleSlot);
-				if (scan->is_cursor)
-					GjNoteEntry(node, GjIndexOnlyTid(table->index_only, entry));
+				if (scan->cursor != GJ_CURSOR_NONE)
+					GjNoteEntry(node, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
 				return node->ss_ScanTupleSlot;
 			}
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));
@@ -309,7 +310,7 @@ start(GjScanState *scan)
 
 	if (table->keys == NULL)
 		GjScanMakeKeys(scan);
-	scan->is_cursor = GjIsCursor(table->css.ss.ps.state);
+	scan->cursor = GjCursorOf(table->css.ss.ps.state);
 	tids = GjScanMatch(scan);
 	if (tids != NULL)
 		start_fetch(scan, tids);
@@ -375,6 +376,19 @@ rescan(CustomScanState *node)
 	}
 	else if (table->tids != NULL)
 		GjFetchStart(table->fetch, table->tids);
+}
+
+/*
+ * Enough rows have been returned for now, or there are no more
+ */
+static void
+shutdown_scan(CustomScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
+
+	if (scan->table.index_only != NULL)
+		GjCursorRests(&node->ss, scan->cursor);
+	GjParallelShutdown(node);
 }
 
 static void

@@ -10,6 +10,7 @@
 #define GPUJOIN_EXEC_SCAN_H
 
 #include "node/scanplan.h"
+#include "cursor.h"
 #include "exec.h"
 #include "keyshare.h"
 #include "ordered.h"
@@ -21,7 +22,7 @@ typedef struct GjScanState
 	GjKeyProgram *program;		/* the conditions on the key */
 	GjKeyUser	key_user;		/* has the keys of which the table's are a part, or all */
 	GjOrdered  *ordered;		/* NULL: rows come in any order */
-	bool		is_cursor;		/* somebody may ask where a row lies */
+	GjCursor	cursor;			/* may somebody ask where a row lies? */
 } GjScanState;
 
 /* scanmatch.c: what a scan asks its index */

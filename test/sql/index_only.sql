@@ -369,6 +369,15 @@ DECLARE c CURSOR FOR SELECT CASE WHEN id > 1 THEN io_hot_changed() = 'current ' 
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
+-- else only the row of the whole FETCH on which the cursor rests is looked for in the heap
+VACUUM io_hot;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM io_hot WHERE k IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) AS before \gset
+MOVE 599 FROM c;
+SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) - :before < 50 AS few_blocks;
+DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
+ROLLBACK;
 
 -- a cursor has left the first partition, whose last row is the cursor's no more
 CREATE TABLE io_parted (id int, k int, t text) PARTITION BY RANGE (id);
