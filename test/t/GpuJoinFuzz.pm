@@ -476,15 +476,14 @@ sub create_tables
 	  if $round{kind} eq 'inherited';
 
 	my $type = like_key();
-	# A join's result, and stock's work for correlated subqueries, stay small enough. An empty table
-	# grows, and "facts" has thousands of rows in any round.
+	# a join's result, and stock's work for correlated subqueries, stay small enough; tables grow
 	my $most = $round{rows} > 4000 ? $round{rows} : 4000;
-	my $n = pick(grep { $_ * $most <= 12000 * $round{span} && $_ * $round{rows} <= 300000 }
+	$round{small} = pick(grep { $_ * $most <= 12000 * $round{span} and $_ * $round{rows} <= 3e5 }
 		  0, 5, 60, 200, 200, 3000);
 	my $small_key = $types{$type}{value}->("i * $round{step} % " . int($round{span} * 1.2 + 1));
 	$sql .= "CREATE TABLE small (k $type, w int, name text);\n"
 	  . "INSERT INTO small SELECT nullif($small_key, " . $types{$type}{value}->(2) . "), i % 60, "
-	  . "'n' || i FROM generate_series(1, " . $n . ") i;\n"
+	  . "'n' || i FROM generate_series(1, $round{small}) i;\n"
 	  . "CREATE TEMP TABLE temp_small AS SELECT k, w FROM small WHERE w % 7 = 1 LIMIT 60;\n"
 	  . "INSERT INTO temp_small SELECT k::$type, 1000 + v FROM big LIMIT 3;\n"
 	  . "CREATE FUNCTION some_keys(n int) RETURNS TABLE (k $type, w int) STABLE LANGUAGE sql AS "
@@ -586,9 +585,10 @@ sub random_query
 	return compare_sql($shape, $how, $query, $args, $settings);
 }
 
-# The round's key, for other tables than "big": its type, the span of numbers, one's value
+# For other tables than "big": the key's type, its span of numbers, one's value; rows of "small"
 sub key_type { return $round{type}; }
 sub key_span { return $round{span}; }
+sub small_rows { return $round{small}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }
 
 sub check_indexes
