@@ -39,7 +39,7 @@ my %extremes = (
 	int8 => ['-9223372036854775808', '9223372036854775807']);
 
 # What the round has made: type of the key, of the small side's key, span of the numbers.
-my %round;
+our %round;
 
 # A type that compares with the key through the operator family.
 sub like_key { return $types{ $round{type} }{family} eq 'int' ? pick(@int_types) : $round{type}; }
@@ -288,8 +288,9 @@ my %shapes = (
 		  . pick('JOIN ', 'LEFT JOIN ')
 		  . pick('temp_small t', '(SELECT min(k) AS k, w FROM small GROUP BY w) t')
 		  . pick(' ON t.w = s.w', ' ON t.w = b.v', ' ON t.k = b.k AND t.w < 5') },
-	self_join => sub { "SELECT b.id, c.id FROM big b JOIN big c ON c.id = b.id WHERE "
-		  . key_condition('b') . filters('c') },
+	# without scans of tables, of which all cost alike, it may be a nested loop over all pairs
+	self_join => sub { "SELECT id, c.v FROM big b JOIN big c USING (id) WHERE " . key_condition('b')
+		  . filters('c') . ($round{rows} > 2000 && ' AND b.id % 9 = 4 AND c.id % 9 = 4') },
 	nested => sub { "SELECT s.w, x.n FROM (SELECT k, count(*) AS n FROM big b WHERE "
 		  . key_condition('b') . " GROUP BY k) x JOIN " . small_side('s') . " ON s.k = x.k" },
 	united => sub { "SELECT u.*, s.w FROM " . small_side('s') . pick(' JOIN ', ' LEFT JOIN ')
@@ -476,15 +477,14 @@ sub create_tables
 	  if $round{kind} eq 'inherited';
 
 	my $type = like_key();
-	# A join's result, and stock's work for correlated subqueries, stay small enough. An empty table
-	# grows, and "facts" has thousands of rows in any round.
+	# a join's result, and stock's work for correlated subqueries, stay small enough; tables grow
 	my $most = $round{rows} > 4000 ? $round{rows} : 4000;
-	my $n = pick(grep { $_ * $most <= 12000 * $round{span} && $_ * $round{rows} <= 300000 }
+	$round{small} = pick(grep { $_ * $most <= 12000 * $round{span} and $_ * $round{rows} <= 3e5 }
 		  0, 5, 60, 200, 200, 3000);
 	my $small_key = $types{$type}{value}->("i * $round{step} % " . int($round{span} * 1.2 + 1));
 	$sql .= "CREATE TABLE small (k $type, w int, name text);\n"
 	  . "INSERT INTO small SELECT nullif($small_key, " . $types{$type}{value}->(2) . "), i % 60, "
-	  . "'n' || i FROM generate_series(1, " . $n . ") i;\n"
+	  . "'n' || i FROM generate_series(1, $round{small}) i;\n"
 	  . "CREATE TEMP TABLE temp_small AS SELECT k, w FROM small WHERE w % 7 = 1 LIMIT 60;\n"
 	  . "INSERT INTO temp_small SELECT k::$type, 1000 + v FROM big LIMIT 3;\n"
 	  . "CREATE FUNCTION some_keys(n int) RETURNS TABLE (k $type, w int) STABLE LANGUAGE sql AS "

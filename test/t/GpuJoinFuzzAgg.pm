@@ -57,7 +57,8 @@ sub facts_rows
 
 sub create_facts
 {
-	my $rows = pick(0, 30, 1500, 4000, 4000, 7000);
+	# stock goes through all rows for each small one
+	my $rows = pick(0, 30, 1500, $GpuJoinFuzz::round{small} > 200 ? 1500 : (4000, 4000, 7000));
 	$next = 10001;
 	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
 	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
