@@ -122,6 +122,20 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GjOldSnapshotsExpire()	OldSnapshotThresholdActive()
 #endif
 
+/*
+ * Reading ahead: 17 has streams of pages.  Those of ours want all pages that they are asked for, and
+ * next to nothing is done to tell which; 18 wants to know that.
+ */
+#if PG_VERSION_NUM >= 170000
+#define GJ_HAVE_READ_STREAMS	1
+#include "storage/read_stream.h"
+#endif
+#if PG_VERSION_NUM >= 180000
+#define GJ_READ_STREAM_OF_ALL	(READ_STREAM_FULL | READ_STREAM_USE_BATCHING)
+#elif PG_VERSION_NUM >= 170000
+#define GJ_READ_STREAM_OF_ALL	READ_STREAM_FULL
+#endif
+
 /* Statistics: 16 renamed a table's counters ----------------------------------------- */
 
 #include "pgstat.h"

@@ -95,6 +95,7 @@ GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 	}
 	for (int i = reader.ntaken; i < reader.npinned; i++)
 		ReleaseBuffer(page_of(&reader, i)->buffer);
+	GjReadAheadEnd(search);
 	if (!GjListsMoved(search->index, &search->state))
 		GjReportCorruption(search->index, search->chosen[reader.lost].block,
 						   "The page is not of the run or list that it is in.");

@@ -9,9 +9,7 @@
  * time.  Where pages lie in consecutive buffers, the buffer table is not asked
  * (base/buffers.c).
  *
- * Where pages have to come from disk, those that follow are asked for ahead, unless they are
- * neighbours, which the operating system's read-ahead serves.  For an index in memory that would
- * cost a lookup a page for nothing, so it is done once a page has not been there.
+ * Where pages have to come from disk, those that follow are asked for ahead (readahead.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -26,10 +24,6 @@
 #include "base/prefetch.h"
 #include "search.h"
 
-/* So many pages are asked for ahead */
-#define AHEAD					32
-
-static void ask_ahead(GjSearch *search, int from, int end);
 static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
 
@@ -73,6 +67,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			UnlockReleaseBuffer(buffer);
 			if (i + 1 < search->nchosen)
 				ReleaseBuffer(next);
+			GjReadAheadEnd(search);
 			if (GjListsMoved(search->index, &search->state))
 				return false;
 			GjReportCorruption(search->index, chosen->block,
@@ -101,30 +96,14 @@ GjReadChosenPage(GjSearch *search, int i, Buffer found)
 	if (search->strategy == NULL && search->nread > NBuffers / 4 &&
 		!RelationUsesLocalBuffers(search->index))
 		search->strategy = GetAccessStrategy(BAS_BULKREAD);
+	buffer = GjReadAheadTake(search, i);
+	if (BufferIsValid(buffer))
+		return buffer;
 	chosen->guess->strategy = search->strategy;
 	buffer = GjGuessRead(chosen->guess, chosen->block, found);
 	if (pgBufferUsage.shared_blks_read != nread)
-		ask_ahead(search, i + 1, Min(i + AHEAD, search->nchosen));
+		GjReadAheadFrom(search, i + 1);
 	return buffer;
-}
-
-/*
- * Have some of the following pages on their way from disk, but for neighbours
- */
-static void
-ask_ahead(GjSearch *search, int from, int end)
-{
-#ifdef USE_PREFETCH
-	if (effective_io_concurrency == 0)
-		return;
-	from = Max(from, search->nasked);
-	for (int i = from; i < end; i++)
-	{
-		if (search->chosen[i].block != search->chosen[i - 1].block + 1)
-			(void) PrefetchBuffer(search->index, MAIN_FORKNUM, search->chosen[i].block);
-	}
-	search->nasked = Max(end, from);
-#endif
 }
 
 /*

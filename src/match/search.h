@@ -2,7 +2,7 @@
  *
  * search.h
  *	  The state of the CPU's search; for search.c and its steps only: runs.c, deltas.c,
- *	  readpages.c, pagematch.c.
+ *	  readpages.c, readahead.c, pagematch.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -80,7 +80,13 @@ struct GjSearch
 	GjRunCursor cursors[GJ_MAX_RUNS];
 	uint64		key;			/* position of the first listed key that is not below next */
 	int			nchosen;
-	int			nasked;			/* for so many of them the disk has been asked */
+
+	/* Reading ahead */
+	int			nasked;			/* for so many of the chosen pages the disk has been asked */
+	struct ReadStream *stream;	/* of the rest of them; NULL: there is none */
+	int64		nread_before;	/* pages that the process had read from disk before it */
+	bool		was_cold;		/* the last stream has read some */
+
 	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
 
@@ -122,6 +128,11 @@ extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTa
 						 GjMatchStats *stats);
 extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
 extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
+
+/* readahead.c; pages are taken in their order, and read by who gets an invalid buffer */
+extern Buffer GjReadAheadTake(GjSearch *search, int i);
+extern void GjReadAheadFrom(GjSearch *search, int from);
+extern void GjReadAheadEnd(GjSearch *search);
 
 /* deltas.c */
 extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
