@@ -323,6 +323,9 @@ GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values, bool 
 	const int	ncolumns = table->ncolumns;
 	const int	nwords = table->nwords;
 
+	/* without GROUP BY there is one group, and its record has no words */
+	if (ncolumns == 0)
+		return;
 	for (int column = 0; column < ncolumns; column++)
 	{
 		const GjKeyColumn *key = &table->columns[column];

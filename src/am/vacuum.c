@@ -38,6 +38,7 @@
 
 #include "base/compat.h"
 #include "base/step.h"
+#include "base/tid.h"
 #include "am.h"
 
 typedef struct GjVacuumState
@@ -52,7 +53,8 @@ typedef struct GjVacuumState
 
 static void clean_tail(GjVacuumState *state, BlockNumber block);
 static void clean_data(GjVacuumState *state, BlockNumber block);
-static int	find_dead(GjVacuumState *state, Page page, uint32 *dead);
+static int	find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead);
+static bool is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid);
 static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy);
 
 /*
@@ -153,7 +155,7 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 		ItemPointerData tid;
 
 		(void) GjTailGetRow(page, &state->info, row, &tid);
-		if (state->callback(&tid, state->callback_state))
+		if (is_dead(state, block, &tid))
 		{
 			dead[row / GJ_SLOTS_PER_WORD] |= (uint32) 1 << (row % GJ_SLOTS_PER_WORD);
 			ndead++;
@@ -204,7 +206,7 @@ static void
 delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
 {
 	uint32		dead[GJ_MAX_WORDS] = {0};
-	int			ndead = find_dead(state, copy, dead);
+	int			ndead = find_dead(state, BufferGetBlockNumber(buffer), copy, dead);
 
 	if (ndead > 0)
 	{
@@ -220,7 +222,7 @@ delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
  * Ask the callback about each entry of a page copy; returns how many are dead
  */
 static int
-find_dead(GjVacuumState *state, Page page, uint32 *dead)
+find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead)
 {
 	uint32	   *used = GjDataUsed(page, &state->info);
 	ItemPointerData *tids = GjDataTids(page, &state->info);
@@ -235,8 +237,7 @@ find_dead(GjVacuumState *state, Page page, uint32 *dead)
 			int			bit = pg_rightmost_one_pos32(rest);
 
 			rest &= rest - 1;
-			if (state->callback(&tids[word * GJ_SLOTS_PER_WORD + bit],
-								state->callback_state))
+			if (is_dead(state, block, &tids[word * GJ_SLOTS_PER_WORD + bit]))
 			{
 				dead[word] |= (uint32) 1 << bit;
 				ndead++;
@@ -244,4 +245,15 @@ find_dead(GjVacuumState *state, Page page, uint32 *dead)
 		}
 	}
 	return ndead;
+}
+
+/*
+ * Ask the callback about one entry; it must not be asked about TIDs that no heap can have
+ */
+static bool
+is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid)
+{
+	if (!GjTidIsPossible(tid))
+		GjReportCorruption(state->vacuum->index, block, "An entry has an impossible TID.");
+	return state->callback(tid, state->callback_state);
 }
