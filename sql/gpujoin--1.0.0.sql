@@ -293,11 +293,13 @@ COMMENT ON COLUMN pg_stat_gpujoin_indexes.wait_time
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.device_time
 	IS 'of wait_time, while the device''s process was busy with the request';
 
+-- Of operators that nobody else's can suit better: each has just the types of its operands
 CREATE VIEW gpujoin_devices AS
 	SELECT device, uuid, compute_capability,
-		NULLIF(driver_version, 0) / 1000 || '.' || driver_version % 1000 / 10 AS driver_version,
-		NULLIF(toolkit_version, 0) / 1000 || '.' || toolkit_version % 1000 / 10
-			AS toolkit_version,
+		(NULLIF(driver_version, 0) / 1000)::text || '.'::text
+			|| (driver_version % 1000::bigint / 10)::text AS driver_version,
+		(NULLIF(toolkit_version, 0) / 1000)::text || '.'::text
+			|| (toolkit_version % 1000::bigint / 10)::text AS toolkit_version,
 		state, reason, hint, state_since, last_error, last_error_at,
 		NULLIF(memory_total, 0) AS memory_total,
 		CASE WHEN memory_total > 0 THEN memory_free END AS memory_free,

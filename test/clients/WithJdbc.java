@@ -24,12 +24,19 @@ public class WithJdbc {
                  url, System.getenv("PGUSER"), System.getenv("PGPASSWORD"))) {
             switch (args[0]) {
                 case "in" -> list(connection, numbers("IDS"));
-                case "any" -> array(connection, BY_ID, "bigint", numbers("IDS"), 1);
+                case "any" -> print(ordersById(connection, numbers("IDS")));
                 case "repeat" -> array(connection, BY_CUSTOMER, "int", numbers("CUSTOMERS"), 15);
                 case "repeat_id" -> array(connection, BY_ID, "bigint", numbers("IDS"), 15);
                 default -> throw new IllegalArgumentException(args[0]);
             }
         }
+    }
+
+    static ResultSet ordersById(Connection connection, Long[] ids) throws SQLException {
+        PreparedStatement statement = connection.prepareStatement(
+            "SELECT id, customer_id, amount FROM orders WHERE id = ANY (?)");
+        statement.setArray(1, connection.createArrayOf("bigint", ids));
+        return statement.executeQuery();
     }
 
     static Long[] numbers(String name) throws IOException {

@@ -5,7 +5,8 @@
 #
 # A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
 # answers are the one that plain SQL gives and auto_explain's log shows our node in the first run
-# and nothing of ours in the second. "Sent" is what the client made of it.
+# and nothing of ours in the second. "Sent" is what the client made of it. The step "index" creates an
+# index by the client's own means, and passes if that is what it should be.
 #
 # A client whose packages cannot be had is skipped and says why. CHECK_DEVICE is gpujoin.device
 # (auto).
@@ -71,15 +72,15 @@ steps_of() {
         psycopg2) echo in:ids:GpuScan:1 any:ids:GpuScan:1 text:ids:GpuScan:1 \
             unnest:ids:GpuJoin:1 temp:ids:GpuJoin:1 ;;
         sqlalchemy) echo in:ids:GpuScan:1 selectin:children:GpuScan:2 \
-            subquery:children:GpuJoin:1 joined:children:GpuJoin:1 ;;
-        django) echo in:ids:GpuScan:1 prefetch:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
+            subquery:children:GpuJoin:1 joined:children:GpuJoin:1 index ;;
+        django) echo in:ids:GpuScan:1 prefetch:children:GpuScan:1 subquery:children:GpuJoin:1 index ;;
         asyncpg | node-postgres) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 \
             repeat_id:ids:GpuScan:5 unnest:ids:GpuJoin:1 ;;
         knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
         sequelize) echo in:ids:GpuScan:1 separate:children:GpuScan:1 include:children:GpuJoin:1 ;;
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
         activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \
-            eager:children:GpuJoin:1 subquery:children:GpuJoin:1 ;;
+            eager:children:GpuJoin:1 subquery:children:GpuJoin:1 index ;;
         jdbc) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:15 \
             repeat_id:ids:GpuScan:5 ;;
     esac
@@ -174,6 +175,9 @@ CREATE TABLE ids AS SELECT 50 * n AS id FROM generate_series(1, 10000) n;
 VACUUM ANALYZE;
 CREATE ROLE gpujoin_on LOGIN;
 CREATE ROLE stock LOGIN;
+CREATE ROLE owner LOGIN;
+GRANT CREATE ON SCHEMA public TO owner;
+ALTER TABLE orders OWNER TO owner;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO gpujoin_on, stock;
 ALTER ROLE stock SET gpujoin.enabled = off;
 SQL
@@ -268,6 +272,24 @@ check_step() {
     fi
 }
 
+# The index that a client creates, as the owner of the table
+check_index() {
+    local client=$1 columns='(customer_id)' found
+    [ "$client" != sqlalchemy ] || columns='(customer_id) INCLUDE (amount)'
+    if ! run_step "$client" index owner; then
+        result "not ok" "$client, index: the client failed"
+        tail -n 5 "$log/$client-index-owner.err" | cut -c 1-200 | sed 's/^/      | /'
+        return
+    fi
+    found=$(sql -c "SELECT indexdef FROM pg_indexes WHERE indexname = 'orders_customer'")
+    sql -c 'DROP INDEX IF EXISTS orders_customer'
+    if [ "${found#* USING }" = "gpujoin $columns" ]; then
+        result ok "$client, index: $found"
+    else
+        result "not ok" "$client, index: \"$found\""
+    fi
+}
+
 why_not() {
     local module
     module=$(npm_module_of "$1")
@@ -294,6 +316,7 @@ for client in $clients; do
     say "$client"
     for step in $(steps_of "$client"); do
         IFS=: read -r name answer node plans <<<"$step"
+        [ "$name" != index ] || { check_index "$client"; continue; }
         check_step "$client" "$name" "$answer" "$node" "$plans"
     done
 done

@@ -14,17 +14,44 @@ class Order < ActiveRecord::Base
   belongs_to :customer
 end
 
-chosen = Customer.where(region: 7)
+def orders_by_id(ids)
+  Order.where(id: ids)
+end
+
+def customers_with_orders(region)
+  Customer.where(region: region).preload(:orders)        # or includes
+end
+
+def customers_joined_with_orders(region)
+  Customer.where(region: region).eager_load(:orders)     # LEFT OUTER JOIN
+end
+
+def orders_of_region(region)
+  Order.where(customer_id: Customer.where(region: region))
+end
+
+class IndexOrdersByCustomer < ActiveRecord::Migration[6.1]
+  disable_ddl_transaction!
+
+  def change
+    add_index :orders, :customer_id, name: "orders_customer", using: :gpujoin,
+              algorithm: :concurrently
+  end
+end
+
+def print_children(customers)
+  customers.each { |c| c.orders.each { |o| puts [c.id, o.id, o.amount].join("|") } }
+end
+
 case step = ARGV[0]
 when "in"
   ids = File.readlines(ENV["IDS"]).map(&:to_i)
-  Order.where(id: ids).each { |o| puts [o.id, o.customer_id, o.amount].join("|") }
+  orders_by_id(ids).each { |o| puts [o.id, o.customer_id, o.amount].join("|") }
 when "subquery"
-  Order.where(customer_id: chosen).each { |o| puts [o.customer_id, o.id, o.amount].join("|") }
-when "preload", "eager"
-  (step == "preload" ? chosen.preload(:orders) : chosen.eager_load(:orders)).each do |c|
-    c.orders.each { |o| puts [c.id, o.id, o.amount].join("|") }
-  end
+  orders_of_region(7).each { |o| puts [o.customer_id, o.id, o.amount].join("|") }
+when "preload" then print_children(customers_with_orders(7))
+when "eager" then print_children(customers_joined_with_orders(7))
+when "index" then IndexOrdersByCustomer.migrate(:up)
 else
   abort "no step #{step}"
 end

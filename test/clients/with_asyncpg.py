@@ -9,6 +9,10 @@ def numbers(name):
     return [int(line) for line in open(os.environ[name])]
 
 
+async def orders_by_id(connection, ids):
+    return await connection.fetch("SELECT * FROM orders WHERE id = ANY($1::bigint[])", ids)
+
+
 select = "SELECT o.id, o.customer_id, o.amount FROM orders o "
 
 
@@ -17,13 +21,15 @@ async def main(step):
     if step == "unnest":
         rows = await connection.fetch(
             select + "JOIN unnest($1::bigint[]) AS wanted(id) ON o.id = wanted.id", numbers("IDS"))
+    elif step == "any":
+        rows = await orders_by_id(connection, numbers("IDS"))
     elif step == "repeat":
         for _ in range(8):
             rows = await connection.fetch(
                 "SELECT customer_id, id, amount FROM orders WHERE customer_id = ANY($1)",
                 numbers("CUSTOMERS"))
     else:
-        for _ in range(8 if step == "repeat_id" else 1):
+        for _ in range(8):
             rows = await connection.fetch(select + "WHERE o.id = ANY($1::bigint[])",
                                           numbers("IDS"))
     for row in rows:

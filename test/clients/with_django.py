@@ -12,7 +12,7 @@ settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgres
                    DEFAULT_AUTO_FIELD="django.db.models.BigAutoField")
 django.setup()
 
-from django.db import models  # noqa: E402  (after setup)
+from django.db import connection, migrations, models  # noqa: E402  (after setup)
 
 
 class Customer(models.Model):
@@ -32,18 +32,42 @@ class Order(models.Model):
         app_label, db_table, managed = "shop", "orders", False
 
 
-chosen = Customer.objects.filter(region=7)
+def orders_by_id(ids):
+    return Order.objects.filter(id__in=ids)                 # IN (1, 2, ...): GpuScan
+
+
+def customers_with_orders(region):
+    return Customer.objects.filter(region=region).prefetch_related("orders")    # GpuScan
+
+
+def orders_of_region(region):
+    customers = Customer.objects.filter(region=region)
+    return Order.objects.filter(customer__in=customers)     # IN (SELECT ...): GpuJoin
+
+
+class Migration(migrations.Migration):
+    atomic = False
+    operations = [
+        migrations.RunSQL(
+            "CREATE INDEX CONCURRENTLY orders_customer ON orders USING gpujoin (customer_id)",
+            "DROP INDEX orders_customer"),
+    ]
+
+
 step = sys.argv[1]
 if step == "in":
-    ids = [int(line) for line in open(os.environ["IDS"])]
-    for o in Order.objects.filter(id__in=ids):
+    for o in orders_by_id([int(line) for line in open(os.environ["IDS"])]):
         print(o.id, o.customer_id, o.amount, sep="|")
 elif step == "prefetch":
-    for c in chosen.prefetch_related("orders"):
+    for c in customers_with_orders(7):
         for o in c.orders.all():
             print(c.id, o.id, o.amount, sep="|")
 elif step == "subquery":
-    for o in Order.objects.filter(customer__in=chosen):
+    for o in orders_of_region(7):
         print(o.customer_id, o.id, o.amount, sep="|")
+elif step == "index":
+    with connection.schema_editor(atomic=Migration.atomic) as editor:
+        for operation in Migration.operations:
+            operation.database_forwards("shop", editor, None, None)
 else:
     sys.exit("no step " + step)

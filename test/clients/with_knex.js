@@ -2,12 +2,16 @@
 const fs = require('fs');
 const knex = require('knex')({ client: 'pg', connection: { database: 'clients' } });
 
+const ordersById = (ids) => knex('orders').whereIn('id', ids);
+const ordersOfRegion = (region) => knex('orders')
+    .whereIn('customer_id', knex('customers').select('id').where({ region }));
+
 const line = (...values) => console.log(values.join('|'));
 
 const steps = {
     async in() {
         const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n').map(Number);
-        for (const o of await knex('orders').whereIn('id', ids)) {
+        for (const o of await ordersById(ids)) {
             line(o.id, o.customer_id, o.amount);
         }
     },
@@ -19,8 +23,7 @@ const steps = {
         }
     },
     async subquery() {
-        const chosen = knex('customers').select('id').where({ region: 7 });
-        for (const o of await knex('orders').whereIn('customer_id', chosen)) {
+        for (const o of await ordersOfRegion(7)) {
             line(o.customer_id, o.id, o.amount);
         }
     },

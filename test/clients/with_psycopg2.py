@@ -5,6 +5,13 @@ import sys
 import psycopg2
 from psycopg2.extras import execute_values
 
+
+
+def orders_by_id(cursor, ids):
+    cursor.execute("SELECT * FROM orders WHERE id = ANY(%s)", (ids,))
+    return cursor.fetchall()
+
+
 ids = [int(line) for line in open(os.environ["IDS"])]
 select = "SELECT o.id, o.customer_id, o.amount FROM orders o "
 cursor = psycopg2.connect("dbname=clients").cursor()
@@ -13,7 +20,7 @@ step = sys.argv[1]
 if step == "in":
     cursor.execute(select + "WHERE o.id IN %s", (tuple(ids),))
 elif step == "any":
-    cursor.execute(select + "WHERE o.id = ANY(%s)", (ids,))
+    rows = orders_by_id(cursor, ids)
 elif step == "text":
     cursor.execute(select + "WHERE o.id = ANY(%s::bigint[])",
                    ("{" + ",".join(map(str, ids)) + "}",))
@@ -26,5 +33,5 @@ elif step == "temp":
     cursor.execute(select + "JOIN wanted w ON o.id = w.id")
 else:
     sys.exit("no step " + step)
-for row in cursor:
+for row in rows if step == "any" else cursor:
     print(*row, sep="|")

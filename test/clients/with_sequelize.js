@@ -12,11 +12,13 @@ const Order = sequelize.define('Order', {
 { tableName: 'orders' });
 Customer.hasMany(Order, { as: 'orders', foreignKey: 'customer_id' });
 
+const ordersById = (ids) => Order.findAll({ where: { id: ids } });
+
 (async () => {
     const step = process.argv[2];
     if (step === 'in') {
         const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n').map(Number);
-        for (const o of await Order.findAll({ where: { id: ids } })) {
+        for (const o of await ordersById(ids)) {
             console.log([o.id, o.get('customer_id'), o.amount].join('|'));
         }
     } else {

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from sqlalchemy import Column, ForeignKey, Integer, BigInteger, create_engine, select
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, create_engine, select
 from sqlalchemy.orm import Session, declarative_base, joinedload, relationship, selectinload
 from sqlalchemy.orm import subqueryload
 
@@ -23,15 +23,29 @@ class Order(Base):
     amount = Column(Integer)
 
 
-session = Session(create_engine("postgresql+psycopg2:///clients"))
+index = Index("orders_customer", Order.customer_id,
+              postgresql_using="gpujoin", postgresql_include=["amount"])
+
+
+def orders_by_id(session, ids):
+    return session.scalars(select(Order).where(Order.id.in_(ids)))
+
+
+def customers_with_orders(session, region, load=selectinload):  # or joinedload, subqueryload
+    query = select(Customer).where(Customer.region == region).options(load(Customer.orders))
+    return session.scalars(query).unique()
+
+
+engine = create_engine("postgresql+psycopg2:///clients")
+session = Session(engine)
 load = {"selectin": selectinload, "subquery": subqueryload, "joined": joinedload}
 step = sys.argv[1]
 if step == "in":
-    ids = [int(line) for line in open(os.environ["IDS"])]
-    for o in session.scalars(select(Order).where(Order.id.in_(ids))):
+    for o in orders_by_id(session, [int(line) for line in open(os.environ["IDS"])]):
         print(o.id, o.customer_id, o.amount, sep="|")
+elif step == "index":
+    index.create(engine)
 else:
-    query = select(Customer).where(Customer.region == 7).options(load[step](Customer.orders))
-    for c in session.scalars(query).unique():
+    for c in customers_with_orders(session, 7, load[step]):
         for o in c.orders:
             print(c.id, o.id, o.amount, sep="|")

@@ -13,6 +13,8 @@ const Order = new EntitySchema({
     relations: { customer: { type: 'many-to-one', target: 'Customer', inverseSide: 'orders',
         joinColumn: { name: 'customer_id' } } } });
 
+const ordersById = (source, ids) => source.getRepository(Order).findBy({ id: In(ids) });
+
 (async () => {
     const step = process.argv[2];
     const source = await new DataSource({
@@ -21,7 +23,7 @@ const Order = new EntitySchema({
     }).initialize();
     if (step === 'in') {
         const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n');
-        for (const o of await source.getRepository(Order).findBy({ id: In(ids) })) {
+        for (const o of await ordersById(source, ids)) {
             console.log([o.id, o.customerId, o.amount].join('|'));
         }
     } else {

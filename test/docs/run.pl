@@ -6,9 +6,14 @@
 #	```conf		is appended to the server's configuration, and the server restarted
 #	```sh		bash -e in the top folder of the sources
 #	```text		directly below one of these: its output, in which it must be found
+#	```python	and other languages: quoted from the program that is named in a comment above,
+#			<!-- test/clients/with_django.py -->, which make check-clients runs
 #
 # In an output, blanks are not compared, and "..." stands for anything: alone on a line for lines,
 # within one for characters. A block with ERROR in its output may fail.
+#
+# A block that is only indented would be seen by nobody: it is an error. Goals of make, and variables
+# for them, must exist wherever they are named as `code`.
 #
 # What cannot be run is named in test/docs/not_run, with the reason, and nowhere else. Even there
 # the goals of make and the variables must exist.
@@ -20,7 +25,7 @@ my $number = 0;
 my $failed = 0;
 my $scratch = "$data.docs";
 my %runs = map { $_ => 1 } qw(sql conf sh);
-my %shown = map { $_ => 1 } qw(text python ruby java csharp javascript elixir yaml make);
+my %quoted = map { $_ => 1 } qw(python ruby java csharp javascript);
 
 # ok NAME, PROBLEMS...: one test; without problems it has passed
 sub ok
@@ -60,6 +65,7 @@ sub read_blocks
 	my (@blocks, $block);
 	my $between = 1;
 	my $line = 0;
+	my ($source, $blank);
 
 	for (split(/\n/, slurp($file)))
 	{
@@ -84,14 +90,19 @@ sub read_blocks
 		}
 		elsif (/^( *)```(\w*)\s*$/)
 		{
-			$block = { kind => $2, text => '', line => $line, indent => length($1) };
+			$block = { kind => $2, text => '', line => $line, indent => length($1),
+				source => $source };
 			ok("$file, line $line", "a block of unknown kind \"$2\"")
-			  unless $runs{$2} || $shown{$2};
+			  unless $runs{$2} || $quoted{$2} || $2 eq 'text';
+			$source = undef;
 		}
 		elsif (/\S/)
 		{
+			ok("$file, line $line", 'a block that is not fenced') if /^(?: {4}|\t)/ && $blank;
 			$between = 1;
+			$source = /^<!-- (test\S+) -->$/ ? $1 : undef;
 		}
+		$blank = /^\s*$/;
 	}
 	ok("$file, line $block->{line}", "the block has no end") if $block;
 	return @blocks;
@@ -218,31 +229,69 @@ sub run_sh
 sub check_names
 {
 	my ($block) = @_;
+
+	ok(name($block) . " (not run: names)", wrong_names($block->{text})) if $block->{kind} eq 'sh';
+	return;
+}
+
+sub check_code
+{
+	my $text = slurp($document) =~ s/^ *```.*?^ *```$//gmsr;
+	my $commands = join("\n", grep { /^(?:[A-Z_]+=\S* )*make / } $text =~ /`([^`]+)`/g);
+
+	ok("$document, commands in the text", wrong_names($commands)) if $commands ne '';
+	return;
+}
+
+sub wrong_names
+{
+	my ($text) = @_;
 	my @problems;
 
-	return if $block->{kind} ne 'sh';
-	for my $goal ($block->{text} =~ /\bmake((?: +[\w-]+=(?:"[^"]*"|\S*)| +[a-z][\w-]*)*)/g)
+	for my $goal ($text =~ /\bmake((?: +[\w-]+=(?:"[^"]*"|\S*)| +[a-z][\w-]*)*)/g)
 	{
 		for (grep { !/=/ } $goal =~ /[\w-]+=(?:"[^"]*"|\S*)|[a-z][\w-]*/g)
 		{
 			push @problems, "make has no goal $_" if system("make -n $_ >$scratch.log 2>&1");
 		}
 	}
-	for my $variable ($block->{text} =~ /\b([A-Z][A-Z_]+)=/g)
+	for my $variable ($text =~ /\b([A-Z][A-Z_]+)=/g)
 	{
 		push @problems, "no script knows $variable"
 		  if system("grep -rqw $variable Makefile cuda/Makefile.inc test --include=*.sh "
 			  . "--include=Makefile*");
 	}
-	ok(name($block) . " (not run: names)", @problems);
+	return @problems;
+}
+
+# A block must be in its source, line by line, however far it is indented there; of two parts with
+# a line "..." between them, each
+sub check_quoted
+{
+	my ($block) = @_;
+	my @problems;
+
+	return ok(name($block), 'no comment above names the program that this is quoted from')
+	  unless $block->{source};
+	my $source = -e $block->{source} ? slurp($block->{source}) : '';
+	push @problems, "there is no $block->{source}" if $source eq '';
+	for my $part (split(/^\.\.\.\n/m, $block->{text}))
+	{
+		my $pattern = join('', map { $_ eq '' ? "\\n" : "\\1\Q$_\E\\n" } split(/\n/, $part));
+
+		$pattern =~ s/^\\1/([ \\t]*)/;
+		push @problems, "$block->{source} has no such lines:", $part if $source !~ /^$pattern/m;
+	}
+	ok(name($block), @problems);
 	return;
 }
 
+check_code();
 my @not_run = read_not_run();
 my @session;
 for my $block (read_blocks($document))
 {
-	next unless $runs{ $block->{kind} };
+	next unless $runs{ $block->{kind} } || $quoted{ $block->{kind} };
 	my ($entry) = sort { length($b->{beginning}) <=> length($a->{beginning}) }
 	  grep { index($block->{text}, $_->{beginning}) == 0 } @not_run;
 
@@ -250,6 +299,11 @@ for my $block (read_blocks($document))
 	{
 		$entry->{used}++;
 		check_names($block);
+		next;
+	}
+	if ($quoted{ $block->{kind} })
+	{
+		check_quoted($block);
 		next;
 	}
 	if ($block->{kind} eq 'sql')

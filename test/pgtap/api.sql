@@ -23,6 +23,10 @@ SELECT set_eq(
 		'gpujoin_status()', 'gpujoin_mirrors()', 'gpujoin_fallbacks()', 'gpujoin_stats_reset()',
 		'gpujoin_stats_reset(regclass)', 'gpujoin_index_stats()', 'gpujoin_progress()'],
 	'these are all its functions');
+SELECT is(count(*), 0::bigint, 'none of them is in a language whose names search_path resolves')
+FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
+WHERE extname = 'gpujoin' AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
 	'pg_stat_gpujoin_mirrors', 'pg_stat_gpujoin_indexes', 'gpujoin_devices', 'gpujoin_progress',
 	'pg_all_foreign_keys', 'tap_funky'], 'these are all its views');

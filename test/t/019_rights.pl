@@ -58,6 +58,12 @@ fails('CREATE EXTENSION gpujoin SCHEMA planted',
 	'hostile');
 $node->safe_psql('hostile', q{
 	DROP FUNCTION planted.gpujoin_mirrors(int);
+	CREATE FUNCTION planted.join(bigint, text) RETURNS text LANGUAGE plpgsql IMMUTABLE
+		AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
+	CREATE OPERATOR planted.|| (LEFTARG = bigint, RIGHTARG = text, FUNCTION = planted.join);
+	CREATE FUNCTION planted.rest(bigint, int) RETURNS bigint LANGUAGE plpgsql IMMUTABLE
+		AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
+	CREATE OPERATOR planted.% (LEFTARG = bigint, RIGHTARG = int, FUNCTION = planted.rest);
 	CREATE EXTENSION gpujoin SCHEMA planted;
 	CREATE EXTENSION gpujoin_test SCHEMA planted;
 	CREATE TABLE public.t (k int, b bigint);
@@ -76,6 +82,12 @@ is($node->safe_psql('hostile', q{
 			UNION SELECT 'pg_type'::regclass, oid FROM pg_type
 				WHERE typowner = 'enemy'::regrole)}), '',
 	'nothing of ours depends on what was planted');
+foreach my $view (qw(pg_stat_gpujoin pg_stat_gpujoin_fallbacks pg_stat_gpujoin_mirrors
+	pg_stat_gpujoin_indexes gpujoin_devices gpujoin_progress))
+{
+	is(($node->psql('hostile', "SELECT * FROM planted.$view"))[2], '',
+		"$view calls nothing that was planted");
+}
 is($node->safe_psql('hostile', q{SELECT DISTINCT n.nspname FROM pg_amop a
 	JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
 	WHERE a.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')}), 'pg_catalog',
