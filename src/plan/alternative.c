@@ -110,8 +110,8 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 
 /*
  * Keep a path from being freed with the others of the relation: by add_path(), which finds that it
- * is no better than this, or by pg_hint_plan, which begins anew.  add_path() spares index paths, and
- * may point to them elsewhere; of these a copy will do.
+ * is no better than this, or by pg_hint_plan, which begins anew.  add_path() spares index paths;
+ * of these a copy will do.
  */
 static Path *
 keep(RelOptInfo *rel, Path *stock)

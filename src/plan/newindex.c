@@ -9,8 +9,8 @@
  * rules by which it would be built: all entries in one run, nothing in deltas.  It would have
  * a mirror if one would be made of its own accord (resident.c).
  *
- * It bears its table's OID: other extensions look for the name of each index that the planner lists,
- * to compare it with one that a hint names, and would not expect to find none.
+ * It bears its table's OID: other extensions look for the name of each index that the planner
+ * lists, to compare it with one that a hint names, and would not expect to find none.
  *
  * The plan is looked at and thrown away.  It must not reach anybody who would run it: while the
  * planner evaluates a function, the query in that is planned as well, and executed.  What
