@@ -304,9 +304,11 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 #if PG_VERSION_NUM >= 180000
 #define GjPathInheritDisabled(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)
 #define GjPathIsDisabled(path)	((path)->disabled_nodes > 0)
+#define GjPathDisable(path, startup)	((path)->disabled_nodes++)
 #else
 #define GjPathInheritDisabled(path, input) ((void) 0)
 #define GjPathIsDisabled(path)	false	/* its cost says so */
+#define GjPathDisable(path, startup)	(*(startup) += disable_cost)
 #endif
 
 /* Wait events: 17 lets an extension name its own ----------------------------------- */

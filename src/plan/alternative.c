@@ -44,7 +44,9 @@
 /* Tells the path from the one that it contains */
 #define TRIFLE					0.9999
 
+static Path *keep(RelOptInfo *rel, Path *stock);
 static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
+static IndexPath *get_index_path(Path *path);
 static bool rests_on_guess(IndexPath *path, List *conditions);
 static bool condition_is_unknown(GjKeyNode *node);
 static int	count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock,
@@ -95,18 +97,46 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	path->path.total_cost = stock->total_cost * TRIFLE;
 	GjPathInheritDisabled(&path->path, stock);
 	path->methods = &GjAlternativePathMethods;
-	path->custom_paths = list_make2(ours, stock);
+	path->custom_paths = list_make2(ours, keep(rel, stock));
 	kept = palloc(sizeof(GjCostInput));
 	*kept = *input;
 	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
 									  makeInteger(device_keys), kept);
 	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
 
-	/* add_path() would free what it finds to be no better than this; not index paths */
-	if (!IsA(stock, IndexPath))
-		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
 	GjOfferNote(path);
 	add_path(rel, &path->path);
+}
+
+/*
+ * Keep a path from being freed with the others of the relation: by add_path(), which finds that it
+ * is no better than this, or by pg_hint_plan, which begins anew.  add_path() spares index paths;
+ * of these a copy will do.
+ */
+static Path *
+keep(RelOptInfo *rel, Path *stock)
+{
+	IndexPath  *copy;
+
+	if (!IsA(stock, IndexPath))
+	{
+		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
+		return stock;
+	}
+	copy = palloc(sizeof(IndexPath));
+	*copy = *(IndexPath *) stock;
+	return &copy->path;
+}
+
+/*
+ * Do both plans have indexes that the planner still lists?
+ */
+bool
+GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
+{
+	return list_member_ptr(rel->indexlist,
+						   list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX)) &&
+		list_member_ptr(rel->indexlist, get_index_path(lsecond(path->custom_paths))->indexinfo);
 }
 
 /*
@@ -136,21 +166,23 @@ static Path *
 find_guessed_path(RelOptInfo *rel, List *conditions)
 {
 	Path	   *cheapest = GjCheapestOther(rel);
-	IndexPath  *index_path = NULL;
-
-	if (cheapest == NULL)
-		return NULL;
-
-	if (cheapest->pathtype == T_IndexScan || cheapest->pathtype == T_IndexOnlyScan)
-		index_path = (IndexPath *) cheapest;
-	else if (IsA(cheapest, BitmapHeapPath) &&
-			 IsA(((BitmapHeapPath *) cheapest)->bitmapqual, IndexPath))
-		index_path = (IndexPath *) ((BitmapHeapPath *) cheapest)->bitmapqual;
+	IndexPath  *index_path = cheapest == NULL ? NULL : get_index_path(cheapest);
 
 	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
 		!rests_on_guess(index_path, conditions))
 		return NULL;
 	return cheapest;
+}
+
+/*
+ * Return the path of the one index that a path uses; NULL if it is of another kind
+ */
+static IndexPath *
+get_index_path(Path *path)
+{
+	if (IsA(path, BitmapHeapPath))
+		path = ((BitmapHeapPath *) path)->bitmapqual;
+	return IsA(path, IndexPath) ? (IndexPath *) path : NULL;
 }
 
 /*

@@ -26,6 +26,7 @@ typedef enum GjAlternativePathPrivate
 extern const CustomPathMethods GjAlternativePathMethods;
 extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
 								 CustomPath *ours);
+extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
 extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
 
 #endif							/* GPUJOIN_PLAN_ALTERNATIVE_H */

@@ -78,6 +78,7 @@ static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	count_workers(const GjJoinCandidate *cand);
 static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
+static bool joins_are_disabled(void);
 static List *copy_scans(List *scans);
 
 /*
@@ -419,6 +420,8 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 
 	cand->scans = copy_scans(cand->scans);
 	GjJoinCost(root, cand, &startup, &run);
+	if (joins_are_disabled())
+		GjPathDisable(&path->path, &startup);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
@@ -427,6 +430,16 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 		GjAddPartialPath(root, joinrel, path, startup, run);
 	else
 		GjAddPath(root, joinrel, path, startup, run);
+}
+
+/*
+ * Are joins of all kinds disabled?  So pg_hint_plan lets the planner know that it should not join
+ * these two, where a hint says in which order tables are to be joined.
+ */
+static bool
+joins_are_disabled(void)
+{
+	return !enable_nestloop && !enable_hashjoin && !enable_mergejoin && !gj_force;
 }
 
 /*

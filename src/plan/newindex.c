@@ -9,6 +9,9 @@
  * rules by which it would be built: all entries in one run, nothing in deltas.  It would have
  * a mirror if one would be made of its own accord (resident.c).
  *
+ * They bear their table's OID: other extensions look for the name of each index that the planner
+ * lists, to compare it with one that a hint names, and would not expect to find none.
+ *
  * The plan is looked at and thrown away.  It must not reach anybody who would run it: while the
  * planner evaluates a function, the query in that is planned as well, and executed.  What
  * belongs to our planning is known by an empty list of parameters, which says nothing and which
@@ -41,13 +44,9 @@
 #include "base/gpujoin.h"
 #include "planner.h"
 
-/* The first OID that such an index gets; no relation has so low a one */
-#define FIRST_OID				1
-
 /* The planning that is going on, and the indexes that it gets to see */
 static ParamListInfo planning = NULL;
 static const List *new_indexes = NIL;
-static Oid	next_oid;
 
 static bool is_ours(const PlannerInfo *root);
 static bool concerns(const GjNewIndex *index, Oid relid);
@@ -69,14 +68,12 @@ GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
 {
 	ParamListInfo old_planning = planning;
 	const List *old_indexes = new_indexes;
-	Oid			old_oid = next_oid;
 	PlannedStmt *plan;
 
 	PG_TRY();
 	{
 		planning = makeParamList(0);
 		new_indexes = indexes;
-		next_oid = FIRST_OID;
 		plan = pg_plan_query(copyObject(unconstify(Query *, query)), text,
 							 CURSOR_OPT_PARALLEL_OK, planning);
 	}
@@ -84,7 +81,6 @@ GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
 	{
 		planning = old_planning;
 		new_indexes = old_indexes;
-		next_oid = old_oid;
 	}
 	PG_END_TRY();
 	return plan;
@@ -185,7 +181,7 @@ make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index)
 {
 	IndexOptInfo *info = makeNode(IndexOptInfo);
 
-	info->indexoid = next_oid++;
+	info->indexoid = RelationGetRelid(table);
 	info->reltablespace = rel->reltablespace;
 	info->rel = rel;
 	info->pages = count_pages(table, index, rel->tuples);

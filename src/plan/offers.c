@@ -127,14 +127,14 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 }
 
 /*
- * Is the index of a scan still there?  pg_hint_plan frees what the planner knows of a table's
- * indexes if a hint forbids them, and that may be after we have offered a path.
+ * Is the index of a scan still there?  pg_hint_plan takes those off the planner's list that a hint
+ * forbids, and may free them; where it was loaded after us, that is after we have offered a path.
  */
 static bool
 has_its_index(const RelOptInfo *rel, const CustomPath *path)
 {
 	if (path->methods == &GjAlternativePathMethods)
-		path = linitial(path->custom_paths);
-	return path->methods != &GjScanPathMethods || path->path.parent != rel ||
+		return GjAlternativeIsListed(rel, path);
+	return path->methods != &GjScanPathMethods ||
 		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
 }

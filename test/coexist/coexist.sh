@@ -131,8 +131,8 @@ tests_that_ended() { # NAME ok|failed, as pg_regress says it up to version 15 an
 }
 
 # The lines of a test's output, in any order, without numbers and widths of columns: those differ
-# from run to run, as do the workers that are free, and what Citus says of a function that depends on
-# objects of a test that runs at the same time. Lists of access methods, and of their operators
+# from run to run, as do the workers that are free, and what Citus says of a function that depends
+# on objects of a test that runs at the same time. Lists of access methods, and of their operators
 # (opr_sanity), have ours.
 output_of() { # NAME TEST
     sed -E '/^ gpujoin +\|/d; /^ +[0-9]+ \| +1 \| =$/d; /Worker [0-9]+: /d; /^\([0-9]+ rows\)$/d;

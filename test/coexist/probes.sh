@@ -42,12 +42,51 @@ probe_auto_explain() {
     sed -n '/explained/,$p' "$log/server-server.log" | grep -q 'Custom Scan (GpuScan) on big'
 }
 
-# A hint beats gpujoin, and one for another table leaves gpujoin alone.
+# hinted HINT QUERY [SETTING...]: the plan
+hinted() {
+    local hint=$1 query=$2 settings=() setting
+    shift 2
+    for setting in "$@"; do settings+=(-c "SET $setting"); done
+    sql probe "${settings[@]}" -c "/*+ $hint */ EXPLAIN (COSTS OFF) $query"
+}
+
+# A hint beats gpujoin, and one for another table leaves gpujoin alone. What a hint forbids is in no
+# plan, even if it was there when gpujoin offered a choice between two; an index that is advised
+# has no name with which a hint's could be compared.
 probe_pg_hint_plan() {
-    sql probe -c "/*+ SeqScan(big) */ EXPLAIN (COSTS OFF) $scan" | grep -q 'Seq Scan on big' &&
-        sql probe -c "/*+ SeqScan(nothing) */ EXPLAIN (COSTS OFF) $scan" | grep -q GpuScan &&
-        sql probe -c "/*+ Leading(small big) */ EXPLAIN (COSTS OFF)
-            SELECT sum(v) FROM big JOIN small USING (k)" | grep -q 'big'
+    local join="SELECT count(*), sum(few.z) FROM big JOIN small USING (k) JOIN few ON few.v = big.v"
+    sql probe >/dev/null <<'SQL'
+CREATE UNIQUE INDEX big_id ON big (id);
+CREATE INDEX big_id_too ON big USING gpujoin (id) INCLUDE (v);
+CREATE TABLE few AS SELECT i AS v, i % 3 AS z FROM generate_series(1, 77) i;
+VACUUM ANALYZE big; ANALYZE few;
+SQL
+    hinted 'SeqScan(big)' "$scan" | grep -q 'Seq Scan on big' &&
+        hinted 'SeqScan(nothing)' "$scan" | grep -q GpuScan &&
+        ! hinted 'Set(gpujoin.enabled off)' "$scan" | grep -q Gpu &&
+        hinted '' "$join" | grep -q 'Custom Scan (GpuJoin)' &&
+        ! hinted 'Leading(big few small)' "$join" | grep -q 'Custom Scan (GpuJoin)' &&
+        ! hinted 'Leading(((big few) small))' "$join" | grep -q 'Custom Scan (GpuJoin)' &&
+        choice_is_hinted '' big_id big_id_too &&
+        choice_is_hinted 'IndexScan(big)' big_id big_id_too &&
+        choice_is_hinted 'IndexScan(big big_id_too)' '' big_id_too &&
+        choice_is_hinted 'IndexScan(big big_id)' big_id '' &&
+        choice_is_hinted 'SeqScan(big)' '' '' &&
+        sql probe -c "SELECT count(*) FROM gpujoin_advise(
+            '/*+ IndexScan(big big_id) */ SELECT k FROM big WHERE v IN (1, 2)')" >/dev/null &&
+        sql probe -c 'DROP INDEX big_id, big_id_too' -c 'DROP TABLE few'
+}
+
+# choice_is_hinted HINT BTREE GPUJOIN: the plan for an array of unknown length has these indexes
+choice_is_hinted() {
+    local plan
+    plan=$(sql probe -c 'SET plan_cache_mode = force_generic_plan' \
+        -c "PREPARE p(int[]) AS /*+ $1 */ SELECT sum(v) FROM big WHERE id = ANY (\$1)" \
+        -c "EXPLAIN (COSTS OFF) EXECUTE p('{1,2}')" -c "EXECUTE p('{1,2}')")
+    [ "$(grep -oE '(using|on|Index:) big_[a-z_]+' <<<"$plan" | sed 's/.* //' | sort | xargs)" = \
+        "$(xargs <<<"$2 $3")" ] && [ "$(tail -n 1 <<<"$plan")" = 3 ] && return
+    note "hint $1: other indexes than $2 $3"
+    return 1
 }
 
 probe_vector() {

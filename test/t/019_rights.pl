@@ -172,6 +172,16 @@ is($node->safe_psql('postgres',
 		'SELECT memory_mirrors <= memory_limit AND memory_limit < memory_budget
 		FROM pg_stat_gpujoin'), 't', 'and no more memory than all may have');
 
+# What an owner has pinned stays, until he or a superuser takes that back
+my $pinned = "SELECT pinned FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 'm1_k'";
+fails('SET SESSION AUTHORIZATION enemy; ALTER INDEX m1_k SET (preload = on)', 'must be owner',
+	'only an owner can pin an index');
+$node->safe_psql('postgres',
+	'SET SESSION AUTHORIZATION plain; ALTER INDEX m1_k SET (preload = on)');
+ok($node->poll_query_until('postgres', $pinned), 'an owner pins an index');
+$node->safe_psql('postgres', 'ALTER INDEX m1_k RESET (preload)');
+ok($node->poll_query_until('postgres', "SELECT NOT ($pinned)"), 'and a superuser unpins it');
+
 # Places for requests: who takes them all has others search on the CPU, not wait
 my @cursors = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 $_->query_safe(q{SET SESSION AUTHORIZATION plain; SET gpujoin.force = on; BEGIN;
