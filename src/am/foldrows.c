@@ -42,8 +42,8 @@ typedef struct GjFoldSource
 	PGAlignedBlock page;		/* the sort's rows, or a copy of the run's page */
 } GjFoldSource;
 
+static void list_delta(GjFold *fold);
 static void open_delta(GjFold *fold, GjFoldSource *source);
-static Size sort_memory(void);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
 static void advance(GjFold *fold, GjFoldSource *source, int n);
 static bool next_page(GjFold *fold, GjFoldSource *source);
@@ -64,6 +64,9 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 {
 	int			nruns = fold->state.nruns;
 
+	list_delta(fold);
+	if (GjFoldOpenWords(fold, first_run))
+		return;
 	fold->sources = palloc((nruns - first_run + 1) * sizeof(GjFoldSource));
 	fold->nsources = 0;
 	fold->at = -1;
@@ -90,6 +93,8 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 	GjFoldSource *first = NULL;
 	const GjPlace *limit = NULL;
 
+	if (fold->words != NULL)
+		return GjFoldNextWords(fold, rows);
 	if (fold->at >= 0)
 		advance(fold, &fold->sources[fold->at], fold->given);
 	for (int i = 0; i < fold->nsources; i++)
@@ -123,6 +128,11 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 void
 GjFoldCloseSources(GjFold *fold)
 {
+	if (fold->words != NULL)
+	{
+		GjFoldCloseWords(fold);
+		return;
+	}
 	for (int i = 0; i < fold->nsources; i++)
 	{
 		GjFoldSource *source = &fold->sources[i];
@@ -135,24 +145,31 @@ GjFoldCloseSources(GjFold *fold)
 	pfree(fold->sources);
 }
 
+/*
+ * List the previous delta's data pages, if there is one, without the current one's
+ */
 static void
-open_delta(GjFold *fold, GjFoldSource *source)
+list_delta(GjFold *fold)
 {
 	GjIndexState state = fold->state;
-	PGAlignedBlock copy;
 
-	/* without the current one */
 	state.deltas[0].run = 0;
 	if (!GjDeltaGetBlocks(fold->index, &state, &fold->delta_blocks, &fold->ndelta_blocks))
 		GjReportCorruption(fold->index, GJ_META_BLOCK, "Another fold is under way.");
+}
+
+static void
+open_delta(GjFold *fold, GjFoldSource *source)
+{
+	PGAlignedBlock copy;
 
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
-	source->sort = GjRowSortBegin(&fold->info, sort_memory());
+	source->sort = GjRowSortBegin(&fold->info, GjFoldMemory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
 		GjVacuumDelayPoint();
 		GjProgressDone(i);
-		copy_data_page(fold, fold->delta_blocks[i], state.deltas[1].run, copy.data);
+		copy_data_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, copy.data);
 		GjRowSortAddPage(source->sort, (Page) copy.data);
 	}
 	GjRowSortPerform(source->sort);
@@ -163,8 +180,8 @@ open_delta(GjFold *fold, GjFoldSource *source)
 /*
  * As much again as VACUUM may use for dead tuples
  */
-static Size
-sort_memory(void)
+Size
+GjFoldMemory(void)
 {
 	int			kilobytes = maintenance_work_mem;
 
@@ -351,22 +368,29 @@ place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot)
 	return place;
 }
 
-/*
- * Copy a data page, after a check that it is of the run or delta that names it
- */
 static void
 copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
 {
+	Buffer		buffer = GjFoldLockPage(fold, block, run);
+
+	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Lock a data page in share mode, after a check that it is of the run or delta that names it
+ */
+Buffer
+GjFoldLockPage(const GjFold *fold, BlockNumber block, uint32 run)
+{
 	Buffer		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL,
 											fold->strategy);
-	Page		page = BufferGetPage(buffer);
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	GjPageCheck(fold->index, buffer, GJ_PAGE_DATA);
-	if (GjPageGetOpaque(page)->run != run)
+	if (GjPageGetOpaque(BufferGetPage(buffer))->run != run)
 		GjReportCorruption(fold->index, block, "A data page is of another run than its directory.");
-	memcpy(copy, page, BLCKSZ);
-	UnlockReleaseBuffer(buffer);
+	return buffer;
 }
 
 /*

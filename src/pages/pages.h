@@ -130,6 +130,14 @@ typedef struct GjRunWriter GjRunWriter;
 /* Sorting rows by (key, TID): private to sort.c */
 typedef struct GjRowSort GjRowSort;
 
+/* How entries are single words, in the order of (key, TID): words.c */
+typedef struct GjWordForm
+{
+	int64		min_key;
+	uint64		range;			/* from the smallest key to the largest */
+	int			tid_bits;		/* below those of the key */
+} GjWordForm;
+
 /*
  * The journal, and the state of the index at a moment not later than it was read:
  * it has the entries of all changes up to state.sequence that are above floor.
@@ -295,6 +303,14 @@ extern void GjRowSortPerform(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
 extern int	GjRowSortNextPage(GjRowSort *sort, Page page);
 extern void GjRowSortEnd(GjRowSort *sort);
+
+/* words.c: entries as single words */
+extern bool GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
+extern int	GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
+						   uint64 *words, uint64 room);
+extern uint64 *GjWordsSort(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
+extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
+						   const uint64 *words, int n);
 
 /* predicate.c: what a serializable transaction locks */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);

@@ -55,6 +55,7 @@ struct GjRunWriter
 	bool		building;
 	GjIndexState state;			/* by which free pages are known; not in a build */
 	BlockNumber length;			/* the file has so many blocks, or more by now */
+	bool		map_is_empty;	/* the free space map knows of no page any more */
 	BlockNumber end;			/* behind the last block that was written */
 	GjRun		run;
 	int			slot;			/* next free one of the data page */
@@ -74,6 +75,7 @@ static void write_waiting(GjRunWriter *writer);
 static void append_pages(GjRunWriter *writer, BlockNumber *blocks);
 static void log_pages(GjRunWriter *writer, BlockNumber *blocks);
 static void lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n);
+static void find_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static Buffer find_page(GjRunWriter *writer);
 static bool lock_if_free(GjRunWriter *writer, Buffer buffer);
 
@@ -318,12 +320,7 @@ lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
 
 	while (locked < n)
 	{
-		/* nobody adds blocks to the file while holding a page lock */
-		for (int i = 0; i < n; i++)
-		{
-			if (!BufferIsValid(buffers[i]))
-				buffers[i] = find_page(writer);
-		}
+		find_pages(writer, buffers, n);
 		for (locked = 0; locked < n && lock_if_free(writer, buffers[locked]); locked++)
 			;
 		if (locked == n)
@@ -337,28 +334,65 @@ lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
 }
 
 /*
- * Find a page that may be free, or add one; it is pinned, not locked
+ * Find pages that may be free where buffers has none, and add those that there are not; they are
+ * pinned, not locked
+ *
+ * Nobody adds blocks to the file while holding a page lock.
+ */
+static void
+find_pages(GjRunWriter *writer, Buffer *buffers, int n)
+{
+	int			missing = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!BufferIsValid(buffers[i]))
+			buffers[i] = find_page(writer);
+		if (!BufferIsValid(buffers[i]))
+			missing++;
+	}
+	if (missing == 0)
+		return;
+
+	(void) GjIndexGetLength(writer->index); /* too short a file is not to be made longer */
+	LockRelationForExtension(writer->index, ExclusiveLock);
+	for (int i = 0; i < n; i++)
+	{
+		if (!BufferIsValid(buffers[i]))
+			buffers[i] = ReadBuffer(writer->index, P_NEW);
+	}
+	UnlockRelationForExtension(writer->index, ExclusiveLock);
+	GjStep("added");
+}
+
+/*
+ * Take a page from the free space map, if it has one that may be free; it is pinned, not locked
+ *
+ * Only folds and deletions enter pages, and neither runs beside us: what has been used up stays so.
  */
 static Buffer
 find_page(GjRunWriter *writer)
 {
-	BlockNumber block = GetFreeIndexPage(writer->index);
-	Buffer		buffer;
+	BlockNumber block = InvalidBlockNumber;
 
-	/* after a crash the map may know blocks that the file has lost; what it has, it keeps */
-	if (!BlockNumberIsValid(block) || block >= writer->length)
-		writer->length = GjIndexGetLength(writer->index);
-	if (BlockNumberIsValid(block) && block >= writer->info.first_data && block < writer->length)
+	while (!writer->map_is_empty)
 	{
-		GjStep("taken");
-		return ReadBuffer(writer->index, block);
+		block = GetFreeIndexPage(writer->index);
+		if (!BlockNumberIsValid(block))
+		{
+			writer->map_is_empty = true;
+			break;
+		}
+		/* after a crash the map may know blocks that the file has lost; what it has, it keeps */
+		if (block >= writer->length)
+			writer->length = GjIndexGetLength(writer->index);
+		if (block >= writer->info.first_data && block < writer->length)
+		{
+			GjStep("taken");
+			return ReadBuffer(writer->index, block);
+		}
 	}
-
-	LockRelationForExtension(writer->index, ExclusiveLock);
-	buffer = ReadBuffer(writer->index, P_NEW);
-	UnlockRelationForExtension(writer->index, ExclusiveLock);
-	GjStep("added");
-	return buffer;
+	return InvalidBuffer;
 }
 
 static bool

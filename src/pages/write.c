@@ -6,7 +6,8 @@
  * Each function here is one change that is whole by itself: a crash between two
  * of them, or a reader between two of them, finds a correct index.  Changes go
  * through generic WAL, because a resource manager of our own would have to be
- * preloaded wherever the WAL is replayed.
+ * preloaded wherever the WAL is replayed.  (New pages of a run are logged as plain
+ * images: publish.c.)
  *
  * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are registered
  * for WAL in the same order, because replay locks them in the order of registration, and on a
