@@ -47,6 +47,7 @@ struct GjEntryFilter
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
+	bool		runs_nothing;	/* values are constants and parameters from outside */
 	bool		started;		/* values are known */
 	MemoryContext context;		/* of what is made of them */
 };
@@ -70,6 +71,7 @@ static void read_value(Reader *reader, Condition *condition);
 static bool collect_params(Node *node, void *params);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
+static int	test_entries(void *filter, const GjBatchColumn *columns, int n, uint16 *rows);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
 static void run_operands(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -95,6 +97,7 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 	filter->econtext = CreateExprContext(parent->state);
 	reader.filter = filter;
 	reader.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
+	filter->runs_nothing = true;
 	read_condition(&reader, &filter->root);
 	Assert(reader.step == list_length(reader.steps));
 	Assert(reader.value == list_length(values));
@@ -171,6 +174,8 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
+	reader->filter->runs_nothing &= IsA(value, Const) ||
+		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXTERN);
 	collect_params((Node *) value, &reader->filter->params);
 }
 
@@ -278,6 +283,23 @@ GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n, uin
 		npassed += results[i] & GJ_RESULT_TRUE;
 	}
 	return npassed;
+}
+
+/*
+ * Have a device's entries tested as they come into a set.  Not if something is run to get the
+ * values: they are evaluated when the first entries are there, and a function might ask the device.
+ */
+void
+GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
+{
+	if (filter->runs_nothing)
+		GjEntrySetTest(set, test_entries, filter, filter->columns);
+}
+
+static int
+test_entries(void *filter, const GjBatchColumn *columns, int n, uint16 *rows)
+{
+	return GjEntryFilterRun(filter, columns, n, rows);
 }
 
 static void

@@ -29,6 +29,7 @@ extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
 extern bool GjEntryFilterIsAll(List *plan, List *quals);	/* are no quals left? */
 extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
 							 uint16 *rows);
+extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);
 
 /* filteredmatch.c */
 extern int	GjFilterEntries(GjEntryFilter *filter, const GjEntrySet *set, uint64 first, int n,

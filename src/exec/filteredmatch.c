@@ -29,6 +29,8 @@
  *	  If R' has T after R: R was dead to everybody then, so our snapshot does not see it.
  *	  Hence two different entries with T are of rows that the snapshot does not see, neither
  *	  of them, and it does not matter which one stays, or whether it passes.
+ *	  (A device's entries are tested as they come, GjEntryFilterTest(), and only among those that
+ *	  passed are others looked for.  Of two that are one entry both pass, or neither.)
  * c. An answer that is not certain (GjMatchStats.outdated) comes as TIDs without columns.
  *	  Nothing is filtered: they all go to the heap, as without a filter.
  * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.
@@ -123,6 +125,7 @@ GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot, const GjKe
 	fm.tids = GjTidSetCreate(parent, limit - limit / ENTRIES_SHARE);
 	fm.whole = GjExecCreateEntries(index, fm.context, limit / ENTRIES_SHARE,
 								   GjEntryFilterColumns(filter));
+	GjEntryFilterTest(filter, fm.whole);
 	old = MemoryContextSwitchTo(fm.context);
 	GjExecMatchEntries(&fm.match, index, snapshot, keys, fm.whole, stats);
 	if (fm.match.phase == GJ_ENTRIES_AT_ONCE)
@@ -140,7 +143,7 @@ GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot, const GjKe
 static void
 take_answer(FilteredMatch *fm, MemoryContext parent)
 {
-	pgstat_count_index_tuples(fm->index, GjEntrySetCount(fm->whole));
+	pgstat_count_index_tuples(fm->index, GjEntrySetFound(fm->whole));
 	if (GjEntrySetPlain(fm->whole) != NULL)
 	{
 		GjTidSetFree(fm->tids);
@@ -162,7 +165,7 @@ take_pieces(FilteredMatch *fm)
 	while (fm->match.phase == GJ_ENTRIES_ASK &&
 		   GjEntryMatchAsk(&fm->match, fm->whole, fm->stats))
 	{
-		pgstat_count_index_tuples(fm->index, fm->whole->nentries);
+		pgstat_count_index_tuples(fm->index, GjEntrySetFound(fm->whole));
 		take_passing(fm, fm->whole);
 	}
 	piece = GjEntrySetCreatePiecewise(fm->context, GJ_PIECE_BYTES(fm->whole->memory_limit),

@@ -109,6 +109,8 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 	MemoryContext old;
 
 	GjIndexOnlyPrepare(io, columns, parent, limit, stats);
+	if (io->filter != NULL && GjEntryFilterParams(io->filter) == NULL)
+		GjEntryFilterTest(io->filter, io->whole);	/* else a restart wants other entries */
 	old = MemoryContextSwitchTo(io->context);
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
@@ -116,7 +118,7 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 	if (io->match.phase == GJ_ENTRIES_AT_ONCE)
 	{
 		io->plain = GjEntrySetPlain(io->whole); /* what is outdated goes to the heap */
-		pgstat_count_index_tuples(io->index, GjEntrySetCount(io->whole));
+		pgstat_count_index_tuples(io->index, GjEntrySetFound(io->whole));
 	}
 	if (io->match.phase == GJ_ENTRIES_AT_ONCE || io->match.phase == GJ_ENTRIES_ASK)
 		GjIndexOnlyDeliver(io, io->whole);
@@ -271,7 +273,7 @@ find_piece(GjIndexOnly *io)
 		if (io->match.ranges == NULL || !take_range(io))
 			return false;
 	}
-	pgstat_count_index_tuples(io->index, io->entries->nentries);
+	pgstat_count_index_tuples(io->index, GjEntrySetFound(io->entries));
 	return true;
 }
 

@@ -253,8 +253,9 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{
-			report->nfound = GjEntrySetCount(whole);
+			report->nfound = GjEntrySetFound(whole);
 			stats->tids = before.tids + report->nfound;
+			stats->filtered += whole->ndropped;
 			return ANSWER_THERE;
 		}
 		report->nfound = stats->tids - before.tids;

@@ -416,9 +416,9 @@ array_cost(Path *path)
 	}
 	if (!gives_arrays(path))
 		return 0.0;
+	if (custom->methods == &GjScanPathMethods)
+		return intVal(list_nth(custom->custom_private, GJ_SCAN_PATH_CHARGED)) * cpu_tuple_cost;
 	cost = path->rows * cpu_tuple_cost;
-	if (custom->methods != &GjJoinPathMethods)
-		return cost;
 	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
 											  GJ_JOIN_PATH_CANDIDATE))->scans)
 		cost += ((const GjJoinScan *) lfirst(lc))->rows * (cpu_tuple_cost + cpu_operator_cost);

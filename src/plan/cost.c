@@ -277,7 +277,19 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 
 	*startup = match - later + input->quals.startup;
 	*run = later + heap_share * cost_heap_pages(root, input, npassing) +
-		npassing * per_tuple / GjParallelDivisor(input->workers);
+		GjCostReturned(input) * per_tuple;
+}
+
+/*
+ * Return for how many rows each process is charged.  For an array of unknown length they are more
+ * than the path says that it returns: what is above it in the plan is PostgreSQL's estimate.
+ */
+double
+GjCostReturned(const GjCostInput *input)
+{
+	double		nmatches = clamp_row_est(input->nmatches);
+
+	return clamp_row_est(nmatches * (1.0 - input->filtered)) / GjParallelDivisor(input->workers);
 }
 
 /*

@@ -115,6 +115,7 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Cost *startup, Cost *run);
+extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
 extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers);
@@ -162,6 +163,7 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
 	GJ_SCAN_PATH_ORDER,			/* as GJ_SCAN_ORDER in the plan */
 	GJ_SCAN_PATH_BOUND,			/* Integer: as GJ_SCAN_BOUND */
+	GJ_SCAN_PATH_CHARGED,		/* Integer: rows that are charged for, see GjCostReturned() */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 

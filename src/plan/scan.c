@@ -236,6 +236,8 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 
 	input->workers = workers;
 	GjCostSearch(root, input, &startup, &run);
+	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) =
+		(int) Min(GjCostReturned(input), INT_MAX);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
@@ -292,6 +294,7 @@ make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 	path->custom_private = list_make5(input->index, get_rinfos(conditions, false), conditions,
 									  makeBoolean(input->index_only), attnos);
 	path->custom_private = lappend(lappend(path->custom_private, NIL), makeInteger(0));
+	path->custom_private = lappend(path->custom_private, makeInteger(0));
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 	return path;
 }

@@ -50,7 +50,6 @@ static void give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
 static bool copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest);
 static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
-static bool any_set(const uint8 *bytes, uint64 n);
 
 /*
  * Create an empty set in a memory context of its own below parent, for entries of an
@@ -151,11 +150,15 @@ GjEntrySetCapacity(const GjEntrySet *set)
 }
 
 /*
- * Prepare for so many entries, or for none if they will not fit in memory
+ * Prepare for so many entries, or for none if they will not fit in memory.  If they are tested
+ * first, how many will be kept is seen when the first ones come.
  */
 void
 GjEntrySetExpect(GjEntrySet *set, uint64 n)
 {
+	set->expected = n;
+	if (set->test != NULL)
+		return;
 	if (n > GjEntrySetCapacity(set))
 		give_up(set);
 	else if (n > set->capacity)
@@ -177,6 +180,8 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 
 	if (n == 0)
 		return true;
+	if (set->test != NULL)
+		return GjEntrySetAddPassing(set, arrays, n);
 	if (!GjEntrySetReserve(set, n))
 		return true;
 
@@ -228,15 +233,15 @@ GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
 static void
 add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
 {
-	if (column->has_nulls || any_set(nulls, n))
+	if (column->has_nulls || GjAnyByteSet(nulls, n))
 		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, nulls, n);
 }
 
 /*
  * Is any byte not zero?  They are if the first one is, and each equals its neighbour.
  */
-static bool
-any_set(const uint8 *bytes, uint64 n)
+bool
+GjAnyByteSet(const uint8 *bytes, uint64 n)
 {
 	return bytes[0] != 0 || memcmp(bytes, bytes + 1, n - 1) != 0;
 }
@@ -292,6 +297,8 @@ GjEntrySetClear(GjEntrySet *set)
 	set->nentries = 0;
 	set->highest = 0;
 	set->nbulk = 0;
+	set->ntested = 0;
+	set->ndropped = 0;
 	set->gave_up = false;
 	if (set->plain != NULL)
 		GjTidSetFree(set->plain);
@@ -339,6 +346,15 @@ uint64
 GjEntrySetCount(const GjEntrySet *set)
 {
 	return set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
+}
+
+/*
+ * Count those that did not pass the test, too
+ */
+uint64
+GjEntrySetFound(const GjEntrySet *set)
+{
+	return GjEntrySetCount(set) + set->ndropped;
 }
 
 /*

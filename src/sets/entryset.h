@@ -26,6 +26,7 @@
 
 #include "base/region.h"
 #include "base/gpujoin.h"
+#include "batch.h"
 #include "fewtids.h"
 #include "tidset.h"
 
@@ -46,6 +47,13 @@ typedef struct GjEntryArrays
 	const char *values[GJ_MAX_INCLUDED];
 	const uint8 *nulls[GJ_MAX_INCLUDED];
 } GjEntryArrays;
+
+/*
+ * A test of n entries, at most GJ_BATCH_ROWS, by columns[], keys first: lists those that pass in
+ * rows, in ascending order, and returns how many they are.  It may be called while a device is
+ * answering, and so must not ask one itself.
+ */
+typedef int (*GjEntryTest) (void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 
 /*
  * A piece of what the CPU finds: small enough for the processor's cache, and more than the
@@ -74,6 +82,7 @@ typedef struct GjEntrySet
 	uint64		nentries;
 	uint64		highest;		/* no TID is higher */
 	bool		gave_up;		/* they are more than fit in memory: none is here */
+	uint64		ndropped;		/* so many more came, but did not pass the test */
 
 	/* Private to entryset.c */
 	MemoryContext context;
@@ -84,6 +93,14 @@ typedef struct GjEntrySet
 	uint64		nbulk;			/* the first so many have distinct TIDs */
 	bool		piecewise;
 	GjTidSet   *plain;
+
+	/* A test of what comes as arrays: entrytest.c */
+	GjEntryTest test;			/* NULL: none, or no more */
+	void	   *test_arg;
+	uint64		tested_columns;
+	struct GjEntryCopy *copies;
+	uint64		ntested;
+	uint64		expected;		/* entries that will come, it is said */
 } GjEntrySet;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
@@ -106,10 +123,17 @@ extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetEndBulk(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
+extern uint64 GjEntrySetFound(const GjEntrySet *set);
 extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
 extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
+
+extern bool GjAnyByteSet(const uint8 *bytes, uint64 n);
+
+/* entrytest.c */
+extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
+extern bool GjEntrySetAddPassing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 
 /* entrydistinct.c */
 extern bool GjEntrySetMakeDistinct(GjEntrySet *set);
