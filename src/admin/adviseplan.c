@@ -20,7 +20,8 @@
  *
  * The types of some parameters do not follow from their places, as those of the constants did that
  * pg_stat_statements has replaced: in ARRAY[$1, $2], VALUES ($1), ($2), generate_series($1, $2),
- * unnest($1) and current_date - $1.  If it cannot be parsed otherwise, these are taken for integers.
+ * unnest($1) and current_date - $1.  If it cannot be parsed otherwise, these are taken for
+ * integers.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

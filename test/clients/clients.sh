@@ -5,8 +5,8 @@
 #
 # A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
 # answers are the one that plain SQL gives and auto_explain's log shows our node in the first run
-# and nothing of ours in the second. "Sent" is what the client made of it. The step "index" creates an
-# index by the client's own means, and passes if that is what it should be.
+# and nothing of ours in the second. "Sent" is what the client made of it. The step "index" creates
+# an index by the client's own means, and passes if that is what it should be.
 #
 # A client whose packages cannot be had is skipped and says why. CHECK_DEVICE is gpujoin.device
 # (auto).
@@ -73,7 +73,8 @@ steps_of() {
             unnest:ids:GpuJoin:1 temp:ids:GpuJoin:1 ;;
         sqlalchemy) echo in:ids:GpuScan:1 selectin:children:GpuScan:2 \
             subquery:children:GpuJoin:1 joined:children:GpuJoin:1 index ;;
-        django) echo in:ids:GpuScan:1 prefetch:children:GpuScan:1 subquery:children:GpuJoin:1 index ;;
+        django) echo in:ids:GpuScan:1 prefetch:children:GpuScan:1 subquery:children:GpuJoin:1 \
+            index ;;
         asyncpg | node-postgres) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 \
             repeat_id:ids:GpuScan:5 unnest:ids:GpuJoin:1 ;;
         knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;

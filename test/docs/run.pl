@@ -6,14 +6,14 @@
 #	```conf		is appended to the server's configuration, and the server restarted
 #	```sh		bash -e in the top folder of the sources
 #	```text		directly below one of these: its output, in which it must be found
-#	```python	and other languages: quoted from the program that is named in a comment above,
+#	```python	and other languages: quoted from the program named in a comment above,
 #			<!-- test/clients/with_django.py -->, which make check-clients runs
 #
 # In an output, blanks are not compared, and "..." stands for anything: alone on a line for lines,
 # within one for characters. A block with ERROR in its output may fail.
 #
-# A block that is only indented would be seen by nobody: it is an error. Goals of make, and variables
-# for them, must exist wherever they are named as `code`.
+# A block that is only indented would be seen by nobody: it is an error. Goals of make, and
+# variables for them, must exist wherever they are named as `code`.
 #
 # What cannot be run is named in test/docs/not_run, with the reason, and nowhere else. Even there
 # the goals of make and the variables must exist.
