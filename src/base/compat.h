@@ -123,8 +123,8 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #endif
 
 /*
- * Reading ahead: 17 has streams of pages.  Those of ours want all pages that they are asked for, and
- * next to nothing is done to tell which; 18 wants to know that.
+ * Reading ahead: 17 has streams of pages.  Those of ours want all pages that they are asked for,
+ * and next to nothing is done to tell which; 18 wants to know that.
  */
 #if PG_VERSION_NUM >= 170000
 #define GJ_HAVE_READ_STREAMS	1

@@ -6,7 +6,7 @@
  * For an index in memory that would cost a lookup a page for nothing, and what base/buffers.c
  * saves.  So it begins once a page has not been there.
  *
- * Where the server has read streams, one reads the rest of the chosen pages: neighbours at once, and
+ * Where the server has read streams, one reads the rest of the chosen pages: neighbours together,
  * from 18 on while others are matched.  If one was needed, so will be one for the pages that are
  * chosen next, until such a stream has read nothing.  A stream pins pages ahead; all are taken from
  * it, unless the search begins anew.
