@@ -64,7 +64,9 @@ foreach my $round (1 .. $rounds)
 	sleep(0.3);
 	foreach my $try (1 .. 50)
 	{
-		my ($status) = $node->psql('postgres', 'DROP EXTENSION gpujoin CASCADE');
+		# of a deadlock the others are the victims, or on a slow machine this never comes through
+		my ($status) = $node->psql('postgres',
+			"SET deadlock_timeout = '1min'; DROP EXTENSION gpujoin CASCADE");
 
 		$dropped++ if $status == 0;
 		last if $status == 0;
