@@ -64,6 +64,8 @@ static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words,
 static int	take_run_page(GjFold *fold, const GjRunReader *reader, uint64 *words, uint64 room,
 						  uint64 *last);
 static int	merge(GjFold *fold, GjFoldWords *words);
+static void read_base(GjFold *fold, GjFoldWords *words);
+static uint64 merge_some(GjFoldWords *words, uint64 *out, uint64 room);
 
 /*
  * Begin to read the previous delta and the runs from the given one on; false: they are not for us
@@ -282,52 +284,64 @@ take_run_page(GjFold *fold, const GjRunReader *reader, uint64 *words, uint64 roo
 static int
 merge(GjFold *fold, GjFoldWords *words)
 {
-	int			room = fold->info.slots;
-	int			n = 0;
+	uint64		room = fold->info.slots;
+	uint64		n = 0;
+	uint64		more;
 
-	while (n < room)
+	do
 	{
-		uint64	   *out = words->out + n;
-		const uint64 *base = words->base_words + words->base_at;
-		const uint64 *sorted = words->sorted + words->at;
-		uint64		nbase = words->nbase - words->base_at;
-		uint64		nsorted = words->nsorted - words->at;
-		uint64		count;		/* of those, neither kind can end */
-		uint64		of_base = 0;
+		read_base(fold, words);
+		more = merge_some(words, words->out + n, room - n);
+		n += more;
+	} while (more > 0 && n < room);
+	return (int) n;
+}
 
-		if (nbase == 0 && words->has_base && !words->base_ended)
-		{
-			words->base_at = words->nbase = 0;
-			words->base_ended = !next_run_block(fold, &words->base);
-			if (!words->base_ended)
-				words->nbase = take_run_page(fold, &words->base, words->base_words, GJ_MAX_SLOTS,
-											 &words->last);
-			continue;
-		}
-		if (nbase == 0 || nsorted == 0)
-		{
-			of_base = count = Min(nbase, room - n);
-			if (nbase == 0)
-				count = Min(nsorted, room - n);
-			if (count == 0)
-				break;
-			memcpy(out, nbase > 0 ? base : sorted, count * sizeof(uint64));
-		}
-		else
-		{
-			count = Min(Min(nbase, nsorted), room - n);
-			for (uint64 i = 0; i < count; i++)
-			{
-				uint64		a = base[of_base];
-				uint64		b = sorted[i - of_base];
-
-				out[i] = Min(a, b);
-				of_base += a <= b;
-			}
-		}
-		n += count;
-		words->base_at += of_base;
-		words->at += count - of_base;
+/*
+ * Have words of the base run, unless it has ended
+ */
+static void
+read_base(GjFold *fold, GjFoldWords *words)
+{
+	while (words->has_base && !words->base_ended && words->base_at == words->nbase)
+	{
+		words->base_at = words->nbase = 0;
+		words->base_ended = !next_run_block(fold, &words->base);
+		if (!words->base_ended)
+			words->nbase = take_run_page(fold, &words->base, words->base_words, GJ_MAX_SLOTS,
+										 &words->last);
 	}
+}
+
+/*
+ * Merge words of both kinds until one might run out, or take the rest of the other; returns how
+ * many: none when there are no more, or no room
+ */
+static uint64
+merge_some(GjFoldWords *words, uint64 *out, uint64 room)
+{
+	const uint64 *base = words->base_words + words->base_at;
+	const uint64 *sorted = words->sorted + words->at;
+	uint64		nbase = words->nbase - words->base_at;
+	uint64		nsorted = words->nsorted - words->at;
+	uint64		n = Min(Min(nbase, nsorted), room);
+	uint64		of_base = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		uint64		a = base[of_base];
+		uint64		b = sorted[i - of_base];
+
+		out[i] = Min(a, b);
+		of_base += a <= b;
+	}
+	if (nbase == 0 || nsorted == 0)
+	{
+		of_base = Min(nbase, room);
+		n = nbase > 0 ? of_base : Min(nsorted, room);
+		memcpy(out, nbase > 0 ? base : sorted, n * sizeof(uint64));
+	}
+	words->base_at += of_base;
+	words->at += n - of_base;
 	return n;
 }
