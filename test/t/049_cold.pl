@@ -76,7 +76,7 @@ $node->safe_psql('postgres', q{
 		ours text := answer(keys, true);
 		stock text := answer(keys, false);
 	BEGIN
-		IF ours <> stock THEN
+		IF ours IS DISTINCT FROM stock THEN
 			RAISE 'ours: %, stock: %', ours, stock;
 		END IF;
 	END $$});
