@@ -38,7 +38,7 @@ enum
 	COLUMN_CALLS,
 	COLUMN_TIME,
 	COLUMN_ALL_TIME,
-	COLUMN_ROWS,
+	COLUMN_STATEMENTS,
 	COLUMN_TEXT
 };
 
@@ -75,7 +75,7 @@ GjReadStatements(int *hidden)
 		bool		isnull;
 
 		if (statement == NULL || !may_plan(statement))
-			*hidden += DatumGetInt64(get(i, COLUMN_ROWS, &isnull));
+			*hidden += DatumGetInt64(get(i, COLUMN_STATEMENTS, &isnull));
 		else
 		{
 			MemoryContext old = MemoryContextSwitchTo(context);
@@ -92,9 +92,9 @@ GjReadStatements(int *hidden)
  * The extension may be in any schema.  Operators are PostgreSQL's own, whatever search_path says.
  *
  * With pg_stat_statements.track = all, a statement may have two rows: as a client sent it, and as a
- * function ran it.  They are one statement.  What a function's statements took is in the time of
- * the statement that called it as well, so the time of all statements is that of those that clients
- * sent.
+ * function ran it.  They are one statement; where the caller must not see queryid, each row counts
+ * as one.  What a function's statements took is in the time of the statement that called it as
+ * well, so the time of all statements is that of those that clients sent.
  */
 static char *
 make_query(void)
@@ -113,7 +113,8 @@ make_query(void)
 	return psprintf("SELECT userid, queryid, pg_catalog.sum(calls)::pg_catalog.int8, "
 					"pg_catalog.sum(total_exec_time), "
 					"pg_catalog.sum(pg_catalog.sum(total_exec_time) FILTER (WHERE %s)) OVER (), "
-					"pg_catalog.count(*), pg_catalog.min(query) "
+					"CASE WHEN queryid IS NULL THEN pg_catalog.count(*) ELSE 1 END, "
+					"pg_catalog.min(query) "
 					"FROM %s." EXTENSION " WHERE dbid OPERATOR(pg_catalog.=) %u "
 					"GROUP BY userid, queryid ORDER BY 4 DESC",
 					nests ? "toplevel" : "true", quote_identifier(get_namespace_name(schema)),

@@ -369,19 +369,26 @@ note("$done rounds, $total queries: " . join(', ', map { "$_ $count{$_}" } sort 
 	  . '; plans with: ' . join(', ', map { "$_ $ours{$_}" } sort keys %ours));
 
 is(scalar(@failures), 0, "no difference, none that does not end (GPUJOIN_SEED=$seed)");
-ok($count{same} > 100, 'queries were compared');
 cmp_ok($count{error}, '<', $total / 20, 'few queries were in error');
 cmp_ok($count{slow}, '<', 3, 'few queries took PostgreSQL too long');
-cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
-my $used = 0;
-$used += $_ foreach values %shape_ours;
-cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
-foreach my $name (qw(GpuScan GpuJoin GpuAgg PartialGpuAgg Parallel BitmapIndexScan IndexFilter))
-{
-	ok(($ours{$name} // 0) > 10, "$name was used");
-}
-my @unused = grep { $shape_runs{$_} > 20 && !$shape_ours{$_} } sort keys %shape_runs;
-is("@unused", '', 'each shape used our indexes');
+coverage() if !defined $rounds;
 log_is_clean($node, 'log has no sign of crash or leak');
 
 done_testing();
+
+# In a run of some rounds alone there may be too few of each.
+sub coverage
+{
+	my $used = 0;
+
+	ok($count{same} > 100, 'queries were compared');
+	cmp_ok($count{checked}, '>', 10, 'indexes were checked against their tables');
+	$used += $_ foreach values %shape_ours;
+	cmp_ok($used, '>', $total / 3, 'our nodes were in a good share of the plans');
+	foreach my $name (qw(GpuScan GpuJoin GpuAgg PartialGpuAgg Parallel BitmapIndexScan IndexFilter))
+	{
+		ok(($ours{$name} // 0) > 10, "$name was used");
+	}
+	my @unused = grep { $shape_runs{$_} > 20 && !$shape_ours{$_} } sort keys %shape_runs;
+	is("@unused", '', 'each shape used our indexes');
+}
