@@ -11,10 +11,11 @@
  * So, where somebody may ask, the chain is followed.  Not when he asks: he reads the TID in the
  * scan slot, and nothing of ours is called.  Between two FETCHes it is the last row that he can
  * ask for; the executor shuts its nodes down whenever it has returned as many rows as were wanted,
- * and then that row's chain is followed.  This comes too late for a volatile function in the
- * query, which may ask for the row that is just being made: where there is one, the chain of each
- * row is followed.  That takes ten times as long as the row itself, and who reads a million rows
- * through a cursor, as postgres_fdw does, would pay it for each.
+ * and then that row's chain is followed.  This comes too late for a function in the query, which
+ * may ask for the row that is just being made: where there is a volatile one, or one that users
+ * have made and that may call such a one, also by a domain, the chain of each row is followed.
+ * That takes ten times as long as the row itself, and who reads a million rows through a cursor,
+ * as postgres_fdw does, would pay it for each.
  *
  * Where nobody can ask, nothing is noted: even the entry's TID alone would be an eighth of the
  * time of a count.  Nobody can ask
@@ -32,18 +33,22 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
+#include "access/transam.h"
 #include "access/xlog.h"
+#include "catalog/pg_proc.h"
 #include "executor/execdesc.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 #include "tcop/pquery.h"
+#include "utils/lsyscache.h"
 
 #include "cursor.h"
 
 static bool is_asked_for(const EState *estate);
-static bool has_volatile_function(PlanState *node, void *context);
+static bool may_ask(PlanState *node, void *context);
+static bool calls_unknown(Node *node, void *context);
+static bool is_unknown(Oid function, void *context);
 static void follow_chain(ScanState *node, ItemPointerData *tid);
 
 /*
@@ -56,7 +61,7 @@ GjCursorOf(const EState *estate)
 		return GJ_CURSOR_NONE;
 	if ((estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ||
 		estate->es_plannedstmt->subplans != NIL ||
-		has_volatile_function(ActivePortal->queryDesc->planstate, NULL))
+		may_ask(ActivePortal->queryDesc->planstate, NULL))
 		return GJ_CURSOR_RUNS;
 	return GJ_CURSOR_RESTS;
 }
@@ -70,15 +75,34 @@ is_asked_for(const EState *estate)
 }
 
 /*
- * Is there one in what the plan computes of rows?  Nodes that compute more, joins and aggregates,
- * have no row of a table on which a cursor could stand.
+ * Is there a function that may ask in what the plan computes of rows?  Nodes that compute more,
+ * joins and aggregates, have no row of a table on which a cursor could stand.
  */
 static bool
-has_volatile_function(PlanState *node, void *context)
+may_ask(PlanState *node, void *context)
 {
-	return contain_volatile_functions((Node *) node->plan->targetlist) ||
-		contain_volatile_functions((Node *) node->plan->qual) ||
-		planstate_tree_walker(node, has_volatile_function, context);
+	return calls_unknown((Node *) node->plan->targetlist, NULL) ||
+		calls_unknown((Node *) node->plan->qual, NULL) ||
+		planstate_tree_walker(node, may_ask, context);
+}
+
+static bool
+calls_unknown(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_unknown, context))
+		return true;
+	return expression_tree_walker(node, calls_unknown, context);
+}
+
+/*
+ * A function that users have made may call a volatile one, whatever it is itself.
+ */
+static bool
+is_unknown(Oid function, void *context)
+{
+	return function >= FirstNormalObjectId || func_volatile(function) == PROVOLATILE_VOLATILE;
 }
 
 /*

@@ -369,6 +369,24 @@ DECLARE c CURSOR FOR SELECT CASE WHEN id > 1 THEN io_hot_changed() = 'current ' 
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
+-- such a function may be called by one that is STABLE, or by a domain
+CREATE FUNCTION io_hot_same(i int) RETURNS boolean STABLE LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN i = 1 OR coalesce(io_hot_changed() = 'current ' || i, false);
+END $$;
+CREATE DOMAIN io_hot_id AS int CHECK (io_hot_same(VALUE));
+VACUUM io_hot;
+BEGIN;
+DECLARE c CURSOR FOR SELECT io_hot_same(id) AS same FROM io_hot WHERE k IN (1, 2);
+MOVE 1 FROM c;
+FETCH 3 FROM c;
+ROLLBACK;
+VACUUM io_hot;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id::io_hot_id IS NOT NULL AS same FROM io_hot WHERE k IN (1, 2);
+MOVE 1 FROM c;
+FETCH 3 FROM c;
+ROLLBACK;
 -- else only the row of the whole FETCH on which the cursor rests is looked for in the heap
 VACUUM io_hot;
 BEGIN;
