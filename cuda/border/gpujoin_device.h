@@ -11,13 +11,13 @@
  * SHAPES
  *	A column is the mirror of one index. It has pages 0, 1, 2, ... with one fixed number of slots
  *	(a multiple of 32); position = page * slots + slot. A slot has a key (int32 or int64), a TID
- *	(block, offset), a validity bit, and a value or NULL of each carried column, which nothing here
- *	looks into; the keys of invalid slots are never looked at. A page that was never written has no
+ *	(block, offset), a validity bit, and a value or NULL of each carried column, which only filters
+ *	look into; the keys of invalid slots are never looked at. A page that was never written has no
  *	valid slot. No key value is reserved.
  *	A key set is a set of distinct keys, built once and usable by any number of matches.
- *	A match is one request: the valid slots of a column whose key is in the set, as a count, as
- *	TIDs, as positions, as a bitmap over positions, or as entries: TIDs together with the keys and
- *	carried columns that the caller wants.
+ *	A match is one request: the valid slots of a column whose key is in the set, and which pass a
+ *	filter if there is one, as a count, as TIDs, as positions, as a bitmap over positions, or as
+ *	entries: TIDs together with the keys and carried columns that the caller wants.
  *	Where all this lies in memory: gpujoin_shapes.h.
  *
  * ORDER
@@ -90,7 +90,7 @@
 extern "C" {
 #endif
 
-#define GJD_API_VERSION 1
+#define GJD_API_VERSION 2
 #define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
 
 typedef struct gjd_device gjd_device;
@@ -260,6 +260,9 @@ typedef struct gjd_match_params
 	 * doubles. Nobody looks whether they ascend then, and the state does not say so.
 	 */
 	uint32_t any_order;
+	uint32_t reserved;
+
+	gjd_filter filter; /* conditions on columns that there are not: GJD_INVALID */
 } gjd_match_params;
 
 typedef struct gjd_match_state
@@ -270,6 +273,7 @@ typedef struct gjd_match_state
 					 * yourself, and expect doubles */
 	uint32_t item_bytes; /* GJD_ENTRIES: in all arrays together */
 	uint64_t count;		/* slots that matched; doubles in sorted TIDs not counted */
+	uint64_t matched;	/* slots whose key is in the set, before the filter; without one as count */
 	uint64_t items;		/* of the whole result */
 	uint64_t begun;		/* items handed to copies so far */
 	uint64_t delivered; /* items that lie in the caller's buffers; grows in order */

@@ -48,7 +48,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 5
+#define GJP_VERSION 6
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -193,7 +193,8 @@ typedef struct gjp_request
 	uint32_t op;
 	uint32_t column_id; /* DROP, PUSH, MATCH */
 	uint32_t column_generation;
-	gjd_shape shape;	/* CREATE; PUSH and entries: must be the column's; MATCH: key_bytes */
+	gjd_shape shape;	/* CREATE; PUSH, entries and filters: must be the column's; MATCH:
+						 * key_bytes */
 	uint32_t count_only; /* MATCH */
 	uint32_t entries;	 /* MATCH: not TIDs but entries, with ... */
 	gjd_want want;		 /* ... this */
@@ -201,6 +202,7 @@ typedef struct gjp_request
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
 	uint64_t keys;							   /* MATCH: of all parts */
+	gjd_filter filter;						   /* MATCH: what they have to pass */
 } gjp_request;
 
 /* Length of a part on its way to the helper: keys or pages */
@@ -218,6 +220,7 @@ typedef struct gjp_result
 	uint32_t column_id; /* CREATE: valid with the first part */
 	uint32_t column_generation;
 	uint64_t count;		/* MATCH: slots that matched; PUSH: pages */
+	uint64_t matched;	/* MATCH: the same before the filter */
 
 	/*
 	 * MATCH, by the helper's clock: from the request's arrival until the key set is on its way to

@@ -1,7 +1,7 @@
 /*
  * gpujoin_shapes.h
  *	  Where things lie in the memory that crosses the border: page images on their way in, entries
- *	  on their way out. Part of gpujoin_device.h, which includes it.
+ *	  on their way out; and what is asked of entries. Part of gpujoin_device.h, which includes it.
  *
  * Nothing here calls a library; both sides compute the same places from the same shape.
  */
@@ -21,6 +21,7 @@ extern "C" {
 #define GJD_MAX_CARRIED 32	/* columns carried beside the key, at most */
 #define GJD_MAX_IMAGE_BYTES ((size_t) 8 << 20)
 #define GJD_ENTRY_ALIGN 64	/* arrays of entries start at multiples of this */
+#define GJD_MAX_CONDITIONS 8 /* of a filter */
 
 /* What a column consists of, all pages alike. Zero n_carried: keys and TIDs alone. */
 typedef struct gjd_shape
@@ -154,6 +155,45 @@ static inline gjd_tid
 gjd_tid_make(uint32_t block, uint16_t offset)
 {
 	return (gjd_tid) block << 16 | offset;
+}
+
+/* ---- filters ------------------------------------------------------------------------------- */
+
+/* How a value is tested. A NULL is between nothing, and outside of nothing. */
+typedef enum gjd_test
+{
+	GJD_BETWEEN = 0, /* low <= value <= high; with low above high no value is */
+	GJD_OUTSIDE,	 /* value < low or value > high */
+	GJD_IS_NULL,
+	GJD_IS_NOT_NULL
+} gjd_test;
+
+/* Values of all widths are compared as signed integers. A column that is not nullable has no NULL. */
+typedef struct gjd_condition
+{
+	uint32_t column; /* 0: the key; otherwise carried column number column - 1 */
+	uint32_t test;	 /* gjd_test */
+	int64_t low, high;
+} gjd_condition;
+
+/* What an entry has to be beside having its key in the set: all of the first n. Zero: nothing. */
+typedef struct gjd_filter
+{
+	uint32_t n;
+	uint32_t reserved;
+	gjd_condition conditions[GJD_MAX_CONDITIONS];
+} gjd_filter;
+
+static inline bool
+gjd_filter_is_valid(const gjd_filter *filter, const gjd_shape *shape)
+{
+	if (filter->n > GJD_MAX_CONDITIONS)
+		return false;
+	for (uint32_t i = 0; i < filter->n; i++)
+		if (filter->conditions[i].column > shape->n_carried ||
+			filter->conditions[i].test > GJD_IS_NOT_NULL)
+			return false;
+	return true;
 }
 
 /* ---- entries ------------------------------------------------------------------------------- */

@@ -117,7 +117,8 @@ layout_match_is_valid(const gjd_match_params *params, const gjd_shape *shape)
 {
 	return (int) params->what >= GJD_COUNT && params->what <= GJD_ENTRIES &&
 		   (params->what != GJD_ENTRIES ||
-			(uint64_t) params->want.columns >> shape->n_carried == 0);
+			(uint64_t) params->want.columns >> shape->n_carried == 0) &&
+		   gjd_filter_is_valid(&params->filter, shape);
 }
 
 #endif

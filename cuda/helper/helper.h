@@ -51,7 +51,7 @@ typedef struct column
 	gjd_shape shape;
 	uint32_t pushes; /* requests that still hold the handle */
 	bool dropping;
-	uint64_t usual_items; /* TIDs or entries that matches of late had, at most */
+	uint64_t usual_items[2]; /* TIDs or entries that matches of late had, at most; with a filter */
 } column;
 
 struct request

@@ -52,7 +52,8 @@ match_fail(request *q, int32_t status, const char *text)
 static uint64_t
 first_items(const request *q, const column *c)
 {
-	uint64_t items = c->usual_items + c->usual_items / 8;
+	uint64_t usual = c->usual_items[q->asked.filter.n > 0];
+	uint64_t items = usual + usual / 8;
 
 	if (items < LEAST_FIRST_ITEMS)
 		items = LEAST_FIRST_ITEMS;
@@ -64,13 +65,15 @@ static void
 note_items(const request *q, uint64_t items)
 {
 	column *c = column_find(q);
+	uint64_t *usual;
 
 	if (c == NULL)
 		return;
-	if (items >= c->usual_items)
-		c->usual_items = items;
+	usual = &c->usual_items[q->asked.filter.n > 0];
+	if (items >= *usual)
+		*usual = items;
 	else
-		c->usual_items -= (c->usual_items - items) / 8;
+		*usual -= (*usual - items) / 8;
 }
 
 /* ---- result ---------------------------------------------------------------------------------- */
@@ -135,6 +138,7 @@ match_done(request *q, const gjd_match_state *state)
 	gjd_match *match = q->match;
 
 	q->result.count = state->count;
+	q->result.matched = state->matched;
 	q->result.ascending = state->ascending;
 	q->result.set_ns = (uint64_t) (q->match_began - q->started);
 	q->result.kernel_ns = (uint64_t) (q->match_ready - q->match_began);
@@ -209,14 +213,18 @@ match_start(request *q)
 {
 	gjd_match_params params = {.struct_size = sizeof(params), .what = GJD_COUNT};
 	column *c = column_find(q);
+	bool by_shape = q->asked.entries || q->asked.filter.n > 0;
 	gjd_status status;
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
 	if (c == NULL)
 		return match_fail(q, GJP_GONE, "the device does not hold this column");
-	if (q->asked.entries && memcmp(&c->shape, &q->asked.shape, sizeof(gjd_shape)) != 0)
+	if (by_shape && memcmp(&c->shape, &q->asked.shape, sizeof(gjd_shape)) != 0)
 		return match_fail(q, GJD_INVALID, "entries of another shape than the column's");
+	if (!gjd_filter_is_valid(&q->asked.filter, &c->shape))
+		return match_fail(q, GJD_INVALID, "a filter that the column cannot have");
+	params.filter = q->asked.filter;
 	if (!q->asked.count_only && !ask_for_items(q, c, &params))
 		return match_fail(q, GJD_INVALID, "gpujoin.result_buffer is too small for an entry");
 	q->match_began = clock_ns();

@@ -17,6 +17,12 @@ void launch_match(const gjd_column *column, const gjd_keyset *keyset, const matc
 bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
 void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
+/*
+ * filter.cu: drops from bitmap and counts what does not pass; adds to *matched what was there before.
+ */
+void launch_conditions(const gjd_column *column, const gjd_filter &filter, const match_output &out,
+					   uint64_t *matched);
+
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
 void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
 
@@ -47,9 +53,9 @@ void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, voi
 void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
 
-/* Tells the host: both numbers go into the report, which is marked as written. */
+/* Tells the host: the numbers go into the report, which is marked as written. */
 void launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
-				   cudaStream_t stream);
+				   const uint64_t *matched, cudaStream_t stream);
 
 /* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
 uint64_t sort_space_bytes(uint64_t count);

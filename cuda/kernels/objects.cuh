@@ -94,6 +94,7 @@ struct match_report
 {
 	volatile uint64_t count;
 	volatile uint64_t unordered; /* neighbours that do not ascend */
+	volatile uint64_t matched;	 /* before the filter, if there is one */
 	volatile uint64_t written;	 /* set last */
 };
 
@@ -210,6 +211,7 @@ struct gjd_match
 	gjd_what what;
 	gjd_want want;
 	bool any_order; /* nobody minds how the items are ordered */
+	gjd_filter filter;
 	uint64_t rows, tiles;
 	uint64_t seen; /* the column's last write before the scan */
 
@@ -217,7 +219,8 @@ struct gjd_match
 	uint64_t scratch_bytes;
 	uint32_t *bitmap;
 	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
-	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed */
+	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed,
+						   * [3] matches before the filter */
 	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
 	void *scan_space;
 	uint64_t scan_bytes;

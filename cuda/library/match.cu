@@ -30,7 +30,7 @@ rounded(uint64_t bytes)
 const uint64_t *
 total_of(const gjd_match *match)
 {
-	return match->what == GJD_COUNT ? match->totals : match->tile_start + match->tiles;
+	return match->bitmap == nullptr ? match->totals : match->tile_start + match->tiles;
 }
 
 void
@@ -79,7 +79,7 @@ void
 take_memory(gjd_match *match)
 {
 	gjd_device *device = match->device;
-	bool counts = match->what != GJD_COUNT;
+	bool counts = match->what != GJD_COUNT || match->filter.n > 0;
 	uint64_t report_bytes = sizeof(match_report);
 	uint64_t window = size_window(match);
 
@@ -138,6 +138,8 @@ scan(gjd_match *match)
 	if (match->tile_list != nullptr && match->keyset->strategy != GJD_BY_NOTHING)
 		launch_skip(match->column, match->keyset, out);
 	launch_match(match->column, match->keyset, out);
+	if (match->filter.n > 0)
+		launch_conditions(match->column, match->filter, out, match->totals + 3);
 }
 
 void
@@ -164,7 +166,7 @@ start(gjd_match *match)
 						 stream);
 	if (match->window_items > 0)
 		gather(match, 0, match->window_items, match->window, &match->window_layout);
-	launch_report(match->report, total_of(match), match->totals + 1, stream);
+	launch_report(match->report, total_of(match), match->totals + 1, match->totals + 3, stream);
 	note_execution(match);
 	send_first(match);
 }
@@ -182,6 +184,7 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 	match->state.ready = true;
 	match->state.ascending = ascending;
 	match->state.count = count;
+	match->state.matched = match->filter.n > 0 ? match->report->matched : count;
 	if (is_list(match))
 		match->state.items = count;
 	for (gjd_match::copy &c : match->copies)
@@ -276,7 +279,8 @@ gather_whole(gjd_match *match)
 	}
 	else
 		look_through(match);
-	launch_report(match->report, total_of(match), match->totals + 1, match->device->execute);
+	launch_report(match->report, total_of(match), match->totals + 1, match->totals + 3,
+				  match->device->execute);
 	note_execution(match);
 	match->phase = gjd_match::checking;
 }
@@ -339,7 +343,7 @@ start_sort(gjd_match *match)
 												 match->sorting_space + spare, space,
 												 match->totals, stream);
 	}
-	launch_report(match->report, match->totals, match->totals + 1, stream);
+	launch_report(match->report, match->totals, match->totals + 1, match->totals + 3, stream);
 	note_execution(match);
 	match->phase = gjd_match::sorting;
 	return true;
@@ -398,6 +402,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->what = params->what;
 	match->want = params->want;
 	match->any_order = params->any_order != 0 && has_tids(match);
+	match->filter = params->filter;
 	match->seen = column->ticket;
 	match->tiles = view.tiles;
 	match->rows = column->pages * column->shape.slots;

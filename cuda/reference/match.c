@@ -145,14 +145,15 @@ free_match(gjd_match *match)
 	free(match);
 }
 
-/* Calls visit for each matching position, in order. */
-static void
+/* Calls visit for each matching position, in order; returns how many there are but for the filter. */
+static uint64_t
 visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t position, gjd_tid tid),
 		   void *context)
 {
 	const gjd_column *column = match->column;
 	uint32_t slots = column->shape.slots;
 	uint32_t key_bytes = column->shape.key_bytes;
+	uint64_t matched = 0;
 
 	for (uint64_t page = 0; page < column->pages; page++)
 	{
@@ -170,11 +171,15 @@ visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t positio
 			if ((((const uint32_t *) valid)[slot / 32] >> slot % 32 & 1) == 0 ||
 				!in_keyset(match->keyset, key))
 				continue;
+			matched++;
+			if (!passes(&match->filter, &column->shape, image, slot))
+				continue;
 			visit(context, page * slots + slot,
 				  gjd_tid_make(((const uint32_t *) blocks)[slot],
 							   ((const uint16_t *) offsets)[slot]));
 		}
 	}
+	return matched;
 }
 
 static void
@@ -261,7 +266,7 @@ compute(gjd_match *match, gjd_error *error)
 	uint64_t bytes;
 	gjd_status status;
 
-	visit_hits(match, count_hit, &match->state.count);
+	match->state.matched = visit_hits(match, count_hit, &match->state.count);
 	match->state.ascending = true;
 	bytes = KEPT_BYTES + result_bytes(match);
 	status = charge(match->column->device, bytes, error);
@@ -278,6 +283,8 @@ compute(gjd_match *match, gjd_error *error)
 		match->state.ascending = false;
 	else if (has_tids)
 		order_hits(match);
+	if (match->filter.n == 0)
+		match->state.matched = match->state.count;
 	if (match->what == GJD_TIDS)
 		for (uint64_t i = 0; i < match->state.items; i++)
 			match->items[i] = match->hits[i].tid;
@@ -328,6 +335,7 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	match->what = params.what;
 	match->want = params.want;
 	match->any_order = params.any_order != 0;
+	match->filter = params.filter;
 	column->users++;
 	keyset->users++;
 	column->device->matches++;

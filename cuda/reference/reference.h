@@ -65,6 +65,7 @@ struct gjd_match
 	gjd_what what;
 	gjd_want want;
 	bool any_order;			  /* nobody minds how the items are ordered */
+	gjd_filter filter;
 	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
 	hit *hits;				  /* what TIDs and entries are made from */
 	gjd_entry_layout entries; /* how entries lie in ... */
@@ -99,6 +100,9 @@ gjd_status column_versions(gjd_column *column, uint64_t first, uint64_t count, u
 gjd_status column_destroy(gjd_column *column, gjd_error *error);
 const char *page_at(const gjd_column *column, uint64_t page);
 void release_column(gjd_column *column);
+
+/* filter.c */
+bool passes(const gjd_filter *filter, const gjd_shape *shape, const char *image, uint32_t slot);
 
 /* match.c */
 gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,

@@ -30,6 +30,10 @@ void test_entries(library *libs, int n);
 void test_parts(library *lib);
 void test_entry_memory(const gjd_api *api);
 
+/* filter_cases.c: conditions beside the set */
+void test_filters(library *libs, int n);
+void test_filter_limits(library *lib);
+
 /* service_cases.c: what a service needs */
 void test_concurrency(library *lib);
 void test_cancel(library *lib);

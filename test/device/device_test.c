@@ -5,8 +5,8 @@
  * Every case computes the right answer from a model and asks each library for it in each of its
  * strategies; with two libraries their answers are so compared with each other as well. By the
  * environment: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of
- * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, random,
- * sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow kernels
+ * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
+ * random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow kernels
  * down.
  */
 #include "cases.h"
@@ -131,6 +131,10 @@ run_cases(uint32_t shared_limit)
 			test_entries(libs, n_apis);
 		for (int i = 0; i < n_apis && wanted("entries"); i++)
 			test_parts(&libs[i]);
+		if (wanted("filters"))
+			test_filters(libs, n_apis);
+		for (int i = 0; i < n_apis && wanted("filters"); i++)
+			test_filter_limits(&libs[i]);
 		if (wanted("random"))
 			test_random(libs, n_apis, test_is_small() ? 8 : 40);
 	}

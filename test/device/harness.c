@@ -210,7 +210,8 @@ gjd_status
 begin_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, gjd_what what,
 			gjd_match **match)
 {
-	gjd_match_params params = {.struct_size = sizeof(params), .what = what, .want = m->want};
+	gjd_match_params params = {.struct_size = sizeof(params), .what = what, .want = m->want,
+							   .filter = m->filter};
 
 	return lib->api->match_begin(column, keyset, &params, match, NULL);
 }
@@ -252,7 +253,7 @@ collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, voi
 			  delivery d)
 {
 	gjd_match_state state;
-	answer a = {GJD_OK, 0, 0, true, NULL, 0};
+	answer a = {.status = GJD_OK, .ascending = true};
 	uint64_t half = lib->arena_bytes / 2;
 	uint64_t capacity = d.capacity;
 	char *space = d.registered ? lib->arena : malloc(lib->arena_bytes);
@@ -262,6 +263,7 @@ collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, voi
 	if (a.status != GJD_OK)
 		memset(&state, 0, sizeof(state));
 	a.count = state.count;
+	a.matched = state.matched;
 	a.items = state.items;
 	a.ascending = state.ascending;
 	a.item_bytes = state.item_bytes;
@@ -305,7 +307,7 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 	gjd_match *match;
 	uint64_t half = lib->arena_bytes / 2;
 	uint64_t most = what == GJD_ENTRIES ? gjd_entry_room(&m->shape, m->want, half) : half / 8;
-	answer a = {GJD_OK, 0, 0, true, NULL, 0};
+	answer a = {.status = GJD_OK, .ascending = true};
 	char *first = NULL;
 
 	/* The first items go behind the middle of the arena, which single chunks do not use. */
@@ -319,7 +321,8 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 							   .first_buffer = first,
 							   .first_capacity = d.first_capacity,
 							   .want = m->want,
-							   .any_order = m->any_order};
+							   .any_order = m->any_order,
+							   .filter = m->filter};
 
 	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
 	if (a.status == GJD_OK)
@@ -332,11 +335,12 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 bool
 same_answer(const answer *a, const answer *b)
 {
-	if (a->status != b->status || a->count != b->count || a->items != b->items ||
-		a->ascending != b->ascending || a->item_bytes != b->item_bytes)
+	if (a->status != b->status || a->count != b->count || a->matched != b->matched ||
+		a->items != b->items || a->ascending != b->ascending || a->item_bytes != b->item_bytes)
 	{
-		note("status %d %d, count %llu %llu, items %llu %llu, ascending %d %d", a->status,
-			 b->status, (unsigned long long) a->count, (unsigned long long) b->count,
+		note("status %d %d, count %llu %llu of %llu %llu, items %llu %llu, ascending %d %d",
+			 a->status, b->status, (unsigned long long) a->count, (unsigned long long) b->count,
+			 (unsigned long long) a->matched, (unsigned long long) b->matched,
 			 (unsigned long long) a->items, (unsigned long long) b->items, a->ascending,
 			 b->ascending);
 		return false;

@@ -49,6 +49,7 @@ typedef struct model
 	gjd_shape shape;
 	gjd_want want; /* what is asked for of entries; all at first */
 	bool any_order; /* asked for as they come */
+	gjd_filter filter; /* what rows have to pass; nothing at first */
 	uint64_t pages;
 	int64_t *keys;
 	uint32_t *valid;
@@ -67,7 +68,7 @@ typedef struct key_set
 typedef struct answer
 {
 	gjd_status status;
-	uint64_t count, items;
+	uint64_t count, matched, items;
 	bool ascending;
 	void *data; /* items * item_bytes; malloced. Entries: see expected_answer() */
 	uint32_t item_bytes;

@@ -135,6 +135,42 @@ set_contains(key_set set, int64_t key)
 		   bsearch(&key, set.keys, set.count, sizeof(*set.keys), compare_keys) != NULL;
 }
 
+/* ---- filters ------------------------------------------------------------------------------- */
+
+/* A row's value in a column of so many bytes, of which the model may have more */
+static int64_t
+signed_value(uint64_t value, uint32_t bytes)
+{
+	return (int64_t) (value << (64 - 8 * bytes)) >> (64 - 8 * bytes);
+}
+
+static bool
+row_passes(const model *m, uint64_t row)
+{
+	for (uint32_t i = 0; i < m->filter.n; i++)
+	{
+		const gjd_condition *condition = &m->filter.conditions[i];
+		bool null = false;
+		int64_t value = m->keys[row];
+
+		if (condition->column > 0)
+		{
+			uint32_t c = condition->column - 1;
+
+			null = m->nulls[c][row] != 0;
+			value = signed_value(m->carried[c][row], m->shape.carried_bytes[c]);
+		}
+
+		bool inside = value >= condition->low && value <= condition->high;
+
+		if (condition->test == GJD_IS_NULL ? !null
+										   : null || (condition->test == GJD_BETWEEN && !inside) ||
+												 (condition->test == GJD_OUTSIDE && inside))
+			return false;
+	}
+	return true;
+}
+
 /* ---- answers ------------------------------------------------------------------------------- */
 
 static void
@@ -241,7 +277,7 @@ answer
 expected_answer(const model *m, key_set set, gjd_what what)
 {
 	uint64_t rows = m->pages * m->shape.slots;
-	answer a = {GJD_OK, 0, 0, true, NULL, 0};
+	answer a = {.status = GJD_OK, .ascending = true};
 	hit *hits = malloc((rows + 1) * sizeof(*hits));
 	uint32_t *bitmap = calloc(rows / 32 + 1, 4);
 
@@ -249,11 +285,16 @@ expected_answer(const model *m, key_set set, gjd_what what)
 	{
 		if ((m->valid[i / 32] >> i % 32 & 1) == 0 || !set_contains(set, m->keys[i]))
 			continue;
+		a.matched++;
+		if (!row_passes(m, i))
+			continue;
 		bitmap[i / 32] |= (uint32_t) 1 << i % 32;
 		hits[a.count++] = (hit){gjd_tid_make(m->blocks[i], m->offsets[i]), i};
 	}
 	if (what == GJD_TIDS || what == GJD_ENTRIES)
 		a.count = order_hits(hits, a.count);
+	if (m->filter.n == 0)
+		a.matched = a.count;
 	if (what == GJD_BITMAP)
 	{
 		a.item_bytes = 4;

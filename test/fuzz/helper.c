@@ -145,6 +145,24 @@ some_shape(script *s)
 	return shape;
 }
 
+/* Of columns that there may be, as are the tests; values are all, none or few. */
+static gjd_filter
+some_filter(script *s)
+{
+	gjd_filter filter = {.n = next_byte(s) & 15};
+
+	for (uint32_t i = 0; i < filter.n && i < GJD_MAX_CONDITIONS; i++)
+	{
+		uint8_t what = next_byte(s);
+
+		filter.conditions[i].column = what & 7;
+		filter.conditions[i].test = what >> 3 & 7;
+		filter.conditions[i].low = (int8_t) next_byte(s);
+		filter.conditions[i].high = (int8_t) next_byte(s);
+	}
+	return filter;
+}
+
 static void
 write_request(script *s, gjp_message *message)
 {
@@ -283,6 +301,9 @@ step_client(script *s)
 			break;
 		case 13:
 			message->sleeping = next_byte(s);
+			break;
+		case 14:
+			message->request.filter = some_filter(s);
 			break;
 		default:
 			scribble(s, message);

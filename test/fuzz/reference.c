@@ -25,5 +25,6 @@
 #include "reference/reference.c"
 #include "reference/fault.c"
 #include "reference/column.c"
+#include "reference/filter.c"
 #include "reference/match.c"
 #include "reference/entries.c"

@@ -1,0 +1,187 @@
+/*
+ * filter.cu
+ *	  Drops from the bitmap what does not pass a filter, and counts the tiles anew.
+ *
+ * It runs between the scan and the sums, over what the scan has found: of a tile without matches
+ * only the count is read, of carried columns only what is in matching rows. Whether a row passes is
+ * found out lane by lane, each for the rows of its words: few matches a tile are the rule, and where
+ * there are many, neighbouring rows of a lane share what the cache has loaded.
+ */
+#include "kernels.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+constexpr uint32_t tile_lanes = 8; /* lanes that share a tile */
+constexpr uint32_t lane_words = tile_words / tile_lanes;
+constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
+constexpr uint32_t blocks_a_processor = 8;
+
+static_assert(lane_words == 4, "a lane loads its words as one vector");
+
+/* A condition, and where in an extent its column lies. */
+struct placed_condition
+{
+	uint64_t values_at, nulls_at; /* nulls_at 0: never NULL */
+	int64_t low, high;
+	uint32_t bytes, test;
+};
+
+struct placed_filter
+{
+	uint32_t n;
+	placed_condition conditions[GJD_MAX_CONDITIONS];
+};
+
+__device__ inline int64_t
+value_of(const placed_condition &condition, const char *extent, uint64_t row)
+{
+	const char *values = extent + condition.values_at;
+
+	switch (condition.bytes)
+	{
+		case 8:
+			return __ldg((const int64_t *) values + row);
+		case 4:
+			return __ldg((const int32_t *) values + row);
+		case 2:
+			return __ldg((const int16_t *) values + row);
+		default:
+			return __ldg((const signed char *) values + row);
+	}
+}
+
+__device__ inline bool
+holds(const placed_condition &condition, const char *extent, uint64_t row)
+{
+	bool null = false;
+
+	if (condition.nulls_at != 0)
+		null = __ldg((const uint32_t *) (extent + condition.nulls_at) + row / 32) >> row % 32 & 1;
+	if (condition.test == GJD_IS_NULL || condition.test == GJD_IS_NOT_NULL)
+		return null == (condition.test == GJD_IS_NULL);
+	if (null)
+		return false;
+
+	int64_t value = value_of(condition, extent, row);
+	bool between = value >= condition.low && value <= condition.high;
+
+	return between == (condition.test == GJD_BETWEEN);
+}
+
+/* The bits of a word, whose first row is given, that pass. */
+__device__ inline uint32_t
+passing(const placed_filter &filter, const char *extent, uint64_t row, uint32_t word)
+{
+	for (uint32_t left = word; left != 0; left &= left - 1)
+	{
+		uint32_t bit = (uint32_t) __ffs((int) left) - 1;
+		bool passes = true;
+
+		for (uint32_t i = 0; i < filter.n && passes; i++)
+			passes = holds(filter.conditions[i], extent, row + bit);
+		if (!passes)
+			word &= ~(1u << bit);
+	}
+	return word;
+}
+
+/*
+ * A warp takes four tiles at a time, which lie in one extent, eight lanes each. The bitmap has
+ * nothing where a tile's count is zero (skip.cu), and is not read there.
+ */
+__global__ void __launch_bounds__(policy::gather_threads)
+filter_kernel(const __grid_constant__ column_view column,
+			  const __grid_constant__ placed_filter filter, uint32_t *bitmap,
+			  uint64_t *tile_count, uint64_t *matched)
+{
+	uint32_t lane = threadIdx.x % 32;
+	uint64_t warp = ((uint64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
+	uint64_t warps = (uint64_t) gridDim.x * blockDim.x / 32;
+	uint32_t seen = 0; /* a warp sees fewer than 2^32 rows of any column that fits a card */
+
+	for (uint64_t base = warp * tiles_a_warp; base < column.tiles; base += warps * tiles_a_warp)
+	{
+		uint64_t tile = base + lane / tile_lanes;
+		uint32_t count = tile < column.tiles ? (uint32_t) tile_count[tile] : 0;
+		uint32_t left = 0;
+
+		if (__ballot_sync(all_lanes, count != 0) == 0)
+			continue;
+		if (count != 0)
+		{
+			const char *extent = column.extents[base / column.tiles_per_extent];
+			uint64_t row = base % column.tiles_per_extent * tile_rows + lane * lane_words * 32;
+			uint4 *at = (uint4 *) (bitmap + base * tile_words) + lane;
+			uint4 words = *at;
+
+			words.x = passing(filter, extent, row, words.x);
+			words.y = passing(filter, extent, row + 32, words.y);
+			words.z = passing(filter, extent, row + 64, words.z);
+			words.w = passing(filter, extent, row + 96, words.w);
+			*at = words;
+			left = __popc(words.x) + __popc(words.y) + __popc(words.z) + __popc(words.w);
+		}
+		for (uint32_t apart = tile_lanes / 2; apart > 0; apart /= 2)
+			left += __shfl_xor_sync(all_lanes, left, apart);
+		if (lane % tile_lanes == 0 && count != 0)
+		{
+			tile_count[tile] = left;
+			seen += count;
+		}
+	}
+	seen = __reduce_add_sync(all_lanes, seen);
+	if (lane == 0 && seen > 0)
+		atomicAdd((unsigned long long *) matched, (unsigned long long) seen);
+}
+
+placed_filter
+place(const gjd_column *column, const gjd_filter &filter)
+{
+	const gjd_shape &shape = column->shape;
+	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
+	placed_filter placed = {filter.n, {}};
+
+	for (uint32_t i = 0; i < filter.n; i++)
+	{
+		const gjd_condition &from = filter.conditions[i];
+		placed_condition &to = placed.conditions[i];
+
+		to = {0, 0, from.low, from.high, shape.key_bytes, from.test};
+		if (from.column == 0)
+			continue;
+		to.values_at = layout_carried_at(&shape, rows, from.column - 1);
+		to.bytes = shape.carried_bytes[from.column - 1];
+		if (shape.nullable >> (from.column - 1) & 1)
+			to.nulls_at = layout_nulls_at(&shape, rows, from.column - 1);
+	}
+	return placed;
+}
+
+}  // namespace
+
+void
+launch_conditions(const gjd_column *column, const gjd_filter &filter, const match_output &out,
+				  uint64_t *matched)
+{
+	gjd_device *device = column->device;
+	column_view view = view_of(column);
+	uint64_t most = (uint64_t) device->properties.multiProcessorCount * blocks_a_processor;
+	uint64_t needed;
+
+	view.tiles = out.tiles;
+	if (view.tiles == 0)
+		return;
+	needed = (view.tiles * tile_lanes + policy::gather_threads - 1) / policy::gather_threads;
+	filter_kernel<<<(uint32_t) std::min(most, needed), policy::gather_threads, 0,
+					device->execute>>>(view, place(column, filter), out.bitmap, out.tile_count,
+									   matched);
+	check_launch(device->execute, "could not filter matches");
+}
+
+}  // namespace gjd
