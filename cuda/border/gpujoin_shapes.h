@@ -168,7 +168,7 @@ typedef enum gjd_test
 	GJD_IS_NOT_NULL
 } gjd_test;
 
-/* Values of all widths are compared as signed integers. A column that is not nullable has no NULL. */
+/* Values of all widths are compared as signed integers. Only nullable columns have NULLs. */
 typedef struct gjd_condition
 {
 	uint32_t column; /* 0: the key; otherwise carried column number column - 1 */

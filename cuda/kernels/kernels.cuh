@@ -18,7 +18,8 @@ bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
 void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
 /*
- * filter.cu: drops from bitmap and counts what does not pass; adds to *matched what was there before.
+ * filter.cu: drops from bitmap and counts what does not pass; adds to *matched what was there
+ * before.
  */
 void launch_conditions(const gjd_column *column, const gjd_filter &filter, const match_output &out,
 					   uint64_t *matched);

@@ -145,7 +145,7 @@ free_match(gjd_match *match)
 	free(match);
 }
 
-/* Calls visit for each matching position, in order; returns how many there are but for the filter. */
+/* Calls visit for each matching position, in order. Returns how many have a key of the set. */
 static uint64_t
 visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t position, gjd_tid tid),
 		   void *context)

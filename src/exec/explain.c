@@ -80,8 +80,9 @@ GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 }
 
 /*
- * Show which of the plan's filters entries are tested by, and how many were dropped.  Rows that
- * come from the heap are tested by all filters, which core shows.
+ * Show which of the plan's filters entries are tested by, and how many were dropped; and which of
+ * these filters a device has tested already.  Rows that come from the heap are tested by all
+ * filters, which core shows.
  */
 void
 GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
@@ -90,17 +91,29 @@ GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
 	Plan	   *plan = node->ss.ps.plan;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
 	List	   *quals = NIL;
+	List	   *on_device = NIL;
 	ListCell   *lc;
 
 	if (filter_plan == NIL)
 		return;
 	foreach(lc, (List *) list_nth(filter_plan, GJ_FILTER_PLAN_QUALS))
-		quals = lappend(quals, list_nth(plan->qual, lfirst_int(lc)));
+	{
+		Expr	   *qual = list_nth(plan->qual, lfirst_int(lc));
+		int			part = foreach_current_index(lc);
+
+		quals = lappend(quals, qual);
+		if (part < 64 && (match->device_filter >> part & 1) != 0)
+			on_device = lappend(on_device, qual);
+	}
 	ExplainPropertyText("Index Filter",
 						deparse_condition(make_ands_explicit(quals), context, es->verbose), es);
 	if (es->analyze && match->searches > 0 &&
 		(match->filtered > 0 || es->format != EXPLAIN_FORMAT_TEXT))
 		ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
+	if (on_device != NIL && GjExplainMachine(es))
+		ExplainPropertyText("Device Filter",
+							deparse_condition(make_ands_explicit(on_device), context, es->verbose),
+							es);
 }
 
 /*

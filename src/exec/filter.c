@@ -8,8 +8,8 @@
  * so that AND, OR and NOT in three-valued logic are a few operations on bits.  An entry passes
  * if the result is TRUE.
  *
- * What columns are compared with is evaluated once a scan, when the first entries come
- * (filtertest.c).
+ * What columns are compared with is evaluated once a scan (filtertest.c): when the first entries
+ * come, or before a device is asked for them, which tests what it can (filterdevice.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -47,7 +47,6 @@ struct GjEntryFilter
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
-	bool		runs_nothing;	/* values are constants and parameters from outside */
 	bool		started;		/* values are known */
 	MemoryContext context;		/* of what is made of them */
 };
@@ -71,6 +70,7 @@ static void read_value(Reader *reader, Condition *condition);
 static bool collect_params(Node *node, void *params);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
+static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	test_entries(void *filter, const GjBatchColumn *columns, int n, uint16 *rows);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
@@ -97,7 +97,6 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 	filter->econtext = CreateExprContext(parent->state);
 	reader.filter = filter;
 	reader.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
-	filter->runs_nothing = true;
 	read_condition(&reader, &filter->root);
 	Assert(reader.step == list_length(reader.steps));
 	Assert(reader.value == list_length(values));
@@ -174,8 +173,6 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
-	reader->filter->runs_nothing &= IsA(value, Const) ||
-		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXTERN);
 	collect_params((Node *) value, &reader->filter->params);
 }
 
@@ -286,14 +283,68 @@ GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n, uin
 }
 
 /*
- * Have a device's entries tested as they come into a set.  Not if something is run to get the
- * values: they are evaluated when the first entries are there, and a function might ask the device.
+ * Have a device's entries tested as they come into a set, and before that, as far as possible, by
+ * the device.  Values are evaluated now, since they are sent with the question, and since a
+ * function that is run for them might ask the device, too.
  */
 void
 GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
 {
-	if (filter->runs_nothing)
-		GjEntrySetTest(set, test_entries, filter, filter->columns);
+	const Condition *root = &filter->root;
+	gjd_filter	on_device = {0};
+	uint64		parts = 0;
+
+	if (!filter->started)
+		start(filter);
+	for (int i = 0; i < Min(root->noperands, 64); i++)
+	{
+		uint32		n = on_device.n;
+
+		if (add_for_device(&root->operands[i], GJ_RESULT_TRUE, &on_device))
+			parts |= UINT64CONST(1) << i;
+		else
+			on_device.n = n;
+	}
+	GjEntrySetTest(set, test_entries, filter, filter->columns);
+	GjEntrySetFilter(set, &on_device, parts);
+}
+
+/*
+ * Add a condition for a device, under which the result is as wanted, TRUE or FALSE; false, with a
+ * part of it added, if that is not possible
+ */
+static bool
+add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
+{
+	uint8		other = GJ_RESULT_TRUE + GJ_RESULT_FALSE - wanted;
+	bool		possible = true;
+
+	switch (condition->step)
+	{
+		case GJ_FILTER_AND:
+		case GJ_FILTER_OR:
+			if (condition->step != (wanted == GJ_RESULT_TRUE ? GJ_FILTER_AND : GJ_FILTER_OR))
+				return false;
+			for (int i = 0; i < condition->noperands && possible; i++)
+				possible = add_for_device(&condition->operands[i], wanted, filter);
+			return possible;
+		case GJ_FILTER_NOT:
+			return add_for_device(condition->operands, other, filter);
+		case GJ_FILTER_TRUTH:
+			if (wanted != GJ_RESULT_TRUE ||
+				(condition->truth != IS_TRUE && condition->truth != IS_FALSE))
+				return false;
+			return add_for_device(condition->operands,
+								  condition->truth == IS_TRUE ? wanted : other, filter);
+		case GJ_FILTER_NULL:
+			return GjTestNullForDevice(filter, condition->column, wanted == GJ_RESULT_TRUE);
+		case GJ_FILTER_COMPARE:
+		case GJ_FILTER_ANY:
+		case GJ_FILTER_COLUMN:
+		case GJ_FILTER_VALUE:
+			return GjTestForDevice(filter, condition->column, &condition->test, wanted);
+	}
+	return false;
 }
 
 static int

@@ -5,7 +5,7 @@
  *
  * Life: made from the plan when the node begins; reset with each (re)scan, when params may have
  * other values; then run on entries, as many times as there are some.  What they are compared
- * with is evaluated when the first ones come.
+ * with is evaluated before a match that tests entries, or when the first ones come.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

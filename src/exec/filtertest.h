@@ -78,6 +78,11 @@ extern void GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid e
 extern void GjTestTrue(GjColumnTest *test);
 extern void GjTestConstant(GjColumnTest *test, Datum value, bool isnull);
 
+/* filterdevice.c */
+extern bool GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test,
+							uint8 wanted);
+extern bool GjTestNullForDevice(gjd_filter *filter, int column, bool isnull);
+
 /* filterrun.c */
 extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
 					  uint8 *pg_restrict results);

@@ -109,8 +109,6 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 	MemoryContext old;
 
 	GjIndexOnlyPrepare(io, columns, parent, limit, stats);
-	if (io->filter != NULL && GjEntryFilterParams(io->filter) == NULL)
-		GjEntryFilterTest(io->filter, io->whole);	/* else a restart wants other entries */
 	old = MemoryContextSwitchTo(io->context);
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
@@ -150,6 +148,8 @@ static void
 make_whole(GjIndexOnly *io)
 {
 	io->whole = GjExecCreateEntries(io->index, io->context, io->limit, io->columns);
+	if (io->filter != NULL && GjEntryFilterParams(io->filter) == NULL)
+		GjEntryFilterTest(io->filter, io->whole);	/* else a restart wants other entries */
 }
 
 /*

@@ -276,6 +276,8 @@ add_entries(GjScanState *scan)
 
 	if (ordered->context == NULL)
 		begin_match(scan);
+	else						/* each look counts, also at entries that were not kept */
+		scan->table.stats.filtered += ordered->whole->ndropped;
 	if (match->phase == GJ_ENTRIES_AT_ONCE)
 	{
 		add_set(scan, ordered->whole);
@@ -284,7 +286,7 @@ add_entries(GjScanState *scan)
 	while (match->phase == GJ_ENTRIES_ASK &&
 		   GjEntryMatchAsk(match, ordered->whole, &scan->table.stats))
 	{
-		pgstat_count_index_tuples(scan->table.index, ordered->whole->nentries);
+		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
 		add_set(scan, ordered->whole);
 	}
 	piece = GjEntrySetCreatePiecewise(ordered->context,
@@ -305,6 +307,7 @@ static void
 begin_match(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
+	GjEntryFilter *filter = scan->table.entry_filter;
 	Size		memory = GjScanMemory(scan);
 	MemoryContext old;
 
@@ -313,6 +316,8 @@ begin_match(GjScanState *scan)
 	ordered->whole = GjEntrySetCreate(ordered->context, memory - memory / BATCH_PART,
 									  &ordered->widths, (ordered->matched & GJ_ENTRY_KEY) != 0,
 									  (uint32) (ordered->matched >> 1));
+	if (filter != NULL && GjEntryFilterParams(filter) == NULL)
+		GjEntryFilterTest(filter, ordered->whole);	/* else a restart wants other entries */
 	old = MemoryContextSwitchTo(ordered->context);
 	GjExecMatchEntries(&ordered->match, scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
 					   scan->table.keys, ordered->whole, &scan->table.stats);
@@ -320,7 +325,7 @@ begin_match(GjScanState *scan)
 	if (ordered->match.phase == GJ_ENTRIES_AT_ONCE && GjEntrySetPlain(ordered->whole) != NULL)
 		GjEntryMatchRefuse(&ordered->match, ordered->whole, &scan->table.stats);
 	else if (ordered->match.phase == GJ_ENTRIES_AT_ONCE)
-		pgstat_count_index_tuples(scan->table.index, GjEntrySetCount(ordered->whole));
+		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
 }
 
 static void

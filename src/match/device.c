@@ -356,9 +356,13 @@ ask_device(MirrorMatch *match)
 		return refuse(match, result);
 
 	if (match->target.entries != NULL)
+	{
 		GjEntrySetEndBulk(match->target.entries);
+		if (!stats->outdated)
+			stats->device_filter |= match->target.entries->filter_parts;
+	}
 	note_device(match, &info);
-	stats->tids += info.tids;
+	stats->tids += info.matches;
 	stats->entries += match->mirror.entries;
 	stats->device_entries += match->mirror.entries;
 	stats->request_ms += info.total_us / 1000.0;

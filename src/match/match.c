@@ -157,6 +157,7 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->pages_pushed += stats->pages_pushed;
 	sum->tids += stats->tids;
 	sum->filtered += stats->filtered;
+	sum->device_filter |= stats->device_filter;
 	sum->pieces += stats->pieces;
 	INSTR_TIME_ADD(sum->set_elapsed, stats->set_elapsed);
 	INSTR_TIME_ADD(sum->elapsed, stats->elapsed);

@@ -46,6 +46,7 @@ typedef struct GjMatchStats
 	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
 	uint64		tids;			/* matching TIDs */
 	uint64		filtered;		/* entries that a filter dropped: the caller's, or whole's test */
+	uint64		device_filter;	/* which part of the filter a device has tested: see GjEntrySet */
 	uint64		pieces;			/* answers of a device, where one alone is too large */
 	instr_time	set_elapsed;	/* making the key sets: kept by the caller */
 	instr_time	elapsed;		/* searching */

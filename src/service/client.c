@@ -17,6 +17,7 @@
 
 #include "shared.h"
 
+static uint64 count_matches(const GjExchange *x);
 static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x,
 							 gjp_request *request, GjServiceMatchInfo *info);
 static void feed_keys(GjExchange *x, char *half, gjp_part *part);
@@ -130,6 +131,7 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1};
 	GjExchange	x = {.take = take_entries, .entries = entries, .shape = shape};
 	gjd_entry_layout one;
+	GjServiceResult result;
 
 	if (!GjEntrySetHasColumns(entries))
 	{
@@ -145,9 +147,22 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 			x.want.columns |= (uint32) 1 << i;
 	}
 	request.want = x.want;
+	request.filter = entries->filter;
 	gjd_entry_layout_of(shape, x.want, 1, &one);
 	x.item_bytes = one.item_bytes;
-	return match(column, keys, &x, &request, info);
+	result = match(column, keys, &x, &request, info);
+	if (result == GJ_SERVICE_OK)
+		entries->ndropped += count_matches(&x) - x.nreceived;
+	return result;
+}
+
+/*
+ * How many entries have the keys?  More than came, if the device has filtered them.
+ */
+static uint64
+count_matches(const GjExchange *x)
+{
+	return Max(x->result.matched, x->result.count);
 }
 
 /* Run a match, and note what it took */
@@ -180,7 +195,7 @@ match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x, gjp_re
 		INSTR_TIME_SUBTRACT(end, start);
 		if (result == GJ_SERVICE_OK)
 			memcpy(info->device, gj_service->report.device, sizeof(info->device));
-		info->matches = x->result.count;
+		info->matches = count_matches(x);
 		info->tids = x->nreceived;
 		info->bytes_sent = x->nsent * sizeof(int64);
 		info->bytes_received = x->nreceived * x->item_bytes;

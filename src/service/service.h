@@ -52,7 +52,7 @@ typedef struct GjServiceColumn
 typedef struct GjServiceMatchInfo
 {
 	char		device[128];	/* name of the device */
-	uint64		matches;		/* slots that matched */
+	uint64		matches;		/* slots that matched, before a filter */
 	uint64		tids;			/* TIDs or entries received */
 	uint64		bytes_sent;
 	uint64		bytes_received;
@@ -97,7 +97,8 @@ extern GjServiceResult GjServiceMatch(const GjServiceColumn *column, const GjKey
 
 /*
  * The same for entries, with the keys and carried columns that the set wants: carried column i
- * is INCLUDE column i.  The shape is that of the column.
+ * is INCLUDE column i.  The shape is that of the column.  What does not pass the set's filter does
+ * not come, and is counted in the set as dropped.
  */
 extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 											 const gjd_shape *shape, const GjKeySet *keys,

@@ -24,6 +24,7 @@
 #ifndef GPUJOIN_SETS_ENTRYSET_H
 #define GPUJOIN_SETS_ENTRYSET_H
 
+#include "cuda/border/gpujoin_shapes.h"
 #include "base/region.h"
 #include "base/gpujoin.h"
 #include "batch.h"
@@ -101,6 +102,10 @@ typedef struct GjEntrySet
 	struct GjEntryCopy *copies;
 	uint64		ntested;
 	uint64		expected;		/* entries that will come, it is said */
+
+	/* The part of the test that a device can make, before it sends anything */
+	gjd_filter	filter;
+	uint64		filter_parts;	/* which part that is, for EXPLAIN */
 } GjEntrySet;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
@@ -133,6 +138,7 @@ extern bool GjAnyByteSet(const uint8 *bytes, uint64 n);
 
 /* entrytest.c */
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
+extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
 extern bool GjEntrySetAddPassing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 
 /* entrydistinct.c */

@@ -8,6 +8,9 @@
  * place that stays in the nearest cache, since others may be writing to the arrays; of the rest
  * only that of passing entries is read at all.
  *
+ * Where a device can make a part of the test by itself, what does not pass that does not even come
+ * (GjEntrySetFilter).  Who receives the entries counts it with what has been dropped here.
+ *
  * Nobody may rely on the test.  Not all entries come as arrays, and where most of them pass the
  * test ends, as copying whole arrays is quicker then.  So who set it tests what is kept again.
  *
@@ -54,6 +57,16 @@ GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
 	if (set->copies == NULL)
 		set->copies = MemoryContextAlloc(set->context,
 										 (1 + set->nincluded) * sizeof(struct GjEntryCopy));
+}
+
+/*
+ * Have a device keep back what surely does not pass the test
+ */
+void
+GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
+{
+	set->filter = *filter;
+	set->filter_parts = parts;
 }
 
 /*

@@ -1,0 +1,124 @@
+# Filters that a device tests: EXPLAIN says which, and what does not pass is not sent. That rows and
+# figures are the same as without is for test/sql/filter_device.sql.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PATIENT,
+	'gpujoin.force = on', 'gpujoin.auto_load = off', 'max_parallel_workers_per_gather = 0');
+wait_ready($node);
+$node->safe_psql('postgres', q{
+	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool);
+	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0
+		FROM generate_series(1, 50000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b);
+	SELECT gpujoin_load('big_k')});
+vacuum_until_visible($node, 'big');
+
+# What EXPLAIN says of a query, and how many bytes the device has sent for it
+sub ask
+{
+	my ($condition, %how) = @_;
+	my $columns = $how{columns} || 'v, w';
+	my $options = $how{options} || 'ANALYZE';
+	my $before = service($node, 'bytes_received');
+	my $plan = $node->safe_psql('postgres', ($how{settings} || '') .
+		"EXPLAIN ($options) SELECT $columns FROM big
+			WHERE k = ANY (ARRAY(SELECT generate_series(0, 49))) AND $condition " .
+		($how{more} || ''));
+	return ($plan, service($node, 'bytes_received') - $before);
+}
+
+sub line_of
+{
+	my ($plan, $name) = @_;
+	return $plan =~ /^ *"?$name"?: "?(.*?)"?,?$/m ? $1 : 'none';
+}
+
+# A condition, and what of it is for the device
+foreach (
+	[ 'v = 7', '(v = 7)' ],
+	[ 'v = 7 AND w IS NOT NULL', '((w IS NOT NULL) AND (v = 7))' ],
+	[ 'v = 7 AND f < 9', '(v = 7)' ],
+	[ 'v IN (1, 2) AND b', 'b' ],
+	[ "v < 5 AND f < 9 AND NOT b", '((NOT b) AND (v < 5))' ],
+	[ '(v = 7 OR w = 2)', 'none' ],
+	[ 'f < 9', 'none' ],
+	[ 'v = 7 AND id > 0', '(v = 7)' ])
+{
+	my ($condition, $expected) = @$_;
+	my ($plan) = ask($condition);
+
+	is(line_of($plan, 'Device Filter'), $expected, "tested by the device: $condition");
+	like($plan, qr/Device: reference/, 'which has answered');
+}
+
+# All matching rows are 25,000; the device sends 8 bytes of a TID, the columns, and a byte for each
+# that may be NULL.
+my $all = 25000;
+my $entry = 8 + 4 + 1 + 4 + 1;
+
+foreach ([ 'rows', 'v, w' ], [ 'heap', 'id, v, w' ])
+{
+	my ($kind, $columns) = @$_;
+	my ($plan, $bytes) = ask('v = 7 AND w = 2', columns => $columns);
+
+	is(line_of($plan, 'Matched TIDs'), $all, "$kind: all that match are counted");
+	is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, "$kind: and what is removed");
+	is($bytes, 50 * $entry, "$kind: what does not pass is not sent");
+	($plan, $bytes) = ask('v IN (7, 8) AND w = 2', columns => $columns);
+	is($bytes, 5000 * $entry, "$kind: what the device does not test is");
+	($plan, $bytes) = ask('v IN (7) AND w IN (2, 3)', columns => $columns);
+	is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, "$kind: a list of one");
+}
+
+my ($plan, $bytes) = ask('v = 7', columns => 'count(*), sum(w)');
+like($plan, qr/GpuAgg/, 'aggregates');
+is($bytes, 50 * $entry, 'of entries that have passed');
+($plan, $bytes) = ask('v = 7', more => 'ORDER BY w DESC LIMIT 3');
+like($plan, qr/Sort Key/, 'the first rows');
+is($bytes, 50 * $entry, 'of entries that have passed');
+
+# Entries that are kept for a rescan must do for what the param may be then
+($plan, $bytes) = ask('v = (SELECT 7) AND w = 2');
+is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'rows: a param of the executor');
+is(line_of($plan, 'Device Filter'), 'none', 'rows: is for the CPU');
+($plan, $bytes) = ask('v = (SELECT 7) AND w = 2', columns => 'id, v, w');
+is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'heap: a param of the executor');
+like(line_of($plan, 'Device Filter'), qr/v = \$\d/, 'heap: is for the device');
+
+# Where it is said
+($plan) = ask('v = 7', options => 'ANALYZE, FORMAT json');
+is(line_of($plan, 'Device Filter'), '(v = 7)', 'JSON has it');
+($plan) = ask('f = 7', options => 'ANALYZE, FORMAT json');
+unlike($plan, qr/Device Filter/, 'JSON has it only where there is one');
+($plan) = ask('v = 7', options => 'COSTS');
+unlike($plan, qr/Device Filter/, 'without a search nothing is said');
+($plan) = ask('v = 7', options => 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF');
+unlike($plan, qr/Device Filter/, 'nor where machines make no difference');
+
+# Where there is no answer of a device, the CPU tests
+inject($node, 'begin', 'no_memory', 0, 0);
+($plan) = ask('v = 7');
+unlike($plan, qr/Device Filter/, 'a device that does not answer has tested nothing');
+is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'the CPU has');
+inject($node, 'begin', 'none', 0, 0);
+
+# In parallel each process asks for some keys
+($plan) = ask('v = 7', settings => 'SET max_parallel_workers_per_gather = 2;
+	SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+	SET gpujoin.setup_cost = 0; SET gpujoin.device_setup_cost = 0;
+	SET gpujoin.device_search_cost = 0;');
+like($plan, qr/Parallel Custom Scan/, 'a parallel plan');
+is(line_of($plan, 'Device Filter'), '(v = 7)', 'in which the device has tested');
+is(line_of($plan, 'Matched TIDs'), $all, 'all that match are counted');
+is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'and what is removed');
+
+log_is_clean($node);
+done_testing();
