@@ -38,7 +38,8 @@ const gjd_api *gjd_get_api(uint32_t version);
 #define CHUNK_BYTES ((uint64_t) 16 << 10)
 #define MESSAGES_AT ((uint64_t) 2 * GJP_PAGE_BYTES)
 #define CHUNKS_AT (MESSAGES_AT + GJP_PAGE_BYTES)
-#define BUDGET ((uint64_t) 8 << 20)
+/* Of which 64 MB are kept for results (border/layout.h): 8 MB are left for columns */
+#define BUDGET ((uint64_t) 72 << 20)
 #define ROUND_NS (10 * NS_PER_MS)
 
 /* A request that has not ended after so many rounds never will: patience ends after 100 */
