@@ -3,9 +3,9 @@
  *	  Drops from the bitmap what does not pass a filter, and counts the tiles anew.
  *
  * It runs between the scan and the sums, over what the scan has found: of a tile without matches
- * only the count is read, of carried columns only what is in matching rows. Each lane tests the rows
- * of its own words: few matches a tile are the rule, and where there are many, neighbouring rows of
- * a lane share what the cache has loaded.
+ * only the count is read, of carried columns only what is in matching rows. Each lane tests the
+ * rows of its own words: few matches a tile are the rule, and where there are many, neighbouring
+ * rows of a lane share what the cache has loaded.
  */
 #include "kernels.cuh"
 

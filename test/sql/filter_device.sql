@@ -136,7 +136,8 @@ RESET gpujoin.force;
 -- Other values with each rescan
 SELECT * FROM both_ways('SELECT x, (SELECT sum(id) FROM v WHERE k IN (1, 2) AND i4 = x) AS heap,
 	(SELECT sum(i8) FROM v WHERE k IN (1, 2) AND i4 < x AND b) AS entries,
-	(SELECT sum(i8) FROM v WHERE k IN (x, x + 1) AND i4 < 2) AS other_keys
+	(SELECT sum(i8) FROM v WHERE k IN (x, x + 1) AND i4 < 2) AS other_keys,
+	(SELECT i4 FROM v WHERE k IN (1, 2) AND i4 < x ORDER BY i4 DESC LIMIT 1) AS first_row
 	FROM generate_series(-7, 7) x');
 
 -- An error of a value is raised, and nothing is held then
