@@ -58,7 +58,7 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 	for (int i = 0; i < 500; i++)
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
-		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0};
+		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0, 0, {}};
 		gjd_keyset *keyset;
 		gjd_match *match;
 		gjd_match_state state;
@@ -113,7 +113,7 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			{
 				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 				gjd_match_params params = {sizeof(params), GJD_TIDS,
-										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0};
+										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0, 0, {}};
 				gjd_keyset *keyset;
 
 				must(api->keyset_create(s.device, &set, &keyset, nullptr));
@@ -173,7 +173,7 @@ large_result(const gjd_api *api, setup &s, char *arena, gjd_what what)
 {
 	const gjd_shape &shape = s.column->shape;
 	gjd_want want = {(1u << shape.n_carried) - 1, 1};
-	gjd_match_params params = {sizeof(params), what, nullptr, 0, want, 0};
+	gjd_match_params params = {sizeof(params), what, nullptr, 0, want, 0, 0, {}};
 	gjd_entry_layout one;
 	uint64_t room = chunk_bytes / 8;
 	uint64_t bytes = 8;
@@ -222,6 +222,35 @@ gather_entries(setup &s)
 		   s.device->properties.name, (unsigned long long) s.rows, shape.n_carried,
 		   (unsigned long long) items, (unsigned long long) items * layout.item_bytes, ms,
 		   (double) items * layout.item_bytes / ms / 1e6);
+}
+
+/* What a filter takes on the device, where all matches pass; and a request where none does. */
+void
+filter_entries(const gjd_api *api, setup &s, char *arena)
+{
+	const gjd_shape &shape = s.column->shape;
+	gjd_want want = {(1u << shape.n_carried) - 1, 1};
+	gjd_match_params params = {sizeof(params), GJD_ENTRIES, nullptr, 0, want, 1, 0, {}};
+	match_output out = {s.bitmap, s.tile_start, s.totals, s.tiles};
+	gjd_filter filter = {1, 0, {{1, GJD_BETWEEN, 0, 0}}};
+	uint64_t matches;
+	timing whole, copying;
+	double ms;
+
+	check(cudaMemset(s.totals, 0, 8), "filter");
+	launch_match(s.column, s.keyset, out);
+	launch_conditions(s.column, filter, out, s.totals);
+	check(cudaStreamSynchronize(s.stream), "filter");
+	check(cudaMemcpy(&matches, s.totals, 8, cudaMemcpyDefault), "filter");
+	ms = time_it(s, true, [&] { launch_conditions(s.column, filter, out, s.totals); });
+	params.filter = filter;
+	params.filter.conditions[0].test = GJD_OUTSIDE;
+	for (int i = 0; i < 7; i++)
+		fetch(api, s, arena, params, 1, whole, copying);
+	printf("{\"device\": \"%s\", \"what\": \"filter: entries\", \"rows\": %llu, "
+		   "\"carried\": %u, \"matches\": %llu, \"ms\": %.4f, \"request_ms\": %.3f}\n",
+		   s.device->properties.name, (unsigned long long) s.rows, shape.n_carried,
+		   (unsigned long long) matches, ms, whole.at(0.5));
 }
 
 /* Pushes page images, made beforehand, until they are applied. */
@@ -293,6 +322,7 @@ measure_requests(const gjd_api *api, gjd_device *device)
 
 		s.fill<int32_t>(4000, true, 0.05);
 		gather_entries(s);
+		filter_entries(api, s, arena);
 		large_result(api, s, arena, GJD_ENTRIES);
 	}
 	must(api->host_unregister(device, arena, nullptr));
