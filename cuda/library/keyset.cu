@@ -323,24 +323,22 @@ release_keyset(gjd_keyset *keyset)
 		free_keyset(keyset);
 }
 
-/* Lets go of what builds that are done have used; all says that the device is idle. */
+/*
+ * Lets go of what builds that are done have used; all says that the device is idle. Builds run in
+ * the order in which they were begun, on one stream: behind the first that is not done, none is.
+ */
 void
 reap_keysets(gjd_device *device, bool all)
 {
-	std::vector<gjd_keyset *> still;
-
-	for (gjd_keyset *keyset : device->building)
+	while (!device->building.empty() && (all || has_happened(device->building.front()->built)))
 	{
-		if (!all && !has_happened(keyset->built))
-		{
-			still.push_back(keyset);
-			continue;
-		}
+		gjd_keyset *keyset = device->building.front();
+
+		device->building.erase(device->building.begin());
 		keyset->building = false;
 		give_keys(keyset);
 		release_keyset(keyset);
 	}
-	device->building = still;
 }
 
 }  // namespace gjd
