@@ -59,6 +59,8 @@ struct match_wide
 	static constexpr uint32_t verified_at_once = 2; /* candidates a lane looks up at a time */
 };
 
+constexpr uint32_t shared_step = 8 << 10;	 /* of the scan's shared memory */
+constexpr uint32_t shared_margin = 1 << 10; /* that is left to the driver */
 constexpr uint32_t build_threads = 256;
 constexpr uint32_t skip_threads = 256;
 constexpr uint64_t skip_least_tiles = 256; /* below, reading all takes as long as looking */

@@ -24,7 +24,7 @@ uint32_t
 filter_room(const gjd_device *device, bool exact)
 {
 	constexpr uint32_t warps = policy::match_wide::threads / 32;
-	uint32_t bytes = device->shared_limit - 1024;
+	uint32_t bytes = device->shared_limit - policy::shared_margin;
 
 	if (!exact)
 		bytes -= warps * policy::match_wide::kept_bytes;
