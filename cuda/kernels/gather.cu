@@ -218,12 +218,13 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 }
 
 __global__ void
-report_kernel(match_report *report, const uint64_t *total, const uint64_t *unordered)
+report_kernel(match_report *report, uint64_t number, const uint64_t *total,
+			  const uint64_t *unordered)
 {
 	report->count = *total;
 	report->unordered = *unordered;
 	__threadfence_system();
-	report->written = 1;
+	report->written = number;
 }
 
 uint32_t
@@ -320,11 +321,10 @@ launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 }
 
 void
-launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
-			  cudaStream_t stream)
+launch_report(match_report *report, uint64_t number, const uint64_t *total,
+			  const uint64_t *unordered, cudaStream_t stream)
 {
-	report->written = 0;
-	report_kernel<<<1, 1, 0, stream>>>(report, total, unordered);
+	report_kernel<<<1, 1, 0, stream>>>(report, number, total, unordered);
 	check_launch(stream, "could not report");
 }
 

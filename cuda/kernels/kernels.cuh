@@ -47,9 +47,9 @@ void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, voi
 void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
 
-/* Tells the host: both numbers go into the report, which is marked as written. */
-void launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
-				   cudaStream_t stream);
+/* Tells the host: total and unordered go into the report, and last its own number. */
+void launch_report(match_report *report, uint64_t number, const uint64_t *total,
+				   const uint64_t *unordered, cudaStream_t stream);
 
 /* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
 uint64_t sort_space_bytes(uint64_t count);

@@ -70,12 +70,10 @@ require(bool condition, const char *what)
 		throw_status(GJD_INVALID, what);
 }
 
-/* True when the event has happened. */
+/* What the driver says to a question whether something is over. */
 inline bool
-has_happened(cudaEvent_t event)
+is_over(cudaError_t code)
 {
-	cudaError_t code = cudaEventQuery(event);
-
 	if (code == cudaErrorNotReady)
 	{
 		(void) cudaGetLastError();
@@ -83,6 +81,20 @@ has_happened(cudaEvent_t event)
 	}
 	check(code, "device failed while working");
 	return true;
+}
+
+/* True when the event has happened. */
+inline bool
+has_happened(cudaEvent_t event)
+{
+	return is_over(cudaEventQuery(event));
+}
+
+/* True when all that was put on the stream is done. */
+inline bool
+is_idle(cudaStream_t stream)
+{
+	return is_over(cudaStreamQuery(stream));
 }
 
 }  // namespace gjd
@@ -94,7 +106,7 @@ struct match_report
 {
 	volatile uint64_t count;
 	volatile uint64_t unordered; /* neighbours that do not ascend */
-	volatile uint64_t written;	 /* set last */
+	volatile uint64_t written;	 /* set last: which of the match's reports this is, from 1 */
 };
 
 /* One page of a scatter: image number image of the staging buffer goes to that page. */
@@ -133,6 +145,7 @@ struct gjd_device
 	};
 	std::vector<region> regions;
 	uint64_t columns, keysets, matches;
+	uint32_t looks; /* for reports that were not there */
 	bool lost;
 };
 
@@ -233,7 +246,8 @@ struct gjd_match
 	gjd_entry_layout list_layout;
 
 	match_report *report;
-	cudaEvent_t executed;
+	uint64_t reports;	  /* asked for */
+	cudaEvent_t executed; /* what copies wait for; NULL: none has done so */
 	enum
 	{
 		counting, /* first kernels under way */

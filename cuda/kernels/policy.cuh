@@ -26,6 +26,8 @@ constexpr uint64_t window_items = 1 << 20; /* TIDs gathered without knowing how 
 constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
 constexpr uint64_t rescan_slack = 1 << 16;	/* items that a second scan may find more */
 
+constexpr uint32_t looks_a_query = 64; /* of reports, for one question to the driver */
+
 /* ---- key sets ------------------------------------------------------------------------------ */
 
 constexpr uint32_t most_constants = 8;

@@ -31,6 +31,8 @@ job_of(const gjd_match *match)
 void
 note_execution(gjd_match *match)
 {
+	if (match->executed == nullptr)
+		match->executed = take_event(match->device);
 	check(cudaEventRecord(match->executed, match->device->execute), "could not record an event");
 }
 
@@ -135,6 +137,7 @@ send_first(gjd_match *match)
 	}
 	if (!is_registered(match->device, match->first_buffer, bytes))
 		return;
+	note_execution(match);
 	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
 	start_copy(match, match->first_buffer, match->first_capacity, 0, n, n);
 }

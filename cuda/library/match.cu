@@ -108,7 +108,7 @@ take_memory(gjd_match *match)
 	match->report = (match_report *) take_locked(device, &report_bytes);
 	if (match->report == nullptr)
 		throw_status(GJD_BUSY, "no page-locked memory at present");
-	match->executed = take_event(device);
+	match->report->written = 0;
 }
 
 /* Is it to be found out whether TIDs ascend? */
@@ -126,6 +126,15 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 	if (must_ascend(match))
 		launch_order_check(to, first, n, total_of(match), match->totals + 1,
 						   match->device->execute);
+}
+
+/* Has the kernels tell what has come of it; it is the last that they do for now. */
+void
+report(gjd_match *match, const uint64_t *total)
+{
+	launch_report(match->report, match->reports + 1, total, match->totals + 1,
+				  match->device->execute);
+	match->reports++;
 }
 
 /* Puts the scan on the stream; what it counts is zero. */
@@ -164,8 +173,7 @@ start(gjd_match *match)
 						 stream);
 	if (match->window_items > 0)
 		gather(match, 0, match->window_items, match->window, &match->window_layout);
-	launch_report(match->report, total_of(match), match->totals + 1, stream);
-	note_execution(match);
+	report(match, total_of(match));
 	send_first(match);
 }
 
@@ -276,8 +284,7 @@ gather_whole(gjd_match *match)
 	}
 	else
 		look_through(match);
-	launch_report(match->report, total_of(match), match->totals + 1, match->device->execute);
-	note_execution(match);
+	report(match, total_of(match));
 	match->phase = gjd_match::checking;
 }
 
@@ -339,8 +346,7 @@ start_sort(gjd_match *match)
 												 match->sorting_space + spare, space,
 												 match->totals, stream);
 	}
-	launch_report(match->report, match->totals, match->totals + 1, stream);
-	note_execution(match);
+	report(match, match->totals);
 	match->phase = gjd_match::sorting;
 	return true;
 }
@@ -370,16 +376,26 @@ advance(gjd_match *match)
 	finish(match, count, ordered && !match->any_order);
 }
 
+/*
+ * Has the last report that was asked for come? It stands behind all kernels of the match on their
+ * stream, and is written when they are over, so none of them touches anything any more.
+ *
+ * A device that has failed never writes it. To ask the driver takes a microsecond, though, and all
+ * matches under way are asked in each round, so that is done now and then.
+ */
 bool
 is_reported(gjd_match *match)
 {
-	/* The flag is there sooner than the event, and cheaper to look at. */
-	if (match->report->written != 0)
+	gjd_device *device = match->device;
+
+	if (match->report->written == match->reports)
 	{
 		__sync_synchronize();
 		return true;
 	}
-	return has_happened(match->executed) && match->report->written != 0;
+	if (++device->looks % policy::looks_a_query == 0)
+		is_idle(device->execute);
+	return false;
 }
 
 }  // namespace
@@ -418,7 +434,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	catch (...)
 	{
 		/* Nothing was started unless CUDA failed; then what was must be over before it is freed. */
-		if (match->executed)
+		if (match->report)
 		{
 			cudaStreamSynchronize(match->device->execute);
 			cudaStreamSynchronize(match->device->out);
@@ -446,7 +462,7 @@ gjd_status
 end_match(gjd_match *match)
 {
 	match->ending = true;
-	if (!has_happened(match->executed))
+	if (!is_reported(match) || (match->executed && !has_happened(match->executed)))
 		return GJD_PENDING;
 	collect_copies(match);
 	if (!match->copies.empty())
