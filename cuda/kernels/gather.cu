@@ -3,10 +3,13 @@
  *	  From a bitmap and the counts of its tiles to lists of TIDs or positions, or to entries in
  *	  columns.
  *
- * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there.
+ * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there on
+ * the device. On the host there is: for small columns one launch takes the place of CUB's two.
  */
 #include "kernels.cuh"
 
+#include <cub/block/block_exchange.cuh>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include <algorithm>
@@ -21,6 +24,8 @@ constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: few matches a til
 constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
 constexpr uint32_t list_rows = 1024; /* a warp's list; longer results take several turns */
 constexpr uint32_t blocks_a_processor = 8;
+constexpr uint32_t sum_threads = 1024; /* of the block that sums up the tiles of a small column */
+constexpr uint32_t sum_each = 8;	   /* tiles a thread at a time */
 
 /* Rows that a warp has listed, and which items of the result they are. */
 struct listed_rows
@@ -205,6 +210,56 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	}
 }
 
+/*
+ * Turns counts into beginnings, in one block. Neighbouring threads read and write neighbouring
+ * tiles; in between, each has eight neighbours, for the scan. Each tile is read and written by the
+ * same thread, so no turn can spoil another's counts; sums within a turn fit 32 bits, since a tile
+ * has 1024 rows.
+ */
+__global__ void __launch_bounds__(sum_threads)
+sum_kernel(uint64_t *tile_start, uint32_t tiles)
+{
+	using exchange = cub::BlockExchange<uint32_t, sum_threads, sum_each>;
+	using scan = cub::BlockScan<uint32_t, sum_threads>;
+	__shared__ union
+	{
+		typename exchange::TempStorage exchange;
+		typename scan::TempStorage scan;
+	} space;
+	uint64_t before = 0;
+
+	for (uint32_t base = 0; base < tiles; base += sum_threads * sum_each)
+	{
+		uint32_t sums[sum_each];
+		uint32_t all;
+
+#pragma unroll
+		for (uint32_t i = 0; i < sum_each; i++)
+		{
+			uint32_t tile = base + i * sum_threads + threadIdx.x;
+
+			sums[i] = tile < tiles ? (uint32_t) tile_start[tile] : 0;
+		}
+		exchange(space.exchange).StripedToBlocked(sums, sums);
+		__syncthreads();
+		scan(space.scan).ExclusiveSum(sums, sums, all);
+		__syncthreads();
+		exchange(space.exchange).BlockedToStriped(sums, sums);
+		__syncthreads();
+#pragma unroll
+		for (uint32_t i = 0; i < sum_each; i++)
+		{
+			uint32_t tile = base + i * sum_threads + threadIdx.x;
+
+			if (tile < tiles)
+				tile_start[tile] = before + sums[i];
+		}
+		before += all;
+	}
+	if (threadIdx.x == 0)
+		tile_start[tiles] = before;
+}
+
 __global__ void __launch_bounds__(policy::gather_threads)
 order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uint64_t *total,
 			 uint64_t *unordered)
@@ -243,6 +298,8 @@ scan_space_bytes(uint64_t tiles)
 {
 	size_t bytes = 0;
 
+	if (tiles <= policy::block_sum_most_tiles)
+		return 1;
 	check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, (uint64_t *) nullptr, (uint64_t *) nullptr,
 										(int) (tiles + 1)),
 		  "could not size a scan");
@@ -255,6 +312,15 @@ launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t byt
 {
 	size_t space_bytes = bytes;
 
+	if (tiles <= policy::block_sum_most_tiles)
+	{
+		sum_kernel<<<1, sum_threads, 0, stream>>>(tile_start, (uint32_t) tiles);
+		check_launch(stream, "could not sum up tiles");
+		return;
+	}
+	/* What stands behind the last count adds to no sum, but CUB reads it. */
+	check(cudaMemsetAsync(tile_start + tiles, 0, sizeof(*tile_start), stream),
+		  "could not clear counts");
 	check(cub::DeviceScan::ExclusiveSum(space, space_bytes, tile_start, tile_start,
 										(int) (tiles + 1), stream),
 		  "could not sum up tiles");

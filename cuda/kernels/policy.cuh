@@ -66,6 +66,7 @@ constexpr uint32_t shared_margin = 1 << 10; /* that is left to the driver */
 constexpr uint32_t build_threads = 256;
 constexpr uint32_t skip_threads = 256;
 constexpr uint64_t skip_least_tiles = 256; /* below, reading all takes as long as looking */
+constexpr uint64_t block_sum_most_tiles = 1 << 16; /* summed up by one block in one launch */
 constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
 

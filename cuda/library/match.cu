@@ -155,17 +155,13 @@ start(gjd_match *match)
 	cudaStream_t stream = match->device->execute;
 
 	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
-	if (match->bitmap != nullptr)
+	if (match->bitmap != nullptr && match->tiles > 0 &&
+		match->keyset->strategy == GJD_BY_NOTHING) /* there is no scan that would write them */
 	{
-		bool nothing = match->keyset->strategy == GJD_BY_NOTHING;
-		uint64_t *last = match->tile_start + (nothing ? 0 : match->tiles);
-
-		check(cudaMemsetAsync(last, 0, (uint64_t) (match->tile_start + match->tiles + 1 - last) * 8,
-							  stream),
+		check(cudaMemsetAsync(match->tile_start, 0, match->tiles * 8, stream),
 			  "could not clear counts");
-		if (nothing && match->tiles > 0)
-			check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
-				  "could not clear a bitmap");
+		check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
+			  "could not clear a bitmap");
 	}
 	scan(match);
 	if (match->bitmap != nullptr)
