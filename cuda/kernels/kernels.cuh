@@ -18,7 +18,16 @@ bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
 void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
-void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
+struct key_transfer /* of keys that a block fetches itself; without vectors they are there */
+{
+	const uint4 *from; /* page-locked */
+	uint32_t vectors;
+	volatile uint32_t *built; /* set to 1 when nothing of the set is worked on any more */
+};
+
+bool is_built_by_block(const gjd_keyset *keyset, uint64_t zero_bytes);
+void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes,
+				  const key_transfer &transfer);
 
 /* gather.cu: from bitmap and counts to lists and entries, on the execute stream. */
 struct gather_job

@@ -207,7 +207,8 @@ struct gjd_keyset
 	uint64_t bytes;
 	char *locked; /* page-locked copy of the keys until built */
 	uint64_t locked_bytes;
-	cudaEvent_t built;
+	volatile uint32_t *built_word; /* behind them, where the kernel says so itself; or ... */
+	cudaEvent_t built;			   /* ... an event */
 	bool building;
 	uint32_t users;
 	bool destroyed;
