@@ -210,6 +210,7 @@ struct gjd_keyset
 	volatile uint32_t *built_word; /* behind them, where the kernel says so itself; or ... */
 	cudaEvent_t built;			   /* ... an event */
 	bool building;
+	uint64_t *zeros; /* as the first match needs them; NULL: there are none, or no more */
 	uint32_t users;
 	bool destroyed;
 };
@@ -232,6 +233,7 @@ struct gjd_match
 	uint32_t *bitmap;
 	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
 	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed */
+	bool totals_are_zero; /* when the first kernel starts */
 	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
 	void *scan_space;
 	uint64_t scan_bytes;

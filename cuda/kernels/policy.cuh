@@ -25,6 +25,7 @@ constexpr uint32_t max_regions = 16;
 constexpr uint64_t window_items = 1 << 20; /* TIDs gathered without knowing how many there are */
 constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
 constexpr uint64_t rescan_slack = 1 << 16;	/* items that a second scan may find more */
+constexpr uint64_t totals_bytes = 256; /* what a match counts in */
 
 constexpr uint32_t looks_a_query = 64; /* of reports, for one question to the driver */
 

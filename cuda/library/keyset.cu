@@ -148,7 +148,10 @@ size_parts(gjd_keyset *keyset)
 									policy::keys_a_bucket(keyset->key_bytes)) + 1;
 }
 
-/* Takes memory and lays the parts out: keys, then what must be zero at first, then the table. */
+/*
+ * Takes memory and lays the parts out: keys, then what must be zero at first, then the table. What
+ * the first match counts in is among the zeros, so that it need not clear anything itself.
+ */
 void
 place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 {
@@ -158,15 +161,16 @@ place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 	uint64_t global = rounded((uint64_t) parts.global_words * 4);
 	uint64_t fill = rounded((uint64_t) parts.buckets * 4);
 
-	keyset->bytes = keys + filter + global + fill + (uint64_t) parts.buckets * 32;
+	*zero_bytes = policy::totals_bytes + filter + global + fill;
+	keyset->bytes = keys + *zero_bytes + (uint64_t) parts.buckets * 32;
 	keyset->memory = take_scratch(keyset->device, &keyset->bytes);
 	parts.keys = keyset->memory;
-	parts.filter = (uint32_t *) (keyset->memory + keys);
-	parts.global = (uint32_t *) (keyset->memory + keys + filter);
-	parts.fill = (uint32_t *) (keyset->memory + keys + filter + global);
-	parts.table = keyset->memory + keys + filter + global + fill;
-	*zero = (char *) parts.filter;
-	*zero_bytes = filter + global + fill;
+	*zero = keyset->memory + keys;
+	keyset->zeros = (uint64_t *) *zero;
+	parts.filter = (uint32_t *) (*zero + policy::totals_bytes);
+	parts.global = (uint32_t *) (*zero + policy::totals_bytes + filter);
+	parts.fill = (uint32_t *) (*zero + policy::totals_bytes + filter + global);
+	parts.table = *zero + *zero_bytes;
 }
 
 /* ---- upload and build ---------------------------------------------------------------------- */

@@ -74,6 +74,22 @@ size_window(gjd_match *match)
 	return match->window_layout.bytes;
 }
 
+/*
+ * Counts in what the set was built with, if no other match has. The build stands before the match
+ * on the stream, and the set stays as long as the match does.
+ */
+void
+take_zeros(gjd_match *match)
+{
+	gjd_keyset *keyset = match->keyset;
+
+	if (keyset->zeros == nullptr)
+		return;
+	match->totals = keyset->zeros;
+	match->totals_are_zero = true;
+	keyset->zeros = nullptr;
+}
+
 /* Takes all the memory that the first phase needs. */
 void
 take_memory(gjd_match *match)
@@ -91,10 +107,10 @@ take_memory(gjd_match *match)
 	bool skipping = match->what != GJD_BITMAP && worth_skipping(match->keyset, match->tiles);
 	uint64_t list = skipping ? rounded(match->tiles * 4) : 0;
 
-	match->scratch_bytes = 256 + bitmap + starts + scan + list + window;
+	match->scratch_bytes = policy::totals_bytes + bitmap + starts + scan + list + window;
 	match->scratch = take_scratch(device, &match->scratch_bytes);
 
-	char *at = match->scratch + 256;
+	char *at = match->scratch + policy::totals_bytes;
 
 	match->totals = (uint64_t *) match->scratch;
 	match->bitmap = counts ? (uint32_t *) at : nullptr;
@@ -109,6 +125,7 @@ take_memory(gjd_match *match)
 	if (match->report == nullptr)
 		throw_status(GJD_BUSY, "no page-locked memory at present");
 	match->report->written = 0;
+	take_zeros(match);
 }
 
 /* Is it to be found out whether TIDs ascend? */
@@ -154,7 +171,9 @@ start(gjd_match *match)
 {
 	cudaStream_t stream = match->device->execute;
 
-	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	if (!match->totals_are_zero)
+		check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
+			  "could not clear counts");
 	if (match->bitmap != nullptr && match->tiles > 0 &&
 		match->keyset->strategy == GJD_BY_NOTHING) /* there is no scan that would write them */
 	{
@@ -237,7 +256,8 @@ scan_again(gjd_match *match)
 
 	match->seen = match->column->ticket;
 	match->rescanned = true;
-	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
+		  "could not clear counts");
 	scan(match);
 	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
 					 stream);
