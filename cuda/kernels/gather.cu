@@ -272,14 +272,64 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 			*unordered = 1;
 }
 
-__global__ void
-report_kernel(match_report *report, uint64_t number, const uint64_t *total,
-			  const uint64_t *unordered)
+/* One thread tells the host; what is written last says that the rest is there. */
+__device__ inline void
+write_report(const report_job &job)
 {
-	report->count = *total;
-	report->unordered = *unordered;
+	job.report->count = *job.total;
+	job.report->unordered = *job.unordered;
 	__threadfence_system();
-	report->written = number;
+	job.report->written = job.number;
+}
+
+__global__ void
+report_kernel(const __grid_constant__ report_job job)
+{
+	write_report(job);
+}
+
+/* Copies an array, 16 bytes a thread; both begin at multiples of 16. */
+__device__ inline void
+copy_array(char *to, const char *from, uint64_t bytes)
+{
+	uint64_t thread = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+	uint64_t whole = bytes / sizeof(uint4);
+
+	for (uint64_t i = thread; i < whole; i += stride)
+		((uint4 *) to)[i] = ((const uint4 *) from)[i];
+	if (thread < bytes % sizeof(uint4))
+		to[whole * sizeof(uint4) + thread] = from[whole * sizeof(uint4) + thread];
+}
+
+/*
+ * Writes the first items into the caller's memory on the host, then the report. Each block has all
+ * its threads write, and one of them count it, behind a fence for the whole system: so the block
+ * that counts last knows that all items are on the host before the report is. Once the report is
+ * there, nobody touches the caller's memory any more.
+ */
+__global__ void __launch_bounds__(policy::gather_threads)
+deliver_kernel(const __grid_constant__ delivery_job delivery,
+			   const __grid_constant__ report_job job)
+{
+	uint64_t n = min(*job.total, delivery.most);
+
+	for (uint32_t w = 0; w < 4; w++)
+	{
+		const delivery_job::arrays &arrays = delivery.widths[w];
+
+		for (uint32_t a = 0; a < arrays.n; a++)
+			copy_array(arrays.to + a * arrays.to_pitch, arrays.from + a * arrays.from_pitch,
+					   n << w);
+	}
+	__syncthreads();
+	if (threadIdx.x != 0)
+		return;
+	__threadfence_system();
+	if (atomicAdd(delivery.blocks_done, 1) != gridDim.x - 1)
+		return;
+	__threadfence_system();
+	write_report(job);
 }
 
 uint32_t
@@ -387,11 +437,20 @@ launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 }
 
 void
-launch_report(match_report *report, uint64_t number, const uint64_t *total,
-			  const uint64_t *unordered, cudaStream_t stream)
+launch_report(const report_job &job, cudaStream_t stream)
 {
-	report_kernel<<<1, 1, 0, stream>>>(report, number, total, unordered);
+	report_kernel<<<1, 1, 0, stream>>>(job);
 	check_launch(stream, "could not report");
+}
+
+void
+launch_delivery(const gjd_device *device, const delivery_job &delivery, const report_job &job)
+{
+	uint64_t vectors = (delivery.most * 8 + sizeof(uint4) - 1) / sizeof(uint4);
+
+	deliver_kernel<<<blocks_for(device, vectors), policy::gather_threads, 0, device->execute>>>(
+		delivery, job);
+	check_launch(device->execute, "could not deliver results");
 }
 
 }  // namespace gjd

@@ -57,8 +57,34 @@ void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
 
 /* Tells the host: total and unordered go into the report, and last its own number. */
-void launch_report(match_report *report, uint64_t number, const uint64_t *total,
-				   const uint64_t *unordered, cudaStream_t stream);
+struct report_job
+{
+	match_report *report;
+	uint64_t number;
+	const uint64_t *total, *unordered;
+};
+
+void launch_report(const report_job &job, cudaStream_t stream);
+
+/*
+ * Writes the first items of the result, as many as there are but no more than most, where kernels
+ * reach the caller's memory, and then the report. All arrays begin at multiples of 16 bytes.
+ */
+struct delivery_job
+{
+	uint64_t most;
+	uint32_t *blocks_done; /* 0 at first */
+	struct arrays /* of items of 1 << w bytes */
+	{
+		const char *from;
+		char *to;
+		uint64_t from_pitch, to_pitch;
+		uint32_t n;
+	} widths[4];
+};
+
+void launch_delivery(const gjd_device *device, const delivery_job &delivery,
+					 const report_job &job);
 
 /* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
 uint64_t sort_space_bytes(uint64_t count);

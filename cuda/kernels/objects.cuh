@@ -142,6 +142,7 @@ struct gjd_device
 	{
 		char *base;
 		uint64_t bytes;
+		char *mapped; /* where kernels find it; NULL: nowhere */
 	};
 	std::vector<region> regions;
 	uint64_t columns, keysets, matches;
@@ -232,7 +233,8 @@ struct gjd_match
 	uint64_t scratch_bytes;
 	uint32_t *bitmap;
 	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
-	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed */
+	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed,
+						   * [4] blocks that have delivered */
 	bool totals_are_zero; /* when the first kernel starts */
 	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
 	void *scan_space;
@@ -264,6 +266,7 @@ struct gjd_match
 
 	char *first_buffer;
 	uint64_t first_capacity;
+	uint64_t written; /* as many of the first items come with the first report */
 
 	struct copy
 	{

@@ -27,6 +27,12 @@ constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
 constexpr uint64_t rescan_slack = 1 << 16;	/* items that a second scan may find more */
 constexpr uint64_t totals_bytes = 256; /* what a match counts in */
 
+/*
+ * Buffers for first items up to this size are written by kernels, which keeps others from running
+ * for 10 us at most; the calls for copies take longer.
+ */
+constexpr uint64_t written_bytes = 512 << 10;
+
 constexpr uint32_t looks_a_query = 64; /* of reports, for one question to the driver */
 
 /* ---- key sets ------------------------------------------------------------------------------ */

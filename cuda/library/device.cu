@@ -147,15 +147,15 @@ give_locked(gjd_device *device, char *memory, uint64_t bytes)
 	device->locked_memory.give((uint64_t) (memory - device->locked), bytes);
 }
 
-bool
-is_registered(const gjd_device *device, const void *base, uint64_t bytes)
+const gjd_device::region *
+region_of(const gjd_device *device, const void *base, uint64_t bytes)
 {
 	const char *p = (const char *) base;
 
 	for (const gjd_device::region &r : device->regions)
 		if (p >= r.base && bytes <= r.bytes && (uint64_t) (p - r.base) <= r.bytes - bytes)
-			return true;
-	return false;
+			return &r;
+	return nullptr;
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
@@ -397,7 +397,16 @@ host_register(gjd_device *device, void *base, uint64_t bytes, gjd_error *error)
 			throw failure{GJD_NO_HOST_MEMORY, (int) code, "could not lock host memory",
 						  cudaGetErrorString(code)};
 		check(code, "could not lock host memory");
-		device->regions.push_back({(char *) base, bytes});
+
+		void *mapped = nullptr;
+
+		/* Without it, copies bring all results. */
+		if (cudaHostGetDevicePointer(&mapped, base, 0) != cudaSuccess)
+		{
+			mapped = nullptr;
+			(void) cudaGetLastError();
+		}
+		device->regions.push_back({(char *) base, bytes, (char *) mapped});
 		return GJD_OK;
 	});
 }

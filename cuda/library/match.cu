@@ -145,15 +145,6 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 						   match->device->execute);
 }
 
-/* Has the kernels tell what has come of it; it is the last that they do for now. */
-void
-report(gjd_match *match, const uint64_t *total)
-{
-	launch_report(match->report, match->reports + 1, total, match->totals + 1,
-				  match->device->execute);
-	match->reports++;
-}
-
 /* Puts the scan on the stream; what it counts is zero. */
 void
 scan(gjd_match *match)
@@ -188,8 +179,7 @@ start(gjd_match *match)
 						 stream);
 	if (match->window_items > 0)
 		gather(match, 0, match->window_items, match->window, &match->window_layout);
-	report(match, total_of(match));
-	send_first(match);
+	report_first(match, total_of(match));
 }
 
 /* ---- phases -------------------------------------------------------------------------------- */
@@ -199,7 +189,8 @@ void
 finish(gjd_match *match, uint64_t count, bool ascending)
 {
 	gjd_chunk chunk;
-	bool sent = !match->copies.empty() && match->phase != gjd_match::sorting && !match->rescanned;
+	bool as_sent = match->phase != gjd_match::sorting && !match->rescanned;
+	bool sent = !match->copies.empty() && as_sent;
 
 	match->phase = gjd_match::finished;
 	match->state.ready = true;
@@ -211,6 +202,9 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 		c.end = sent ? std::min(c.end, match->state.items) : 0;
 	if (sent)
 		match->state.begun = match->copies.back().end;
+	else if (match->written > 0 && as_sent)
+		match->state.begun = match->state.delivered =
+			std::min(match->written, match->state.items);
 	else if (match->first_buffer != nullptr && match->first_capacity > 0)
 		next_chunk(match, match->first_buffer, match->first_capacity, &chunk);
 }
