@@ -71,12 +71,24 @@ report_failure(const failure &f, gjd_error *error)
 	return f.status;
 }
 
+/* Makes a device the thread's, if it is not: each entry asks for it, and nobody else sets one. */
+static void
+select_device(int ordinal, const char *what)
+{
+	static thread_local int selected = -1;
+
+	if (selected == ordinal)
+		return;
+	check(cudaSetDevice(ordinal), what);
+	selected = ordinal;
+}
+
 void
 use(gjd_device *device)
 {
 	if (device->lost)
 		throw_status(GJD_DEVICE_LOST, "device was lost");
-	check(cudaSetDevice(device->ordinal), "could not select the device");
+	select_device(device->ordinal, "could not select the device");
 }
 
 /* ---- memory and events --------------------------------------------------------------------- */
@@ -278,7 +290,7 @@ open_device(const gjd_open_params *params)
 	try
 	{
 		device->ordinal = ordinal;
-		check(cudaSetDevice(ordinal), "could not take the device");
+		select_device(ordinal, "could not take the device");
 		check(cudaGetDeviceProperties(&device->properties, ordinal), "could not read the device");
 		if (device->properties.major < 8)
 			throw_status(GJD_UNSUPPORTED, "device is older than compute capability 8.0");
