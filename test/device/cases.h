@@ -32,6 +32,7 @@ void test_entry_memory(const gjd_api *api);
 
 /* service_cases.c: what a service needs */
 void test_concurrency(library *lib);
+void test_shared_set(library *lib);
 void test_cancel(library *lib);
 void test_memory(const gjd_api *api);
 void test_faults(library *lib);
