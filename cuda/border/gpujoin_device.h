@@ -34,8 +34,8 @@
  *	host_unregister and what is said below of memory that is not registered. Calls that start
  *	work return at once; the matching poll returns GJD_PENDING until it is done. One thread can so
  *	drive any number of requests. Work runs first come, first served on three streams: in (pages,
- *	keys), execute (kernels), out (results); kernels write device scratch and never wait for the
- *	caller, who fetches results in chunks whenever there is room.
+ *	keys), execute (kernels), out (results); kernels write device scratch, and a small first_buffer,
+ *	and never wait for the caller, who fetches results in chunks whenever there is room.
  *
  * THREADS
  *	A device and everything made from it belong to one thread at a time. The library calls nobody

@@ -129,11 +129,32 @@ typedef struct round
 static void
 check_waits(void)
 {
-	for (uint32_t i = 0; i < h.layout.slots; i++)
-		if (h.requests[i].step != NULL)
-			wait_check(&h.requests[i].device_wait);
+	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
+		for (uint64_t bits = h.at_work[word]; bits != 0; bits &= bits - 1)
+			wait_check(&h.requests[word * 64 + (uint32_t) __builtin_ctzll(bits)].device_wait);
 	for (uint32_t i = 0; i < h.n_endings; i++)
 		wait_check(&h.endings[i].device_wait);
+}
+
+/* Steps a request; notes in the round what it came to. */
+static void
+play_request(request *q, round_t *r)
+{
+	r->active = true;
+	switch (request_step(q))
+	{
+		case MOVED:
+			r->moved = true;
+			wait_over(&q->device_wait, true);
+			break;
+		case WANTS_DEVICE:
+			r->device = true;
+			wait_on(&q->device_wait);
+			break;
+		case WANTS_OTHERS:
+			wait_over(&q->device_wait, false);
+			break;
+	}
 }
 
 static round_t
@@ -144,28 +165,9 @@ play_round(void)
 	h.moved_order = 0;
 	beat();
 	r.moved = take_requests();
-	for (uint32_t i = 0; i < h.layout.slots; i++)
-	{
-		request *q = &h.requests[i];
-
-		if (q->step == NULL)
-			continue;
-		r.active = true;
-		switch (request_step(q))
-		{
-			case MOVED:
-				r.moved = true;
-				wait_over(&q->device_wait, true);
-				break;
-			case WANTS_DEVICE:
-				r.device = true;
-				wait_on(&q->device_wait);
-				break;
-			case WANTS_OTHERS:
-				wait_over(&q->device_wait, false);
-				break;
-		}
-	}
+	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
+		for (uint64_t bits = h.at_work[word]; bits != 0; bits &= bits - 1)
+			play_request(&h.requests[word * 64 + (uint32_t) __builtin_ctzll(bits)], &r);
 	if (h.n_endings > 0)
 	{
 		if (end_matches())

@@ -103,6 +103,7 @@ typedef struct helper
 	bool info_is_old; /* memory_info has changed since it was reported */
 	bool ring;		  /* wake bits were set */
 	request requests[GJP_MAX_SLOTS];
+	uint64_t at_work[GJP_SLOT_WORDS]; /* bits of slots with a request */
 	uint64_t keys_room; /* of all requests together, in keys */
 	ending *endings;
 	uint32_t n_endings, room_endings;

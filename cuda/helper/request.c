@@ -88,6 +88,7 @@ request_begin(uint32_t slot)
 	gjp_copied();
 	q->started = h.now;
 	q->step = first_step(q->asked.op);
+	h.at_work[slot / 64] |= (uint64_t) 1 << slot % 64;
 	gjp_write_word(&message->state, generation, GJP_RUNNING);
 	if (q->step == NULL)
 		request_fail(q, GJD_INVALID, "unknown operation");
@@ -142,6 +143,7 @@ request_end(request *q, gjp_state state)
 
 	give_keys(q);
 	q->step = NULL;
+	h.at_work[q->slot / 64] &= ~((uint64_t) 1 << q->slot % 64);
 	h.info_is_old = true;
 	message->result = q->result;
 	publish(q, &message->state, state);

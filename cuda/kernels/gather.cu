@@ -3,10 +3,13 @@
  *	  From a bitmap and the counts of its tiles to lists of TIDs or positions, or to entries in
  *	  columns.
  *
- * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there.
+ * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there on
+ * the device. On the host there is: for small columns one launch takes the place of CUB's two.
  */
 #include "kernels.cuh"
 
+#include <cub/block/block_exchange.cuh>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include <algorithm>
@@ -21,6 +24,8 @@ constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: few matches a til
 constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
 constexpr uint32_t list_rows = 1024; /* a warp's list; longer results take several turns */
 constexpr uint32_t blocks_a_processor = 8;
+constexpr uint32_t sum_threads = 1024; /* of the block that sums up the tiles of a small column */
+constexpr uint32_t sum_each = 8;	   /* tiles a thread at a time */
 
 /* Rows that a warp has listed, and which items of the result they are. */
 struct listed_rows
@@ -205,6 +210,56 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	}
 }
 
+/*
+ * Turns counts into beginnings, in one block. Neighbouring threads read and write neighbouring
+ * tiles; in between, each has eight neighbours, for the scan. Each tile is read and written by the
+ * same thread, so no turn can spoil another's counts; sums within a turn fit 32 bits, since a tile
+ * has 1024 rows.
+ */
+__global__ void __launch_bounds__(sum_threads)
+sum_kernel(uint64_t *tile_start, uint32_t tiles)
+{
+	using exchange = cub::BlockExchange<uint32_t, sum_threads, sum_each>;
+	using scan = cub::BlockScan<uint32_t, sum_threads>;
+	__shared__ union
+	{
+		typename exchange::TempStorage exchange;
+		typename scan::TempStorage scan;
+	} space;
+	uint64_t before = 0;
+
+	for (uint32_t base = 0; base < tiles; base += sum_threads * sum_each)
+	{
+		uint32_t sums[sum_each];
+		uint32_t all;
+
+#pragma unroll
+		for (uint32_t i = 0; i < sum_each; i++)
+		{
+			uint32_t tile = base + i * sum_threads + threadIdx.x;
+
+			sums[i] = tile < tiles ? (uint32_t) tile_start[tile] : 0;
+		}
+		exchange(space.exchange).StripedToBlocked(sums, sums);
+		__syncthreads();
+		scan(space.scan).ExclusiveSum(sums, sums, all);
+		__syncthreads();
+		exchange(space.exchange).BlockedToStriped(sums, sums);
+		__syncthreads();
+#pragma unroll
+		for (uint32_t i = 0; i < sum_each; i++)
+		{
+			uint32_t tile = base + i * sum_threads + threadIdx.x;
+
+			if (tile < tiles)
+				tile_start[tile] = before + sums[i];
+		}
+		before += all;
+	}
+	if (threadIdx.x == 0)
+		tile_start[tiles] = before;
+}
+
 __global__ void __launch_bounds__(policy::gather_threads)
 order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uint64_t *total,
 			 uint64_t *unordered)
@@ -217,15 +272,65 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 			*unordered = 1;
 }
 
-__global__ void
-report_kernel(match_report *report, const uint64_t *total, const uint64_t *unordered,
-			  const uint64_t *matched)
+/* One thread tells the host; what is written last says that the rest is there. */
+__device__ inline void
+write_report(const report_job &job)
 {
-	report->count = *total;
-	report->unordered = *unordered;
-	report->matched = *matched;
+	job.report->count = *job.total;
+	job.report->unordered = *job.unordered;
+	job.report->matched = *job.matched;
 	__threadfence_system();
-	report->written = 1;
+	job.report->written = job.number;
+}
+
+__global__ void
+report_kernel(const __grid_constant__ report_job job)
+{
+	write_report(job);
+}
+
+/* Copies an array, 16 bytes a thread; both begin at multiples of 16. */
+__device__ inline void
+copy_array(char *to, const char *from, uint64_t bytes)
+{
+	uint64_t thread = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+	uint64_t whole = bytes / sizeof(uint4);
+
+	for (uint64_t i = thread; i < whole; i += stride)
+		((uint4 *) to)[i] = ((const uint4 *) from)[i];
+	if (thread < bytes % sizeof(uint4))
+		to[whole * sizeof(uint4) + thread] = from[whole * sizeof(uint4) + thread];
+}
+
+/*
+ * Writes the first items into the caller's memory on the host, then the report. Each block has all
+ * its threads write, and one of them count it, behind a fence for the whole system: so the block
+ * that counts last knows that all items are on the host before the report is. Once the report is
+ * there, nobody touches the caller's memory any more.
+ */
+__global__ void __launch_bounds__(policy::gather_threads)
+deliver_kernel(const __grid_constant__ delivery_job delivery,
+			   const __grid_constant__ report_job job)
+{
+	uint64_t n = min(*job.total, delivery.most);
+
+	for (uint32_t w = 0; w < 4; w++)
+	{
+		const delivery_job::arrays &arrays = delivery.widths[w];
+
+		for (uint32_t a = 0; a < arrays.n; a++)
+			copy_array(arrays.to + a * arrays.to_pitch, arrays.from + a * arrays.from_pitch,
+					   n << w);
+	}
+	__syncthreads();
+	if (threadIdx.x != 0)
+		return;
+	__threadfence_system();
+	if (atomicAdd(delivery.blocks_done, 1) != gridDim.x - 1)
+		return;
+	__threadfence_system();
+	write_report(job);
 }
 
 uint32_t
@@ -244,6 +349,8 @@ scan_space_bytes(uint64_t tiles)
 {
 	size_t bytes = 0;
 
+	if (tiles <= policy::block_sum_most_tiles)
+		return 1;
 	check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, (uint64_t *) nullptr, (uint64_t *) nullptr,
 										(int) (tiles + 1)),
 		  "could not size a scan");
@@ -256,6 +363,15 @@ launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t byt
 {
 	size_t space_bytes = bytes;
 
+	if (tiles <= policy::block_sum_most_tiles)
+	{
+		sum_kernel<<<1, sum_threads, 0, stream>>>(tile_start, (uint32_t) tiles);
+		check_launch(stream, "could not sum up tiles");
+		return;
+	}
+	/* What stands behind the last count adds to no sum, but CUB reads it. */
+	check(cudaMemsetAsync(tile_start + tiles, 0, sizeof(*tile_start), stream),
+		  "could not clear counts");
 	check(cub::DeviceScan::ExclusiveSum(space, space_bytes, tile_start, tile_start,
 										(int) (tiles + 1), stream),
 		  "could not sum up tiles");
@@ -322,12 +438,20 @@ launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 }
 
 void
-launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
-			  const uint64_t *matched, cudaStream_t stream)
+launch_report(const report_job &job, cudaStream_t stream)
 {
-	report->written = 0;
-	report_kernel<<<1, 1, 0, stream>>>(report, total, unordered, matched);
+	report_kernel<<<1, 1, 0, stream>>>(job);
 	check_launch(stream, "could not report");
+}
+
+void
+launch_delivery(const gjd_device *device, const delivery_job &delivery, const report_job &job)
+{
+	uint64_t vectors = (delivery.most * 8 + sizeof(uint4) - 1) / sizeof(uint4);
+
+	deliver_kernel<<<blocks_for(device, vectors), policy::gather_threads, 0, device->execute>>>(
+		delivery, job);
+	check_launch(device->execute, "could not deliver results");
 }
 
 }  // namespace gjd

@@ -25,7 +25,16 @@ void launch_conditions(const gjd_column *column, const gjd_filter &filter, const
 					   uint64_t *matched);
 
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
-void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes);
+struct key_transfer /* of keys that a block fetches itself; without vectors they are there */
+{
+	const uint4 *from; /* page-locked */
+	uint32_t vectors;
+	volatile uint32_t *built; /* set to 1 when nothing of the set is worked on any more */
+};
+
+bool is_built_by_block(const gjd_keyset *keyset, uint64_t zero_bytes);
+void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes,
+				  const key_transfer &transfer);
 
 /* gather.cu: from bitmap and counts to lists and entries, on the execute stream. */
 struct gather_job
@@ -54,9 +63,35 @@ void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, voi
 void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
 
-/* Tells the host: the numbers go into the report, which is marked as written. */
-void launch_report(match_report *report, const uint64_t *total, const uint64_t *unordered,
-				   const uint64_t *matched, cudaStream_t stream);
+/* Tells the host: the numbers go into the report, and last its own number. */
+struct report_job
+{
+	match_report *report;
+	uint64_t number;
+	const uint64_t *total, *unordered, *matched;
+};
+
+void launch_report(const report_job &job, cudaStream_t stream);
+
+/*
+ * Writes the first items of the result, as many as there are but no more than most, where kernels
+ * reach the caller's memory, and then the report. All arrays begin at multiples of 16 bytes.
+ */
+struct delivery_job
+{
+	uint64_t most;
+	uint32_t *blocks_done; /* 0 at first */
+	struct arrays /* of items of 1 << w bytes */
+	{
+		const char *from;
+		char *to;
+		uint64_t from_pitch, to_pitch;
+		uint32_t n;
+	} widths[4];
+};
+
+void launch_delivery(const gjd_device *device, const delivery_job &delivery,
+					 const report_job &job);
 
 /* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
 uint64_t sort_space_bytes(uint64_t count);

@@ -2,7 +2,7 @@
  * keyset_build.cu
  *	  The kernels that make filters and tables of the keys.
  */
-#include "keyset.cuh"
+#include "kernels.cuh"
 
 namespace gjd
 {
@@ -129,34 +129,53 @@ fill_kernel(build_job<Key> job)
 		fill_bucket(job, (uint32_t) i);
 }
 
-/* The same in one launch of one block, which for small sets is faster than three launches. */
+/*
+ * The same in one launch of one block, which for small sets is faster than three launches. Keys
+ * that are still on the host are fetched from there first: to start a copy, and to have this stream
+ * wait for it, would take the host longer than the bus takes for so few.
+ *
+ * The host is told when all threads have come to the last barrier, and behind a fence for the whole
+ * system: from then on nothing of what they have read or written is touched by them.
+ */
 template <class Key>
 __global__ void __launch_bounds__(1024)
-block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors)
+block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors, key_transfer transfer)
 {
+	uint4 *keys = (uint4 *) job.parts.keys;
+
 	for (uint32_t i = threadIdx.x; i < zero_vectors; i += blockDim.x)
 		zero[i] = uint4{0, 0, 0, 0};
+	for (uint32_t i = threadIdx.x; i < transfer.vectors; i += blockDim.x)
+		keys[i] = transfer.from[i];
 	__syncthreads();
 	for (uint32_t i = threadIdx.x; i < job.count; i += blockDim.x)
 		build_key(job, ((const Key *) job.parts.keys)[i]);
 	__syncthreads();
 	for (uint32_t i = threadIdx.x; i < job.parts.buckets; i += blockDim.x)
 		fill_bucket(job, i);
+	if (transfer.built == nullptr)
+		return;
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		__threadfence_system();
+		*transfer.built = 1;
+	}
 }
 
 template <class Key>
 void
-build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
+build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes, const key_transfer &transfer)
 {
 	cudaStream_t stream = keyset->device->execute;
 	build_job<Key> job = {keyset->strategy, (uint32_t) keyset->count, (Key) keyset->least,
 						  keyset->parts};
 	uint32_t threads = policy::build_threads;
 
-	if (keyset->count <= policy::block_build_most_keys && zero_bytes <= (256 << 10))
+	if (is_built_by_block(keyset, zero_bytes))
 	{
-		block_build_kernel<Key><<<1, 1024, 0, stream>>>(job, (uint4 *) zero,
-														 (uint32_t) (zero_bytes / 16));
+		block_build_kernel<Key><<<1, 1024, 0, stream>>>(
+			job, (uint4 *) zero, (uint32_t) (zero_bytes / 16), transfer);
 		check_launch(stream, "could not build a key set");
 		return;
 	}
@@ -171,13 +190,19 @@ build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
 
 }  // namespace
 
+bool
+is_built_by_block(const gjd_keyset *keyset, uint64_t zero_bytes)
+{
+	return keyset->count <= policy::block_build_most_keys && zero_bytes <= (256 << 10);
+}
+
 void
-launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
+launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes, const key_transfer &transfer)
 {
 	if (keyset->key_bytes == 4)
-		build<int32_t>(keyset, zero, zero_bytes);
+		build<int32_t>(keyset, zero, zero_bytes, transfer);
 	else
-		build<int64_t>(keyset, zero, zero_bytes);
+		build<int64_t>(keyset, zero, zero_bytes, transfer);
 }
 
 }  // namespace gjd

@@ -11,6 +11,19 @@
 namespace gjd
 {
 
+/*
+ * So much shared memory is asked for. In steps, since filters differ by a few words from one
+ * request to the next, and to ask the driver for each of them takes microseconds.
+ */
+inline uint32_t
+in_steps(const gjd_device *device, uint32_t bytes)
+{
+	uint32_t up = (bytes + policy::shared_step - 1) / policy::shared_step * policy::shared_step;
+	uint32_t most = device->shared_limit - policy::shared_margin;
+
+	return up <= most ? up : most >= bytes ? most : bytes;
+}
+
 /* Blocks that fit a multiprocessor at once. */
 template <class Kernel>
 uint32_t
@@ -49,6 +62,7 @@ launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &
 		view.tiles = out.tiles;
 	if (!Filter::exact)
 		shared_bytes += warps * Policy::kept_bytes;
+	shared_bytes = in_steps(device, shared_bytes);
 
 	/* Asking takes microseconds, and most requests in a row ask the same. */
 	if (known.ordinal != device->ordinal || known.shared_bytes != shared_bytes)

@@ -70,12 +70,10 @@ require(bool condition, const char *what)
 		throw_status(GJD_INVALID, what);
 }
 
-/* True when the event has happened. */
+/* What the driver says to a question whether something is over. */
 inline bool
-has_happened(cudaEvent_t event)
+is_over(cudaError_t code)
 {
-	cudaError_t code = cudaEventQuery(event);
-
 	if (code == cudaErrorNotReady)
 	{
 		(void) cudaGetLastError();
@@ -83,6 +81,20 @@ has_happened(cudaEvent_t event)
 	}
 	check(code, "device failed while working");
 	return true;
+}
+
+/* True when the event has happened. */
+inline bool
+has_happened(cudaEvent_t event)
+{
+	return is_over(cudaEventQuery(event));
+}
+
+/* True when all that was put on the stream is done. */
+inline bool
+is_idle(cudaStream_t stream)
+{
+	return is_over(cudaStreamQuery(stream));
 }
 
 }  // namespace gjd
@@ -95,7 +107,7 @@ struct match_report
 	volatile uint64_t count;
 	volatile uint64_t unordered; /* neighbours that do not ascend */
 	volatile uint64_t matched;	 /* before the filter, if there is one */
-	volatile uint64_t written;	 /* set last */
+	volatile uint64_t written;	 /* set last: which of the match's reports this is, from 1 */
 };
 
 /* One page of a scatter: image number image of the staging buffer goes to that page. */
@@ -131,9 +143,11 @@ struct gjd_device
 	{
 		char *base;
 		uint64_t bytes;
+		char *mapped; /* where kernels find it; NULL: nowhere */
 	};
 	std::vector<region> regions;
 	uint64_t columns, keysets, matches;
+	uint32_t looks; /* for reports that were not there */
 	bool lost;
 };
 
@@ -195,8 +209,10 @@ struct gjd_keyset
 	uint64_t bytes;
 	char *locked; /* page-locked copy of the keys until built */
 	uint64_t locked_bytes;
-	cudaEvent_t built;
+	volatile uint32_t *built_word; /* behind them, where the kernel says so itself; or ... */
+	cudaEvent_t built;			   /* ... an event */
 	bool building;
+	uint64_t *zeros; /* as the first match needs them; NULL: there are none, or no more */
 	uint32_t users;
 	bool destroyed;
 };
@@ -220,7 +236,8 @@ struct gjd_match
 	uint32_t *bitmap;
 	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
 	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed,
-						   * [3] matches before the filter */
+						   * [3] matches before the filter, [4] blocks that have delivered */
+	bool totals_are_zero; /* when the first kernel starts */
 	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
 	void *scan_space;
 	uint64_t scan_bytes;
@@ -236,7 +253,8 @@ struct gjd_match
 	gjd_entry_layout list_layout;
 
 	match_report *report;
-	cudaEvent_t executed;
+	uint64_t reports;	  /* asked for */
+	cudaEvent_t executed; /* what copies wait for; NULL: none has done so */
 	enum
 	{
 		counting, /* first kernels under way */
@@ -250,6 +268,7 @@ struct gjd_match
 
 	char *first_buffer;
 	uint64_t first_capacity;
+	uint64_t written; /* as many of the first items come with the first report */
 
 	struct copy
 	{

@@ -25,6 +25,15 @@ constexpr uint32_t max_regions = 16;
 constexpr uint64_t window_items = 1 << 20; /* TIDs gathered without knowing how many there are */
 constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
 constexpr uint64_t rescan_slack = 1 << 16;	/* items that a second scan may find more */
+constexpr uint64_t totals_bytes = 256; /* what a match counts in */
+
+/*
+ * Buffers for first items up to this size are written by kernels, which keeps others from running
+ * for 10 us at most; the calls for copies take longer.
+ */
+constexpr uint64_t written_bytes = 512 << 10;
+
+constexpr uint32_t looks_a_query = 64; /* of reports, for one question to the driver */
 
 /* ---- key sets ------------------------------------------------------------------------------ */
 
@@ -59,9 +68,12 @@ struct match_wide
 	static constexpr uint32_t verified_at_once = 2; /* candidates a lane looks up at a time */
 };
 
+constexpr uint32_t shared_step = 8 << 10;	 /* of the scan's shared memory */
+constexpr uint32_t shared_margin = 1 << 10; /* that is left to the driver */
 constexpr uint32_t build_threads = 256;
 constexpr uint32_t skip_threads = 256;
 constexpr uint64_t skip_least_tiles = 256; /* below, reading all takes as long as looking */
+constexpr uint64_t block_sum_most_tiles = 1 << 16; /* summed up by one block in one launch */
 constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
 

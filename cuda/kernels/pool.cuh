@@ -23,7 +23,8 @@ class pool
 	reset(uint64_t bytes, uint64_t granule)
 	{
 		granule_ = granule;
-		used_.assign(bytes / granule, false);
+		granules_ = bytes / granule;
+		used_.assign((granules_ + 63) / 64, 0);
 	}
 
 	uint64_t
@@ -35,7 +36,7 @@ class pool
 	uint64_t
 	size() const
 	{
-		return used_.size() * granule_;
+		return granules_ * granule_;
 	}
 
 	/* Takes the lowest free piece that starts at a multiple of its own size. Returns its offset. */
@@ -45,7 +46,7 @@ class pool
 		uint64_t n = bytes / granule_;
 		uint64_t step = align / granule_;
 
-		for (uint64_t at = 0; at + n <= used_.size(); at += step)
+		for (uint64_t at = 0; at + n <= granules_; at += step)
 			if (run_is_free(at, n))
 				return mark(at, n);
 		return none;
@@ -58,9 +59,16 @@ class pool
 		uint64_t n = round_up(bytes) / granule_;
 		uint64_t run = 0;
 
-		for (uint64_t at = used_.size(); at > 0; at--)
+		for (uint64_t at = granules_; at > 0; at--)
 		{
-			run = used_[at - 1] ? 0 : run + 1;
+			/* Under load the top is taken for a long way. */
+			if (at % 64 == 0 && used_[at / 64 - 1] == ~(uint64_t) 0)
+			{
+				at -= 63;
+				run = 0;
+				continue;
+			}
+			run = is_used(at - 1) ? 0 : run + 1;
 			if (run >= n)
 				return mark(at - 1, n);
 		}
@@ -72,16 +80,22 @@ class pool
 	{
 		uint64_t n = round_up(bytes) / granule_;
 
-		for (uint64_t i = 0; i < n; i++)
-			used_[offset / granule_ + i] = false;
+		for (uint64_t i = offset / granule_; i < offset / granule_ + n; i++)
+			used_[i / 64] &= ~((uint64_t) 1 << i % 64);
 	}
 
   private:
 	bool
+	is_used(uint64_t at) const
+	{
+		return (used_[at / 64] >> at % 64 & 1) != 0;
+	}
+
+	bool
 	run_is_free(uint64_t at, uint64_t n) const
 	{
 		for (uint64_t i = 0; i < n; i++)
-			if (used_[at + i])
+			if (is_used(at + i))
 				return false;
 		return true;
 	}
@@ -89,13 +103,14 @@ class pool
 	uint64_t
 	mark(uint64_t at, uint64_t n)
 	{
-		for (uint64_t i = 0; i < n; i++)
-			used_[at + i] = true;
+		for (uint64_t i = at; i < at + n; i++)
+			used_[i / 64] |= (uint64_t) 1 << i % 64;
 		return at * granule_;
 	}
 
 	uint64_t granule_ = 1;
-	std::vector<bool> used_;
+	uint64_t granules_ = 0;
+	std::vector<uint64_t> used_; /* a bit each */
 };
 
 }  // namespace gjd

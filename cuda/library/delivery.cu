@@ -31,6 +31,8 @@ job_of(const gjd_match *match)
 void
 note_execution(gjd_match *match)
 {
+	if (match->executed == nullptr)
+		match->executed = take_event(match->device);
 	check(cudaEventRecord(match->executed, match->device->execute), "could not record an event");
 }
 
@@ -111,32 +113,120 @@ load_window(gjd_match *match)
 	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
 }
 
-}  // namespace
-
 /*
- * Sends what will be the first items without knowing how many there are. Only into registered
- * memory: elsewhere the call would wait for the kernels.
+ * How many items go into the first buffer without being asked for, and how long it is; 0 items if
+ * it is none, or not registered: to copy elsewhere, the call would wait for the kernels.
  */
-void
-send_first(gjd_match *match)
+uint64_t
+first_items(const gjd_match *match, uint64_t *bytes, const gjd_device::region **region)
 {
 	uint64_t most = match->what == GJD_BITMAP ? match->state.items : match->window_items;
 	uint64_t n = std::min(match->first_capacity, most);
-	uint64_t bytes = n * match->state.item_bytes;
 
 	if (match->first_buffer == nullptr || n == 0)
-		return;
+		return 0;
+	*bytes = n * match->state.item_bytes;
 	if (match->what == GJD_ENTRIES)
 	{
 		gjd_entry_layout part;
 
 		gjd_entry_layout_of(&match->column->shape, match->want, match->first_capacity, &part);
-		bytes = part.bytes;
+		*bytes = part.bytes;
 	}
-	if (!is_registered(match->device, match->first_buffer, bytes))
+	*region = region_of(match->device, match->first_buffer, *bytes);
+	return *region != nullptr ? n : 0;
+}
+
+/* Where arrays of a result lie, by width: in a part with so much room, or in the window. */
+delivery_job
+delivery_of(const gjd_match *match, char *to)
+{
+	const gjd_entry_layout &from = match->window_layout;
+	delivery_job job = {};
+	gjd_entry_layout part;
+
+	job.blocks_done = (uint32_t *) (match->totals + 4);
+	if (match->what != GJD_ENTRIES)
+	{
+		job.widths[3] = {match->window, to, 0, 0, 1};
+		return job;
+	}
+	gjd_entry_layout_of(&match->column->shape, match->want, match->first_capacity, &part);
+	for (uint32_t w = 0; w < 4; w++)
+		job.widths[w] = {match->window + from.widths[w].at, to + part.widths[w].at,
+						 from.widths[w].pitch, part.widths[w].pitch, from.widths[w].arrays};
+	return job;
+}
+
+/*
+ * Has a kernel write the first items into the caller's memory, and the report behind them. For
+ * small results, of which there may be many a second: two events, a wait, a copy a width and a
+ * report are one launch, and the kernel knows how many items there are. False, and nothing done,
+ * where that is not possible or not worth it.
+ */
+bool
+deliver_first(gjd_match *match, const report_job &job)
+{
+	const gjd_device::region *region;
+	uint64_t bytes;
+	uint64_t n = is_list(match) ? first_items(match, &bytes, &region) : 0;
+
+	if (n == 0 || bytes > policy::written_bytes || region->mapped == nullptr ||
+		(uintptr_t) match->first_buffer % sizeof(uint4) != 0)
+		return false;
+
+	delivery_job delivery =
+		delivery_of(match, region->mapped + (match->first_buffer - region->base));
+
+	delivery.most = n;
+	launch_delivery(match->device, delivery, job);
+	match->written = n;
+	return true;
+}
+
+/* Sends what will be the first items without knowing how many there are. */
+void
+send_first(gjd_match *match)
+{
+	const gjd_device::region *region;
+	uint64_t bytes;
+	uint64_t n = first_items(match, &bytes, &region);
+
+	if (n == 0)
 		return;
+	note_execution(match);
 	check(cudaStreamWaitEvent(match->device->out, match->executed, 0), "could not order streams");
 	start_copy(match, match->first_buffer, match->first_capacity, 0, n, n);
+}
+
+/* What the next report tells. */
+report_job
+report_of(const gjd_match *match, const uint64_t *total)
+{
+	return report_job{match->report, match->reports + 1, total, match->totals + 1,
+					  match->totals + 3};
+}
+
+}  // namespace
+
+/* Has the kernels tell what has come of it; it is the last that they do for now. */
+void
+report(gjd_match *match, const uint64_t *total)
+{
+	launch_report(report_of(match, total), match->device->execute);
+	match->reports++;
+}
+
+void
+report_first(gjd_match *match, const uint64_t *total)
+{
+	if (deliver_first(match, report_of(match, total)))
+	{
+		match->reports++;
+		return;
+	}
+	report(match, total);
+	send_first(match);
 }
 
 void

@@ -71,12 +71,24 @@ report_failure(const failure &f, gjd_error *error)
 	return f.status;
 }
 
+/* Makes a device the thread's, if it is not: each entry asks for it, and nobody else sets one. */
+static void
+select_device(int ordinal, const char *what)
+{
+	static thread_local int selected = -1;
+
+	if (selected == ordinal)
+		return;
+	check(cudaSetDevice(ordinal), what);
+	selected = ordinal;
+}
+
 void
 use(gjd_device *device)
 {
 	if (device->lost)
 		throw_status(GJD_DEVICE_LOST, "device was lost");
-	check(cudaSetDevice(device->ordinal), "could not select the device");
+	select_device(device->ordinal, "could not select the device");
 }
 
 /* ---- memory and events --------------------------------------------------------------------- */
@@ -147,15 +159,15 @@ give_locked(gjd_device *device, char *memory, uint64_t bytes)
 	device->locked_memory.give((uint64_t) (memory - device->locked), bytes);
 }
 
-bool
-is_registered(const gjd_device *device, const void *base, uint64_t bytes)
+const gjd_device::region *
+region_of(const gjd_device *device, const void *base, uint64_t bytes)
 {
 	const char *p = (const char *) base;
 
 	for (const gjd_device::region &r : device->regions)
 		if (p >= r.base && bytes <= r.bytes && (uint64_t) (p - r.base) <= r.bytes - bytes)
-			return true;
-	return false;
+			return &r;
+	return nullptr;
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
@@ -278,7 +290,7 @@ open_device(const gjd_open_params *params)
 	try
 	{
 		device->ordinal = ordinal;
-		check(cudaSetDevice(ordinal), "could not take the device");
+		select_device(ordinal, "could not take the device");
 		check(cudaGetDeviceProperties(&device->properties, ordinal), "could not read the device");
 		if (device->properties.major < 8)
 			throw_status(GJD_UNSUPPORTED, "device is older than compute capability 8.0");
@@ -397,7 +409,16 @@ host_register(gjd_device *device, void *base, uint64_t bytes, gjd_error *error)
 			throw failure{GJD_NO_HOST_MEMORY, (int) code, "could not lock host memory",
 						  cudaGetErrorString(code)};
 		check(code, "could not lock host memory");
-		device->regions.push_back({(char *) base, bytes});
+
+		void *mapped = nullptr;
+
+		/* Without it, copies bring all results. */
+		if (cudaHostGetDevicePointer(&mapped, base, 0) != cudaSuccess)
+		{
+			mapped = nullptr;
+			(void) cudaGetLastError();
+		}
+		device->regions.push_back({(char *) base, bytes, (char *) mapped});
 		return GJD_OK;
 	});
 }

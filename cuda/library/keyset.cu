@@ -24,7 +24,7 @@ uint32_t
 filter_room(const gjd_device *device, bool exact)
 {
 	constexpr uint32_t warps = policy::match_wide::threads / 32;
-	uint32_t bytes = device->shared_limit - 1024;
+	uint32_t bytes = device->shared_limit - policy::shared_margin;
 
 	if (!exact)
 		bytes -= warps * policy::match_wide::kept_bytes;
@@ -148,7 +148,10 @@ size_parts(gjd_keyset *keyset)
 									policy::keys_a_bucket(keyset->key_bytes)) + 1;
 }
 
-/* Takes memory and lays the parts out: keys, then what must be zero at first, then the table. */
+/*
+ * Takes memory and lays the parts out: keys, then what must be zero at first, then the table. What
+ * the first match counts in is among the zeros, so that it need not clear anything itself.
+ */
 void
 place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 {
@@ -158,15 +161,16 @@ place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 	uint64_t global = rounded((uint64_t) parts.global_words * 4);
 	uint64_t fill = rounded((uint64_t) parts.buckets * 4);
 
-	keyset->bytes = keys + filter + global + fill + (uint64_t) parts.buckets * 32;
+	*zero_bytes = policy::totals_bytes + filter + global + fill;
+	keyset->bytes = keys + *zero_bytes + (uint64_t) parts.buckets * 32;
 	keyset->memory = take_scratch(keyset->device, &keyset->bytes);
 	parts.keys = keyset->memory;
-	parts.filter = (uint32_t *) (keyset->memory + keys);
-	parts.global = (uint32_t *) (keyset->memory + keys + filter);
-	parts.fill = (uint32_t *) (keyset->memory + keys + filter + global);
-	parts.table = keyset->memory + keys + filter + global + fill;
-	*zero = (char *) parts.filter;
-	*zero_bytes = filter + global + fill;
+	*zero = keyset->memory + keys;
+	keyset->zeros = (uint64_t *) *zero;
+	parts.filter = (uint32_t *) (*zero + policy::totals_bytes);
+	parts.global = (uint32_t *) (*zero + policy::totals_bytes + filter);
+	parts.fill = (uint32_t *) (*zero + policy::totals_bytes + filter + global);
+	parts.table = *zero + *zero_bytes;
 }
 
 /* ---- upload and build ---------------------------------------------------------------------- */
@@ -200,15 +204,29 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, Key *to)
 		keyset->constants[i] = to[i < n ? i : 0];
 }
 
+/*
+ * Has a kernel fetch the keys and build, and say itself that it is done. Only what the kernel was
+ * started for waits for its word: a launch that fails leaves nothing under way.
+ */
 void
-upload_and_build(gjd_keyset *keyset, const void *keys)
+fetch_and_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
+{
+	uint64_t vectors = (keyset->count * keyset->key_bytes + 15) / 16;
+
+	keyset->built_word = (uint32_t *) (keyset->locked + vectors * 16);
+	*keyset->built_word = 0;
+	launch_build(keyset, zero, zero_bytes,
+				 key_transfer{(const uint4 *) keyset->locked, (uint32_t) vectors,
+							  keyset->built_word});
+	keyset->building = true;
+	keyset->device->building.push_back(keyset);
+}
+
+void
+copy_and_build(gjd_keyset *keyset, const void *keys, char *zero, uint64_t zero_bytes)
 {
 	gjd_device *device = keyset->device;
-	char *zero;
-	uint64_t zero_bytes;
 
-	size_parts(keyset);
-	place_parts(keyset, &zero, &zero_bytes);
 	keyset->built = take_event(device);
 	keyset->building = true;
 	device->building.push_back(keyset);
@@ -217,8 +235,34 @@ upload_and_build(gjd_keyset *keyset, const void *keys)
 		  "could not copy keys");
 	check(cudaEventRecord(keyset->built, device->in), "could not record an event");
 	check(cudaStreamWaitEvent(device->execute, keyset->built, 0), "could not order streams");
-	launch_build(keyset, zero, zero_bytes);
+	launch_build(keyset, zero, zero_bytes, key_transfer{});
 	check(cudaEventRecord(keyset->built, device->execute), "could not record an event");
+}
+
+void
+upload_and_build(gjd_keyset *keyset, const void *keys)
+{
+	char *zero;
+	uint64_t zero_bytes;
+
+	size_parts(keyset);
+	place_parts(keyset, &zero, &zero_bytes);
+	if (keyset->locked != nullptr && is_built_by_block(keyset, zero_bytes))
+		fetch_and_build(keyset, zero, zero_bytes);
+	else
+		copy_and_build(keyset, keys, zero, zero_bytes);
+}
+
+/* Is what the build has used no longer worked on? The device writes the word as its last deed. */
+bool
+is_built(const gjd_keyset *keyset)
+{
+	if (keyset->built_word == nullptr)
+		return has_happened(keyset->built);
+	if (*keyset->built_word == 0)
+		return false;
+	__sync_synchronize();
+	return true;
 }
 
 /* Gives back the page-locked copy of the keys. */
@@ -243,13 +287,16 @@ free_keyset(gjd_keyset *keyset)
 	delete keyset;
 }
 
-/* Page-locked memory for the keys on their way, or, for giant sets, plain memory. */
+/*
+ * Page-locked memory for the keys on their way, and behind them, for whole vectors and a word; or,
+ * for giant sets, plain memory.
+ */
 class key_buffer
 {
   public:
 	key_buffer(gjd_keyset *keyset, uint64_t bytes)
 	{
-		keyset->locked_bytes = std::max<uint64_t>(bytes, 8);
+		keyset->locked_bytes = bytes + 32;
 		memory = keyset->locked = take_locked(keyset->device, &keyset->locked_bytes);
 		if (memory == nullptr)
 			memory = plain_ = malloc(std::max<uint64_t>(bytes, 8));
@@ -323,24 +370,22 @@ release_keyset(gjd_keyset *keyset)
 		free_keyset(keyset);
 }
 
-/* Lets go of what builds that are done have used; all says that the device is idle. */
+/*
+ * Lets go of what builds that are done have used; all says that the device is idle. Builds run in
+ * the order in which they were begun, on one stream: behind the first that is not done, none is.
+ */
 void
 reap_keysets(gjd_device *device, bool all)
 {
-	std::vector<gjd_keyset *> still;
-
-	for (gjd_keyset *keyset : device->building)
+	while (!device->building.empty() && (all || is_built(device->building.front())))
 	{
-		if (!all && !has_happened(keyset->built))
-		{
-			still.push_back(keyset);
-			continue;
-		}
+		gjd_keyset *keyset = device->building.front();
+
+		device->building.erase(device->building.begin());
 		keyset->building = false;
 		give_keys(keyset);
 		release_keyset(keyset);
 	}
-	device->building = still;
 }
 
 }  // namespace gjd

@@ -18,7 +18,9 @@ char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; thr
 void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
 char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
 void give_locked(gjd_device *device, char *memory, uint64_t bytes);
-bool is_registered(const gjd_device *device, const void *base, uint64_t bytes);
+
+/* The registered memory that a buffer is part of, or NULL. */
+const gjd_device::region *region_of(const gjd_device *device, const void *base, uint64_t bytes);
 void use(gjd_device *device); /* throws if lost; makes the device current */
 
 /* column.cu */
@@ -48,7 +50,8 @@ bool has_tids(const gjd_match *match);
 gather_job job_of(const gjd_match *match);
 void note_execution(gjd_match *match);
 void require_unchanged(const gjd_match *match); /* throws */
-void send_first(gjd_match *match);
+void report(gjd_match *match, const uint64_t *total);
+void report_first(gjd_match *match, const uint64_t *total); /* with the first items */
 void collect_copies(gjd_match *match);
 
 /* Runs an entry: no exception leaves it, and a lost device stays lost. */

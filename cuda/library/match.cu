@@ -74,6 +74,22 @@ size_window(gjd_match *match)
 	return match->window_layout.bytes;
 }
 
+/*
+ * Counts in what the set was built with, if no other match has. The build stands before the match
+ * on the stream, and the set stays as long as the match does.
+ */
+void
+take_zeros(gjd_match *match)
+{
+	gjd_keyset *keyset = match->keyset;
+
+	if (keyset->zeros == nullptr)
+		return;
+	match->totals = keyset->zeros;
+	match->totals_are_zero = true;
+	keyset->zeros = nullptr;
+}
+
 /* Takes all the memory that the first phase needs. */
 void
 take_memory(gjd_match *match)
@@ -91,10 +107,10 @@ take_memory(gjd_match *match)
 	bool skipping = match->what != GJD_BITMAP && worth_skipping(match->keyset, match->tiles);
 	uint64_t list = skipping ? rounded(match->tiles * 4) : 0;
 
-	match->scratch_bytes = 256 + bitmap + starts + scan + list + window;
+	match->scratch_bytes = policy::totals_bytes + bitmap + starts + scan + list + window;
 	match->scratch = take_scratch(device, &match->scratch_bytes);
 
-	char *at = match->scratch + 256;
+	char *at = match->scratch + policy::totals_bytes;
 
 	match->totals = (uint64_t *) match->scratch;
 	match->bitmap = counts ? (uint32_t *) at : nullptr;
@@ -108,7 +124,8 @@ take_memory(gjd_match *match)
 	match->report = (match_report *) take_locked(device, &report_bytes);
 	if (match->report == nullptr)
 		throw_status(GJD_BUSY, "no page-locked memory at present");
-	match->executed = take_event(device);
+	match->report->written = 0;
+	take_zeros(match);
 }
 
 /* Is it to be found out whether TIDs ascend? */
@@ -147,18 +164,16 @@ start(gjd_match *match)
 {
 	cudaStream_t stream = match->device->execute;
 
-	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
-	if (match->bitmap != nullptr)
-	{
-		bool nothing = match->keyset->strategy == GJD_BY_NOTHING;
-		uint64_t *last = match->tile_start + (nothing ? 0 : match->tiles);
-
-		check(cudaMemsetAsync(last, 0, (uint64_t) (match->tile_start + match->tiles + 1 - last) * 8,
-							  stream),
+	if (!match->totals_are_zero)
+		check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
 			  "could not clear counts");
-		if (nothing && match->tiles > 0)
-			check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
-				  "could not clear a bitmap");
+	if (match->bitmap != nullptr && match->tiles > 0 &&
+		match->keyset->strategy == GJD_BY_NOTHING) /* there is no scan that would write them */
+	{
+		check(cudaMemsetAsync(match->tile_start, 0, match->tiles * 8, stream),
+			  "could not clear counts");
+		check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
+			  "could not clear a bitmap");
 	}
 	scan(match);
 	if (match->bitmap != nullptr)
@@ -166,9 +181,7 @@ start(gjd_match *match)
 						 stream);
 	if (match->window_items > 0)
 		gather(match, 0, match->window_items, match->window, &match->window_layout);
-	launch_report(match->report, total_of(match), match->totals + 1, match->totals + 3, stream);
-	note_execution(match);
-	send_first(match);
+	report_first(match, total_of(match));
 }
 
 /* ---- phases -------------------------------------------------------------------------------- */
@@ -178,7 +191,8 @@ void
 finish(gjd_match *match, uint64_t count, bool ascending)
 {
 	gjd_chunk chunk;
-	bool sent = !match->copies.empty() && match->phase != gjd_match::sorting && !match->rescanned;
+	bool as_sent = match->phase != gjd_match::sorting && !match->rescanned;
+	bool sent = !match->copies.empty() && as_sent;
 
 	match->phase = gjd_match::finished;
 	match->state.ready = true;
@@ -191,6 +205,9 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 		c.end = sent ? std::min(c.end, match->state.items) : 0;
 	if (sent)
 		match->state.begun = match->copies.back().end;
+	else if (match->written > 0 && as_sent)
+		match->state.begun = match->state.delivered =
+			std::min(match->written, match->state.items);
 	else if (match->first_buffer != nullptr && match->first_capacity > 0)
 		next_chunk(match, match->first_buffer, match->first_capacity, &chunk);
 }
@@ -236,7 +253,8 @@ scan_again(gjd_match *match)
 
 	match->seen = match->column->ticket;
 	match->rescanned = true;
-	check(cudaMemsetAsync(match->totals, 0, 256, stream), "could not clear counts");
+	check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
+		  "could not clear counts");
 	scan(match);
 	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
 					 stream);
@@ -279,9 +297,7 @@ gather_whole(gjd_match *match)
 	}
 	else
 		look_through(match);
-	launch_report(match->report, total_of(match), match->totals + 1, match->totals + 3,
-				  match->device->execute);
-	note_execution(match);
+	report(match, total_of(match));
 	match->phase = gjd_match::checking;
 }
 
@@ -343,8 +359,7 @@ start_sort(gjd_match *match)
 												 match->sorting_space + spare, space,
 												 match->totals, stream);
 	}
-	launch_report(match->report, match->totals, match->totals + 1, match->totals + 3, stream);
-	note_execution(match);
+	report(match, match->totals);
 	match->phase = gjd_match::sorting;
 	return true;
 }
@@ -374,16 +389,26 @@ advance(gjd_match *match)
 	finish(match, count, ordered && !match->any_order);
 }
 
+/*
+ * Has the last report that was asked for come? It stands behind all kernels of the match on their
+ * stream, and is written when they are over, so none of them touches anything any more.
+ *
+ * A device that has failed never writes it. To ask the driver takes a microsecond, though, and all
+ * matches under way are asked in each round, so that is done now and then.
+ */
 bool
 is_reported(gjd_match *match)
 {
-	/* The flag is there sooner than the event, and cheaper to look at. */
-	if (match->report->written != 0)
+	gjd_device *device = match->device;
+
+	if (match->report->written == match->reports)
 	{
 		__sync_synchronize();
 		return true;
 	}
-	return has_happened(match->executed) && match->report->written != 0;
+	if (++device->looks % policy::looks_a_query == 0)
+		is_idle(device->execute);
+	return false;
 }
 
 }  // namespace
@@ -423,7 +448,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	catch (...)
 	{
 		/* Nothing was started unless CUDA failed; then what was must be over before it is freed. */
-		if (match->executed)
+		if (match->report)
 		{
 			cudaStreamSynchronize(match->device->execute);
 			cudaStreamSynchronize(match->device->out);
@@ -451,7 +476,7 @@ gjd_status
 end_match(gjd_match *match)
 {
 	match->ending = true;
-	if (!has_happened(match->executed))
+	if (!is_reported(match) || (match->executed && !has_happened(match->executed)))
 		return GJD_PENDING;
 	collect_copies(match);
 	if (!match->copies.empty())

@@ -36,6 +36,7 @@ void test_filter_limits(library *lib);
 
 /* service_cases.c: what a service needs */
 void test_concurrency(library *lib);
+void test_shared_set(library *lib);
 void test_cancel(library *lib);
 void test_memory(const gjd_api *api);
 void test_faults(library *lib);

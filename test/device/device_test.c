@@ -124,6 +124,7 @@ run_cases(uint32_t shared_limit)
 			test_delivery(&libs[i]);
 			test_order(&libs[i]);
 			test_concurrency(&libs[i]);
+			test_shared_set(&libs[i]);
 			test_cancel(&libs[i]);
 			test_faults(&libs[i]);
 		}

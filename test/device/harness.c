@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 
+#define BEHIND_BYTES 64 /* looked at behind a buffer */
+
 static int tests = 0;
 static int failures = 0;
 
@@ -300,21 +302,49 @@ collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, voi
 	return a;
 }
 
+/* How long a buffer for so many items is. */
+static uint64_t
+buffer_bytes(const model *m, gjd_what what, uint64_t capacity)
+{
+	gjd_entry_layout layout;
+
+	if (what != GJD_ENTRIES)
+		return capacity * (what == GJD_BITMAP ? 4 : 8);
+	gjd_entry_layout_of(&m->shape, m->want, capacity, &layout);
+	return layout.bytes;
+}
+
+/* Is what lies behind a buffer as it was? */
+static bool
+is_untouched(const char *behind)
+{
+	for (int i = 0; i < BEHIND_BYTES; i++)
+		if (behind[i] != 0x5a)
+			return false;
+	return true;
+}
+
 answer
 run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, gjd_what what,
 		  delivery d)
 {
 	gjd_match *match;
 	uint64_t half = lib->arena_bytes / 2;
-	uint64_t most = what == GJD_ENTRIES ? gjd_entry_room(&m->shape, m->want, half) : half / 8;
+	uint64_t room = half - BEHIND_BYTES;
+	uint64_t most = what == GJD_ENTRIES ? gjd_entry_room(&m->shape, m->want, room) : room / 8;
 	answer a = {.status = GJD_OK, .ascending = true};
 	char *first = NULL;
+	char *behind = NULL;
 
 	/* The first items go behind the middle of the arena, which single chunks do not use. */
 	if (d.first_capacity > most)
 		d.first_capacity = most;
 	if (d.first_capacity)
+	{
 		first = d.registered ? lib->arena + half : malloc(half);
+		behind = first + buffer_bytes(m, what, d.first_capacity);
+		memset(behind, 0x5a, BEHIND_BYTES);
+	}
 
 	gjd_match_params params = {.struct_size = sizeof(params),
 							   .what = what,
@@ -327,6 +357,11 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
 	if (a.status == GJD_OK)
 		a = collect_match(lib, m, match, what, first, d);
+	if (behind && !d.two_at_once && a.status == GJD_OK && !is_untouched(behind))
+	{
+		note("%s wrote behind the first buffer", lib->api->name);
+		a.status = GJD_INTERNAL;
+	}
 	if (!d.registered)
 		free(first);
 	return a;

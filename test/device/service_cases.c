@@ -82,6 +82,52 @@ test_concurrency(library *lib)
 	free_model(m);
 }
 
+/*
+ * Matches of one set, all under way at once, each with a first buffer of its own: long enough or
+ * not, at addresses that suit kernels or do not.
+ */
+void
+test_shared_set(library *lib)
+{
+	enum
+	{
+		n = 12
+	};
+	model *m = simple_model(300, 500);
+	gjd_column *column = make_column(lib, m);
+	int64_t keys[40];
+	key_set set = set_of(keys, 40, 1);
+	gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
+	answer expected = expected_answer(m, set, GJD_TIDS);
+	gjd_match *matches[n];
+	char *buffers[n];
+	bool good = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		gjd_match_params params = {.struct_size = sizeof(params), .what = GJD_TIDS};
+
+		buffers[i] = lib->arena + lib->arena_bytes / 2 + ((uint64_t) i << 17) +
+					 (uint64_t) (i % 3) * 8;
+		params.first_buffer = buffers[i];
+		params.first_capacity = i % 4 == 3 ? 333 : 9000;
+		good &= lib->api->match_begin(column, keyset, &params, &matches[i], NULL) == GJD_OK;
+	}
+	lib->api->keyset_destroy(keyset, NULL);
+	destroy_column(lib, column);
+	for (int i = n - 1; i >= 0 && good; i--)
+	{
+		delivery d = {1000, true, i % 4 == 3 ? 333 : 9000, false};
+		answer a = collect_match(lib, m, matches[i], GJD_TIDS, buffers[i], d);
+
+		good &= same_answer(&a, &expected);
+		free_answer(&a);
+	}
+	ok(good, "%s: matches of one set at once, each with a buffer", lib->api->name);
+	free_answer(&expected);
+	free_model(m);
+}
+
 /* Matches given up at once, or in the middle of their result, leave nothing behind. */
 void
 test_cancel(library *lib)
