@@ -60,7 +60,11 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 				  &groups->input);
 
 	GjTableInit(&groups->table, context, ngroupings);
-	groups->table.may_defer = naggs == 0;
+	groups->table.naggs = naggs;
+	groups->table.aggs = groups->aggs;
+	groups->table.may_defer = true;
+	for (int i = 0; i < naggs; i++)
+		groups->table.may_defer &= GjAggMayMerge(&groups->aggs[i]);
 	for (int i = 0; i < ngroupings; i++)
 	{
 		GjKeyColumn *key = &groups->table.columns[i];
@@ -116,7 +120,6 @@ GjGroupsBegin(GjGroups *groups)
 static void
 begin_pass(GjGroups *groups)
 {
-	groups->nstarted = groups->nsettled = 0;
 	groups->next = groups->ndelivered = 0;
 	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
@@ -282,12 +285,12 @@ add_input(GjGroups *groups)
 	if (is_grouped)
 		assign_groups(groups);
 	GjGroupsMakeSetsRoom(groups);
+	groups->nsettled = groups->table.nstarted;
 	start_groups(groups);
 
 	groups->selection.nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
 		add_to_agg(groups, &groups->aggs[i]);
-	groups->nsettled = groups->table.ngroups;
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
 }
 
@@ -407,7 +410,9 @@ spill_others(GjGroups *groups)
 static void
 start_groups(GjGroups *groups)
 {
+	GjGroupTable *table = &groups->table;
+
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggStart(&groups->aggs[i], groups->nstarted, groups->table.ngroups);
-	groups->nstarted = groups->table.ngroups;
+		GjAggStart(&groups->aggs[i], table->nstarted, GjTableRecords(table));
+	table->nstarted = GjTableRecords(table);
 }

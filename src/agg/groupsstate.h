@@ -29,7 +29,6 @@ struct GjGroups
 	uint32	   *numbers;		/* of the batch's rows' groups */
 	GjRuns		runs;
 	uint16	   *rows;
-	uint32		nstarted;		/* groups whose states have begun */
 	uint32		nsettled;		/* groups with rows of earlier batches */
 
 	GjSpillFile *file;
