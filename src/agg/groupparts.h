@@ -149,8 +149,8 @@ extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns
 extern void GjTableLayOut(GjGroupTable *table);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
-extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values,
-						bool *isnull);
+extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride,
+						Datum *values, bool *isnull);
 extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull);
 
 /* grouptable.c */
@@ -432,6 +432,9 @@ extern void GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n);
 
 /* aggfinal.c --------------------------------------------------------------------------- */
 
+extern bool GjAggIsState(const GjAgg *agg, GjValueType *type);
+extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
+					  bool *isnull);
 extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
 
 /* aggpartial.c ------------------------------------------------------------------------- */

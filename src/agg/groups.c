@@ -38,7 +38,7 @@ static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
-static bool read_keys(GjGroups *groups);
+static bool read_groups(GjGroups *groups);
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -89,10 +89,18 @@ prepare(GjGroups *groups)
 	GjSelectionInit(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	groups->ncolumns = groups->table.ncolumns + groups->naggs;
 	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
-											 groups->table.ncolumns * sizeof(Datum));
-	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
-											groups->table.ncolumns);
+											 groups->ncolumns * sizeof(Datum));
+	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS * groups->ncolumns);
+	groups->computed = MemoryContextAlloc(groups->context, groups->naggs * sizeof(int));
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjValueType type;
+
+		if (!GjAggIsState(&groups->aggs[i], &type))
+			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
+	}
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
 }
@@ -195,32 +203,52 @@ GjGroupsRewind(GjGroups *groups)
 bool
 GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
 {
-	int			ngroupings = groups->table.ncolumns;
-	uint32		at;
+	const int	ncolumns = groups->ncolumns;
+	const Datum *read_values;
+	const bool *read_nulls;
 
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
-		!read_keys(groups))
+		!read_groups(groups))
 		return false;
-	at = (groups->next - groups->read_first) * ngroupings;
-	memcpy(values, groups->read_values + at, ngroupings * sizeof(Datum));
-	memcpy(isnull, groups->read_nulls + at, ngroupings * sizeof(bool));
-	for (int i = ngroupings; i < ngroupings + groups->naggs; i++)
-		values[i] = GjGroupsValue(groups, 0, i, &isnull[i]);
+	read_values = groups->read_values + (groups->next - groups->read_first) * ncolumns;
+	read_nulls = groups->read_nulls + (groups->next - groups->read_first) * ncolumns;
+	for (int i = 0; i < ncolumns; i++)
+	{
+		values[i] = read_values[i];
+		isnull[i] = read_nulls[i];
+	}
+	for (int i = 0; i < groups->ncomputed; i++)
+	{
+		int			column = groups->computed[i];
+
+		values[column] = GjGroupsValue(groups, 0, column, &isnull[column]);
+	}
 	GjGroupsSkip(groups, 1);
 	return true;
 }
 
 /*
- * Read the keys of the next groups, which no longer change; false: there are none
+ * Read the next groups, which no longer change, but for results that take memory of their own;
+ * false: there are none
  */
 static bool
-read_keys(GjGroups *groups)
+read_groups(GjGroups *groups)
 {
 	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+	int			at = groups->table.ncolumns;
 
 	groups->read_first = groups->next;
 	groups->read_end = groups->next + n;
-	GjTableRead(&groups->table, groups->next, n, groups->read_values, groups->read_nulls);
+	GjTableRead(&groups->table, groups->next, n, groups->ncolumns, groups->read_values,
+				groups->read_nulls);
+	for (int i = 0; i < groups->naggs; i++, at++)
+	{
+		GjValueType type;
+
+		if (GjAggIsState(&groups->aggs[i], &type))
+			GjAggRead(&groups->aggs[i], groups->next, n, groups->ncolumns,
+					  groups->read_values + at, groups->read_nulls + at);
+	}
 	return n > 0;
 }
 

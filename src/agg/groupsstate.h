@@ -11,7 +11,7 @@
 
 #include "groupparts.h"
 
-/* Groups whose keys are read at a time, for who takes one after the other */
+/* Groups that are read at a time, for who takes one after the other */
 #define GJ_READ_GROUPS			64
 
 struct GjGroups
@@ -39,7 +39,10 @@ struct GjGroups
 	double		pass_expected;	/* so many groups in this pass, at most */
 
 	uint32		next;			/* group to deliver */
-	uint32		read_first;		/* keys that have been read: from this group */
+	int			ncolumns;		/* of the key, and results */
+	int			ncomputed;		/* which are computed group by group, as they take memory */
+	int		   *computed;		/* their numbers */
+	uint32		read_first;		/* all others have been read: from this group */
 	uint32		read_end;		/* up to before that one */
 	Datum	   *read_values;	/* GJ_READ_GROUPS times those of a group */
 	bool	   *read_nulls;

@@ -72,6 +72,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(5000, 32, 1, 2);
 	GjCheckDistinctGroups();
 	GjCheckOrderedGroups();
+	GjCheckWaitingGroups();
 	check_many_values(300000, 1, 0);
 	check_many_values(300000, 1, 3);
 	check_many_values(300000, 2 * 1024 * 1024, 0);
