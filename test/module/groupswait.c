@@ -280,7 +280,7 @@ GjCheckWaitingGroups(void)
 		{300000, 20, 150000, never, 250000, 1, false, false, true, much},
 		{200000, 20, never, 100000, 150000, 1, true, false, false, much},
 		{200000, 20, 100000, never, 0, 1, true, false, true, much},
-		{600000, 20, 500000, never, 400000, 8, true, false, false, much},
+		{600000, 20, 500000, never, 400000, 20, true, false, false, much},
 		{300000, 20, never, 200000, 100000, 1, false, false, true, (Size) 16 << 20},
 		{300000, 20, never, never, never, 1, true, true, true, (Size) 16 << 20},
 		{300000, 3, never, never, 0, 1, false, true, false, (Size) 32 << 20}
