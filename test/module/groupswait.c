@@ -274,16 +274,16 @@ GjCheckWaitingGroups(void)
 	const int	never = 1000000;
 	const Size	much = (Size) 1 << 30;
 	const Pattern patterns[] = {
-		{200000, never, never, never, never, 1, false, false, false, much},
-		{200000, 20, never, never, never, 1, false, false, true, much},
-		{200000, 2, never, never, never, 1, false, false, false, much},
-		{300000, 20, 150000, never, 250000, 1, false, false, true, much},
-		{200000, 20, never, 100000, 150000, 1, true, false, false, much},
-		{200000, 20, 100000, never, 0, 1, true, false, true, much},
-		{600000, 20, 500000, never, 400000, 20, true, false, false, much},
-		{300000, 20, never, 200000, 100000, 1, false, false, true, (Size) 16 << 20},
-		{300000, 20, never, never, never, 1, true, true, true, (Size) 16 << 20},
-		{300000, 3, never, never, 0, 1, false, true, false, (Size) 32 << 20}
+		{80000, never, never, never, never, 1, false, false, false, much},
+		{80000, 20, never, never, never, 1, false, false, true, much},
+		{80000, 2, never, never, never, 1, false, false, false, much},
+		{120000, 20, 60000, never, 100000, 1, false, false, true, much},
+		{80000, 20, never, 40000, 60000, 1, true, false, false, much},
+		{80000, 20, 50000, never, 0, 1, true, false, true, much},
+		{500000, 20, 420000, never, 300000, 20, true, false, false, much},
+		{120000, 20, never, 90000, 40000, 1, false, false, true, (Size) 12 << 20},
+		{120000, 20, never, never, never, 1, true, true, true, (Size) 12 << 20},
+		{120000, 3, never, never, 0, 1, false, true, false, (Size) 12 << 20}
 	};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "waiting selftest",
 												  ALLOCSET_DEFAULT_SIZES);
