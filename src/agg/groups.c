@@ -196,32 +196,26 @@ GjGroupsRewind(GjGroups *groups)
 {
 	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
 		return false;
-	groups->next = 0;
+	groups->next = groups->read_end = 0;
 	return true;
 }
 
 bool
-GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
+GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 {
-	const int	ncolumns = groups->ncolumns;
-	const Datum *read_values;
-	const bool *read_nulls;
+	uint32		at;
 
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
 		!read_groups(groups))
 		return false;
-	read_values = groups->read_values + (groups->next - groups->read_first) * ncolumns;
-	read_nulls = groups->read_nulls + (groups->next - groups->read_first) * ncolumns;
-	for (int i = 0; i < ncolumns; i++)
-	{
-		values[i] = read_values[i];
-		isnull[i] = read_nulls[i];
-	}
+	at = (groups->next - groups->read_first) * groups->ncolumns;
+	*values = groups->read_values + at;
+	*isnull = groups->read_nulls + at;
 	for (int i = 0; i < groups->ncomputed; i++)
 	{
 		int			column = groups->computed[i];
 
-		values[column] = GjGroupsValue(groups, 0, column, &isnull[column]);
+		(*values)[column] = GjGroupsValue(groups, 0, column, *isnull + column);
 	}
 	GjGroupsSkip(groups, 1);
 	return true;

@@ -70,8 +70,8 @@ time_groups(const Timing *timing, GjBatchColumn *columns)
 	double		best = 1e9;
 	double		best_delivery = 1e9;
 	GjGroups   *groups = NULL;
-	Datum		values[10];
-	bool		isnull[10];
+	Datum	   *values;
+	bool	   *isnull;
 
 	for (int i = 0; i < TIMED_RUNS; i++)
 	{
@@ -100,7 +100,7 @@ time_groups(const Timing *timing, GjBatchColumn *columns)
 		start = processor_ms();
 		do
 		{
-			while (GjGroupsNext(groups, values, isnull))
+			while (GjGroupsNext(groups, &values, &isnull))
 				;
 		} while (GjGroupsNextPass(groups));
 		best_delivery = Min(best_delivery, processor_ms() - start);

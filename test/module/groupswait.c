@@ -77,7 +77,6 @@ typedef struct Aggs
 #define HAS_DISTINCT(some)		((some).first + (some).n > 12 && (some).first <= 12)
 
 #define FIRST					((int) lengthof(groupings))
-#define MOST					(FIRST + (int) lengthof(aggs))
 
 static int *
 make_ids(const Pattern *pattern, pg_prng_state *prng)
@@ -133,11 +132,11 @@ put_row(const Pattern *pattern, int row, int id, GjBatchColumn *columns, int at)
 static void
 flush(GjGroups *groups, int64 *counts)
 {
-	Datum		values[MOST];
-	bool		isnull[MOST];
+	Datum	   *values;
+	bool	   *isnull;
 
 	GjGroupsFinish(groups);
-	while (GjGroupsNext(groups, values, isnull))
+	while (GjGroupsNext(groups, &values, &isnull))
 		counts[DatumGetUInt32(values[0]) * GATHER] += DatumGetInt64(values[FIRST]);
 	GjGroupsBegin(groups);
 }
@@ -210,8 +209,8 @@ get_results(const Pattern *pattern, const int *ids, Aggs some)
 	uint64	   *digests = palloc0(pattern->nrows * sizeof(uint64));
 	int		   *firsts = find_firsts(pattern, ids);
 	int			last = -1;
-	Datum		values[MOST];
-	bool		isnull[MOST];
+	Datum	   *values;
+	bool	   *isnull;
 	MemoryContext old;
 
 	GjGroupsExpect(groups, pattern->is_expected ? pattern->nrows : 0);
@@ -222,7 +221,7 @@ get_results(const Pattern *pattern, const int *ids, Aggs some)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		for (; GjGroupsNext(groups, values, isnull); MemoryContextReset(results))
+		for (; GjGroupsNext(groups, &values, &isnull); MemoryContextReset(results))
 		{
 			uint32		id = DatumGetUInt32(values[0]) * GATHER;
 
