@@ -17,9 +17,10 @@
  *
  * A row that proves to be of a group that exists leaves.  Its states are added to those of the
  * group (aggmerge.c), in the order of the rows, and what is behind it moves up; so the order
- * stays, and of equal rows the first one.  Rows that repeat must not take memory for long: when
- * there are four times as many records as groups were known, those are looked for.  Where many
- * leave, waiting was in vain, and the table gets its slots.
+ * stays, and of equal rows the first one.  Rows that repeat must not take memory for long, nor
+ * time: when there are four times as many records as groups were known, those are looked for, for
+ * the first time even if there is room for more.  Where many leave, waiting is in vain, and the
+ * table gets its slots.
  *
  * A batch waits as a whole, or what is left of it: its rows' numbers are good until its aggregates
  * have been computed, and so no row may leave before.
@@ -39,6 +40,9 @@
 
 /* So many times as many records as known groups */
 #define GJ_DEFER_FACTOR			4
+
+/* One row of so many may wait in vain */
+#define GJ_DEFER_LOSS			8
 
 /* Rows that are looked for at a time, about, and in how many heaps they are put at most */
 #define GJ_HEAP_ROWS			1024
@@ -72,6 +76,7 @@ typedef struct Leaving
 StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
 				 "rows that wait take more memory than slots");
 
+static void try_settling(GjGroupTable *table);
 static Parts get_parts(const GjGroupTable *table);
 static uint32 find_equal(GjGroupTable *table);
 static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
@@ -106,6 +111,7 @@ GjTableMakeTags(GjGroupTable *table, uint64 nslots)
 	GjRegionAllocate(&table->slots, table->context, nslots * sizeof(GjGroupSlot));
 	table->nslots = nslots;
 	table->defers = true;
+	table->is_tried &= deferred;
 	if (deferred)
 		memcpy(table->slots.start, old.start, GjTableRecords(table) * sizeof(uint32));
 	else
@@ -135,17 +141,12 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 	uint32		nrecords = GjTableRecords(table);
 	uint32		n = nrows - row;
 
-	if (table->capacity - nrecords < n)
-	{
-		if (nrecords / GJ_DEFER_FACTOR < table->ngroups)
-			return false;
-		(void) GjTableSettle(table);
-		if (nrecords - table->ngroups > nrecords / 8)
-			GjTableEndDeferring(table);
-		nrecords = table->ngroups;
-		if (!table->defers || table->capacity - nrecords < n)
-			return false;
-	}
+	if ((!table->is_tried || table->capacity - nrecords < n) &&
+		nrecords / GJ_DEFER_FACTOR >= table->ngroups)
+		try_settling(table);
+	nrecords = GjTableRecords(table);
+	if (!table->defers || table->capacity - nrecords < n)
+		return false;
 	memcpy(GjTableRecord(table, nrecords), table->batch_records + row * table->nwords,
 		   n * table->nwords * sizeof(uint64));
 	for (uint32 i = 0; i < n; i++)
@@ -155,6 +156,22 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 	}
 	table->ndeferred += n;
 	return true;
+}
+
+/*
+ * Look for the rows that wait, and have none wait any more if too many of them leave.  The more
+ * groups there are, the more often rows repeat: so many of them will by the time the table is full.
+ */
+static void
+try_settling(GjGroupTable *table)
+{
+	uint64		nrecords = GjTableRecords(table);
+
+	(void) GjTableSettle(table);
+	table->is_tried = true;
+	if ((double) (nrecords - table->ngroups) * GJ_DEFER_LOSS * table->capacity >
+		(double) nrecords * nrecords)
+		GjTableEndDeferring(table);
 }
 
 /*

@@ -122,6 +122,7 @@ typedef struct GjGroupTable
 	/* Rows that wait, each as if it were a group: groupdefer.c */
 	bool		may_defer;
 	bool		defers;			/* rows wait now, and there are tags instead of slots */
+	bool		is_tried;		/* has it been found out whether that is worth it? */
 	uint32		ndeferred;		/* whose records are behind the groups' */
 
 	/* Rows that come in the order of a column: grouporder.c */
