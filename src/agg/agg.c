@@ -49,6 +49,7 @@ static void encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
+static inline void show_group(TupleTableSlot *slot);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static void fill(GjAggState *agg);
@@ -249,7 +250,7 @@ exec_agg(CustomScanState *node)
 }
 
 /*
- * Put the next group into the scan slot; its results by reference live until the next one
+ * Show the next group in the scan slot; its results by reference live until the next one
  */
 static bool
 next_group(GjAggState *agg)
@@ -260,22 +261,38 @@ next_group(GjAggState *agg)
 	bool		found;
 
 	CHECK_FOR_INTERRUPTS();
-	ExecClearTuple(slot);
 	ResetExprContext(econtext);
 	do
 	{
 		if (!agg->filled)
 			fill(agg);
 		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-		found = GjGroupsNext(agg->groups, slot->tts_values, slot->tts_isnull);
+		found = GjGroupsNext(agg->groups, &slot->tts_values, &slot->tts_isnull);
 		MemoryContextSwitchTo(old_context);
 	} while (!found && next_pass(agg));
 	if (!found)
+	{
+		ExecClearTuple(slot);
 		return false;
+	}
 	if (agg->coded != NIL)
 		decode_columns(agg, slot);
-	ExecStoreVirtualTuple(slot);
+	show_group(slot);
 	return true;
+}
+
+/*
+ * The slot's values are where the groups have them.  To clear it and to store the next ones would
+ * change nothing, unless somebody has cleared it, or has made its values its own: then there is
+ * memory to be freed.
+ */
+static inline void
+show_group(TupleTableSlot *slot)
+{
+	if (!TTS_EMPTY(slot) && !TTS_SHOULDFREE(slot))
+		return;
+	ExecClearTuple(slot);
+	ExecStoreVirtualTuple(slot);
 }
 
 static void

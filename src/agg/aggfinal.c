@@ -14,10 +14,85 @@
 
 #include "groupparts.h"
 
-static Datum final_sum(const GjAgg *agg, const void *state);
+static void read_states(GjValueType type, const char *states, int n, int stride, Datum *values);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
-static Datum final_value(const GjAgg *agg, const void *state);
 static Datum wide_numeric(GjWideSum sum);
+
+/*
+ * Is the result the state as it is?  *type: then, its type
+ */
+bool
+GjAggIsState(const GjAgg *agg, GjValueType *type)
+{
+	bool		is_float = agg->spec.type == GJ_VALUE_FLOAT4 || agg->spec.type == GJ_VALUE_FLOAT8;
+
+	switch (agg->spec.kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+		case GJ_AGG_COUNT_DISTINCT:
+			*type = GJ_VALUE_INT8;
+			return true;
+		case GJ_AGG_SUM:
+			*type = is_float ? agg->spec.type : GJ_VALUE_INT8;
+			return agg->spec.type != GJ_VALUE_INT8;
+		case GJ_AGG_AVG:
+			return false;
+		default:
+			*type = agg->spec.type;
+			return true;
+	}
+}
+
+/*
+ * Get the results of n groups, which are states as they are, into every stride-th place
+ */
+void
+GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values, bool *isnull)
+{
+	const uint8 *seen = agg->may_be_null && agg->keeps_seen ?
+		(const uint8 *) agg->seen.start + first : NULL;
+	GjValueType type;
+
+	if (!GjAggIsState(agg, &type))
+		elog(ERROR, "results of aggregate %d are no states", (int) agg->spec.kind);
+	read_states(type, agg->states.start + first * agg->state_size, n, stride, values);
+	for (int i = 0; i < n; i++)
+		isnull[i * stride] = seen != NULL && !seen[i];
+}
+
+#define READ(type, get_datum) \
+	for (int i = 0; i < n; i++) \
+		values[i * stride] = get_datum(((const type *) states)[i])
+
+static void
+read_states(GjValueType type, const char *states, int n, int stride, Datum *values)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			READ(uint8, BoolGetDatum);
+			break;
+		case GJ_VALUE_INT2:
+			READ(int16, Int16GetDatum);
+			break;
+		case GJ_VALUE_INT4:
+			READ(int32, Int32GetDatum);
+			break;
+		case GJ_VALUE_OID:
+			READ(Oid, ObjectIdGetDatum);
+			break;
+		case GJ_VALUE_INT8:
+			READ(int64, Int64GetDatum);
+			break;
+		case GJ_VALUE_FLOAT4:
+			READ(float4, Float4GetDatum);
+			break;
+		case GJ_VALUE_FLOAT8:
+			READ(float8, Float8GetDatum);
+			break;
+	}
+}
 
 /*
  * Get the result of a group
@@ -26,39 +101,18 @@ Datum
 GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull)
 {
 	const void *state = agg->states.start + group * agg->state_size;
+	GjValueType type;
+	Datum		value;
 
+	if (GjAggIsState(agg, &type))
+	{
+		GjAggRead(agg, group, 1, 1, &value, isnull);
+		return *isnull ? (Datum) 0 : value;
+	}
+	if (agg->spec.kind == GJ_AGG_AVG)
+		return final_average(agg, state, isnull);
 	*isnull = agg->may_be_null && agg->keeps_seen && !agg->seen.start[group];
-	if (*isnull)
-		return (Datum) 0;
-	switch (agg->spec.kind)
-	{
-		case GJ_AGG_COUNT_ROWS:
-		case GJ_AGG_COUNT:
-		case GJ_AGG_COUNT_DISTINCT:
-			return Int64GetDatum(*(const int64 *) state);
-		case GJ_AGG_SUM:
-			return final_sum(agg, state);
-		case GJ_AGG_AVG:
-			return final_average(agg, state, isnull);
-		default:
-			return final_value(agg, state);
-	}
-}
-
-static Datum
-final_sum(const GjAgg *agg, const void *state)
-{
-	switch (agg->spec.type)
-	{
-		case GJ_VALUE_FLOAT4:
-			return Float4GetDatum(*(const float4 *) state);
-		case GJ_VALUE_FLOAT8:
-			return Float8GetDatum(*(const float8 *) state);
-		case GJ_VALUE_INT8:
-			return wide_numeric(*(const GjWideSum *) state);
-		default:
-			return Int64GetDatum(*(const int64 *) state);
-	}
+	return *isnull ? (Datum) 0 : wide_numeric(*(const GjWideSum *) state);
 }
 
 static Datum
@@ -88,30 +142,6 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 	else
 		sum = NumericGetDatum(int64_to_numeric((int64) ((const GjIntAverage *) state)->sum));
 	return DirectFunctionCall2(numeric_div, sum, NumericGetDatum(int64_to_numeric(count)));
-}
-
-/* What min(), max(), bool_and() and bool_or() have kept */
-static Datum
-final_value(const GjAgg *agg, const void *state)
-{
-	switch (agg->spec.type)
-	{
-		case GJ_VALUE_BOOL:
-			return BoolGetDatum(*(const uint8 *) state != 0);
-		case GJ_VALUE_INT2:
-			return Int16GetDatum(*(const int16 *) state);
-		case GJ_VALUE_INT4:
-			return Int32GetDatum(*(const int32 *) state);
-		case GJ_VALUE_OID:
-			return ObjectIdGetDatum(*(const Oid *) state);
-		case GJ_VALUE_INT8:
-			return Int64GetDatum(*(const int64 *) state);
-		case GJ_VALUE_FLOAT4:
-			return Float4GetDatum(*(const float4 *) state);
-		case GJ_VALUE_FLOAT8:
-			return Float8GetDatum(*(const float8 *) state);
-	}
-	return (Datum) 0;
 }
 
 /*

@@ -77,16 +77,9 @@ GjCountRows(void *states, const GjAggInput *input)
 }
 
 static inline void
-add_wide(GjWideSum *sum, uint64 low, int64 high)
-{
-	sum->low += low;
-	sum->high += high + (sum->low < low);
-}
-
-static inline void
 add_int8(GjWideSum *sum, int64 value)
 {
-	add_wide(sum, (uint64) value, -(int64) (value < 0));
+	GjAddWide(sum, (uint64) value, -(int64) (value < 0));
 }
 
 /* The upper and the lower half of the value times the weight, each of which fits 64 bits */
@@ -96,8 +89,8 @@ add_int8_times(GjWideSum *sum, int64 value, uint32 weight)
 	int64		upper = (value >> 32) * (int64) weight;
 	uint64		lower = (uint64) (uint32) value * weight;
 
-	add_wide(sum, (uint64) upper << 32, upper >> 32);
-	add_wide(sum, lower, 0);
+	GjAddWide(sum, (uint64) upper << 32, upper >> 32);
+	GjAddWide(sum, lower, 0);
 }
 
 static inline void
@@ -120,8 +113,8 @@ add_all_int8(GjWideSum *sum, const GjAggInput *input)
 		upper += values[i] >> 32;
 		lower += (uint32) values[i];
 	}
-	add_wide(sum, (uint64) upper << 32, upper >> 32);
-	add_wide(sum, lower, 0);
+	GjAddWide(sum, (uint64) upper << 32, upper >> 32);
+	GjAddWide(sum, lower, 0);
 }
 
 static void

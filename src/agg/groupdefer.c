@@ -1,23 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * groupdefer.c
- *	  Groups without aggregates: rows that are looked for later, all at once.
+ *	  Groups of rows that hardly ever repeat: they are looked for later, all at once.
  *
- * DISTINCT over rows that hardly ever repeat makes a table much larger than any cache, and each
- * row waits for another line of it.  But where no aggregate wants to know a row's group, nobody
- * needs an answer before the last row has come.  So rows that may make a group are put behind
- * the groups' records and wait there, with 32 bits of their hashes, until somebody asks for the
- * groups.  Then all are put in the order of some bits of the hash, and a few hundred at a time
- * go through a table that is in the nearest cache.  There are no slots meanwhile: their memory
- * is what this takes, and nothing has to be put there anew when the table grows.
+ * Where nearly each row makes a group, the table is much larger than any cache, and each row
+ * waits for another line of it.  But nobody needs to know a row's group before the last row has
+ * come: until then a row may be a group of its own.  So rows are put behind the groups' records
+ * and wait there, with 32 bits of their hashes, until somebody asks for the groups.  Aggregates
+ * take them for groups, and begin a state for each.  Then all are put in the order of some bits
+ * of the hash, and a few hundred at a time go through a table that is in the nearest cache.
+ * There are no slots meanwhile: their memory is what this takes, and nothing has to be put there
+ * anew when the table grows.
  *
  * Rows that come in the order of a column do better without: they need no more than that, and no
  * memory to wait in (grouporder.c).
  *
- * A row that proves to be of a group that exists leaves, and those behind it move up; so the
- * order stays, and of equal rows the first one.  Rows that repeat must not take memory for long:
- * when there are four times as many records as groups were known, those are looked for.  Where
- * many leave, waiting was in vain, and the table gets its slots.
+ * A row that proves to be of a group that exists leaves.  Its states are added to those of the
+ * group (aggmerge.c), in the order of the rows, and what is behind it moves up; so the order
+ * stays, and of equal rows the first one.  Rows that repeat must not take memory for long, nor
+ * time: when there are four times as many records as groups were known, those are looked for, for
+ * the first time even if there is room for more.  Where many leave, waiting is in vain, and the
+ * table gets its slots.
+ *
+ * A batch waits as a whole, or what is left of it: its rows' numbers are good until its aggregates
+ * have been computed, and so no row may leave before.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,6 +40,9 @@
 
 /* So many times as many records as known groups */
 #define GJ_DEFER_FACTOR			4
+
+/* One row of so many may wait in vain */
+#define GJ_DEFER_LOSS			8
 
 /* Rows that are looked for at a time, about, and in how many heaps they are put at most */
 #define GJ_HEAP_ROWS			1024
@@ -56,25 +65,38 @@ typedef struct Parts
 	uint8	   *leave;
 } Parts;
 
+/* Rows that leave, and their groups; their states have yet to be added */
+typedef struct Leaving
+{
+	int			n;
+	uint32		rows[GJ_BATCH_ROWS];
+	uint32		groups[GJ_BATCH_ROWS];
+} Leaving;
+
 StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
 				 "rows that wait take more memory than slots");
 
+static void try_settling(GjGroupTable *table);
 static Parts get_parts(const GjGroupTable *table);
 static uint32 find_equal(GjGroupTable *table);
 static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
 static uint32 find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
-						   uint64 *nslots);
+						   uint64 *nslots, Leaving *leaving);
+static void leave(GjGroupTable *table, uint32 row, uint32 group, Leaving *leaving);
+static void merge_states(GjGroupTable *table, Leaving *leaving);
 static void close_ranks(GjGroupTable *table);
+static inline bool leaves(const GjGroupTable *table, uint32 row);
+static void move(GjGroupTable *table, uint32 from, uint32 to, uint32 n);
 
 /*
- * Shall rows wait from now on, as the table is about to have other slots?
+ * Shall rows wait from now on, as the table is about to have so many slots?
  */
 bool
-GjTableShouldDefer(const GjGroupTable *table)
+GjTableShouldDefer(const GjGroupTable *table, uint64 nslots)
 {
 	return table->defers ||
 		(table->may_defer && table->are_new && table->ordered_by == NULL &&
-		 table->capacity >= GJ_DEFER_GROUPS);
+		 table->capacity >= GJ_DEFER_GROUPS && table->capacity <= nslots / 2);
 }
 
 /*
@@ -89,9 +111,9 @@ GjTableMakeTags(GjGroupTable *table, uint64 nslots)
 	GjRegionAllocate(&table->slots, table->context, nslots * sizeof(GjGroupSlot));
 	table->nslots = nslots;
 	table->defers = true;
+	table->is_tried &= deferred;
 	if (deferred)
-		memcpy(table->slots.start, old.start,
-			   (table->ngroups + table->ndeferred) * sizeof(uint32));
+		memcpy(table->slots.start, old.start, GjTableRecords(table) * sizeof(uint32));
 	else
 	{
 		for (uint32 i = 0; i < table->ngroups; i++)
@@ -110,39 +132,51 @@ get_parts(const GjGroupTable *table)
 }
 
 /*
- * Have rows wait, from one on; returns that for which there is no room, or that is to be
- * looked for at once, or nrows.
+ * Have the rows of a batch wait, from one on; false if there is no room for all of them, or if
+ * they are to be looked for at once.
  */
-int
-GjTableDefer(GjGroupTable *table, int row, int nrows)
+bool
+GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 {
-	while (row < nrows && table->defers)
-	{
-		uint32		nrecords = table->ngroups + table->ndeferred;
-		uint32	   *tags = GjTableTags(table) + nrecords;
-		int			n = (int) Min(table->capacity - nrecords, nrows - row);
+	uint32		nrecords = GjTableRecords(table);
+	uint32		n = nrows - row;
 
-		if (n == 0 && nrecords / GJ_DEFER_FACTOR < table->ngroups)
-			break;
-		if (n == 0)
-		{
-			(void) GjTableSettle(table);
-			if (nrecords - table->ngroups > nrecords / 8)
-				GjTableEndDeferring(table);
-			continue;
-		}
-		memcpy(GjTableRecord(table, nrecords), table->batch_records + row * table->nwords,
-			   n * table->nwords * sizeof(uint64));
-		for (int i = 0; i < n; i++)
-			tags[i] = (uint32) table->batch_hashes[row + i];
-		table->ndeferred += n;
-		row += n;
+	if ((!table->is_tried || table->capacity - nrecords < n) &&
+		nrecords / GJ_DEFER_FACTOR >= table->ngroups)
+		try_settling(table);
+	nrecords = GjTableRecords(table);
+	if (!table->defers || table->capacity - nrecords < n)
+		return false;
+	memcpy(GjTableRecord(table, nrecords), table->batch_records + row * table->nwords,
+		   n * table->nwords * sizeof(uint64));
+	for (uint32 i = 0; i < n; i++)
+	{
+		GjTableTags(table)[nrecords + i] = (uint32) table->batch_hashes[row + i];
+		numbers[row + i] = nrecords + i;
 	}
-	return row;
+	table->ndeferred += n;
+	return true;
 }
 
 /*
- * Look for the rows that wait; has that made room for others?
+ * Look for the rows that wait, and have none wait any more if too many of them leave.  The more
+ * groups there are, the more often rows repeat: so many of them will by the time the table is full.
+ */
+static void
+try_settling(GjGroupTable *table)
+{
+	uint64		nrecords = GjTableRecords(table);
+
+	(void) GjTableSettle(table);
+	table->is_tried = true;
+	if ((double) (nrecords - table->ngroups) * GJ_DEFER_LOSS * table->capacity >
+		(double) nrecords * nrecords)
+		GjTableEndDeferring(table);
+}
+
+/*
+ * Look for the rows that wait, none of which is of the batch at hand; has that made room for
+ * others?
  */
 bool
 GjTableSettle(GjGroupTable *table)
@@ -152,10 +186,12 @@ GjTableSettle(GjGroupTable *table)
 
 	if (n == 0)
 		return false;
+	Assert(table->nstarted == GjTableRecords(table));
 	nleaving = find_equal(table);
 	if (nleaving > 0)
 		close_ranks(table);
 	table->ngroups += n - nleaving;
+	table->nstarted = table->ngroups;
 	table->ndeferred = 0;
 	return table->ngroups < table->capacity;
 }
@@ -179,14 +215,15 @@ GjTableEndDeferring(GjGroupTable *table)
 }
 
 /*
- * Mark the rows that are of groups that exist, and count them
+ * Mark the rows that are of groups that exist, give these their states, and count them
  */
 static uint32
 find_equal(GjGroupTable *table)
 {
 	Parts		parts = get_parts(table);
-	uint32		nrecords = table->ngroups + table->ndeferred;
+	uint32		nrecords = GjTableRecords(table);
 	uint32		ends[GJ_MAX_HEAPS];
+	Leaving		leaving;
 	int			nheaps;
 	uint32		first = 0;
 	uint32	   *slots = NULL;
@@ -195,13 +232,16 @@ find_equal(GjGroupTable *table)
 
 	CHECK_FOR_INTERRUPTS();
 	nheaps = order_by_tags(table, ends);
+	leaving.n = 0;
 	memset(parts.leave, 0, (nrecords + BITS_PER_BYTE - 1) / BITS_PER_BYTE);
 	for (int i = 0; i < nheaps; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		nleaving += find_in_heap(table, parts.rows + first, ends[i] - first, &slots, &nslots);
+		nleaving += find_in_heap(table, parts.rows + first, ends[i] - first, &slots, &nslots,
+								 &leaving);
 		first = ends[i];
 	}
+	merge_states(table, &leaving);
 	if (slots != NULL)
 		pfree(slots);
 	return nleaving;
@@ -216,7 +256,7 @@ order_by_tags(const GjGroupTable *table, uint32 *ends)
 {
 	const uint32 *tags = GjTableTags(table);
 	Row		   *rows = get_parts(table).rows;
-	uint32		nrecords = table->ngroups + table->ndeferred;
+	uint32		nrecords = GjTableRecords(table);
 	int			bits = 1;
 	int			shift;
 	uint32		start = 0;
@@ -252,9 +292,9 @@ is_equal(const GjGroupTable *table, const Row *a, const Row *b)
  * whatever size was needed last; it is mostly free, so that hardly any row meets another one.
  */
 static uint32
-find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots, uint64 *nslots)
+find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots, uint64 *nslots,
+			 Leaving *leaving)
 {
-	uint8	   *leave = get_parts(table).leave;
 	uint64		wanted = pg_nextpower2_64(Max((uint64) nrows, 2) * 4);
 	uint32	   *heap_slots;
 	uint32		nleaving = 0;
@@ -278,30 +318,67 @@ find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
 			heap_slots[at] = i + 1;
 		else
 		{
-			leave[rows[i].number / BITS_PER_BYTE] |= 1 << rows[i].number % BITS_PER_BYTE;
+			leave(table, rows[i].number, rows[heap_slots[at] - 1].number, leaving);
 			nleaving++;
 		}
 	}
 	return nleaving;
 }
 
+static void
+leave(GjGroupTable *table, uint32 row, uint32 group, Leaving *leaving)
+{
+	get_parts(table).leave[row / BITS_PER_BYTE] |= 1 << row % BITS_PER_BYTE;
+	if (table->naggs == 0)
+		return;
+	leaving->rows[leaving->n] = row;
+	leaving->groups[leaving->n++] = group;
+	if (leaving->n == GJ_BATCH_ROWS)
+		merge_states(table, leaving);
+}
+
+static void
+merge_states(GjGroupTable *table, Leaving *leaving)
+{
+	for (int i = 0; i < table->naggs; i++)
+		GjAggMerge(&table->aggs[i], leaving->rows, leaving->groups, leaving->n);
+	leaving->n = 0;
+}
+
 /*
- * Have records that are left take the places of those that leave
+ * Have records that are left, and their states, take the places of those that leave
  */
 static void
 close_ranks(GjGroupTable *table)
 {
-	const uint8 *leave = get_parts(table).leave;
-	uint32	   *tags = GjTableTags(table);
-	uint32		nrecords = table->ngroups + table->ndeferred;
+	uint32		nrecords = GjTableRecords(table);
 	uint32		to = table->ngroups;
+	uint32		end;
 
-	for (uint32 i = table->ngroups; i < nrecords; i++)
+	for (uint32 from = to; from < nrecords; from = end)
 	{
-		if (leave[i / BITS_PER_BYTE] & 1 << i % BITS_PER_BYTE)
-			continue;
-		memmove(GjTableRecord(table, to), GjTableRecord(table, i),
-				table->nwords * sizeof(uint64));
-		tags[to++] = tags[i];
+		while (from < nrecords && leaves(table, from))
+			from++;
+		for (end = from; end < nrecords && !leaves(table, end); end++)
+			;
+		if (from != to)
+			move(table, from, to, end - from);
+		to += end - from;
 	}
+}
+
+static inline bool
+leaves(const GjGroupTable *table, uint32 row)
+{
+	return get_parts(table).leave[row / BITS_PER_BYTE] >> row % BITS_PER_BYTE & 1;
+}
+
+static void
+move(GjGroupTable *table, uint32 from, uint32 to, uint32 n)
+{
+	memmove(GjTableRecord(table, to), GjTableRecord(table, from),
+			(Size) n * table->nwords * sizeof(uint64));
+	memmove(GjTableTags(table) + to, GjTableTags(table) + from, n * sizeof(uint32));
+	for (int i = 0; i < table->naggs; i++)
+		GjAggMove(&table->aggs[i], from, to, n);
 }

@@ -65,7 +65,7 @@ GjGroupsMakeRoom(GjGroups *groups)
 	GjGroupTable *table = &groups->table;
 
 	while (table->ncolumns > 0 &&
-		   table->ngroups + table->ndeferred + GJ_BATCH_ROWS > table->capacity)
+		   GjTableRecords(table) + GJ_BATCH_ROWS > table->capacity)
 	{
 		if (groups->is_full || (!GjGroupsGrow(groups) && !GjTableSettle(table)))
 			return false;
@@ -103,13 +103,13 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 
 	GjTableGrow(table, capacity, nslots);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggGrow(&groups->aggs[i], groups->context, groups->nstarted, capacity);
+		GjAggGrow(&groups->aggs[i], groups->context, table->nstarted, capacity);
 	return true;
 }
 
 /*
  * Make room for as many groups as there is memory for, with so many slots, of which a quarter
- * stays free, or what rows need that wait (groupdefer.c); false if that would hardly be any
+ * stays free, or half where rows wait (groupdefer.c); false if that would hardly be any
  */
 static bool
 fill_up(GjGroups *groups, uint64 nslots)
@@ -123,7 +123,7 @@ fill_up(GjGroups *groups, uint64 nslots)
 		return false;
 	capacity += (groups_limit(groups) - needed) / group_size(groups);
 	if (!table->is_direct)
-		capacity = Min(capacity, table->may_defer ? nslots / 2 : nslots / 4 * 3);
+		capacity = Min(capacity, table->defers ? nslots / 2 : nslots / 4 * 3);
 	capacity = Min(capacity, GJ_MAX_GROUPS);
 	return capacity > table->capacity + table->capacity / 8 &&
 		grow_to(groups, (uint32) capacity, nslots);

@@ -114,9 +114,15 @@ typedef struct GjGroupTable
 	uint64		nslots;			/* a power of two */
 	bool		are_new;		/* have most of the last rows made a group? */
 
-	/* Rows that wait, if no aggregate wants to know their groups: groupdefer.c */
+	/* The aggregates, whose states are numbered as records are */
+	int			naggs;
+	struct GjAgg *aggs;
+	uint32		nstarted;		/* so many have begun */
+
+	/* Rows that wait, each as if it were a group: groupdefer.c */
 	bool		may_defer;
 	bool		defers;			/* rows wait now, and there are tags instead of slots */
+	bool		is_tried;		/* has it been found out whether that is worth it? */
 	uint32		ndeferred;		/* whose records are behind the groups' */
 
 	/* Rows that come in the order of a column: grouporder.c */
@@ -144,8 +150,8 @@ extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns
 extern void GjTableLayOut(GjGroupTable *table);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
-extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values,
-						bool *isnull);
+extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride,
+						Datum *values, bool *isnull);
 extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull);
 
 /* grouptable.c */
@@ -163,6 +169,13 @@ static inline uint64 *
 GjTableRecord(const GjGroupTable *table, uint32 group)
 {
 	return (uint64 *) table->records.start + ((Size) group + 1) * table->nwords;
+}
+
+/* Records of groups, and of rows that wait */
+static inline uint32
+GjTableRecords(const GjGroupTable *table)
+{
+	return table->ngroups + table->ndeferred;
 }
 
 /* Bytes of so many records, and of one before the first */
@@ -221,9 +234,9 @@ extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
 
 /* groupdefer.c ------------------------------------------------------------------------- */
 
-extern bool GjTableShouldDefer(const GjGroupTable *table);
+extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
-extern int	GjTableDefer(GjGroupTable *table, int row, int nrows);
+extern bool GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern bool GjTableSettle(GjGroupTable *table);
 extern void GjTableEndDeferring(GjGroupTable *table);
 
@@ -330,6 +343,13 @@ typedef struct GjWideSum
 	int64		high;
 } GjWideSum;
 
+static inline void
+GjAddWide(GjWideSum *sum, uint64 low, int64 high)
+{
+	sum->low += low;
+	sum->high += high + (sum->low < low);
+}
+
 /* avg() of int2 and int4; sum and count wrap around as PostgreSQL's do */
 typedef struct GjIntAverage
 {
@@ -405,8 +425,17 @@ extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
 					 const uint32 *numbers, uint32 nsettled, uint32 capacity,
 					 GjSelection *selection);
 
+/* aggmerge.c --------------------------------------------------------------------------- */
+
+extern bool GjAggMayMerge(const GjAgg *agg);
+extern void GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
+extern void GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n);
+
 /* aggfinal.c --------------------------------------------------------------------------- */
 
+extern bool GjAggIsState(const GjAgg *agg, GjValueType *type);
+extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
+					  bool *isnull);
 extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
 
 /* aggpartial.c ------------------------------------------------------------------------- */

@@ -312,13 +312,14 @@ GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
 
 #define READ(type) \
 	for (int i = 0; i < n; i++) \
-		values[i * ncolumns + column] = make_datum(type, record[i * nwords] >> shift)
+		values[i * stride + column] = make_datum(type, record[i * nwords] >> shift)
 
 /*
- * Get the keys of n groups, one behind the other
+ * Get the keys of n groups, one every stride values
  */
 void
-GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values, bool *isnull)
+GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *values,
+			bool *isnull)
 {
 	const int	ncolumns = table->ncolumns;
 	const int	nwords = table->nwords;
@@ -351,13 +352,13 @@ GjTableRead(const GjGroupTable *table, uint32 first, int n, Datum *values, bool 
 				break;
 		}
 	}
-	memset(isnull, false, n * ncolumns);
+	memset(isnull, false, n * stride);
 	if (!any_null(table, first, n))
 		return;
 	for (int i = 0; i < n; i++)
 	{
 		for (int column = 0; column < ncolumns; column++)
-			isnull[i * ncolumns + column] = is_null(table, GjTableRecord(table, first + i), column);
+			isnull[i * stride + column] = is_null(table, GjTableRecord(table, first + i), column);
 	}
 }
 

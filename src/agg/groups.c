@@ -38,7 +38,7 @@ static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
-static bool read_keys(GjGroups *groups);
+static bool read_groups(GjGroups *groups);
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -60,7 +60,11 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 				  &groups->input);
 
 	GjTableInit(&groups->table, context, ngroupings);
-	groups->table.may_defer = naggs == 0;
+	groups->table.naggs = naggs;
+	groups->table.aggs = groups->aggs;
+	groups->table.may_defer = true;
+	for (int i = 0; i < naggs; i++)
+		groups->table.may_defer &= GjAggMayMerge(&groups->aggs[i]);
 	for (int i = 0; i < ngroupings; i++)
 	{
 		GjKeyColumn *key = &groups->table.columns[i];
@@ -85,10 +89,18 @@ prepare(GjGroups *groups)
 	GjSelectionInit(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	groups->ncolumns = groups->table.ncolumns + groups->naggs;
 	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
-											 groups->table.ncolumns * sizeof(Datum));
-	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
-											groups->table.ncolumns);
+											 groups->ncolumns * sizeof(Datum));
+	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS * groups->ncolumns);
+	groups->computed = MemoryContextAlloc(groups->context, groups->naggs * sizeof(int));
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjValueType type;
+
+		if (!GjAggIsState(&groups->aggs[i], &type))
+			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
+	}
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
 }
@@ -116,7 +128,6 @@ GjGroupsBegin(GjGroups *groups)
 static void
 begin_pass(GjGroups *groups)
 {
-	groups->nstarted = groups->nsettled = 0;
 	groups->next = groups->ndelivered = 0;
 	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
@@ -185,39 +196,53 @@ GjGroupsRewind(GjGroups *groups)
 {
 	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
 		return false;
-	groups->next = 0;
+	groups->next = groups->read_end = 0;
 	return true;
 }
 
 bool
-GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull)
+GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 {
-	int			ngroupings = groups->table.ncolumns;
 	uint32		at;
 
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
-		!read_keys(groups))
+		!read_groups(groups))
 		return false;
-	at = (groups->next - groups->read_first) * ngroupings;
-	memcpy(values, groups->read_values + at, ngroupings * sizeof(Datum));
-	memcpy(isnull, groups->read_nulls + at, ngroupings * sizeof(bool));
-	for (int i = ngroupings; i < ngroupings + groups->naggs; i++)
-		values[i] = GjGroupsValue(groups, 0, i, &isnull[i]);
+	at = (groups->next - groups->read_first) * groups->ncolumns;
+	*values = groups->read_values + at;
+	*isnull = groups->read_nulls + at;
+	for (int i = 0; i < groups->ncomputed; i++)
+	{
+		int			column = groups->computed[i];
+
+		(*values)[column] = GjGroupsValue(groups, 0, column, *isnull + column);
+	}
 	GjGroupsSkip(groups, 1);
 	return true;
 }
 
 /*
- * Read the keys of the next groups, which no longer change; false: there are none
+ * Read the next groups, which no longer change, but for results that take memory of their own;
+ * false: there are none
  */
 static bool
-read_keys(GjGroups *groups)
+read_groups(GjGroups *groups)
 {
 	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+	int			at = groups->table.ncolumns;
 
 	groups->read_first = groups->next;
 	groups->read_end = groups->next + n;
-	GjTableRead(&groups->table, groups->next, n, groups->read_values, groups->read_nulls);
+	GjTableRead(&groups->table, groups->next, n, groups->ncolumns, groups->read_values,
+				groups->read_nulls);
+	for (int i = 0; i < groups->naggs; i++, at++)
+	{
+		GjValueType type;
+
+		if (GjAggIsState(&groups->aggs[i], &type))
+			GjAggRead(&groups->aggs[i], groups->next, n, groups->ncolumns,
+					  groups->read_values + at, groups->read_nulls + at);
+	}
 	return n > 0;
 }
 
@@ -282,12 +307,12 @@ add_input(GjGroups *groups)
 	if (is_grouped)
 		assign_groups(groups);
 	GjGroupsMakeSetsRoom(groups);
+	groups->nsettled = groups->table.nstarted;
 	start_groups(groups);
 
 	groups->selection.nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
 		add_to_agg(groups, &groups->aggs[i]);
-	groups->nsettled = groups->table.ngroups;
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
 }
 
@@ -407,7 +432,9 @@ spill_others(GjGroups *groups)
 static void
 start_groups(GjGroups *groups)
 {
+	GjGroupTable *table = &groups->table;
+
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggStart(&groups->aggs[i], groups->nstarted, groups->table.ngroups);
-	groups->nstarted = groups->table.ngroups;
+		GjAggStart(&groups->aggs[i], table->nstarted, GjTableRecords(table));
+	table->nstarted = GjTableRecords(table);
 }

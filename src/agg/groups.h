@@ -75,11 +75,12 @@ extern void GjGroupsFinish(GjGroups *groups);
 
 /*
  * Get the next group, about in the order in which they were first seen: values and isnull
- * have the groupings' columns, then the aggregates.
+ * have the groupings' columns, then the aggregates.  They may be changed, and are the caller's
+ * until the next call.
  * Results that are passed by reference are allocated in CurrentMemoryContext.  False: there are
  * no more in this pass.
  */
-extern bool GjGroupsNext(GjGroups *groups, Datum *values, bool *isnull);
+extern bool GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull);
 
 /*
  * The same for who wants some columns of some groups: how many there are in this pass; a value

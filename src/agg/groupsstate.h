@@ -11,7 +11,7 @@
 
 #include "groupparts.h"
 
-/* Groups whose keys are read at a time, for who takes one after the other */
+/* Groups that are read at a time, for who takes one after the other */
 #define GJ_READ_GROUPS			64
 
 struct GjGroups
@@ -29,7 +29,6 @@ struct GjGroups
 	uint32	   *numbers;		/* of the batch's rows' groups */
 	GjRuns		runs;
 	uint16	   *rows;
-	uint32		nstarted;		/* groups whose states have begun */
 	uint32		nsettled;		/* groups with rows of earlier batches */
 
 	GjSpillFile *file;
@@ -40,7 +39,10 @@ struct GjGroups
 	double		pass_expected;	/* so many groups in this pass, at most */
 
 	uint32		next;			/* group to deliver */
-	uint32		read_first;		/* keys that have been read: from this group */
+	int			ncolumns;		/* of the key, and results */
+	int			ncomputed;		/* which are computed group by group, as they take memory */
+	int		   *computed;		/* their numbers */
+	uint32		read_first;		/* all others have been read: from this group */
 	uint32		read_end;		/* up to before that one */
 	Datum	   *read_values;	/* GJ_READ_GROUPS times those of a group */
 	bool	   *read_nulls;

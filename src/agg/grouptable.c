@@ -40,7 +40,7 @@ GjTableReset(GjGroupTable *table)
 	GjRegionFree(&table->records);
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
-	table->ngroups = table->ndeferred = 0;
+	table->ngroups = table->ndeferred = table->nstarted = 0;
 	table->defers = false;
 	GjOrderBegin(table);
 	table->capacity = GJ_GROUPS_FIRST;
@@ -65,7 +65,7 @@ GjTableClear(GjGroupTable *table)
 		GjDirectEnd(table);
 	}
 	GjOrderEnd(table);
-	table->ngroups = table->ndeferred = 0;
+	table->ngroups = table->ndeferred = table->nstarted = 0;
 	if (!table->defers)
 		memset(table->slots.start, 0, table->slots.size);
 }
@@ -185,7 +185,7 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 }
 
 /*
- * Find the groups of rows from one on, in slots; returns a row from which on there is no more
+ * Find the groups of rows from one on, in slots; returns the row for which there is no more
  * room, or nrows.  Where most rows make a group, looking for others first is in vain.
  */
 static pg_attribute_always_inline int
@@ -220,7 +220,7 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 		for (int i = 0; i < nmissed; i++)
 		{
 			if (!find_one(table, missed[i], numbers, nwords))
-				return row;
+				return missed[i];
 		}
 		table->are_new = table->ngroups - nbefore > n / 2;
 	}
@@ -230,19 +230,15 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 /*
  * Find the groups of the rows of a batch that has been packed, from a row on; new ones are
  * made.  Returns the row for which there is no more room, or nrows.
- *
- * Of rows that wait there are no numbers, which nobody wants then.
  */
 int
 GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 {
 	Assert(table->is_packed && table->nslots > 0);
+	if (table->defers && GjTableDefer(table, row, nrows, numbers))
+		return nrows;
 	if (table->defers)
-	{
-		row = GjTableDefer(table, row, nrows);
-		if (table->defers)
-			return row;
-	}
+		return row;
 	if (table->ordered_by != NULL)
 		return GjOrderFind(table, row, nrows, numbers);
 	return find_now(table, row, nrows, numbers);
@@ -354,8 +350,7 @@ GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
 				 errmsg("too many groups")));
 	table->capacity = capacity;
 	GjRegionGrow(&table->records, table->context,
-				 GjRecordsSize(table, table->ngroups + table->ndeferred),
-				 GjRecordsSize(table, capacity));
+				 GjRecordsSize(table, GjTableRecords(table)), GjRecordsSize(table, capacity));
 	if (!table->is_direct && nslots != table->nslots)
 		GjTableMakeSlots(table, nslots);
 }
@@ -383,7 +378,7 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 	uint64		nold = table->nslots;
 
 	Assert(nslots > table->capacity);
-	if (GjTableShouldDefer(table))
+	if (GjTableShouldDefer(table, nslots))
 	{
 		GjTableMakeTags(table, nslots);
 		return;

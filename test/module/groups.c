@@ -72,6 +72,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(5000, 32, 1, 2);
 	GjCheckDistinctGroups();
 	GjCheckOrderedGroups();
+	GjCheckWaitingGroups();
 	check_many_values(300000, 1, 0);
 	check_many_values(300000, 1, 3);
 	check_many_values(300000, 2 * 1024 * 1024, 0);
@@ -163,10 +164,10 @@ is_same(const GjAggSpec *agg, Datum a, Datum b)
 static void
 check_groups(const Test *test, GjGroups *groups, bool *delivered)
 {
-	Datum		values[MAX_COLUMNS + MAX_AGGS];
-	bool		isnull[MAX_COLUMNS + MAX_AGGS];
+	Datum	   *values;
+	bool	   *isnull;
 
-	while (GjGroupsNext(groups, values, isnull))
+	while (GjGroupsNext(groups, &values, &isnull))
 	{
 		int			group = find_group(test, values, isnull);
 
@@ -310,8 +311,8 @@ check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
 	uint8	   *seen = palloc0(many);
 	int			nrows = 2 * many * length;
 	uint64		ngroups = 0;
-	Datum		values[5];
-	bool		isnull[5];
+	Datum	   *values;
+	bool	   *isnull;
 
 	GjGroupsBegin(groups);
 	for (int row = 0; row < nrows; row += batch.nrows)
@@ -329,7 +330,7 @@ check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		while (GjGroupsNext(groups, values, isnull))
+		while (GjGroupsNext(groups, &values, &isnull))
 		{
 			int32		group = DatumGetInt32(values[0]);
 
@@ -374,8 +375,8 @@ check_many_values(int many, Size memory_limit, int ngroups)
 	{(char *) third, NULL, 8}};
 	GjBatch		batch = {0, NULL, columns};
 	int64		total[2] = {0};
-	Datum		values[3];
-	bool		isnull[3];
+	Datum	   *values;
+	bool	   *isnull;
 	int			at = ngroups > 0 ? 1 : 0;
 
 	GjGroupsBegin(groups);
@@ -395,7 +396,7 @@ check_many_values(int many, Size memory_limit, int ngroups)
 	GjGroupsFinish(groups);
 	do
 	{
-		while (GjGroupsNext(groups, values, isnull))
+		while (GjGroupsNext(groups, &values, &isnull))
 		{
 			total[0] += DatumGetInt64(values[at]);
 			total[1] += DatumGetInt64(values[at + 1]);

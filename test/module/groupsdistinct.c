@@ -85,10 +85,10 @@ check_pass(const Pattern *pattern, const Rows *rows, GjGroups *groups, bool *del
 {
 	bool		in_order = pattern->min_passes == 1;
 	int			n = 0;
-	Datum		values[2];
-	bool		isnull[2];
+	Datum	   *values;
+	bool	   *isnull;
 
-	while (GjGroupsNext(groups, values, isnull))
+	while (GjGroupsNext(groups, &values, &isnull))
 	{
 		int			id = 2 * (int) DatumGetInt64(values[0]) + isnull[1];
 

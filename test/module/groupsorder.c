@@ -89,8 +89,8 @@ check_pattern(const Pattern *pattern, int naggs)
 										2, groupings, naggs, aggs);
 	int			most = (pattern->nrows / pattern->run + 2) * pattern->others;
 	int		   *nrows = palloc0(most * sizeof(int));
-	Datum		values[3];
-	bool		isnull[3];
+	Datum	   *values;
+	bool	   *isnull;
 
 	for (int row = 0; row < pattern->nrows; row++)
 		nrows[group_of(pattern, row)]++;
@@ -100,7 +100,7 @@ check_pattern(const Pattern *pattern, int naggs)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		while (GjGroupsNext(groups, values, isnull))
+		while (GjGroupsNext(groups, &values, &isnull))
 		{
 			int			group = delivered_group(pattern, values, isnull);
 

@@ -62,6 +62,9 @@ extern void GjCheckDistinctGroups(void);
 /* groupsorder.c */
 extern void GjCheckOrderedGroups(void);
 
+/* groupswait.c */
+extern void GjCheckWaitingGroups(void);
+
 /* groupstiming.c */
 extern void GjTimeGroups(const char *pattern);
 
