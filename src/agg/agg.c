@@ -244,6 +244,7 @@ exec_agg(CustomScanState *node)
 		else
 			return node->ss.ss_ScanTupleSlot;
 	}
+	ExecClearTuple(node->ss.ss_ScanTupleSlot);
 	if (ps->ps_ResultTupleSlot != NULL)
 		return ExecClearTuple(ps->ps_ResultTupleSlot);
 	return NULL;
@@ -271,10 +272,7 @@ next_group(GjAggState *agg)
 		MemoryContextSwitchTo(old_context);
 	} while (!found && next_pass(agg));
 	if (!found)
-	{
-		ExecClearTuple(slot);
 		return false;
-	}
 	if (agg->coded != NIL)
 		decode_columns(agg, slot);
 	show_group(slot);
@@ -282,9 +280,8 @@ next_group(GjAggState *agg)
 }
 
 /*
- * The slot's values are where the groups have them.  To clear it and to store the next ones would
- * change nothing, unless somebody has cleared it, or has made its values its own: then there is
- * memory to be freed.
+ * The slot's values are where the groups have them.  To clear it and store the next ones changes
+ * nothing, unless somebody has cleared it, or has made its values its own, which are to be freed.
  */
 static inline void
 show_group(TupleTableSlot *slot)

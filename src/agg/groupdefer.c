@@ -76,7 +76,6 @@ typedef struct Leaving
 StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
 				 "rows that wait take more memory than slots");
 
-static void try_settling(GjGroupTable *table);
 static Parts get_parts(const GjGroupTable *table);
 static uint32 find_equal(GjGroupTable *table);
 static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
@@ -141,9 +140,8 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 	uint32		nrecords = GjTableRecords(table);
 	uint32		n = nrows - row;
 
-	if ((!table->is_tried || table->capacity - nrecords < n) &&
-		nrecords / GJ_DEFER_FACTOR >= table->ngroups)
-		try_settling(table);
+	if (!table->is_tried || table->capacity - nrecords < n)
+		(void) GjTableTrySettling(table);
 	nrecords = GjTableRecords(table);
 	if (!table->defers || table->capacity - nrecords < n)
 		return false;
@@ -159,19 +157,23 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 }
 
 /*
- * Look for the rows that wait, and have none wait any more if too many of them leave.  The more
- * groups there are, the more often rows repeat: so many of them will by the time the table is full.
+ * Look for the rows that wait if they are many, and have none wait any more if too many of them
+ * leave.  The more groups there are, the more often rows repeat: so many of them will by the time
+ * the table is full.  False: they are not so many.
  */
-static void
-try_settling(GjGroupTable *table)
+bool
+GjTableTrySettling(GjGroupTable *table)
 {
 	uint64		nrecords = GjTableRecords(table);
 
+	if (!table->defers || nrecords / GJ_DEFER_FACTOR < table->ngroups)
+		return false;
 	(void) GjTableSettle(table);
 	table->is_tried = true;
 	if ((double) (nrecords - table->ngroups) * GJ_DEFER_LOSS * table->capacity >
 		(double) nrecords * nrecords)
 		GjTableEndDeferring(table);
+	return true;
 }
 
 /*

@@ -67,6 +67,8 @@ GjGroupsMakeRoom(GjGroups *groups)
 	while (table->ncolumns > 0 &&
 		   GjTableRecords(table) + GJ_BATCH_ROWS > table->capacity)
 	{
+		if (GjTableTrySettling(table))
+			continue;
 		if (groups->is_full || (!GjGroupsGrow(groups) && !GjTableSettle(table)))
 			return false;
 	}

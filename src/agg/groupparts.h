@@ -237,6 +237,7 @@ extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
 extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
 extern bool GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers);
+extern bool GjTableTrySettling(GjGroupTable *table);
 extern bool GjTableSettle(GjGroupTable *table);
 extern void GjTableEndDeferring(GjGroupTable *table);
 

@@ -282,7 +282,8 @@ GjCheckWaitingGroups(void)
 		{500000, 20, 420000, never, 300000, 20, true, false, false, much},
 		{120000, 20, never, 90000, 40000, 1, false, false, true, (Size) 12 << 20},
 		{120000, 20, never, never, never, 1, true, true, true, (Size) 12 << 20},
-		{120000, 3, never, never, 0, 1, false, true, false, (Size) 12 << 20}
+		{120000, 3, never, never, 0, 1, false, true, false, (Size) 12 << 20},
+		{300000, 20, 70000, never, never, 1, false, true, false, (Size) 24 << 20}
 	};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "waiting selftest",
 												  ALLOCSET_DEFAULT_SIZES);
