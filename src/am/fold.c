@@ -320,7 +320,10 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 	GjStep("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
-		GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		if (rows.words != NULL)
+			GjRunWriterAddWords(writer, rows.form, rows.words, rows.n);
+		else
+			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{

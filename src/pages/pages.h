@@ -283,6 +283,8 @@ extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, ui
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
 extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
+extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words,
+								int n);
 extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 
 /* publish.c: which runs and deltas an index has */
