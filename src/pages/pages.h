@@ -266,6 +266,8 @@ extern void GjEpochRaise(Relation index);
 extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
+extern uint64 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info,
+							   BlockNumber length);
 extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 							 BlockNumber *nblocks);
