@@ -4,8 +4,8 @@
  *	  Making a run of what has been inserted, and now and then one run of all.
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
- * delta's entries and writes them as a small run.  A middle fold merges them with the youngest small
- * runs, where there are three of about their size: so small runs remain few, and an entry is
+ * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
+ * small runs, where there are three of about their size: so small runs remain few, and an entry is
  * written again only as part of something four times as big.  A major fold merges them with all
  * runs.  What is merged loses its deleted slots.  VACUUM folds when it has deleted what is dead,
  * autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and gpujoin_fold()

@@ -4,8 +4,8 @@
  *	  The rows that a fold writes, where entries are single words: pages/words.c.
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
- * not enough memory: foldrows.c takes these.  The delta's entries are sorted as one array of words.
- * Runs are in order, so their words come page by page.  Two streams of words are merged to one, and
+ * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
+ * their words come page by page.  Two streams of words are merged to one, and
  * this with another: those with few words first, so that a base run's are merged but once.
  *
  * How many there are, and from which key to which, is found before they are read: runs and pages
@@ -44,6 +44,7 @@ typedef struct Stream
 	struct Stream *first;		/* merged from these two; NULL: it is not */
 	struct Stream *second;
 	bool		is_run;
+	bool		is_delta;
 	bool		ended;			/* nothing comes behind what is at hand */
 	GjRunReader reader;
 	uint64		last;			/* of the run's words that have been read */
@@ -56,7 +57,7 @@ typedef struct Stream
 typedef struct GjFoldWords
 {
 	GjWordForm	form;
-	uint64	   *memory;			/* of the delta's words; twice as long as they */
+	GjWordSort *sort;			/* of the delta's words */
 	Stream	   *streams[MAX_STREAMS];
 	int			nstreams;
 	Stream	   *all;
@@ -92,7 +93,7 @@ GjFoldOpenWords(GjFold *fold, int first_run)
 	if (fold->info.nincluded > 0)
 		return false;
 	measure(fold, first_run, &extent);
-	size = extent.n * 2 * sizeof(uint64);
+	size = extent.n * 3 * sizeof(uint64);
 	if (size > GjFoldMemory() || extent.min_key > extent.max_key ||
 		!GjWordFormFind(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
 		return false;
@@ -109,6 +110,9 @@ GjFoldOpenWords(GjFold *fold, int first_run)
 		stream->is_run = true;
 		GjRunReaderBegin(&stream->reader, fold->index, run);
 	}
+	/* what is merged comes in pages */
+	if (words->nstreams == 1)
+		add_stream(words, 0)->ended = true;
 	merge_streams(words);
 	return true;
 }
@@ -142,7 +146,7 @@ GjFoldCloseWords(GjFold *fold)
 			GjRunReaderEnd(&words->streams[i]->reader);
 		pfree(words->streams[i]);
 	}
-	pfree(words->memory);
+	GjWordSortEnd(words->sort);
 	pfree(words);
 	fold->words = NULL;
 }
@@ -209,28 +213,30 @@ add_stream(GjFoldWords *words, uint64 total)
 }
 
 /*
- * Read and sort the delta's words
+ * Read the delta's words, to be sorted
  */
 static void
 add_delta(GjFold *fold, uint64 room)
 {
 	GjFoldWords *words = fold->words;
 	Stream	   *stream = add_stream(words, room);
+	uint64		buffer[GJ_MAX_SLOTS];
 	uint64		n = 0;
 
-	words->memory = MemoryContextAllocHuge(CurrentMemoryContext,
-										   Max(room, 1) * 2 * sizeof(uint64));
+	words->sort = GjWordSortBegin(&words->form, room);
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
+		int			here;
+
 		GjVacuumDelayPoint();
 		GjProgressDone(i);
-		n += take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run,
-					   words->memory + n, room - n);
+		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
+						 Min(room - n, GJ_MAX_SLOTS));
+		GjWordSortAdd(words->sort, buffer, here);
+		n += here;
 	}
-	stream->words = GjWordsSort(&words->form, words->memory, words->memory + room, n);
-	stream->n = n;
-	stream->ended = true;
+	stream->is_delta = true;
 }
 
 /*
@@ -277,7 +283,12 @@ fill(GjFold *fold, Stream *stream)
 	stream->words = stream->buffer;
 	while (stream->n == 0 && !stream->ended)
 	{
-		if (stream->is_run)
+		if (stream->is_delta)
+		{
+			stream->n = GjWordSortNext(fold->words->sort, &stream->words);
+			stream->ended = stream->n == 0;
+		}
+		else if (stream->is_run)
 			read_run_page(fold, stream);
 		else
 			merge(fold, stream);

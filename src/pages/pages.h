@@ -130,6 +130,9 @@ typedef struct GjRunWriter GjRunWriter;
 /* Sorting rows by (key, TID): private to sort.c */
 typedef struct GjRowSort GjRowSort;
 
+/* Sorting entries that are words: private to words.c */
+typedef struct GjWordSort GjWordSort;
+
 /* How entries are single words, in the order of (key, TID): words.c */
 typedef struct GjWordForm
 {
@@ -312,7 +315,10 @@ extern void GjRowSortEnd(GjRowSort *sort);
 extern bool GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
 extern int	GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
 						   uint64 *words, uint64 room);
-extern uint64 *GjWordsSort(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
+extern GjWordSort *GjWordSortBegin(const GjWordForm *form, uint64 n);
+extern void GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n);
+extern uint64 GjWordSortNext(GjWordSort *sort, const uint64 **words);
+extern void GjWordSortEnd(GjWordSort *sort);
 extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
 						   const uint64 *words, int n);
 
