@@ -116,6 +116,31 @@ SELECT open_pages, pages > 128 AS folded FROM gpujoin_index_info('enough_k');
 SELECT gpujoin_check('enough_k', true);
 DROP TABLE enough;
 
+-- free pages are left to the next fold where they are few, and used by insertions where many are
+CREATE TABLE spared (k int) WITH (autovacuum_enabled = off);
+INSERT INTO spared SELECT i % 5000 FROM generate_series(1, 80000) i;
+CREATE INDEX spared_k ON spared USING gpujoin (k) WITH (lanes = 1);
+CREATE FUNCTION add_rows(folds int, OUT pages_added bigint, OUT are_free bool)
+LANGUAGE plpgsql AS $$
+DECLARE
+	before bigint = pages FROM gpujoin_index_info('spared_k');
+BEGIN
+	INSERT INTO spared SELECT i % 5000 FROM generate_series(1, 7264) i;
+	FOR i IN 1..folds LOOP
+		PERFORM gpujoin_fold('spared_k');
+	END LOOP;
+	SELECT pages - before, free_pages > 0 INTO pages_added, are_free
+	FROM gpujoin_index_info('spared_k');
+END $$;
+SELECT * FROM add_rows(folds => 1);
+SELECT * FROM add_rows(folds => 0);
+SELECT * FROM add_rows(folds => 1);
+SELECT gpujoin_fold('spared_k', true) > 100 AS folded;
+SELECT * FROM add_rows(folds => 0);
+SELECT gpujoin_check('spared_k', true);
+DROP TABLE spared;
+DROP FUNCTION add_rows;
+
 -- which runs are merged: three of about a delta's size, one at least where eight are listed, all
 -- where the small ones have as many entries as the base run; rows of some of them are gone
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
