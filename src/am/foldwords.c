@@ -5,8 +5,8 @@
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
  * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
- * their words come page by page.  Two streams of words are merged to one, and
- * this with another: those with few words first, so that a base run's are merged but once.
+ * their words come page by page.  Two streams of words are merged to one, and this with another:
+ * those with few words first, so that a base run's are merged but once.
  *
  * How many there are, and from which key to which, is found before they are read: runs and pages
  * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
@@ -76,6 +76,8 @@ static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words,
 static void check_order(const GjFold *fold, Stream *run);
 static void merge(GjFold *fold, Stream *stream);
 static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
+static uint64 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n);
+static uint64 count_first(const uint64 *first, const uint64 *second, uint64 n);
 static inline void advance(Stream *stream, uint64 n);
 
 /*
@@ -383,10 +385,8 @@ merge(GjFold *fold, Stream *stream)
 static uint64
 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
 {
-	const uint64 *from_first = first->words;
-	const uint64 *from_second = second->words;
 	uint64		n = Min(Min(first->n, second->n), room);
-	uint64		of_first = 0;
+	uint64		of_first;
 
 	if (n == 0)
 	{
@@ -397,17 +397,66 @@ merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
 		advance(left, n);
 		return n;
 	}
-	for (uint64 i = 0; i < n; i++)
-	{
-		uint64		a = from_first[of_first];
-		uint64		b = from_second[i - of_first];
-
-		out[i] = Min(a, b);
-		of_first += a <= b;
-	}
+	of_first = merge_words(first->words, second->words, out, n);
 	advance(first, of_first);
 	advance(second, n - of_first);
 	return n;
+}
+
+/*
+ * Merge the first n of both, where each has so many; returns how many are of the first
+ *
+ * Both halves at the same time: a step waits for the one before it, but not for the other half's.
+ */
+static uint64
+merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
+{
+	uint64		half = n / 2;
+	uint64		low = 0;		/* of the first, in the lower half */
+	uint64		high = count_first(first, second, half);	/* and before the upper one's next */
+
+	for (uint64 i = 0; i < half; i++)
+	{
+		uint64		a = first[low];
+		uint64		b = second[i - low];
+		uint64		c = first[high];
+		uint64		d = second[half + i - high];
+
+		out[i] = Min(a, b);
+		low += a <= b;
+		out[half + i] = Min(c, d);
+		high += c <= d;
+	}
+	if (n % 2 != 0)
+	{
+		uint64		a = first[high];
+		uint64		b = second[n - 1 - high];
+
+		out[n - 1] = Min(a, b);
+		high += a <= b;
+	}
+	return high;
+}
+
+/*
+ * Of the first n words of a merge, how many are of the first?
+ */
+static uint64
+count_first(const uint64 *first, const uint64 *second, uint64 n)
+{
+	uint64		low = 0;
+	uint64		high = n;
+
+	while (low < high)
+	{
+		uint64		at = (low + high) / 2;
+
+		if (first[at] <= second[n - 1 - at])
+			low = at + 1;
+		else
+			high = at;
+	}
+	return low;
 }
 
 static inline void
