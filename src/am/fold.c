@@ -5,8 +5,8 @@
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
  * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
- * small runs, where there are three of about their size: so small runs remain few, and an entry is
- * written again only as part of something four times as big.  A major fold merges them with all
+ * small runs, where there are five of about their size: so small runs remain few, and an entry is
+ * written again only as part of something six times as big.  A major fold merges them with all
  * runs.  What is merged loses its deleted slots.  VACUUM folds when it has deleted what is dead,
  * autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and gpujoin_fold()
  * on demand.
@@ -76,8 +76,11 @@
 /* A call draws no more numbers, with a delta that is left over: two for runs, one for a delta */
 #define FOLD_NUMBERS			3
 
-/* So many runs of about a delta's size are merged with it */
-#define MERGED_RUNS				3
+/*
+ * So many runs of about a delta's size are merged with it.  With three, entries are in bigger runs
+ * sooner, and searches, which find few of them side by side there, take longer on average.
+ */
+#define MERGED_RUNS				5
 
 typedef enum FoldKind
 {

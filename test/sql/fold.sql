@@ -141,7 +141,7 @@ SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
 DROP FUNCTION add_rows;
 
--- which runs are merged: three of about a delta's size, one at least where eight are listed, all
+-- which runs are merged: five of about a delta's size, one at least where eight are listed, all
 -- where the small ones have as many entries as the base run; rows of some of them are gone
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
@@ -168,8 +168,8 @@ CREATE FUNCTION differ(OUT missing bigint, OUT surplus bigint) LANGUAGE sql AS $
 		'SELECT k, v FROM many WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000, 17)))',
 		'SELECT * FROM many WHERE k IN (1, 7, 900, 4999)']) q, both_ways(q) b
 $$;
-SELECT * FROM add_runs(900, 901, 902);
-SELECT * FROM add_runs(903);
+SELECT * FROM add_runs(900, 901, 902, 903, 904);
+SELECT * FROM add_runs(905);
 SELECT * FROM add_runs(30000, 30000, 7000, 7000, 1700);
 DELETE FROM many WHERE v = 3 AND k % 20 = 0 OR v BETWEEN 100 AND 200;
 VACUUM many;
