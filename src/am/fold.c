@@ -4,11 +4,12 @@
  *	  Making a run of what has been inserted, and now and then one run of all.
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
- * delta's entries and writes them as a small run.  A major fold merges them with all runs and
- * leaves out deleted slots.  In between, a middle fold merges them with all small runs, where the
- * list of runs is full while these are few beside the base run.  VACUUM folds when it has deleted
- * what is dead, autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and
- * gpujoin_fold() on demand.
+ * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
+ * small runs, where there are five of about their size: so small runs remain few, and an entry is
+ * written again only as part of something six times as big.  A major fold merges them with all
+ * runs.  What is merged loses its deleted slots.  VACUUM folds when it has deleted what is dead,
+ * autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and gpujoin_fold()
+ * on demand.
  *
  * The lock: ShareUpdateExclusiveLock on the table.  So neither another fold nor a deletion is
  * under way, CREATE INDEX CONCURRENTLY's included; queries and insertions are.
@@ -75,11 +76,16 @@
 /* A call draws no more numbers, with a delta that is left over: two for runs, one for a delta */
 #define FOLD_NUMBERS			3
 
+/*
+ * So many runs of about a delta's size are merged with it.  With three, entries are in bigger runs
+ * sooner, and searches, which find few of them side by side there, take longer on average.
+ */
+#define MERGED_RUNS				5
+
 typedef enum FoldKind
 {
 	FOLD_NOTHING,
-	FOLD_MINOR,
-	FOLD_MIDDLE,
+	FOLD_DELTA,					/* minor or middle */
 	FOLD_MAJOR
 } FoldKind;
 
@@ -91,16 +97,17 @@ typedef struct Freed
 	uint64		room;
 } Freed;
 
+static inline uint64 count_alive(const GjRun *run);
 static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
 static FoldKind choose(const GjFold *fold, GjFoldMode mode);
-static int	first_merged(const GjFold *fold, FoldKind kind);
+static int	first_merged(const GjFold *fold);
 static void fold_once(GjFold *fold, FoldKind kind);
 static void drop_dead_runs(GjFold *fold);
 static void take_delta(GjFold *fold);
-static void write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end);
-static uint64 count_entries(const GjFold *fold, FoldKind kind);
-static void publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end);
+static void write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end);
+static uint64 count_entries(const GjFold *fold, int first);
+static void publish(GjFold *fold, int first, const GjRun *run, BlockNumber end);
 static bool is_mostly_free(const GjFold *fold);
 static void find_free_pages(GjFold *fold);
 static BlockNumber *make_room(Freed *freed, uint64 n);
@@ -187,9 +194,9 @@ forget_unfinished(GjFold *fold)
 /*
  * Decide which fold is worth it
  *
- * Small runs and dead slots make searches slower, and a major fold rewrites all: it waits until
- * they are a half of the base run.  Dead slots count twice, since they are read for nothing.  If
- * they would be so many with the delta, that is merged as well, and need not be written twice.
+ * A major fold rewrites all.  It waits until the small runs have as many entries as the base run,
+ * or a quarter of its slots are dead: searches read these for nothing.  If it would be so with the
+ * delta, that is merged as well, and need not be written twice.
  */
 static FoldKind
 choose(const GjFold *fold, GjFoldMode mode)
@@ -198,35 +205,54 @@ choose(const GjFold *fold, GjFoldMode mode)
 	BlockNumber delta_pages = state->deltas[0].data_pages;
 	bool		left_over = state->deltas[1].run != 0;
 	uint64		base = state->nruns > 0 ? state->runs[0].entries : 0;
-	uint64		loose = 0;		/* entries of small runs, and twice the dead slots */
+	uint64		loose = 0;		/* entries of small runs, and four times the dead slots */
 	uint64		delta;
 
 	for (int i = 0; i < state->nruns; i++)
-		loose += 2 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
+		loose += 4 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
 
 	if (mode == GJ_FOLD_ALL && (left_over || delta_pages > 0 || loose > 0))
 		return FOLD_MAJOR;
-	if (loose > base / 2)
+	if (loose > base)
 		return FOLD_MAJOR;
 	if (!left_over && delta_pages < (mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1))
 		return FOLD_NOTHING;
 	if (left_over)
 		delta_pages = state->deltas[1].data_pages;
 	delta = (uint64) delta_pages * fold->info.slots;
-	if (loose + delta > base / 2)
-		return FOLD_MAJOR;
-	return state->nruns == GJ_MAX_RUNS ? FOLD_MIDDLE : FOLD_MINOR;
+	return loose + delta > base ? FOLD_MAJOR : FOLD_DELTA;
+}
+
+static inline uint64
+count_alive(const GjRun *run)
+{
+	return run->entries - run->dead;
 }
 
 /*
- * From which run on all are merged?
+ * From which run on are all merged with the previous delta?  The base run is not.
+ *
+ * If the list of runs is full, one is in any case.
  */
 static int
-first_merged(const GjFold *fold, FoldKind kind)
+first_merged(const GjFold *fold)
 {
-	if (kind == FOLD_MAJOR)
-		return 0;
-	return kind == FOLD_MIDDLE ? 1 : fold->state.nruns;
+	const GjIndexState *state = &fold->state;
+	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
+	int			first = state->nruns;
+
+	for (;;)
+	{
+		int			i = first;
+
+		while (i > 1 && count_alive(&state->runs[i - 1]) <= 2 * size)
+			i--;
+		if (first - i < MERGED_RUNS && first < GJ_MAX_RUNS)
+			return first;
+		i = Min(i, first - 1);
+		while (first > i)
+			size += count_alive(&state->runs[--first]);
+	}
 }
 
 static void
@@ -245,8 +271,10 @@ fold_once(GjFold *fold, FoldKind kind)
 	take_delta(fold);
 	if (fold->state.deltas[1].run != 0 || (kind == FOLD_MAJOR && fold->state.nruns > 0))
 	{
-		write_run(fold, kind, &run, &end);
-		publish(fold, kind, &run, end);
+		int			first = kind == FOLD_MAJOR ? 0 : first_merged(fold);
+
+		write_run(fold, first, &run, &end);
+		publish(fold, first, &run, end);
 		fold->stats->folds++;
 	}
 	GjProgressEnd();
@@ -301,10 +329,10 @@ take_delta(GjFold *fold)
 }
 
 /*
- * Write a run of the previous delta's entries and of those of the runs that are merged
+ * Write a run of the previous delta's entries and of those of the runs from the first one on
  */
 static void
-write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
+write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 {
 	uint64		change;
 	uint32		number = GjFoldBegin(fold->index, &change);
@@ -315,12 +343,15 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
 
 	GjStep("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
-	GjFoldOpenSources(fold, first_merged(fold, kind));
-	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, kind));
+	GjFoldOpenSources(fold, first);
+	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, first));
 	GjStep("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
-		GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		if (rows.words != NULL)
+			GjRunWriterAddWords(writer, rows.form, rows.words, rows.n);
+		else
+			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{
@@ -341,12 +372,12 @@ write_run(GjFold *fold, FoldKind kind, GjRun *run, BlockNumber *end)
  * full.
  */
 static uint64
-count_entries(const GjFold *fold, FoldKind kind)
+count_entries(const GjFold *fold, int first)
 {
 	uint64		n = (uint64) fold->ndelta_blocks * fold->info.slots;
 
-	for (int i = first_merged(fold, kind); i < fold->state.nruns; i++)
-		n += fold->state.runs[i].entries - fold->state.runs[i].dead;
+	for (int i = first; i < fold->state.nruns; i++)
+		n += count_alive(&fold->state.runs[i]);
 	return n;
 }
 
@@ -354,7 +385,7 @@ count_entries(const GjFold *fold, FoldKind kind)
  * Publish the run, and make free what it replaces
  */
 static void
-publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
+publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 {
 	GjRun		runs[GJ_MAX_RUNS];
 	int			nruns = 0;
@@ -362,7 +393,7 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 
 	for (int i = 0; i < fold->state.nruns; i++)
 	{
-		if (i >= first_merged(fold, kind))
+		if (i >= first)
 			free_run(fold, &freed, &fold->state.runs[i]);
 		else
 			runs[nruns++] = fold->state.runs[i];
@@ -385,14 +416,11 @@ publish(GjFold *fold, FoldKind kind, const GjRun *run, BlockNumber end)
 static bool
 is_mostly_free(const GjFold *fold)
 {
-	const GjIndexState *state = &fold->state;
-	uint64		alive = 0;
+	BlockNumber length = GjIndexGetLength(fold->index);
+	uint64		pages = length - fold->info.first_data;
+	uint64		nfree = GjListsCountFree(&fold->state, &fold->info, length);
 
-	for (int i = 0; i < state->nruns; i++)
-		alive += (uint64) state->runs[i].data_pages + state->runs[i].directory_pages;
-	for (int i = 0; i < lengthof(state->deltas); i++)
-		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages;
-	return GjIndexGetLength(fold->index) - fold->info.first_data > 3 * alive;
+	return nfree > 2 * (pages - nfree);
 }
 
 /*

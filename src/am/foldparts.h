@@ -29,12 +29,14 @@ typedef struct GjFold
 	int			given;			/* how many these were */
 } GjFold;
 
-/* Rows in order: slots of a page that are all used */
+/* Rows in order: slots of a page that are all used, or words */
 typedef struct GjFoldRows
 {
 	int			n;
 	Page		page;
 	int			slot;
+	const uint64 *words;		/* NULL: slots */
+	const GjWordForm *form;
 } GjFoldRows;
 
 /* foldrows.c */

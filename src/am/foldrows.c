@@ -118,6 +118,7 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 	rows->page = (Page) first->page.data;
 	rows->slot = first->slot;
 	rows->n = find_stretch(fold, first, limit);
+	rows->words = NULL;
 	fold->given = rows->n;
 	return true;
 }

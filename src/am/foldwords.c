@@ -4,9 +4,9 @@
  *	  The rows that a fold writes, where entries are single words: pages/words.c.
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
- * not enough memory: foldrows.c takes these.  All entries of the delta and of the runs that are
- * merged, but for the base run, are sorted as one array of words; the base run comes page by page
- * and is merged with them.
+ * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
+ * their words come page by page.  Two streams of words are merged to one, and this with another:
+ * those with few words first, so that a base run's are merged but once.
  *
  * How many there are, and from which key to which, is found before they are read: runs and pages
  * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
@@ -32,40 +32,53 @@ typedef struct Extent
 {
 	int64		min_key;
 	int64		max_key;
-	uint64		n;				/* entries to be sorted */
+	uint64		n;				/* entries of the delta, which are to be sorted */
 } Extent;
+
+/* Words in order, some of them at hand: the delta's, a run's, or those of two other streams */
+typedef struct Stream
+{
+	const uint64 *words;		/* at hand, */
+	uint64		n;				/* so many */
+	uint64		total;			/* about how many words come in all */
+	struct Stream *first;		/* merged from these two; NULL: it is not */
+	struct Stream *second;
+	bool		is_run;
+	bool		is_delta;
+	bool		ended;			/* nothing comes behind what is at hand */
+	GjRunReader reader;
+	uint64		last;			/* of the run's words that have been read */
+	uint64		buffer[GJ_MAX_SLOTS];
+} Stream;
+
+/* Runs, the delta, and what merges two of them until one is left */
+#define MAX_STREAMS				(2 * (GJ_MAX_RUNS + 1) - 1)
 
 typedef struct GjFoldWords
 {
 	GjWordForm	form;
-	uint64	   *memory;			/* twice as long as the next */
-	uint64	   *sorted;			/* all but the base run's */
-	uint64		nsorted;
-	uint64		at;
-	bool		has_base;
-	bool		base_ended;
-	GjRunReader base;
-	uint64		last;			/* of the base's words that have been read */
-	int			nbase;
-	int			base_at;
-	uint64		base_words[GJ_MAX_SLOTS];	/* of the page at hand */
-	uint64		out[GJ_MAX_SLOTS];
-	PGAlignedBlock page;
+	GjWordSort *sort;			/* of the delta's words */
+	Stream	   *streams[MAX_STREAMS];
+	int			nstreams;
+	Stream	   *all;
 } GjFoldWords;
 
 static void measure(const GjFold *fold, int first_run, Extent *extent);
 static void widen(Extent *extent, int64 min_key, int64 max_key);
 static BlockNumber count_table_blocks(Relation index);
-static void collect(GjFold *fold, int first_run, uint64 room);
-static uint64 collect_delta(GjFold *fold, uint64 *words, uint64 room);
-static uint64 collect_run(GjFold *fold, const GjRun *run, uint64 *words, uint64 room);
-static bool next_run_block(GjFold *fold, GjRunReader *reader);
+static Stream *add_stream(GjFoldWords *words, uint64 total);
+static void add_delta(GjFold *fold, uint64 room);
+static void merge_streams(GjFoldWords *words);
+static void put_in_order(Stream **streams, int n, Stream *stream);
+static void fill(GjFold *fold, Stream *stream);
+static void read_run_page(GjFold *fold, Stream *stream);
 static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room);
-static int	take_run_page(GjFold *fold, const GjRunReader *reader, uint64 *words, uint64 room,
-						  uint64 *last);
-static int	merge(GjFold *fold, GjFoldWords *words);
-static void read_base(GjFold *fold, GjFoldWords *words);
-static uint64 merge_some(GjFoldWords *words, uint64 *out, uint64 room);
+static void check_order(const GjFold *fold, Stream *run);
+static void merge(GjFold *fold, Stream *stream);
+static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
+static uint64 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n);
+static uint64 count_first(const uint64 *first, const uint64 *second, uint64 n);
+static inline void advance(Stream *stream, uint64 n);
 
 /*
  * Begin to read the previous delta and the runs from the given one on; false: they are not for us
@@ -82,49 +95,61 @@ GjFoldOpenWords(GjFold *fold, int first_run)
 	if (fold->info.nincluded > 0)
 		return false;
 	measure(fold, first_run, &extent);
-	size = extent.n * 2 * sizeof(uint64);
+	size = extent.n * 3 * sizeof(uint64);
 	if (size > GjFoldMemory() || extent.min_key > extent.max_key ||
 		!GjWordFormFind(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
 		return false;
 
 	words = palloc0(sizeof(GjFoldWords));
 	words->form = form;
-	words->memory = MemoryContextAllocHuge(CurrentMemoryContext, size);
 	fold->words = words;
-	collect(fold, first_run, extent.n);
-	if (first_run == 0 && fold->state.nruns > 0)
+	add_delta(fold, extent.n);
+	for (int i = first_run; i < fold->state.nruns; i++)
 	{
-		words->has_base = true;
-		GjRunReaderBegin(&words->base, fold->index, &fold->state.runs[0]);
+		const GjRun *run = &fold->state.runs[i];
+		Stream	   *stream = add_stream(words, run->entries);
+
+		stream->is_run = true;
+		GjRunReaderBegin(&stream->reader, fold->index, run);
 	}
+	/* what is merged comes in pages */
+	if (words->nstreams == 1)
+		add_stream(words, 0)->ended = true;
+	merge_streams(words);
 	return true;
 }
 
 /*
- * Get the next rows, a page of them; false when there are no more
+ * Get the next rows, as many as a page has slots for, but for the last; false when there are no
+ * more
  */
 bool
 GjFoldNextWords(GjFold *fold, GjFoldRows *rows)
 {
-	GjFoldWords *words = fold->words;
+	Stream	   *all = fold->words->all;
 
-	rows->page = (Page) words->page.data;
-	rows->slot = 0;
-	rows->n = merge(fold, words);
-	if (rows->n == 0)
-		return false;
-	GjDataInit(rows->page, &fold->info, 0);
-	GjDataPutWords(rows->page, &fold->info, &words->form, words->out, rows->n);
-	return true;
+	if (all->n == 0)
+		fill(fold, all);
+	rows->form = &fold->words->form;
+	rows->words = all->words;
+	rows->n = Min(all->n, fold->info.slots);
+	advance(all, rows->n);
+	return rows->n > 0;
 }
 
 void
 GjFoldCloseWords(GjFold *fold)
 {
-	if (fold->words->has_base)
-		GjRunReaderEnd(&fold->words->base);
-	pfree(fold->words->memory);
-	pfree(fold->words);
+	GjFoldWords *words = fold->words;
+
+	for (int i = 0; i < words->nstreams; i++)
+	{
+		if (words->streams[i]->is_run)
+			GjRunReaderEnd(&words->streams[i]->reader);
+		pfree(words->streams[i]);
+	}
+	GjWordSortEnd(words->sort);
+	pfree(words);
 	fold->words = NULL;
 }
 
@@ -142,8 +167,6 @@ measure(const GjFold *fold, int first_run, Extent *extent)
 		const GjRun *run = &fold->state.runs[i];
 
 		widen(extent, run->min_key, run->max_key);
-		if (i > 0)
-			extent->n += run->entries;
 	}
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
@@ -180,63 +203,116 @@ count_table_blocks(Relation index)
 	return nblocks;
 }
 
+static Stream *
+add_stream(GjFoldWords *words, uint64 total)
+{
+	Stream	   *stream = palloc(sizeof(Stream));
+
+	memset(stream, 0, offsetof(Stream, buffer));
+	stream->total = total;
+	words->streams[words->nstreams++] = stream;
+	return stream;
+}
+
 /*
- * Collect and sort all entries but those of the base run
+ * Read the delta's words, to be sorted
  */
 static void
-collect(GjFold *fold, int first_run, uint64 room)
+add_delta(GjFold *fold, uint64 room)
 {
 	GjFoldWords *words = fold->words;
-	uint64	   *start = words->memory;
-	uint64		n;
-
-	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
-	n = collect_delta(fold, start, room);
-	for (int i = Max(first_run, 1); i < fold->state.nruns; i++)
-		n += collect_run(fold, &fold->state.runs[i], start + n, room - n);
-	words->sorted = GjWordsSort(&words->form, start, start + room, n);
-	words->nsorted = n;
-}
-
-static uint64
-collect_delta(GjFold *fold, uint64 *words, uint64 room)
-{
+	Stream	   *stream = add_stream(words, room);
+	uint64		buffer[GJ_MAX_SLOTS];
 	uint64		n = 0;
 
+	words->sort = GjWordSortBegin(&words->form, room);
+	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
+		int			here;
+
 		GjVacuumDelayPoint();
 		GjProgressDone(i);
-		n += take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, words + n,
-					   room - n);
+		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
+						 Min(room - n, GJ_MAX_SLOTS));
+		GjWordSortAdd(words->sort, buffer, here);
+		n += here;
 	}
-	return n;
+	stream->is_delta = true;
 }
 
-static uint64
-collect_run(GjFold *fold, const GjRun *run, uint64 *words, uint64 room)
+/*
+ * Merge all streams to one: again and again the two that have fewest words
+ */
+static void
+merge_streams(GjFoldWords *words)
 {
-	GjRunReader reader;
-	uint64		last = 0;
-	uint64		n = 0;
+	Stream	   *left[GJ_MAX_RUNS + 1] = {NULL};	/* those with fewest come last */
+	int			nleft = 0;
 
-	GjRunReaderBegin(&reader, fold->index, run);
-	while (next_run_block(fold, &reader))
-		n += take_run_page(fold, &reader, words + n, room - n, &last);
-	GjRunReaderEnd(&reader);
-	return n;
+	while (nleft < words->nstreams)
+	{
+		put_in_order(left, nleft, words->streams[nleft]);
+		nleft++;
+	}
+	while (nleft > 1)
+	{
+		Stream	   *first = left[--nleft];
+		Stream	   *second = left[--nleft];
+		Stream	   *merged = add_stream(words, first->total + second->total);
+
+		merged->first = first;
+		merged->second = second;
+		put_in_order(left, nleft++, merged);
+	}
+	words->all = left[0];
 }
 
-static bool
-next_run_block(GjFold *fold, GjRunReader *reader)
+static void
+put_in_order(Stream **streams, int n, Stream *stream)
 {
+	for (; n > 0 && streams[n - 1]->total < stream->total; n--)
+		streams[n] = streams[n - 1];
+	streams[n] = stream;
+}
+
+/*
+ * Have words of a stream at hand, where there are none, unless it has ended
+ */
+static void
+fill(GjFold *fold, Stream *stream)
+{
+	stream->words = stream->buffer;
+	while (stream->n == 0 && !stream->ended)
+	{
+		if (stream->is_delta)
+		{
+			stream->n = GjWordSortNext(fold->words->sort, &stream->words);
+			stream->ended = stream->n == 0;
+		}
+		else if (stream->is_run)
+			read_run_page(fold, stream);
+		else
+			merge(fold, stream);
+	}
+}
+
+static void
+read_run_page(GjFold *fold, Stream *stream)
+{
+	GjRunReader *reader = &stream->reader;
+
 	GjVacuumDelayPoint();
 	if (GjRunReaderNext(reader))
-		return true;
+	{
+		stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
+		check_order(fold, stream);
+		return;
+	}
 	if (reader->moved)
 		GjReportCorruption(fold->index, reader->block,
 						   "A directory has a page of something else.");
-	return false;
+	stream->ended = true;
 }
 
 /*
@@ -257,91 +333,135 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 }
 
 /*
- * The same of a run's page, and see to it that they ascend from the last one on: foldrows.c
- */
-static int
-take_run_page(GjFold *fold, const GjRunReader *reader, uint64 *words, uint64 room, uint64 *last)
-{
-	int			n = take_page(fold, reader->block, reader->run.run, words, room);
-	bool		ascend = true;
-	uint64		before = *last;
-
-	for (int i = 0; i < n; i++)
-	{
-		ascend &= before <= words[i];
-		before = words[i];
-	}
-	if (!ascend)
-		GjReportCorruption(fold->index, reader->block,
-						   "The entries of a run are not in order.");
-	*last = before;
-	return n;
-}
-
-/*
- * Merge words of both kinds, as many as a page has slots for; returns how many there are
- */
-static int
-merge(GjFold *fold, GjFoldWords *words)
-{
-	uint64		room = fold->info.slots;
-	uint64		n = 0;
-	uint64		more;
-
-	do
-	{
-		read_base(fold, words);
-		more = merge_some(words, words->out + n, room - n);
-		n += more;
-	} while (more > 0 && n < room);
-	return (int) n;
-}
-
-/*
- * Have words of the base run, unless it has ended
+ * See to it that a run's words ascend: foldrows.c
  */
 static void
-read_base(GjFold *fold, GjFoldWords *words)
+check_order(const GjFold *fold, Stream *run)
 {
-	while (words->has_base && !words->base_ended && words->base_at == words->nbase)
+	bool		ascend = true;
+	uint64		last = run->last;
+
+	for (uint64 i = 0; i < run->n; i++)
 	{
-		words->base_at = words->nbase = 0;
-		words->base_ended = !next_run_block(fold, &words->base);
-		if (!words->base_ended)
-			words->nbase = take_run_page(fold, &words->base, words->base_words, GJ_MAX_SLOTS,
-										 &words->last);
+		ascend &= last <= run->words[i];
+		last = run->words[i];
+	}
+	if (!ascend)
+		GjReportCorruption(fold->index, run->reader.block,
+						   "The entries of a run are not in order.");
+	run->last = last;
+}
+
+/*
+ * Merge words of two streams, as many as a page has slots for, unless there are fewer
+ */
+static void
+merge(GjFold *fold, Stream *stream)
+{
+	uint64		room = fold->info.slots;
+
+	while (stream->n < room)
+	{
+		Stream	   *first = stream->first;
+		Stream	   *second = stream->second;
+
+		if (first->n == 0)
+			fill(fold, first);
+		if (second->n == 0)
+			fill(fold, second);
+		if (first->n == 0 && second->n == 0)
+		{
+			stream->ended = true;
+			break;
+		}
+		stream->n += merge_some(first, second, stream->buffer + stream->n, room - stream->n);
 	}
 }
 
 /*
- * Merge words of both kinds until one might run out, or take the rest of the other; returns how
- * many: none when there are no more, or no room
+ * Merge words at hand of two streams until one might run out, or take those of one where the other
+ * has ended; returns how many
  */
 static uint64
-merge_some(GjFoldWords *words, uint64 *out, uint64 room)
+merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
 {
-	const uint64 *base = words->base_words + words->base_at;
-	const uint64 *sorted = words->sorted + words->at;
-	uint64		nbase = words->nbase - words->base_at;
-	uint64		nsorted = words->nsorted - words->at;
-	uint64		n = Min(Min(nbase, nsorted), room);
-	uint64		of_base = 0;
+	uint64		n = Min(Min(first->n, second->n), room);
+	uint64		of_first;
 
-	for (uint64 i = 0; i < n; i++)
+	if (n == 0)
 	{
-		uint64		a = base[of_base];
-		uint64		b = sorted[i - of_base];
+		Stream	   *left = first->n > 0 ? first : second;
+
+		n = Min(left->n, room);
+		memcpy(out, left->words, n * sizeof(uint64));
+		advance(left, n);
+		return n;
+	}
+	of_first = merge_words(first->words, second->words, out, n);
+	advance(first, of_first);
+	advance(second, n - of_first);
+	return n;
+}
+
+/*
+ * Merge the first n of both, where each has so many; returns how many are of the first
+ *
+ * Both halves at the same time: a step waits for the one before it, but not for the other half's.
+ */
+static uint64
+merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
+{
+	uint64		half = n / 2;
+	uint64		low = 0;		/* of the first, in the lower half */
+	uint64		high = count_first(first, second, half);	/* and before the upper one's next */
+
+	for (uint64 i = 0; i < half; i++)
+	{
+		uint64		a = first[low];
+		uint64		b = second[i - low];
+		uint64		c = first[high];
+		uint64		d = second[half + i - high];
 
 		out[i] = Min(a, b);
-		of_base += a <= b;
+		low += a <= b;
+		out[half + i] = Min(c, d);
+		high += c <= d;
 	}
-	if (nbase == 0 || nsorted == 0)
+	if (n % 2 != 0)
 	{
-		of_base = Min(nbase, room);
-		n = nbase > 0 ? of_base : Min(nsorted, room);
-		memcpy(out, nbase > 0 ? base : sorted, n * sizeof(uint64));
+		uint64		a = first[high];
+		uint64		b = second[n - 1 - high];
+
+		out[n - 1] = Min(a, b);
+		high += a <= b;
 	}
-	words->base_at += of_base;
-	words->at += n - of_base;
-	return n;
+	return high;
+}
+
+/*
+ * Of the first n words of a merge, how many are of the first?
+ */
+static uint64
+count_first(const uint64 *first, const uint64 *second, uint64 n)
+{
+	uint64		low = 0;
+	uint64		high = n;
+
+	while (low < high)
+	{
+		uint64		at = (low + high) / 2;
+
+		if (first[at] <= second[n - 1 - at])
+			low = at + 1;
+		else
+			high = at;
+	}
+	return low;
+}
+
+static inline void
+advance(Stream *stream, uint64 n)
+{
+	stream->words += n;
+	stream->n -= n;
 }

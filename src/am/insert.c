@@ -17,6 +17,10 @@
  * another one, which is entered into the delta's list: a page that is free, or a new one.  Now and
  * then the list needs a page, too.
  *
+ * Free pages are left to the next fold while they are few beside the base run: it needs as many as
+ * the delta has.  The file becomes as long in the end, but a page is added here, beside hundreds of
+ * rows that are inserted, and not in VACUUM, of which it would be a good part.
+ *
  * A page is found, or added to the file, before any page is locked.  By the
  * time the lane is locked again things may have changed, so every step is decided
  * anew under the locks.  The free space map is a hint: whether a page is free, it says itself
@@ -47,6 +51,7 @@ static Buffer open_page(Relation index, const GjIndexInfo *info, int lane, Buffe
 static bool lock_candidate(Relation index, const GjIndexState *state, Buffer candidate);
 static Buffer lock_list(Relation index, const GjIndexState *state, Buffer candidate);
 static Buffer find_candidate(Relation index, const GjIndexInfo *info);
+static bool is_left_to_fold(Relation index, const GjIndexInfo *info);
 static Buffer add_block(Relation index);
 
 /*
@@ -276,7 +281,11 @@ lock_list(Relation index, const GjIndexState *state, Buffer candidate)
 static Buffer
 find_candidate(Relation index, const GjIndexInfo *info)
 {
-	BlockNumber block = GetFreeIndexPage(index);
+	BlockNumber block;
+
+	if (is_left_to_fold(index, info))
+		return add_block(index);
+	block = GetFreeIndexPage(index);
 
 	/* after a crash the map may know blocks that the file has lost */
 	if (!BlockNumberIsValid(block) ||
@@ -284,6 +293,26 @@ find_candidate(Relation index, const GjIndexInfo *info)
 		return add_block(index);
 	GjStep("found");
 	return ReadBuffer(index, block);
+}
+
+/*
+ * Are free pages to be left to the next fold?
+ *
+ * Free pages and the delta together: where all rows are updated between two folds, there are as
+ * many as the base run has, and the file would become half as long again.
+ */
+static bool
+is_left_to_fold(Relation index, const GjIndexInfo *info)
+{
+	BlockNumber length = GjIndexGetLength(index);
+	GjIndexState state;
+	uint64		loose;
+
+	GjIndexGetState(index, &state);
+	if (state.nruns == 0)
+		return false;
+	loose = GjListsCountFree(&state, info, length) + state.deltas[0].data_pages;
+	return loose <= state.runs[0].data_pages / 2;
 }
 
 /*

@@ -173,6 +173,22 @@ GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
 }
 
 /*
+ * About how many pages are free, of a file of that length?  What a fold is writing counts as free.
+ */
+uint64
+GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber length)
+{
+	uint64		all = length - info->first_data;
+	uint64		alive = 0;
+
+	for (int i = 0; i < state->nruns; i++)
+		alive += (uint64) state->runs[i].data_pages + state->runs[i].directory_pages;
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages;
+	return all - Min(alive, all);
+}
+
+/*
  * Have pages been freed since the state was read?
  */
 bool

@@ -130,6 +130,9 @@ typedef struct GjRunWriter GjRunWriter;
 /* Sorting rows by (key, TID): private to sort.c */
 typedef struct GjRowSort GjRowSort;
 
+/* Sorting entries that are words: private to words.c */
+typedef struct GjWordSort GjWordSort;
+
 /* How entries are single words, in the order of (key, TID): words.c */
 typedef struct GjWordForm
 {
@@ -266,6 +269,8 @@ extern void GjEpochRaise(Relation index);
 extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
+extern uint64 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info,
+							   BlockNumber length);
 extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 							 BlockNumber *nblocks);
@@ -283,6 +288,8 @@ extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, ui
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
 extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
+extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words,
+								int n);
 extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 
 /* publish.c: which runs and deltas an index has */
@@ -308,7 +315,10 @@ extern void GjRowSortEnd(GjRowSort *sort);
 extern bool GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
 extern int	GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
 						   uint64 *words, uint64 room);
-extern uint64 *GjWordsSort(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
+extern GjWordSort *GjWordSortBegin(const GjWordForm *form, uint64 n);
+extern void GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n);
+extern uint64 GjWordSortNext(GjWordSort *sort, const uint64 **words);
+extern void GjWordSortEnd(GjWordSort *sort);
 extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
 						   const uint64 *words, int n);
 

@@ -60,17 +60,17 @@ struct GjRunWriter
 	GjRun		run;
 	int			slot;			/* next free one of the data page */
 	GjPlace		first;			/* first entry of the data page */
-	PGAlignedBlock data;
 	Level		levels[GJ_MAX_HEIGHT];
-	int			nwaiting;
+	int			nwaiting;		/* fewer than there is room for: the next page is made there */
 	Waiting		waiting[GJ_PAGES_PER_RECORD];
 	PGAlignedBlock images[GJ_PAGES_PER_RECORD];
 };
 
+static inline Page next_image(GjRunWriter *writer);
 static void finish_data(GjRunWriter *writer);
 static void finish_directory(GjRunWriter *writer, int level);
 static void add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber block);
-static void wait_to_write(GjRunWriter *writer, int level, const GjPlace *first, const char *image);
+static void wait_to_write(GjRunWriter *writer, int level, const GjPlace *first);
 static void write_waiting(GjRunWriter *writer);
 static void append_pages(GjRunWriter *writer, BlockNumber *blocks);
 static void log_pages(GjRunWriter *writer, BlockNumber *blocks);
@@ -97,7 +97,6 @@ GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 cha
 	else
 		GjIndexGetState(index, &writer->state);
 	writer->run.run = run;
-	GjDataInit((Page) writer->data.data, info, run);
 	return writer;
 }
 
@@ -113,8 +112,9 @@ GjRunWriterAdd(GjRunWriter *writer, const char *row)
 
 		writer->first.key = GjRowGetKey(&writer->info, row, &tid);
 		writer->first.tid = GjPackTid(&tid);
+		GjDataInit(next_image(writer), &writer->info, writer->run.run);
 	}
-	GjDataPut((Page) writer->data.data, &writer->info, writer->slot, row);
+	GjDataPut(next_image(writer), &writer->info, writer->slot, row);
 	if (++writer->slot == writer->info.slots)
 		finish_data(writer);
 }
@@ -133,14 +133,33 @@ GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
 		{
 			writer->first.key = GjDataGetKey(page, &writer->info, slot);
 			writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[slot]);
+			GjDataInit(next_image(writer), &writer->info, writer->run.run);
 		}
-		GjDataCopy((Page) writer->data.data, &writer->info, writer->slot, page, slot, fit);
+		GjDataCopy(next_image(writer), &writer->info, writer->slot, page, slot, fit);
 		slot += fit;
 		n -= fit;
 		writer->slot += fit;
 		if (writer->slot == writer->info.slots)
 			finish_data(writer);
 	}
+}
+
+/*
+ * Add entries that are words: as many as a page has slots for, or at last those that are left
+ */
+void
+GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words, int n)
+{
+	Page		page = next_image(writer);
+
+	Assert(writer->slot == 0);
+	GjDataInit(page, &writer->info, writer->run.run);
+	GjDataPutWords(page, &writer->info, form, words, n);
+	writer->first.key = GjDataGetKey(page, &writer->info, 0);
+	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
+	writer->slot = n;
+	if (n == writer->info.slots)
+		finish_data(writer);
 }
 
 /*
@@ -177,11 +196,17 @@ GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
 	return end;
 }
 
+/* Where the next page is made */
+static inline Page
+next_image(GjRunWriter *writer)
+{
+	return (Page) writer->images[writer->nwaiting].data;
+}
+
 static void
 finish_data(GjRunWriter *writer)
 {
-	Page		page = (Page) writer->data.data;
-	GjPageOpaque opaque = GjPageGetOpaque(page);
+	GjPageOpaque opaque = GjPageGetOpaque(next_image(writer));
 
 	opaque->change = writer->change;
 	if (writer->run.entries == 0)
@@ -189,21 +214,22 @@ finish_data(GjRunWriter *writer)
 	writer->run.max_key = opaque->max_key;
 	writer->run.entries += opaque->used;
 	writer->run.data_pages++;
-	wait_to_write(writer, 0, &writer->first, writer->data.data);
-
-	GjDataInit(page, &writer->info, writer->run.run);
 	writer->slot = 0;
+	wait_to_write(writer, 0, &writer->first);
 }
 
+/*
+ * No data page is being made meanwhile
+ */
 static void
 finish_directory(GjRunWriter *writer, int level)
 {
 	Level	   *from = &writer->levels[level];
 	GjPlace		first = {from->directory->keys[0], GjPackTid(&from->directory->tids[0])};
-	PGAlignedBlock image;
-	Page		page = (Page) image.data;
+	Page		page = next_image(writer);
 	GjPageOpaque opaque;
 
+	Assert(writer->slot == 0);
 	GjPageInit(page, GJ_PAGE_DIRECTORY, writer->run.run);
 	opaque = GjPageGetOpaque(page);
 	opaque->change = writer->change;
@@ -216,7 +242,7 @@ finish_directory(GjRunWriter *writer, int level)
 	from->written++;
 	writer->run.directory_pages++;
 	writer->run.height = Max(writer->run.height, level + 1);
-	wait_to_write(writer, level + 1, &first, image.data);
+	wait_to_write(writer, level + 1, &first);
 }
 
 /*
@@ -246,15 +272,16 @@ add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber bl
 	to->n++;
 }
 
+/*
+ * Have a page that has been made wait until there are enough for a record
+ */
 static void
-wait_to_write(GjRunWriter *writer, int level, const GjPlace *first, const char *image)
+wait_to_write(GjRunWriter *writer, int level, const GjPlace *first)
 {
-	if (writer->nwaiting == GJ_PAGES_PER_RECORD)
-		write_waiting(writer);
 	writer->waiting[writer->nwaiting].level = level;
 	writer->waiting[writer->nwaiting].first = *first;
-	memcpy(writer->images[writer->nwaiting].data, image, BLCKSZ);
-	writer->nwaiting++;
+	if (++writer->nwaiting == GJ_PAGES_PER_RECORD)
+		write_waiting(writer);
 }
 
 /*

@@ -9,6 +9,10 @@
  * entries themselves, and two of them are compared at once.  A fold does so where it can
  * (am/foldwords.c); rows.c and sort.c take everything else.
  *
+ * They are sorted in parts, by their upper bits: a word goes to its part as it comes, and a part is
+ * sorted when it is wanted, in the processor's cache.  So the memory of all of them is touched but
+ * once: for a fold, whose memory the kernel has to find first, that is a good part of the time.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -26,6 +30,37 @@
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << 12, "offsets fit their bits");
 
+/* A part has about so many words, and there are not more parts than these bits number */
+#define PART_WORDS				1024
+#define MAX_PART_BITS			11
+
+/* Words of a part that stand side by side */
+#define BLOCK_WORDS				64
+
+/* Words that have the same upper bits */
+typedef struct WordPart
+{
+	uint32		first;			/* block; the others by GjWordSort.next */
+	uint64		end;			/* behind the last word; 0: there is none */
+} WordPart;
+
+struct GjWordSort
+{
+	GjWordForm	form;
+	int			shift;			/* above it a word has its part's number */
+	int			nparts;
+	int			at;				/* next part to be sorted */
+	uint64	   *words;			/* blocks, in the order in which parts have needed them */
+	uint32	   *next;			/* of each block, the one behind it */
+	uint32		nblocks;
+	uint64	   *scratch;		/* where a part is sorted; twice as long as there is */
+	uint64		room;			/* for words */
+	WordPart	parts[1 << MAX_PART_BITS];
+};
+
+static void add_block(GjWordSort *sort, WordPart *part);
+static uint64 gather_part(GjWordSort *sort, const WordPart *part);
+static uint64 *sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
 static pg_attribute_always_inline uint64 get_words(const GjWordForm *form, const char *keys,
 												   int width, const ItemPointerData *tids,
 												   const uint32 *used, int nwords,
@@ -115,10 +150,117 @@ get_words(const GjWordForm *form, const char *keys, int width, const ItemPointer
 }
 
 /*
+ * Begin to sort at most so many words; it takes three times as much memory as they
+ */
+GjWordSort *
+GjWordSortBegin(const GjWordForm *form, uint64 n)
+{
+	GjWordSort *sort = palloc0(sizeof(GjWordSort));
+	int			key_bits = form->range == 0 ? 0 : pg_leftmost_one_pos64(form->range) + 1;
+	int			part_bits = 1;
+	uint64		nblocks;
+
+	while (part_bits < MAX_PART_BITS && n >> part_bits > PART_WORDS)
+		part_bits++;
+	sort->form = *form;
+	sort->nparts = 1 << part_bits;
+	sort->shift = key_bits + form->tid_bits - part_bits;
+	nblocks = n / BLOCK_WORDS + sort->nparts;
+	sort->words = MemoryContextAllocHuge(CurrentMemoryContext,
+										 nblocks * BLOCK_WORDS * sizeof(uint64));
+	sort->next = MemoryContextAllocHuge(CurrentMemoryContext, nblocks * sizeof(uint32));
+	return sort;
+}
+
+/*
+ * Add words, which are of the form
+ */
+void
+GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WordPart   *part = &sort->parts[words[i] >> sort->shift];
+
+		if (part->end % BLOCK_WORDS == 0)
+			add_block(sort, part);
+		sort->words[part->end++] = words[i];
+	}
+}
+
+/*
+ * Its first block begins at 0, too, but it is not empty then
+ */
+static void
+add_block(GjWordSort *sort, WordPart *part)
+{
+	uint32		block = sort->nblocks++;
+
+	if (part->end == 0)
+		part->first = block;
+	else
+		sort->next[part->end / BLOCK_WORDS - 1] = block;
+	part->end = (uint64) block * BLOCK_WORDS;
+}
+
+/*
+ * Get the next words in order, good until the next call; returns how many, 0: there are no more
+ */
+uint64
+GjWordSortNext(GjWordSort *sort, const uint64 **words)
+{
+	while (sort->at < sort->nparts)
+	{
+		const WordPart *part = &sort->parts[sort->at++];
+		uint64		n;
+
+		if (part->end == 0)
+			continue;
+		n = gather_part(sort, part);
+		*words = sort_words(&sort->form, sort->scratch, sort->scratch + sort->room, n);
+		return n;
+	}
+	return 0;
+}
+
+/*
+ * Copy the words of a part, which is not empty, to where they are sorted; returns how many
+ */
+static uint64
+gather_part(GjWordSort *sort, const WordPart *part)
+{
+	uint32		last = (part->end - 1) / BLOCK_WORDS;
+	uint64		rest = part->end - (uint64) last * BLOCK_WORDS;
+	uint32		block;
+	uint64		n = 0;
+
+	for (block = part->first; block != last; block = sort->next[block])
+		n += BLOCK_WORDS;
+	if (n + rest > sort->room)
+	{
+		if (sort->scratch != NULL)
+			pfree(sort->scratch);
+		sort->room = n + rest;
+		sort->scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sort->room * 2 * sizeof(uint64));
+	}
+
+	n = 0;
+	for (block = part->first; block != last; block = sort->next[block])
+	{
+		memcpy(sort->scratch + n, sort->words + (uint64) block * BLOCK_WORDS,
+			   BLOCK_WORDS * sizeof(uint64));
+		n += BLOCK_WORDS;
+	}
+	memcpy(sort->scratch + n, sort->words + (uint64) last * BLOCK_WORDS, rest * sizeof(uint64));
+	return n + rest;
+}
+
+/*
  * Sort words; scratch is as long, and the function returns which of both has the result
  */
-uint64 *
-GjWordsSort(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
+static uint64 *
+sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
 {
 	uint64		tids = ((uint64) 1 << form->tid_bits) - 1;
 	bool		ascend = true;
@@ -127,6 +269,16 @@ GjWordsSort(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
 	for (uint64 i = 1; i < n && ascend; i++)
 		ascend = (words[i - 1] & tids) <= (words[i] & tids);
 	return radix_sort_above(words, scratch, n, ascend ? form->tid_bits : 0);
+}
+
+void
+GjWordSortEnd(GjWordSort *sort)
+{
+	if (sort->scratch != NULL)
+		pfree(sort->scratch);
+	pfree(sort->next);
+	pfree(sort->words);
+	pfree(sort);
 }
 
 /*

@@ -116,32 +116,74 @@ SELECT open_pages, pages > 128 AS folded FROM gpujoin_index_info('enough_k');
 SELECT gpujoin_check('enough_k', true);
 DROP TABLE enough;
 
--- eight runs, the small ones of which become one; rows of some of them are gone
-CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
-INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 40000) i;
-CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);
-CREATE FUNCTION add_runs(n int) RETURNS TABLE (runs int, base bigint, complete bool)
+-- free pages are left to the next fold where they are few, and used by insertions where many are
+CREATE TABLE spared (k int) WITH (autovacuum_enabled = off);
+INSERT INTO spared SELECT i % 5000 FROM generate_series(1, 80000) i;
+CREATE INDEX spared_k ON spared USING gpujoin (k) WITH (lanes = 1);
+CREATE FUNCTION add_rows(folds int, OUT pages_added bigint, OUT are_free bool)
 LANGUAGE plpgsql AS $$
+DECLARE
+	before bigint = pages FROM gpujoin_index_info('spared_k');
 BEGIN
-	FOR i IN 1..n LOOP
-		INSERT INTO many SELECT j % 5000, nullif(j % 7, 0) FROM generate_series(1, 900 + i) j;
-		PERFORM gpujoin_fold('many_k');
+	INSERT INTO spared SELECT i % 5000 FROM generate_series(1, 7264) i;
+	FOR i IN 1..folds LOOP
+		PERFORM gpujoin_fold('spared_k');
 	END LOOP;
-	RETURN QUERY SELECT info.runs, info.run_entries[1],
-		gpujoin_check('many_k', true) = (SELECT count(*) FROM many)
-		FROM gpujoin_index_info('many_k') info;
+	SELECT pages - before, free_pages > 0 INTO pages_added, are_free
+	FROM gpujoin_index_info('spared_k');
 END $$;
-SELECT * FROM add_runs(5);
-DELETE FROM many WHERE v = 3 OR v BETWEEN 100 AND 200;
+SELECT * FROM add_rows(folds => 1);
+SELECT * FROM add_rows(folds => 0);
+SELECT * FROM add_rows(folds => 1);
+SELECT gpujoin_fold('spared_k', true) > 100 AS folded;
+SELECT * FROM add_rows(folds => 0);
+SELECT gpujoin_check('spared_k', true);
+DROP TABLE spared;
+DROP FUNCTION add_rows;
+
+-- which runs are merged: five of about a delta's size, one at least where eight are listed, all
+-- where the small ones have as many entries as the base run; rows of some of them are gone
+CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
+CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);
+CREATE INDEX many_w ON many USING gpujoin (k) WITH (lanes = 1);
+CREATE FUNCTION add_runs(VARIADIC sizes int[])
+RETURNS TABLE (runs int, words_runs int, base bigint, complete bool)
+LANGUAGE plpgsql AS $$
+DECLARE
+	size int;
+BEGIN
+	FOREACH size IN ARRAY sizes LOOP
+		INSERT INTO many SELECT (j * 7 + size) % 5000, nullif(j % 7, 0)
+		FROM generate_series(1, size) j;
+		PERFORM gpujoin_fold('many_k'), gpujoin_fold('many_w');
+	END LOOP;
+	RETURN QUERY SELECT k.runs, w.runs, k.run_entries[1],
+		ARRAY[gpujoin_check('many_k', true), gpujoin_check('many_w', true)] =
+		(SELECT ARRAY[count(*), count(*)] FROM many)
+		FROM gpujoin_index_info('many_k') k, gpujoin_index_info('many_w') w;
+END $$;
+CREATE FUNCTION differ(OUT missing bigint, OUT surplus bigint) LANGUAGE sql AS $$
+	SELECT sum(b.missing), sum(b.surplus) FROM unnest(ARRAY[
+		'SELECT k, v FROM many WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000, 17)))',
+		'SELECT * FROM many WHERE k IN (1, 7, 900, 4999)']) q, both_ways(q) b
+$$;
+SELECT * FROM add_runs(900, 901, 902, 903, 904);
+SELECT * FROM add_runs(905);
+SELECT * FROM add_runs(30000, 30000, 7000, 7000, 1700);
+DELETE FROM many WHERE v = 3 AND k % 20 = 0 OR v BETWEEN 100 AND 200;
 VACUUM many;
-SELECT * FROM add_runs(2);
-SELECT * FROM add_runs(1);
-SELECT missing, surplus FROM both_ways('SELECT k, v FROM many
-	WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000, 17)))');
-SELECT * FROM add_runs(7);
-SELECT missing, surplus FROM both_ways('SELECT k, v FROM many WHERE k IN (1, 7, 900, 4999)');
+SELECT * FROM add_runs(1700);
+SELECT * FROM differ();
+SELECT * FROM add_runs(500);
+SELECT * FROM differ();
+SELECT * FROM add_runs(3000);
+SELECT * FROM add_runs(1500, 7000, 7001);
+SELECT * FROM differ();
+SELECT * FROM add_runs(50000);
+SELECT * FROM differ();
 DROP TABLE many;
-DROP FUNCTION add_runs(int);
+DROP FUNCTION add_runs, differ;
 
 -- made concurrently, unlogged, temporary, a partition
 CREATE INDEX CONCURRENTLY fold_c ON fold USING gpujoin (k) INCLUDE (v);
