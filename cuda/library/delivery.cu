@@ -107,6 +107,8 @@ load_window(gjd_match *match)
 {
 	require_unchanged(match);
 	match->window_first = match->state.begun;
+	if (match->executed == nullptr) /* before there is something that it must tell the end of */
+		match->executed = take_event(match->device);
 	launch_gather(job_of(match), match->window_first, match->window_items, match->window,
 				  &match->window_layout);
 	note_execution(match);

@@ -280,8 +280,8 @@ next_group(GjAggState *agg)
 }
 
 /*
- * The slot's values are where the groups have them.  To clear it and store the next ones changes
- * nothing, unless somebody has cleared it, or has made its values its own, which are to be freed.
+ * GjGroupsNext() has set where the slot's values are.  Only a slot that somebody has cleared, or
+ * that owns memory since it was materialized, must be cleared and stored for that.
  */
 static inline void
 show_group(TupleTableSlot *slot)

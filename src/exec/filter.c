@@ -8,8 +8,9 @@
  * so that AND, OR and NOT in three-valued logic are a few operations on bits.  An entry passes
  * if the result is TRUE.
  *
- * What columns are compared with is evaluated once a scan (filtertest.c): when the first entries
- * come, or before a device is asked for them, which tests what it can (filterdevice.c).
+ * What columns are compared with is evaluated once a scan (filtertest.c), when the first entries
+ * come: without any, nothing is, as the executor evaluates a filter for rows that it has.  Values
+ * that are at hand are read sooner, for a device that tests what it can (filterdevice.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -47,6 +48,7 @@ struct GjEntryFilter
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
+	bool		computes;		/* some values are computed from params */
 	bool		started;		/* values are known */
 	MemoryContext context;		/* of what is made of them */
 };
@@ -67,7 +69,10 @@ static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
+static bool is_computed(Node *value);
+static bool has_param(Node *node, void *context);
 static bool collect_params(Node *node, void *params);
+static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
@@ -173,7 +178,29 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
+	reader->filter->computes |= is_computed((Node *) value);
 	collect_params((Node *) value, &reader->filter->params);
+}
+
+/*
+ * Could evaluating it fail?  A param alone cannot.  What has none has been evaluated by the
+ * planner, to estimate how many rows pass: it would have failed there.
+ */
+static bool
+is_computed(Node *value)
+{
+	while (IsA(value, RelabelType))
+		value = (Node *) ((RelabelType *) value)->arg;
+	return !IsA(value, Param) && has_param(value, NULL);
+}
+
+static bool
+has_param(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return IsA(node, Param) || IsA(node, SubPlan) ||
+		expression_tree_walker(node, has_param, context);
 }
 
 static bool
@@ -283,9 +310,26 @@ GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n, uin
 }
 
 /*
+ * Can the values be read before there is an entry?  Not if that could fail, or would run a
+ * sub-select: perhaps no entry comes, and nobody would have asked for them then.
+ */
+static bool
+is_at_hand(const GjEntryFilter *filter)
+{
+	int			param = -1;
+
+	if (filter->computes)
+		return false;
+	while ((param = bms_next_member(filter->params, param)) >= 0)
+		if (filter->econtext->ecxt_param_exec_vals[param].execPlan != NULL)
+			return false;
+	return true;
+}
+
+/*
  * Have a device's entries tested as they come into a set, and before that, as far as possible, by
- * the device.  Values are evaluated now, since they are sent with the question, and since a
- * function that is run for them might ask the device, too.
+ * the device.  Neither where values are not at hand: they are sent with the question; and to get
+ * them when entries come may run a function, which might ask the device, too.
  */
 void
 GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
@@ -295,7 +339,11 @@ GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
 	uint64		parts = 0;
 
 	if (!filter->started)
+	{
+		if (!is_at_hand(filter))
+			return;
 		start(filter);
+	}
 	for (int i = 0; i < Min(root->noperands, 64); i++)
 	{
 		uint32		n = on_device.n;

@@ -145,6 +145,17 @@ SELECT * FROM both_ways('SELECT x, (SELECT sum(id) FROM v WHERE k IN (1, 2) AND 
 SET gpujoin.force = on;
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > 1 / (SELECT 0);
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > 1 / (SELECT 1);
+-- but only if there is a row to compare it with
+SELECT count(*), count(id) FROM v WHERE k IN (-5, -6) AND i4 > 1 / (SELECT 0);
+SELECT count(id) FROM (VALUES (-5, 0), (3, 1)) o(key, z),
+	LATERAL (SELECT * FROM v WHERE v.k IN (o.key, o.key + 1000) AND i4 > 2 / o.z OFFSET 0) x;
+CREATE FUNCTION refuse() RETURNS int STABLE LANGUAGE plpgsql AS
+	$$ BEGIN RAISE 'refused'; END $$;
+SELECT count(i8) FROM v WHERE k IN (-5, -6) AND i4 > (SELECT refuse() OFFSET 0);
+SET plan_cache_mode = force_generic_plan;
+PREPARE divided(int) AS SELECT count(*), count(id) FROM v WHERE k IN (-5, -6) AND i4 > 1 / $1;
+EXECUTE divided(0);
+RESET plan_cache_mode;
 -- A value for which a device is asked, too
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > (SELECT min(i4) FROM v WHERE k = 3 AND i4 > 1);
 RESET gpujoin.force;
