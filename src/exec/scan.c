@@ -342,6 +342,7 @@ drop_results(CustomScanState *node)
 		GjIndexOnlyReset(table->index_only);
 	if (scan->ordered != NULL)
 		GjOrderedReset(scan->ordered);
+	GjEntryFilterReset(table->entry_filter);	/* its params may have changed, too */
 	table->keys = NULL;
 	table->tids = NULL;
 	table->all_tids = false;

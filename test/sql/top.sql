@@ -312,6 +312,10 @@ SELECT count(*), count(*) FILTER (WHERE v < before) AS disorder
 FROM (SELECT v, lag(v) OVER () AS before
 	FROM (SELECT * FROM chain WHERE k IN (1, 3) ORDER BY v LIMIT 5000) q) p;
 
+-- another param of the filter with another key
+SELECT w, (SELECT v FROM chain WHERE k = ANY (ARRAY[x, 1]) AND v <> w ORDER BY v LIMIT 1) AS first
+FROM (VALUES (1, 3), (5, 4), (7, 3)) o(x, w);
+
 DROP TABLE post, part, author, chain, counted;
 DROP FUNCTION top_rows, top_plan, top_same, top_types;
 DROP FUNCTION explain;
