@@ -5,8 +5,8 @@
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
  * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
- * small runs, where there are five of about their size: so small runs remain few, and an entry is
- * written again only as part of something six times as big.  A major fold merges them with all
+ * small runs, where there are five of about their size, or where no more runs can be listed: so small
+ * runs remain few, and an entry is mostly written again as part of something much bigger.  A major fold merges them with all
  * runs.  What is merged loses its deleted slots.  VACUUM folds when it has deleted what is dead,
  * autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and gpujoin_fold()
  * on demand.
@@ -232,7 +232,8 @@ count_alive(const GjRun *run)
 /*
  * From which run on are all merged with the previous delta?  The base run is not.
  *
- * If the list of runs is full, one is in any case.
+ * If the list of runs is full, one is in any case, and with it all that are not much bigger.
+ * Otherwise the list would stay full, and every fold write the youngest run again.
  */
 static int
 first_merged(const GjFold *fold)
@@ -240,6 +241,7 @@ first_merged(const GjFold *fold)
 	const GjIndexState *state = &fold->state;
 	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
 	int			first = state->nruns;
+	int			least = first < GJ_MAX_RUNS ? MERGED_RUNS : 1;
 
 	for (;;)
 	{
@@ -247,7 +249,7 @@ first_merged(const GjFold *fold)
 
 		while (i > 1 && count_alive(&state->runs[i - 1]) <= 2 * size)
 			i--;
-		if (first - i < MERGED_RUNS && first < GJ_MAX_RUNS)
+		if (first - i < least && first < GJ_MAX_RUNS)
 			return first;
 		i = Min(i, first - 1);
 		while (first > i)

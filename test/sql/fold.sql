@@ -141,8 +141,8 @@ SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
 DROP FUNCTION add_rows;
 
--- which runs are merged: five of about a delta's size, one at least where eight are listed, all
--- where the small ones have as many entries as the base run; rows of some of them are gone
+-- which runs are merged: five of about a delta's size; one, and what is not much bigger, where eight
+-- are listed; all where the small ones have as many entries as the base run; some rows are gone
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
 CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);

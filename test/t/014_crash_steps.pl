@@ -137,6 +137,9 @@ foreach my $step ('found', 'listed', 'switched', 'taken', 'logged pages', 'added
 {
 	$node->safe_psql('postgres', insertion() . 'UPDATE big SET v = v + 1 WHERE id % 9 = 0;'
 		  . "SELECT gpujoin_fold('big_k', true);" . deletion());
+	# else the deletion's row may have made the delta's list already
+	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
+	  if $step eq 'listed' || $step eq 'switched';
 	# the file has no free pages when it has just been written
 	$node->safe_psql('postgres', 'REINDEX INDEX big_k') if $step eq 'added';
 	crash_at($step, insertion() x 2 . "SELECT gpujoin_fold('big_k', true);");
