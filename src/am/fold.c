@@ -5,11 +5,11 @@
  *
  * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
  * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
- * small runs, where there are five of about their size, or where no more runs can be listed: so small
- * runs remain few, and an entry is mostly written again as part of something much bigger.  A major fold merges them with all
- * runs.  What is merged loses its deleted slots.  VACUUM folds when it has deleted what is dead,
- * autovacuum's ANALYZE does, too (a table that only grows is rarely vacuumed), and gpujoin_fold()
- * on demand.
+ * small runs, where there are five of about their size, or where no more runs can be listed: so
+ * small runs remain few, and an entry is mostly written again as part of something much bigger.  A
+ * major fold merges them with all runs.  What is merged loses its deleted slots.  VACUUM folds
+ * when it has deleted what is dead, autovacuum's ANALYZE does, too (a table that only grows is
+ * rarely vacuumed), and gpujoin_fold() on demand.
  *
  * The lock: ShareUpdateExclusiveLock on the table.  So neither another fold nor a deletion is
  * under way, CREATE INDEX CONCURRENTLY's included; queries and insertions are.
