@@ -83,7 +83,7 @@ BEGIN
 	END IF;
 	matched := plan ->> 'Matched TIDs';
 	removed := plan ->> 'Rows Removed by Index Filter';
-	rows := plan ->> 'Actual Rows';
+	rows := (plan ->> 'Actual Rows')::numeric;	-- 18 has decimals
 END $$;
 SELECT query, f.* FROM unnest(ARRAY[
 	'SELECT * FROM v WHERE k IN (1, 3, 5, 39) AND ',
