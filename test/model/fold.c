@@ -6,7 +6,9 @@
  * The index of this model has a handful of blocks and two entries.  ROW is of a row that the
  * reader's snapshot sees; it must be found, and as an entry that is believed without a look at
  * the heap it must come once.  DEAD is of a dead row; it must not be believed by a reader that
- * began after the bulk deletion that removed it.  An inserter, VACUUM, a synchroniser of
+ * began after the bulk deletion that removed it.  Both begin on a tail, or one of them in a base
+ * run.  An inserter, VACUUM with a fold of any kind (minor, or one that merges the delta with the
+ * youngest runs, or with all; runs of which nothing lives are dropped or not), a synchroniser of
  * a mirror and one reader take their steps in every possible order.  A step is what the real
  * code does under the locks of one WAL record, or of one page that is read; between two steps
  * anything can happen.
@@ -21,10 +23,10 @@
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
- */#include "writers.h"
+ */
+#include "writers.h"
 
 /* The reader ------------------------------------------------------------------------ */
-
 
 /*
  * The lists have moved.  Who begins again is as one who begins now, in this world: all those are
@@ -126,8 +128,8 @@ read_piece(const State *s)
 			break;
 		case READ_RUN:
 			/* where the run's pages are is known from its directory, which lies still as it does */
-			if (s->seen.run != 0 && s->pages[s->read_at].run == s->seen.run)
-				t.found |= s->pages[s->read_at].has;
+			if (find_run(&s->seen, s->pages[s->read_at].run) != NONE)
+				t.found = add(s->found, s->pages[s->read_at].has);
 			if (++t.read_at == BLOCKS)
 				t.read = READ_RUN_AGAIN;
 			reach(&t, "read run", s->read_at);
@@ -164,8 +166,11 @@ ask_device(const State *s)
 			reach(&t, "find lag", NONE);
 			break;
 		case ASK_DEVICE:
+			/* what tails had is looked for there, but nothing within the device's own answer */
+			t.hits = 0;
 			for (block = 0; block < BLOCKS; block++)
-				t.hits |= s->copy_has[block];
+				t.hits = add(t.hits, s->copy_has[block]);
+			t.hits |= s->hits;
 			t.read = READ_LAG;
 			reach(&t, "device answers", NONE);
 			break;
@@ -228,16 +233,23 @@ explore(uint32_t *last)
 	State		start;
 
 	memset(&start, 0, sizeof(start));
+	if (beginning != ALL_ON_TAIL)
+	{
+		start.lists.nruns = 1;
+		start.lists.runs[0] = start.pages[0].run = 2;
+		start.lists.published[0] = start.pages[0].change = start.copy_change[0] = 1;
+		start.pages[0].has = start.copy_has[0] = beginning == ROW_IN_BASE ? ROW : DEAD;
+	}
 	start.lists.delta = 1;
-	start.lists.next_run = 2;
+	start.lists.next_run = 3;
 	start.lists.version = 1;
 	start.sequence = 1;
 	start.epoch = 1;
 	start.open = NONE;
-	start.tail = ROW | DEAD;
+	start.tail = (ROW | DEAD) & ~start.pages[0].has;
 	start.fillers = kind == READ_ON_CPU ? FILLERS : 0;
 	start.written = NONE;
-	/* the empty index has a mirror */
+	/* the index has a mirror as it is */
 	start.mirror_sequence = 1;
 	start.mirror_version = 1;
 	start.mirror_epoch = 1;
@@ -268,25 +280,35 @@ static const struct
 {
 	Mutant		mutant;
 	ReaderKind	kind;
+	Beginning	beginning;
 	bool		by_counters;
 	const char *name;
 }			cases[] =
 {
-	{ALL_RULES, READ_ON_CPU, false, "all rules, CPU"},
-	{ALL_RULES, READ_ON_DEVICE, false, "all rules, device"},
-	{ALL_RULES, READ_ON_DEVICE, true, "all rules, device, the journal does not reach back"},
-	{NO_SECOND_VERSION_READ, READ_ON_CPU, false, "no second version read"},
-	{FREE_BEFORE_PUBLISH, READ_ON_CPU, false, "free space map before publish"},
-	{PUBLISH_BEFORE_LAST_PAGE, READ_ON_CPU, false, "publish before the last page"},
-	{DELTA_BEFORE_TAILS, READ_ON_CPU, false, "delta before tails"},
-	{LANE_LEFT_OPEN, READ_ON_CPU, false, "a lane left open"},
-	{LAG_BY_COUNTERS_ONLY, READ_ON_DEVICE, true, "lag by counters only"},
-	{VERSION_AFTER_TAILS, READ_ON_CPU, false, "the version is read after the tails"},
-	{NO_DISTINCT, READ_ON_CPU, false, "no removal of equal TIDs"},
-	{FOLD_RUN_IS_FREE, READ_ON_CPU, false, "fold_run ignored as live"},
-	{FREE_NOT_EMPTIED, READ_ON_DEVICE, false, "copies of free pages stay in the mirror"},
-	{ANY_LIST_VERSION, READ_ON_DEVICE, false, "a mirror of other lists answers"},
-	{EPOCH_NOT_READ_AGAIN, READ_ON_CPU, false, "epoch not read again"},
+	{ALL_RULES, READ_ON_CPU, ALL_ON_TAIL, false, "all rules, CPU"},
+	{ALL_RULES, READ_ON_DEVICE, ALL_ON_TAIL, false, "all rules, device"},
+	{ALL_RULES, READ_ON_DEVICE, ALL_ON_TAIL, true, "all rules, device, no journal"},
+	{ALL_RULES, READ_ON_CPU, ROW_IN_BASE, false, "all rules, CPU, the row is in a base run"},
+	{ALL_RULES, READ_ON_CPU, DEAD_IN_BASE, false, "all rules, CPU, the dead one is there"},
+	{ALL_RULES, READ_ON_DEVICE, ROW_IN_BASE, false, "all rules, device, the row is in a base run"},
+	{ALL_RULES, READ_ON_DEVICE, ROW_IN_BASE, true, "the same, no journal"},
+	{ALL_RULES, READ_ON_DEVICE, DEAD_IN_BASE, false, "all rules, device, the dead one is there"},
+	{ALL_RULES, READ_ON_DEVICE, DEAD_IN_BASE, true, "the same, no journal"},
+	{NO_SECOND_VERSION_READ, READ_ON_CPU, ALL_ON_TAIL, false, "no second version read"},
+	{FREE_BEFORE_PUBLISH, READ_ON_CPU, ALL_ON_TAIL, false, "free space map before publish"},
+	{PUBLISH_BEFORE_LAST_PAGE, READ_ON_CPU, ALL_ON_TAIL, false, "publish before the last page"},
+	{DELTA_BEFORE_TAILS, READ_ON_CPU, ALL_ON_TAIL, false, "delta before tails"},
+	{LANE_LEFT_OPEN, READ_ON_CPU, ALL_ON_TAIL, false, "a lane left open"},
+	{LAG_BY_COUNTERS_ONLY, READ_ON_DEVICE, ALL_ON_TAIL, true, "lag by counters only"},
+	{VERSION_AFTER_TAILS, READ_ON_CPU, ALL_ON_TAIL, false, "the version is read after the tails"},
+	{NO_DISTINCT, READ_ON_CPU, ALL_ON_TAIL, false, "no removal of equal TIDs"},
+	{FOLD_RUN_IS_FREE, READ_ON_CPU, ALL_ON_TAIL, false, "fold_run ignored as live"},
+	{FREE_NOT_EMPTIED, READ_ON_DEVICE, ALL_ON_TAIL, false, "copies of free pages stay"},
+	{ANY_LIST_VERSION, READ_ON_DEVICE, ALL_ON_TAIL, false, "a mirror of other lists answers"},
+	{MERGED_RUN_KEPT, READ_ON_CPU, ROW_IN_BASE, false, "a merged run stays listed"},
+	{MERGED_RUN_KEPT, READ_ON_DEVICE, ROW_IN_BASE, false, "a merged run stays listed, device"},
+	{BASE_PUBLISHED_ONLY, READ_ON_DEVICE, DEAD_IN_BASE, true, "a small run is published unseen"},
+	{EPOCH_NOT_READ_AGAIN, READ_ON_CPU, ALL_ON_TAIL, false, "epoch not read again"},
 };
 
 int
@@ -304,6 +326,7 @@ main(int argc, char **argv)
 
 		mutant = cases[i].mutant;
 		kind = cases[i].kind;
+		beginning = cases[i].beginning;
 		by_counters = cases[i].by_counters;
 		rounds = kind == READ_ON_CPU || is_long ? 2 : 1;
 		found = explore(&last);

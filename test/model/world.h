@@ -16,12 +16,14 @@
 #include <string.h>
 
 #define BLOCKS		3
+#define RUNS		2			/* that can be listed */
 #define SYNCS		2			/* of the mirror */
 #define FILLERS		1			/* further rows, which nobody looks for, to make pages open */
 #define MAX_STATES	8000000		/* a world that is larger than this is a mistake */
 
 #define ROW			1			/* bits: what a page, a tail, or an answer has */
 #define DEAD		2
+#define ROW_AGAIN	4			/* the row, met a second time among a run's pages or copies */
 
 #define NONE		(-1)
 
@@ -40,6 +42,8 @@ typedef enum Mutant
 	FOLD_RUN_IS_FREE,			/* pages that a fold has written count as free */
 	FREE_NOT_EMPTIED,			/* a full pass leaves copies of free pages in the mirror */
 	ANY_LIST_VERSION,			/* a mirror of other lists may answer */
+	MERGED_RUN_KEPT,			/* a run stays listed beside the one that it was merged into */
+	BASE_PUBLISHED_ONLY,		/* a full pass does not look when small runs were published */
 	EPOCH_NOT_READ_AGAIN		/* entries are believed without a second look at the epoch */
 } Mutant;
 
@@ -48,6 +52,14 @@ typedef enum ReaderKind
 	READ_ON_CPU,				/* in a cursor: tails and delta, and later the runs */
 	READ_ON_DEVICE
 } ReaderKind;
+
+/* Where the entries are when it begins */
+typedef enum Beginning
+{
+	ALL_ON_TAIL,
+	ROW_IN_BASE,				/* a base run has ROW, and the tail DEAD */
+	DEAD_IN_BASE				/* the other way round */
+} Beginning;
 
 typedef struct Page
 {
@@ -61,8 +73,9 @@ typedef struct Lists
 	int8_t		version;
 	int8_t		next_run;
 	int8_t		fold_run;
-	int8_t		run;			/* the one run, 0: none; always a major fold */
-	int8_t		published;
+	int8_t		nruns;
+	int8_t		runs[RUNS];		/* the base run first */
+	int8_t		published[RUNS];
 	int8_t		delta;
 	int8_t		previous;
 	uint8_t		delta_blocks;	/* bit sets: what the lists of pages have */
@@ -87,6 +100,7 @@ typedef struct State
 	/* VACUUM */
 	int8_t		vacuum;			/* its next step */
 	int8_t		round;
+	int8_t		first;			/* from this run on, all are merged with the delta */
 	int8_t		input;			/* what the fold has read */
 	int8_t		fold_change;
 	int8_t		written;		/* block of the new run, or NONE */
@@ -134,6 +148,7 @@ typedef struct Node
 
 static Mutant mutant;
 static ReaderKind kind;
+static Beginning beginning;
 static bool by_counters;		/* the journal does not reach back: the synchroniser looks at all */
 static Node *nodes;
 static uint32_t nnodes;
@@ -152,6 +167,13 @@ enum
 	READ_BELIEVE, READ_DONE, READ_GIVEN_UP
 };
 
+/* What an answer has when something is added in which no entry of it should be */
+static int
+add(int answer, int has)
+{
+	return answer | has | (answer & has & ROW ? ROW_AGAIN : 0);
+}
+
 /* What is wrong with a reader that has just finished; NULL: nothing */
 static const char *
 find_fault(const State *s)
@@ -161,12 +183,14 @@ find_fault(const State *s)
 	if (kind == READ_ON_CPU)
 	{
 		times = (s->hits & ROW) + (s->found & ROW);
+		if (s->found & ROW_AGAIN)
+			return "the row comes twice";
 		/* seen has the lists of the piece */
 		if (times > 1 && s->seen.version != s->hits_version && mutant != NO_DISTINCT)
 			times = 1;
 	}
 	else
-		times = s->hits & ROW;
+		times = (s->hits & ROW) + ((s->hits & ROW_AGAIN) != 0);
 	if (times == 0)
 		return "the row is lost";
 	if (times > 1)
@@ -229,9 +253,12 @@ list_numbers(State *s, int8_t **numbers)
 	numbers[n++] = &s->fold_change;
 	numbers[n++] = &s->mirror_sequence;
 	numbers[n++] = &s->sync_sequence;
-	numbers[n++] = &s->lists.published;
-	numbers[n++] = &s->seen.published;
-	numbers[n++] = &s->sync_lists.published;
+	for (int i = 0; i < RUNS; i++)
+	{
+		numbers[n++] = &s->lists.published[i];
+		numbers[n++] = &s->seen.published[i];
+		numbers[n++] = &s->sync_lists.published[i];
+	}
 	for (int block = 0; block < BLOCKS; block++)
 	{
 		numbers[n++] = &s->pages[block].change;
@@ -249,7 +276,7 @@ list_numbers(State *s, int8_t **numbers)
 static void
 normalize(State *s)
 {
-	int8_t	   *numbers[7 + 4 * BLOCKS];
+	int8_t	   *numbers[4 + 3 * RUNS + 4 * BLOCKS];
 	int			n = list_numbers(s, numbers);
 	int8_t		from = 0;
 	int8_t		to = 0;
@@ -265,7 +292,8 @@ normalize(State *s)
 	s->seen.delta_blocks = s->seen.previous_blocks = 0;
 	s->sync_lists.delta_blocks = s->sync_lists.previous_blocks = 0;
 	s->lists.delta_blocks = s->lists.previous_blocks = 0;
-	s->seen.published = s->seen.fold_run = s->seen.next_run = 0;
+	memset(s->seen.published, 0, sizeof(s->seen.published));
+	s->seen.fold_run = s->seen.next_run = 0;
 	for (int block = 0; block < BLOCKS; block++)
 	{
 		int8_t		oldest = s->mirror_sequence;

@@ -13,10 +13,23 @@
 
 /* The index -------------------------------------------------------------------- */
 
+/* The run's place in the list, or NONE */
+static int
+find_run(const Lists *lists, int run)
+{
+	for (int i = 0; i < lists->nruns; i++)
+	{
+		if (lists->runs[i] == run)
+			return i;
+	}
+	return NONE;
+}
+
 static bool
 is_listed(const Lists *lists, int run)
 {
-	return run != 0 && (run == lists->run || run == lists->delta || run == lists->previous);
+	return run != 0 &&
+		(find_run(lists, run) != NONE || run == lists->delta || run == lists->previous);
 }
 
 static bool
@@ -73,7 +86,7 @@ insert(const State *s)
 	}
 }
 
-/* VACUUM: bulk deletion, then a major fold ----------------------------------------- */
+/* VACUUM: bulk deletion, then a fold of any kind ------------------------------------ */
 
 enum
 {
@@ -86,15 +99,30 @@ static void
 next_round(State *t)
 {
 	t->vacuum = ++t->round < rounds ? VACUUM_DELETE : VACUUM_DONE;
-	t->input = t->fold_blocks = t->fold_change = 0;
+	t->first = t->input = t->fold_blocks = t->fold_change = 0;
 	t->written = NONE;
+}
+
+/* The run at this place, and those behind it, are no more */
+static void
+cut_runs(Lists *lists, int at)
+{
+	for (int i = at; i < RUNS; i++)
+		lists->runs[i] = lists->published[i] = 0;
+	lists->nruns = at;
 }
 
 static void
 publish(State *t)
 {
-	t->lists.run = t->lists.fold_run;
-	t->lists.published = ++t->sequence;
+	int			at = t->first;
+
+	if (mutant == MERGED_RUN_KEPT && at < t->lists.nruns)
+		at++;
+	cut_runs(&t->lists, at);
+	t->lists.runs[at] = t->lists.fold_run;
+	t->lists.published[at] = ++t->sequence;
+	t->lists.nruns = at + 1;
 	t->lists.previous = 0;
 	t->lists.previous_blocks = 0;
 	t->lists.fold_run = 0;
@@ -107,10 +135,12 @@ write_run(const State *s, int next)
 	for (int block = 0; block < BLOCKS; block++)
 	{
 		State		t = *s;
-		int			run = mutant == PUBLISH_BEFORE_LAST_PAGE ? s->lists.run : s->lists.fold_run;
+		int			run = s->lists.fold_run;
 
 		if (!is_free(s, block))
 			continue;
+		if (mutant == PUBLISH_BEFORE_LAST_PAGE)
+			run = s->lists.runs[s->lists.nruns - 1];
 		t.pages[block].run = run;
 		t.pages[block].change = s->fold_change;
 		t.pages[block].has = s->input;
@@ -123,27 +153,67 @@ write_run(const State *s, int next)
 	}
 }
 
-/* Close the lane, take a number, read the input */
+/* Close the lane, take a number, read the input: the previous delta, and runs from first on */
 static void
-start_fold(State *t)
+start_fold(const State *s, int first, const char *step)
 {
-	if (t->open != NONE && t->open_run == t->lists.previous && mutant != LANE_LEFT_OPEN)
-		t->open = NONE;
-	t->lists.fold_run = t->lists.next_run++;
-	t->fold_change = ++t->sequence;
+	State		t = *s;
+
+	if (t.open != NONE && t.open_run == t.lists.previous && mutant != LANE_LEFT_OPEN)
+		t.open = NONE;
+	t.first = first;
+	t.lists.fold_run = t.lists.next_run++;
+	t.fold_change = ++t.sequence;
 
 	/* one step: nobody changes these pages any more */
 	for (int block = 0; block < BLOCKS; block++)
 	{
-		int			run = t->pages[block].run;
+		int			run = t.pages[block].run;
 
-		if (run != 0 && (run == t->lists.previous || run == t->lists.run))
+		if (run != 0 && (run == t.lists.previous || find_run(&t.lists, run) >= first))
 		{
-			t->input |= t->pages[block].has;
-			t->fold_blocks |= 1 << block;
+			t.input |= t.pages[block].has;
+			t.fold_blocks |= 1 << block;
 		}
 	}
-	t->vacuum = mutant == PUBLISH_BEFORE_LAST_PAGE ? FOLD_PUBLISH : FOLD_WRITE;
+	t.vacuum = mutant == PUBLISH_BEFORE_LAST_PAGE ? FOLD_PUBLISH : FOLD_WRITE;
+	reach(&t, step, first);
+}
+
+/* A major fold, a minor one, and those between */
+static void
+start_folds(const State *s, const char *step)
+{
+	int			most = s->lists.nruns < RUNS ? s->lists.nruns : RUNS - 1;
+
+	for (int first = 0; first <= most; first++)
+		start_fold(s, first, step);
+}
+
+/* A run of which nothing lives any more may be dropped before a fold */
+static void
+drop_dead_runs(const State *s)
+{
+	for (int i = 0; i < s->lists.nruns; i++)
+	{
+		State		t = *s;
+		int			has = 0;
+
+		for (int block = 0; block < BLOCKS; block++)
+			has |= s->pages[block].run == s->lists.runs[i] ? s->pages[block].has : 0;
+		if (has != 0)
+			continue;
+		cut_runs(&t.lists, i);
+		for (int later = i + 1; later < s->lists.nruns; later++)
+		{
+			t.lists.runs[later - 1] = s->lists.runs[later];
+			t.lists.published[later - 1] = s->lists.published[later];
+			t.lists.nruns = later;
+		}
+		t.lists.version++;
+		t.sequence++;
+		reach(&t, "drop run", i);
+	}
 }
 
 static void
@@ -174,18 +244,19 @@ vacuum(const State *s)
 			reach(&t, "raise epoch", NONE);
 			break;
 		case FOLD_ROTATE:
+			drop_dead_runs(s);
 			t.lists.previous = s->lists.delta;
 			t.lists.previous_blocks = s->lists.delta_blocks;
 			t.lists.delta = t.lists.next_run++;
 			t.lists.delta_blocks = 0;
 			t.vacuum = FOLD_START;
 			if (kind == READ_ON_DEVICE)
-				start_fold(&t);		/* the other reader tries what is between */
-			reach(&t, "rotate", NONE);
+				start_folds(&t, "rotate, fold from");	/* the other reader tries more */
+			else
+				reach(&t, "rotate", NONE);
 			break;
 		case FOLD_START:
-			start_fold(&t);
-			reach(&t, "close lane, read", NONE);
+			start_folds(s, "fold from");
 			break;
 		case FOLD_WRITE:
 			write_run(s, FOLD_PUBLISH);
@@ -242,6 +313,7 @@ push(State *t, int block)
 {
 	const Page *page = &t->pages[block];
 	const Lists *lists = &t->sync_lists;
+	int			at = find_run(lists, page->run);
 
 	if (page->run == 0)
 		return;
@@ -254,8 +326,8 @@ push(State *t, int block)
 	else if (is_listed(lists, page->run))
 	{
 		if (page->change > t->mirror_sequence ||
-			(page->run == lists->run && lists->published > t->mirror_sequence &&
-			 mutant != LAG_BY_COUNTERS_ONLY))
+			(at != NONE && lists->published[at] > t->mirror_sequence &&
+			 mutant != LAG_BY_COUNTERS_ONLY && (at == 0 || mutant != BASE_PUBLISHED_ONLY)))
 			store_copy(t, block, page->change, page->has);
 	}
 	else if (mutant == FREE_NOT_EMPTIED)
