@@ -297,7 +297,8 @@ GjCostReturned(const GjCostInput *input)
  *
  * All of the match comes before the first row.  Who takes more than the bound has the entries
  * put in order anew for batches four times as long each, and where the CPU finds them, found
- * anew.
+ * anew.  So a row costs its share of what all would cost; and charged are the rows that
+ * PostgreSQL expects, of which a limit takes its part, though we may expect more matches.
  */
 void
 GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *startup, Cost *run)
@@ -305,6 +306,7 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *s
 	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
+	double		taken = Min(input->rel->rows * input->per_row, npassing);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	double		batches = npassing > bound ? ceil(log(npassing / bound) / log(4.0)) : 0.0;
@@ -317,8 +319,8 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *s
 	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	*startup = match + select + input->quals.startup +
 		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
-	*run = batches * (select + (device ? 0.0 : match)) +
-		npassing * (cpu_tuple_cost + input->quals.per_tuple +
+	*run = taken * (batches / npassing * (select + (device ? 0.0 : match)) +
+					cpu_tuple_cost + input->quals.per_tuple +
 					heap_share * (random_page + 2.0 * cpu_operator_cost));
 }
 

@@ -117,16 +117,14 @@ is_default_order(PathKey *pathkey, Oid type)
 }
 
 /*
- * How many entries should be prepared at first?  As many as have the rows that are wanted, if
- * those that filters remove are spread evenly, and some more for rows that are dead or join
- * nothing.
+ * How many entries should be prepared at first, if so many lead to one row?  As many as have the
+ * rows that are wanted, if those that filters remove are spread evenly, and some more for rows
+ * that are dead or join nothing.
  */
 double
-GjOrderBound(PlannerInfo *root, const GjCostInput *input)
+GjOrderBound(PlannerInfo *root, double per_row)
 {
 	double		wanted = root->limit_tuples > 0.0 ? root->limit_tuples : UNKNOWN_LIMIT;
-	double		npassing = input->nmatches * (1.0 - input->filtered);
-	double		per_row = Max(npassing / Max(input->rel->rows, 1.0), 1.0);
 
 	if (root->parse->limitOption == LIMIT_OPTION_WITH_TIES)
 		wanted *= 2.0;

@@ -102,6 +102,7 @@ typedef struct GjCostInput
 	double		key_share;		/* of which the table is searched for this part; 0: all */
 	double		nmatches;		/* TIDs expected */
 	Selectivity filtered;		/* the share of them that filters of entries drop */
+	double		per_row;		/* how many of those that are left lead to one row */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* all-visible pages need not be read */
@@ -122,7 +123,7 @@ extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers)
 
 /* order.c: rows in the order that a LIMIT wants */
 extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
-extern double GjOrderBound(PlannerInfo *root, const GjCostInput *input);
+extern double GjOrderBound(PlannerInfo *root, double per_row);
 extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */

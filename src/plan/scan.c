@@ -37,6 +37,7 @@ static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
+static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
@@ -206,6 +207,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
 	input.filtered = GjFilterShare(root, rel, index, filters);
+	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
+																	get_rinfos(conditions, false)));
 	if (rel->consider_parallel &&
 		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
 		GjValuesAreSameEverywhere(root, GjFilterClauses(rel, index, filters)))
@@ -220,6 +223,20 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
 		add_path_with_workers(root, &input, conditions, attnos, workers);
 	}
+}
+
+/*
+ * How many entries that pass filters of entries lead to one row, if that has to pass all of these
+ * clauses?  By their selectivity alone: PostgreSQL may take other numbers of keys for granted than
+ * we do, so its number of rows says nothing of that.
+ */
+static double
+count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
+{
+	double		rows = clauselist_selectivity(root, clauses, 0, JOIN_INNER, NULL);
+	double		entries = 1.0 - input->filtered;
+
+	return Max(entries / Max(rows, 1.0 / Max(input->rel->tuples, 1.0)), 1.0);
 }
 
 /*
@@ -264,7 +281,7 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	if (pathkeys == NIL)
 		return;
 
-	bound = GjOrderBound(root, input);
+	bound = GjOrderBound(root, input->per_row);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;

@@ -172,6 +172,35 @@ RESET plan_cache_mode;
 SELECT top_same('SELECT id, author FROM post WHERE author IN (3, 5)
 	ORDER BY author, day DESC, id LIMIT 50');
 
+-- what is prepared follows the limit, also where a generic plan knows nothing of the keys: not
+-- PostgreSQL's number of keys and ours, which differ
+CREATE TABLE follow WITH (autovacuum_enabled = off) AS
+	SELECT i AS id, i % 10000 AS author, i * 7919 % 20011 AS score, i % 4 AS kind
+	FROM generate_series(1, 20000) i;
+CREATE INDEX follow_author ON follow USING gpujoin (author) INCLUDE (id, score, kind);
+VACUUM ANALYZE follow;
+CREATE FUNCTION top_prepared(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+	n int;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT json) ' || query INTO plan;
+	n := jsonb_path_query_first(plan, 'strict $.**."Rows Ordered"')::int;
+	RETURN CASE WHEN n < 200 THEN 'few' WHEN n < 2000 THEN 'more' ELSE 'many' END;
+END $$;
+SET plan_cache_mode = force_generic_plan;
+PREPARE newest(int[]) AS SELECT id, score FROM follow WHERE author = ANY ($1)
+	ORDER BY score DESC LIMIT 20;
+PREPARE newest_of_kind(int[]) AS SELECT id, score FROM follow WHERE author = ANY ($1) AND kind = 2
+	ORDER BY score DESC LIMIT 20;
+SELECT array_agg(i) AS followed FROM generate_series(0, 9999, 2) i \gset
+SELECT query, top_prepared(format('EXECUTE %s(%L)', query, :'followed')),
+	top_same(format('EXECUTE %s(%L)', query, :'followed'))
+FROM unnest('{newest,newest_of_kind}'::text[]) query;
+DEALLOCATE ALL;
+RESET plan_cache_mode;
+DROP TABLE follow;
+
 -- changes: dead rows are passed over, new ones are found
 UPDATE post SET created = created + interval '1 year' WHERE id % 500 = 7;
 UPDATE post SET body = body || '!' WHERE id % 3 = 1;
