@@ -19,7 +19,8 @@
  *
  *	  fold				all rules, then all mutants; exit status 0 if each does as it should
  *	  fold -v			with the orders of steps
- *	  fold -l			with a mirror, too, for two rounds of VACUUM: takes ten times as long
+ *	  fold -l			with a mirror, too, for two rounds of VACUUM if it begins without a run:
+ *						takes minutes, and 4 GB
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -328,7 +329,7 @@ main(int argc, char **argv)
 		kind = cases[i].kind;
 		beginning = cases[i].beginning;
 		by_counters = cases[i].by_counters;
-		rounds = kind == READ_ON_CPU || is_long ? 2 : 1;
+		rounds = kind == READ_ON_CPU || (is_long && beginning == ALL_ON_TAIL) ? 2 : 1;
 		found = explore(&last);
 		good = (found == NULL) == (mutant == ALL_RULES);
 		failed += !good;

@@ -19,7 +19,7 @@
 #define RUNS		2			/* that can be listed */
 #define SYNCS		2			/* of the mirror */
 #define FILLERS		1			/* further rows, which nobody looks for, to make pages open */
-#define MAX_STATES	8000000		/* a world that is larger than this is a mistake */
+#define MAX_STATES	40000000		/* a world that is larger than this is a mistake */
 
 #define ROW			1			/* bits: what a page, a tail, or an answer has */
 #define DEAD		2
