@@ -23,13 +23,16 @@
 #define GJ_CACHE_LINE			64
 
 /*
- * Each line of so many bytes, if they begin with one
+ * Each line that has some of so many bytes
  */
 static pg_attribute_always_inline void
 GjPrefetchRange(const void *start, Size size)
 {
-	for (Size at = 0; at < size; at += GJ_CACHE_LINE)
-		GjPrefetch((const char *) start + at);
+	const char *end = (const char *) start + size;
+
+	for (const char *at = (const char *) TYPEALIGN_DOWN(GJ_CACHE_LINE, start); at < end;
+		 at += GJ_CACHE_LINE)
+		GjPrefetch(at);
 }
 
 #endif							/* GPUJOIN_BASE_PREFETCH_H */

@@ -12,10 +12,8 @@
 
 #include "parts.h"
 
-/* No data page has more: a key and a TID take ten bytes at least */
-#define MAX_SLOTS				(BLCKSZ / 10)
+#define LAST_BIT				(UINT64CONST(1) << 63)
 
-static int	list_slots(const uint32 *hits, int words, uint16 *slots);
 static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
@@ -26,23 +24,65 @@ static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const 
 					   int words, const uint16 *slots, int nslots);
 
 /*
- * Add the entries of a locked data page whose bit is set in hits[].  False, and the set
+ * Count bits as pg_popcount64() does, but without a call by a pointer
+ */
+static inline int
+count_bits(uint64 bits)
+{
+	bits -= (bits >> 1) & UINT64CONST(0x5555555555555555);
+	bits = (bits & UINT64CONST(0x3333333333333333)) +
+		((bits >> 2) & UINT64CONST(0x3333333333333333));
+	bits = (bits + (bits >> 4)) & UINT64CONST(0x0F0F0F0F0F0F0F0F);
+	return (int) ((bits * UINT64CONST(0x0101010101010101)) >> 56);
+}
+
+/*
+ * Append the slots of the bits in so many words to the list
+ *
+ * Where the bits are is chance, and a loop that ended with the last one of a word would end where
+ * no processor expects it, which takes as long as several hits.  So some are listed at a time,
+ * whether there are as many or not.  What was too much is overwritten by what comes next.
+ */
+void
+GjPageHitsList(GjPageHits *hits, int first, int words)
+{
+	for (int word = first; word < first + words; word += 2)
+	{
+		uint64		left = hits->bits[word];
+		int			end;
+
+		if (word + 1 < first + words)
+			left |= (uint64) hits->bits[word + 1] << GJ_SLOTS_PER_WORD;
+		end = hits->nslots + count_bits(left);
+		for (int at = hits->nslots; at < end; at += GJ_HITS_SPARE)
+		{
+			for (int i = 0; i < GJ_HITS_SPARE; i++)
+			{
+				hits->slots[at + i] = word * GJ_SLOTS_PER_WORD +
+					pg_rightmost_one_pos64(left | LAST_BIT);
+				left &= left - 1;
+			}
+		}
+		hits->nslots = end;
+	}
+}
+
+/*
+ * Add the entries of a locked data page that are hits.  False, and the set
  * is of no use any more, if a TID cannot be a heap tuple's.
  */
 bool
-GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const uint32 *hits,
-				  uint32 nhits)
+GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
 {
-	uint16		slots[MAX_SLOTS];
+	const uint16 *slots = hits->slots;
 	uint64		at = set->nentries;
-	int			n;
+	int			n = hits->nslots;
 
 	if (set->plain != NULL)
-		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits, info->words);
-	if (!GjEntrySetReserve(set, nhits))
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits, info->words);
+	if (!GjEntrySetReserve(set, n))
 		return true;
 
-	n = list_slots(hits, info->words, slots);
 	if (!take_tids(set, GjDataTids(page, info), slots, n))
 		return false;
 	if (set->keys.width != 0)
@@ -164,27 +204,6 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 		if (null || column->has_nulls)
 			GjEntrySetNulls(set, column, at)[at] = null;
 	}
-}
-
-/*
- * List the slots of the bits that are set
- */
-static int
-list_slots(const uint32 *hits, int words, uint16 *slots)
-{
-	int			n = 0;
-
-	/* Two words at a time: the end of a run of bits is a branch hard to predict */
-	for (int word = 0; word < words; word += 2)
-	{
-		uint64		left = hits[word];
-
-		if (word + 1 < words)
-			left |= (uint64) hits[word + 1] << GJ_SLOTS_PER_WORD;
-		for (; left != 0; left &= left - 1)
-			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos64(left);
-	}
-	return n;
 }
 
 /*

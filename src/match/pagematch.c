@@ -24,12 +24,20 @@
 /* With more listed keys on a page it is quicker to look all of the page's up */
 #define MAX_FEW_KEYS			8
 
+/* What hits in so many words consist of is asked for while those in the next ones are found */
+#define PART_WORDS				4
+
 /* Keys are looked for in so many slots around the one where they are expected first */
 #define NEAR_SLOTS				16
 
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
-static uint32 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
-						uint32 *hits);
+static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+					  GjMatchTarget target, GjPageHits *hits);
+static void prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+						  GjMatchTarget target);
+static void prefetch_values(const char *array, int width, const GjPageHits *hits, int first);
+static void drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+					  GjPageHits *hits);
 static int	count_slots(const uint32 *used, int words);
 static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
 static void prefetch_slots(const char *array, int width, int slot);
@@ -43,82 +51,89 @@ static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, 
 #define SPARSE_KEYS				16
 
 /*
- * Match a page by looking up all of its keys
+ * Match a page by looking up all of its keys; following is the page whose keys will be looked up
+ * next, pinned, or NULL if that is not known
  */
 bool
 GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
-			GjMatchTarget target, GjMatchStats *stats)
+			Page following, GjMatchTarget target, GjMatchStats *stats)
 {
-	uint32		hits[GJ_MAX_WORDS];
-	uint32		nhits = GjFindHits(page, info, keys, limits, hits);
+	GjPageHits	hits;
 
-	if (nhits == 0)
+	hits.nslots = 0;
+	if (GjPageGetOpaque(page)->used == 0 || !page_may_match(GjPageGetOpaque(page), keys))
+	{
+		if (following != NULL)
+			GjPrefetchKeys(following, info);
 		return true;
-	GjPrefetchHits(page, info, hits, target);
-	return GjTakeHits(page, info, hits, nhits, target, stats);
+	}
+	find_hits(page, info, keys, following, target, &hits);
+	if (limits != NULL && (limits->bounded || limits->known != NULL))
+		drop_hits(page, info, limits, &hits);
+	if (hits.nslots == 0)
+		return true;
+	stats->tids += hits.nslots;
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits, info->words);
+	return GjEntrySetAddPage(target.entries, page, info, &hits);
 }
 
 /*
- * Find which slots of a page have what is wanted, and count them; without any, hits[] says nothing
+ * Find which slots of a page have a key of the set, some at a time, and have what these hits
+ * consist of on its way from memory meanwhile
  */
-uint32
-GjFindHits(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
-		   uint32 *hits)
+static void
+find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+		  GjMatchTarget target, GjPageHits *hits)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32		nhits;
+	const char *page_keys = GjDataKeys(page, info);
+	const uint32 *used = GjDataUsed(page, info);
+	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
+	uint32		all[GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD + 1];
+	int			words;
 
-	if (opaque->used == 0 || !page_may_match(opaque, keys))
-		return 0;
-	nhits = GjKernelMatch(keys, GjDataKeys(page, info), GjDataUsed(page, info), info->words,
-						  hits);
-	if (nhits > 0 && limits != NULL && (limits->bounded || limits->known != NULL))
-		nhits = drop_hits(page, info, limits, hits);
-	return nhits;
+	/* of a full page the bitmap need not come from memory */
+	if (GjPageGetOpaque(page)->used == info->slots)
+		used = memset(all, 0xFF, info->words * sizeof(uint32));
+	for (int word = 0; word < info->words; word += words)
+	{
+		int			nslots = hits->nslots;
+		const char *ahead = following == NULL ? NULL :
+			GjDataKeys(following, info) + word * word_keys;
+
+		words = Min(info->words - word, PART_WORDS);
+		if (!GjKernelMatch(keys, page_keys + word * word_keys, used + word, words,
+						   &hits->bits[word], ahead))
+			continue;
+		GjPageHitsList(hits, word, words);
+		prefetch_hits(page, info, hits, nslots, target);
+	}
 }
 
 /*
- * Have what hits consist of on its way from memory, all of it at once
+ * Have what hits consist of, from one of them on, on its way from memory
  */
-void
-GjPrefetchHits(Page page, const GjIndexInfo *info, const uint32 *hits, GjMatchTarget target)
+static void
+prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+			  GjMatchTarget target)
 {
-	const char *arrays[GJ_MAX_INCLUDED];
-	int			widths[GJ_MAX_INCLUDED];
-	int			n = 0;
-	const ItemPointerData *tids = GjDataTids(page, info);
-
 	for (int i = 0; target.tids == NULL && i < info->nincluded; i++)
 	{
 		if (target.entries->included[i].width == 0)
 			continue;
-		arrays[n] = GjDataValues(page, &info->included[i]);
-		widths[n++] = info->included[i].width;
+		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
+						first);
+		if (first == 0)
+			GjPrefetchRange(GjDataNulls(page, &info->included[i]), info->words * sizeof(uint32));
 	}
-	for (int word = 0; word < info->words; word++)
-	{
-		for (uint32 left = hits[word]; left != 0; left &= left - 1)
-		{
-			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
-
-			GjPrefetch(&tids[slot]);
-			for (int i = 0; i < n; i++)
-				GjPrefetch(arrays[i] + slot * widths[i]);
-		}
-	}
+	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
 }
 
-/*
- * Add hits of a page; false if an entry has an impossible TID
- */
-bool
-GjTakeHits(Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits,
-		   GjMatchTarget target, GjMatchStats *stats)
+static pg_attribute_always_inline void
+prefetch_values(const char *array, int width, const GjPageHits *hits, int first)
 {
-	stats->tids += nhits;
-	if (target.tids != NULL)
-		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits, info->words);
-	return GjEntrySetAddPage(target.entries, page, info, hits, nhits);
+	for (int i = first; i < hits->nslots; i++)
+		GjPrefetch(array + hits->slots[i] * width);
 }
 
 /* Is there a key of the set between the page's bounds?  Sometimes true when not. */
@@ -141,32 +156,29 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 }
 
 /*
- * Drop hits that are not wanted; returns how many are left
+ * Drop hits that are not wanted
  */
-static uint32
-drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, uint32 *hits)
+static void
+drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
 {
 	const ItemPointerData *tids = GjDataTids(page, info);
-	uint32		nhits = 0;
+	int			nslots = 0;
 
-	for (int word = 0; word < info->words; word++)
+	for (int i = 0; i < hits->nslots; i++)
 	{
-		for (uint32 left = hits[word]; left != 0; left &= left - 1)
-		{
-			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
-			GjPlace		place;
+		int			slot = hits->slots[i];
+		GjPlace		place;
 
-			place.key = GjDataGetKey(page, info, slot);
-			place.tid = GjPackTid(&tids[slot]);
-			if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
-									 !GjPlaceIsBefore(&place, &limits->end))) ||
-				(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
-				hits[word] &= ~GjSlotBit(slot);
-			else
-				nhits++;
-		}
+		place.key = GjDataGetKey(page, info, slot);
+		place.tid = GjPackTid(&tids[slot]);
+		if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
+								 !GjPlaceIsBefore(&place, &limits->end))) ||
+			(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
+			hits->bits[slot / GJ_SLOTS_PER_WORD] &= ~GjSlotBit(slot);
+		else
+			hits->slots[nslots++] = slot;
 	}
-	return nhits;
+	hits->nslots = nslots;
 }
 
 /* Pages of runs ------------------------------------------------------------------- */
@@ -327,7 +339,7 @@ GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 	int			nslots = count_slots(GjDataUsed(page, info), info->words);
 
 	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
-		return GjMatchPage(page, info, keys, NULL, target, stats);
+		return GjMatchPage(page, info, keys, NULL, NULL, target, stats);
 	if (nslots == 0)
 		return true;
 	if (info->key_width == sizeof(int32))

@@ -70,9 +70,21 @@ extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeyS
 						   const GjIndexState *state, BlockNumber start, BlockNumber end,
 						   GjMatchTarget target, GjMatchStats *stats);
 
+/* Slots are listed so many at a time, and what is behind the last one means nothing */
+#define GJ_HITS_SPARE			4
+
+/* Which slots of a data page are wanted: as bits, and as a list */
+typedef struct GjPageHits
+{
+	uint32		bits[GJ_MAX_WORDS];
+	int			nslots;
+	uint16		slots[GJ_MAX_SLOTS + GJ_HITS_SPARE];
+} GjPageHits;
+
 /* pagehits.c: hits on a page, or a row of a tail page, to entries */
+extern void GjPageHitsList(GjPageHits *hits, int first, int words);
 extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
-							  const uint32 *hits, uint32 nhits);
+							  const GjPageHits *hits);
 extern bool GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
 							   int n);
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);

@@ -135,7 +135,8 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 	some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
 		GjPlaceIsBefore(&limits->end, &chosen->next);
 	if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
-		possible = GjMatchPage(page, search->info, search->keys, &some, target, stats);
+		possible = GjMatchPage(page, search->info, search->keys, &some, NULL, target,
+							   stats);
 	else
 		possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
 	if (!possible)
@@ -163,7 +164,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 			stats->entries += GjPageGetOpaque(page)->used;
 			if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
-				!GjMatchPage(page, info, keys, NULL, target, stats))
+				!GjMatchPage(page, info, keys, NULL, NULL, target, stats))
 				GjReportCorruption(index, block, "An entry has an impossible TID.");
 		}
 		stats->pages++;

@@ -98,6 +98,7 @@
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static void expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool has_published(const GjIndexState *state, uint64 sequence);
 static void know_hits(GjSearch *search);
@@ -341,12 +342,32 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 			search->chosen[i].guess = &search->guess;
 		}
 		listed = GjReadDeltas(search, &limits, target, stats);
+		if (target.entries != NULL)
+			expect_hits(search, nblocks - block - search->nchosen, nblocks);
 	}
 	if (blocks != NULL)
 		pfree(blocks);
 	if (tail_tids != NULL)
 		GjFewTidsFree(tail_tids);
 	return listed;
+}
+
+/*
+ * Make room for as many hits as there will be if the pages that are left have as many as the others
+ *
+ * A set that grows step by step is copied at each, and leaves behind so much memory in the end that
+ * the C library gives it back to the system: the next query would touch all of it for the first
+ * time.
+ */
+static void
+expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
+{
+	GjEntrySet *hits = search->hits;
+	double		expected = (double) hits->nentries / (nblocks - nleft) * nleft * 1.05;
+	uint64		most = GjEntrySetCapacity(hits);
+
+	if (hits->nentries < most)
+		(void) GjEntrySetReserve(hits, (uint64) Min(expected, (double) (most - hits->nentries)));
 }
 
 static void

@@ -116,7 +116,7 @@ static pg_attribute_always_inline void
 GjPrefetchKeys(Page page, const GjIndexInfo *info)
 {
 	GjPrefetchEnds(page);
-	GjPrefetch(GjDataUsed(page, info));
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
 	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
 }
 
@@ -140,13 +140,8 @@ extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTa
 
 /* pagematch.c: the hits of a locked data page; false if an entry has an impossible TID */
 extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
-extern uint32 GjFindHits(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						 const GjPageLimits *limits, uint32 *hits);
-extern void GjPrefetchHits(Page page, const GjIndexInfo *info, const uint32 *hits,
-						   GjMatchTarget target);
-extern bool GjTakeHits(Page page, const GjIndexInfo *info, const uint32 *hits, uint32 nhits,
-					   GjMatchTarget target, GjMatchStats *stats);
+						const GjPageLimits *limits, Page following, GjMatchTarget target,
+						GjMatchStats *stats);
 extern bool GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						  const GjChosenPage *chosen, GjMatchTarget target,
 						  GjMatchStats *stats);

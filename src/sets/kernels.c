@@ -15,6 +15,10 @@
  * table one by one, in a second loop over the page, so that mispredicted branches
  * there do not stall the first.
  *
+ * While a page's keys are looked up, those of the page that comes next are asked for, a line here
+ * and a line there: a processor waits for few lines at a time, and those that are asked for at once
+ * stop it until the first ones have come.
+ *
  * Index keys of unused slots are arbitrary bytes.  They are probed like others,
  * which is safe for any value, and then masked out.
  *
@@ -38,22 +42,23 @@
 
 /* Sets the bits of members, or with a filter of possible members, that are in used[] */
 typedef void (*GjKernel) (const GjKeySet *set, const void *keys, const uint32 *used,
-						  int n_words, uint32 *hits);
+						  int n_words, uint32 *hits, const char *ahead);
 
 typedef struct GjKernelTable
 {
 	const char *name;			/* for GjKernelSelect() */
 	const char *title;			/* for users */
 	bool		(*available) (void);
+	uint64		list_keys;		/* up to so many, a list is quicker than a bitmap or filter */
 	GjKernel	list[2];		/* 4-byte keys, 8-byte keys */
 	GjKernel	bitmap[2];
 	GjKernel	filter[2];
 } GjKernelTable;
 
-static uint32 match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
-						   int n_words, uint32 *hits);
+static void match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
+						 int n_words, uint32 *hits, const char *ahead);
 static const GjKernelTable *get_kernels(void);
-static uint32 verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
+static void verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
 
 /* Any machine ----------------------------------------------------------------- */
 
@@ -67,12 +72,13 @@ load_key(const void *keys, int width, int slot)
 
 static pg_attribute_always_inline void
 match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-			   int n_words, uint32 *hits)
+			   int n_words, uint32 *hits, const char *ahead)
 {
 	for (int word = 0; word < n_words; word++)
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
 			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
@@ -88,7 +94,7 @@ match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *u
 
 static pg_attribute_always_inline void
 match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				 int n_words, uint32 *hits)
+				 int n_words, uint32 *hits, const char *ahead)
 {
 	const uint32 *bitmap = set->bitmap;
 	uint64		min_key = (uint64) set->min_key;
@@ -98,6 +104,7 @@ match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
 			uint64		bit = (uint64) load_key(keys, width, word * GJ_WORD_KEYS + i) - min_key;
@@ -111,12 +118,13 @@ match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 
 
 static pg_attribute_always_inline void
 match_filter_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				 int n_words, uint32 *hits)
+				 int n_words, uint32 *hits, const char *ahead)
 {
 	for (int word = 0; word < n_words; word++)
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
 			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
@@ -151,35 +159,38 @@ any_available(void)
 /* Best first; the last is always available */
 static const GjKernelTable kernel_tables[] = {
 #ifdef GJ_X86_KERNELS
-	{"avx512", "CPU (AVX-512)", avx512_available, GJ_KERNELS(_avx512)},
-	{"avx2", "CPU (AVX2)", avx2_available, GJ_KERNELS(_avx2)},
+	{"avx512", "CPU (AVX-512)", avx512_available, 16, GJ_KERNELS(_avx512)},
+	{"avx2", "CPU (AVX2)", avx2_available, 8, GJ_KERNELS(_avx2)},
 #endif
-	{"portable", "CPU", any_available, GJ_KERNELS(_any)}
+	{"portable", "CPU", any_available, 8, GJ_KERNELS(_any)}
 };
 
 static const GjKernelTable *selected_kernels = NULL;
 
 /*
- * Find the keys that a finished set wants among a page's keys.
+ * Find the keys that a finished set wants among a page's keys.  Meanwhile those at ahead, which
+ * will be asked for next, come from memory.
  */
-uint32
+bool
 GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
-			  uint32 *hits)
+			  uint32 *hits, const void *ahead)
 {
-	uint32		nhits = match_listed(set, keys, used, n_words, hits);
+	uint32		any = 0;
 
-	if (!set->complement)
-		return nhits;
-
+	match_listed(set, keys, used, n_words, hits, ahead != NULL ? ahead : keys);
 	for (int word = 0; word < n_words; word++)
-		hits[word] = used[word] & ~hits[word];
-	return (uint32) pg_popcount((const char *) hits, n_words * sizeof(uint32));
+	{
+		if (set->complement)
+			hits[word] = used[word] & ~hits[word];
+		any |= hits[word];
+	}
+	return any != 0;
 }
 
 /* Find those that it lists */
-static uint32
+static void
 match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
-			 uint32 *hits)
+			 uint32 *hits, const char *ahead)
 {
 	const GjKernelTable *kernels = get_kernels();
 	int			width = (set->key_width == sizeof(int32)) ? 0 : 1;
@@ -188,18 +199,18 @@ match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_wo
 	{
 		case GJ_PROBE_EMPTY:
 			memset(hits, 0, n_words * sizeof(uint32));
-			return 0;
+			break;
 		case GJ_PROBE_LIST:
-			kernels->list[width] (set, keys, used, n_words, hits);
+			kernels->list[width] (set, keys, used, n_words, hits, ahead);
 			break;
 		case GJ_PROBE_BITMAP:
-			kernels->bitmap[width] (set, keys, used, n_words, hits);
+			kernels->bitmap[width] (set, keys, used, n_words, hits, ahead);
 			break;
 		case GJ_PROBE_HASH:
-			kernels->filter[width] (set, keys, used, n_words, hits);
-			return verify_hits(set, keys, n_words, hits);
+			kernels->filter[width] (set, keys, used, n_words, hits, ahead);
+			verify_hits(set, keys, n_words, hits);
+			break;
 	}
-	return (uint32) pg_popcount((const char *) hits, n_words * sizeof(uint32));
 }
 
 /*
@@ -209,6 +220,15 @@ const char *
 GjKernelName(void)
 {
 	return get_kernels()->title;
+}
+
+/*
+ * Up to how many keys should a set be a list?
+ */
+uint64
+GjKernelListKeys(void)
+{
+	return get_kernels()->list_keys;
 }
 
 /*
@@ -259,12 +279,11 @@ prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 
 	}
 }
 
-/* Leave only those hits of the filter that are in the table, and count them */
-static uint32
+/* Leave only those hits of the filter that are in the table */
+static void
 verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
 {
 	int			width = set->key_width;
-	uint32		n = 0;
 
 	if (set->table != NULL && set->table_cells > GJ_PREFETCH_CELLS)
 		prefetch_cells(set, keys, n_words, hits);
@@ -275,11 +294,8 @@ verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
 		{
 			int			bit = pg_rightmost_one_pos32(left);
 
-			if (GjTableContains(set, load_key(keys, width, word * GJ_WORD_KEYS + bit)))
-				n++;
-			else
+			if (!GjTableContains(set, load_key(keys, width, word * GJ_WORD_KEYS + bit)))
 				hits[word] &= ~((uint32) 1 << bit);
 		}
 	}
-	return n;
 }

@@ -65,7 +65,7 @@ clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
 
 GJ_AVX2_INLINE void
 match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				int n_words, uint32 *hits)
+				int n_words, uint32 *hits, const char *ahead)
 {
 	int			lanes = 32 / width;
 
@@ -73,6 +73,7 @@ match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
 		{
 			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
@@ -96,7 +97,7 @@ match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *
 
 GJ_AVX2_INLINE void
 match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits)
+				  int n_words, uint32 *hits, const char *ahead)
 {
 	__m256i		min_key4 = _mm256_set1_epi32((int32) set->min_key);
 	__m256i		min_key8 = _mm256_set1_epi64x(set->min_key);
@@ -107,6 +108,7 @@ match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
 		{
 			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
@@ -130,7 +132,7 @@ match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32
 
 GJ_AVX2_INLINE void
 match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits)
+				  int n_words, uint32 *hits, const char *ahead)
 {
 	__m256i		low_factor = _mm256_set1_epi32((int32) GJ_FILTER_LOW);
 	__m256i		high_factor = _mm256_set1_epi32((int32) GJ_FILTER_HIGH);
@@ -140,6 +142,7 @@ match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
 		{
 			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
@@ -202,9 +205,26 @@ test_bits_avx512(const uint32 *bits, __m512i index)
 	return _mm512_test_epi32_mask(words, bit);
 }
 
+/* The least difference, as bits, of keys to listed ones, of which this is one more; 0 if equal */
+GJ_AVX512_INLINE __m512i
+compare_avx512(__m512i keys, int width, int64 listed, __m512i left)
+{
+	if (width == sizeof(int32))
+		return _mm512_min_epu32(left, _mm512_xor_si512(keys, _mm512_set1_epi32((int32) listed)));
+	return _mm512_min_epu64(left, _mm512_xor_si512(keys, _mm512_set1_epi64(listed)));
+}
+
+GJ_AVX512_INLINE uint32
+test_zero_avx512(__m512i left, int width)
+{
+	return (width == sizeof(int32)) ?
+		_mm512_testn_epi32_mask(left, left) : _mm512_testn_epi64_mask(left, left);
+}
+
+/* Two vectors at a time: a listed key is loaded once for both */
 GJ_AVX512_INLINE void
 match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits)
+				  int n_words, uint32 *hits, const char *ahead)
 {
 	int			lanes = 64 / width;
 
@@ -212,16 +232,22 @@ match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32
 	{
 		uint32		found = 0;
 
-		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 2 * lanes)
 		{
-			__m512i		some = load_avx512(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
-			uint32		equal = 0;
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		a = load_avx512(keys, offset);
+			__m512i		b = load_avx512(keys, offset + 64);
+			__m512i		left_a = _mm512_set1_epi32(-1);
+			__m512i		left_b = left_a;
 
 			for (uint64 k = 0; k < set->nkeys; k++)
-				equal |= (width == sizeof(int32)) ?
-					_mm512_cmpeq_epi32_mask(some, _mm512_set1_epi32((int32) set->keys[k])) :
-					_mm512_cmpeq_epi64_mask(some, _mm512_set1_epi64(set->keys[k]));
-			found |= equal << i;
+			{
+				left_a = compare_avx512(a, width, set->keys[k], left_a);
+				left_b = compare_avx512(b, width, set->keys[k], left_b);
+			}
+			found |= test_zero_avx512(left_a, width) << i |
+				test_zero_avx512(left_b, width) << (i + lanes);
 		}
 		hits[word] = found & used[word];
 	}
@@ -229,7 +255,7 @@ match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32
 
 GJ_AVX512_INLINE void
 match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					int n_words, uint32 *hits)
+					int n_words, uint32 *hits, const char *ahead)
 {
 	__m512i		min_key4 = _mm512_set1_epi32((int32) set->min_key);
 	__m512i		min_key8 = _mm512_set1_epi64(set->min_key);
@@ -240,6 +266,7 @@ match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
 		{
 			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
@@ -264,7 +291,7 @@ match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint
 
 GJ_AVX512_INLINE void
 match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					int n_words, uint32 *hits)
+					int n_words, uint32 *hits, const char *ahead)
 {
 	__m512i		low_factor = _mm512_set1_epi32((int32) GJ_FILTER_LOW);
 	__m512i		high_factor = _mm512_set1_epi32((int32) GJ_FILTER_HIGH);
@@ -274,6 +301,7 @@ match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint
 	{
 		uint32		found = 0;
 
+		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
 		{
 			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;

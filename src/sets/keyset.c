@@ -6,8 +6,9 @@
  * The probe is chosen by where its structure will live while millions of keys
  * run past it, in bits of memory per key of the set:
  *
- *	  list		up to GJ_LIST_KEYS keys.  Comparing sixteen index keys with one
- *				constant is one instruction, a gather costs as much as eight.
+ *	  list		up to 8 keys, with AVX-512 up to 16.  Comparing sixteen index keys with one
+ *				constant is two instructions; a gather of sixteen words takes as long as
+ *				25 of them on a Zen 4.
  *	  bitmap	of the span.  Exact, so nothing needs a second look.  It wins as
  *				long as it fits a level of cache that the filter and the table of
  *				a hashed set (about 200 bits a key together) would leave: always
@@ -34,8 +35,6 @@
 
 #include "base/radix.h"
 #include "keyset.h"
-
-#define GJ_LIST_KEYS			8
 
 /* Bitmap: bits that are always, sparsely, densely allowed, and how sparsely */
 #define GJ_BITMAP_SMALL			((uint64) 1 << 18)
@@ -267,7 +266,7 @@ choose_probe(const GjKeySet *set)
 {
 	uint64		span = (uint64) set->max_key - (uint64) set->min_key;
 
-	if (set->nkeys <= GJ_LIST_KEYS)
+	if (set->nkeys <= GjKernelListKeys())
 		return GJ_PROBE_LIST;
 	if (span < GJ_BITMAP_SMALL)
 		return GJ_PROBE_BITMAP;

@@ -86,11 +86,12 @@ extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64
 /*
  * kernels.c: for each of n_words * 32 keys (int32 or int64 by width), set
  * the bit in hits[] if the key is wanted and its bit in used[] is set.
- * Returns the number of hits.
+ * Tells whether there are any.  As many keys at ahead will be asked for next; NULL: not known.
  */
-extern uint32 GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used,
-							int n_words, uint32 *hits);
+extern bool GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used,
+						  int n_words, uint32 *hits, const void *ahead);
 extern const char *GjKernelName(void);
+extern uint64 GjKernelListKeys(void);
 
 /* For tests: "avx512", "avx2", "portable", or NULL for the best; false: not on this CPU */
 extern bool GjKernelSelect(const char *name);
