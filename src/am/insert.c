@@ -34,9 +34,9 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
-#include "storage/lmgr.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
 #include "base/step.h"
 #include "am.h"
 
@@ -323,9 +323,7 @@ add_block(Relation index)
 {
 	Buffer		buffer;
 
-	LockRelationForExtension(index, ExclusiveLock);
-	buffer = ReadBuffer(index, P_NEW);
-	UnlockRelationForExtension(index, ExclusiveLock);
+	GjAddBlocks(index, &buffer, 1);
 	GjStep("extended");
 	return buffer;
 }

@@ -136,6 +136,30 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GJ_READ_STREAM_OF_ALL	READ_STREAM_FULL
 #endif
 
+/* Adding blocks: 16 adds several at once, and takes the lock for it ------------------ */
+
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+
+/*
+ * Add all-zero blocks to a relation; their buffers are pinned, not locked
+ */
+static inline void
+GjAddBlocks(Relation rel, Buffer *buffers, int n)
+{
+#if PG_VERSION_NUM >= 160000
+	uint32		added;
+
+	for (int i = 0; i < n; i += added)
+		ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0, n - i, buffers + i, &added);
+#else
+	LockRelationForExtension(rel, ExclusiveLock);
+	for (int i = 0; i < n; i++)
+		buffers[i] = ReadBuffer(rel, P_NEW);
+	UnlockRelationForExtension(rel, ExclusiveLock);
+#endif
+}
+
 /* Statistics: 16 renamed a table's counters ----------------------------------------- */
 
 #include "pgstat.h"

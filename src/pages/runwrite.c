@@ -24,7 +24,6 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
-#include "storage/lmgr.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
@@ -369,6 +368,7 @@ lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
 static void
 find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 {
+	Buffer		added[GJ_PAGES_PER_RECORD];
 	int			missing = 0;
 
 	for (int i = 0; i < n; i++)
@@ -382,13 +382,12 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 		return;
 
 	(void) GjIndexGetLength(writer->index); /* too short a file is not to be made longer */
-	LockRelationForExtension(writer->index, ExclusiveLock);
+	GjAddBlocks(writer->index, added, missing);
 	for (int i = 0; i < n; i++)
 	{
 		if (!BufferIsValid(buffers[i]))
-			buffers[i] = ReadBuffer(writer->index, P_NEW);
+			buffers[i] = added[--missing];
 	}
-	UnlockRelationForExtension(writer->index, ExclusiveLock);
 	GjStep("added");
 }
 
