@@ -60,6 +60,9 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
 				  &groups->input);
 
+	if (ngroupings > 0)
+		GjAggFindTwins(groups->aggs, naggs);
+
 	GjTableInit(&groups->table, context, ngroupings);
 	groups->table.naggs = naggs;
 	groups->table.aggs = groups->aggs;
