@@ -12,8 +12,8 @@ SET max_parallel_workers_per_gather = 0;
 -- and with a NULL.  late: a value that is far away from all others, in one of the last batches.
 -- low, high: beside the ends of the type.  ends: from the one to the other.
 CREATE TABLE facts (k int, near int, late int, low int8, high int8, ends int8, ends4 int4,
-	ends2 int2, day date, flag bool, number oid, few int2, v int, w int8, x float4, y float8, f bool)
-	WITH (autovacuum_enabled = off);
+	ends2 int2, day date, flag bool, number oid, few int2, v int, w int8, x float4, y float8,
+	f bool) WITH (autovacuum_enabled = off);
 INSERT INTO facts SELECT k,
 	CASE WHEN k > 20 AND n % 97 = 5 THEN NULL WHEN k < 10 THEN 100 + n % 40
 		WHEN k < 20 THEN 100 + n % 3000 ELSE -n * 7 % 9000 END,
