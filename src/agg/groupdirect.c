@@ -203,14 +203,16 @@ find_known(const GjGroupTable *table, const char *values, int row, int nrows, ui
 	{
 		uint32		all = 0;
 
-		for (int i = row; i < row + GJ_KNOWN_ROWS; i++)
+		for (int i = 0; i < GJ_KNOWN_ROWS; i++)
 		{
-			uint64		at = (uint64) value_at(values, i, type) - low;
+			uint64		at = (uint64) value_at(values, row + i, type) - low;
+			uint32		number;
 
 			if (unlikely(at >= span))
 				return row;
-			numbers[i] = direct[at] - 1;
-			all |= numbers[i];
+			number = direct[at] - 1;
+			numbers[row + i] = number;
+			all |= number;
 		}
 		/* What is no group's number has all bits set */
 		if (unlikely(all > GJ_MAX_GROUPS))
