@@ -110,3 +110,12 @@ GjFloatUpdate(GjAggKind kind, GjValueType type)
 			return NULL;
 	}
 }
+
+/*
+ * As GjIntMinMax()
+ */
+GjAggUpdateBoth
+GjFloatMinMax(GjValueType type)
+{
+	return type == GJ_VALUE_FLOAT4 ? min_max_float4 : min_max_float8;
+}

@@ -229,3 +229,24 @@ GjIntUpdate(GjAggKind kind, GjValueType type)
 	}
 	return NULL;
 }
+
+/*
+ * The loop of min() and max() of the same rows, in groups; NULL if there is none
+ */
+GjAggUpdateBoth
+GjIntMinMax(GjValueType type)
+{
+	switch (type)
+	{
+		case GJ_VALUE_INT2:
+			return min_max_int2;
+		case GJ_VALUE_INT4:
+			return min_max_int4;
+		case GJ_VALUE_INT8:
+			return min_max_int8;
+		case GJ_VALUE_OID:
+			return min_max_oid;
+		default:
+			return NULL;
+	}
+}

@@ -44,12 +44,17 @@ GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file, const GjAggSpec 
 		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(spec->type));
 }
 
+static inline bool
+is_float(GjValueType type)
+{
+	return type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8;
+}
+
 static void
 choose_state(GjAgg *agg)
 {
 	GjAggKind	kind = agg->spec.kind;
 	GjValueType type = agg->spec.type;
-	bool		is_float = type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8;
 
 	agg->state_size = state_size(kind, type);
 	switch (kind)
@@ -59,7 +64,7 @@ choose_state(GjAgg *agg)
 			agg->update = GjCountRows;
 			return;
 		case GJ_AGG_COUNT_DISTINCT:
-			if (is_float)
+			if (is_float(type))
 				break;
 			return;
 		case GJ_AGG_AVG:
@@ -83,7 +88,7 @@ choose_state(GjAgg *agg)
 			agg->initial[0] = (kind == GJ_AGG_BOOL_AND);
 			break;
 	}
-	agg->update = is_float ? GjFloatUpdate(kind, type) : GjIntUpdate(kind, type);
+	agg->update = is_float(type) ? GjFloatUpdate(kind, type) : GjIntUpdate(kind, type);
 	if (agg->update == NULL)
 		elog(ERROR, "no aggregate of kind %d for values of type %d", (int) kind, (int) type);
 }
@@ -141,6 +146,33 @@ set_limit(GjAgg *agg)
 			break;
 		case GJ_VALUE_BOOL:
 			break;
+	}
+}
+
+/*
+ * Of grouped aggregates, find those that are added two at a time
+ */
+void
+GjAggFindTwins(GjAgg *aggs, int naggs)
+{
+	for (int i = 0; i < naggs; i++)
+	{
+		GjAgg	   *min = &aggs[i];
+
+		if (min->spec.kind != GJ_AGG_MIN || min->twin != NULL)
+			continue;
+		min->update_both = is_float(min->spec.type) ? GjFloatMinMax(min->spec.type) :
+			GjIntMinMax(min->spec.type);
+		for (int j = 0; j < naggs && min->update_both != NULL && min->twin == NULL; j++)
+		{
+			GjAgg	   *max = &aggs[j];
+
+			if (max->spec.kind != GJ_AGG_MAX || max->twin != NULL ||
+				max->argument != min->argument || max->filter != min->filter)
+				continue;
+			min->twin = max;
+			max->twin = min;
+		}
 	}
 }
 
@@ -248,8 +280,10 @@ GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *
 		return;
 	if (agg->distinct != NULL)
 		GjDistinctAdd(agg->distinct, &selected, (int64 *) agg->states.start);
-	else
+	else if (agg->twin == NULL)
 		agg->update(agg->states.start, &selected);
+	else if (agg->update_both != NULL)	/* the max() has been, or will be, left to this min() */
+		agg->update_both(agg->states.start, agg->twin->states.start, &selected);
 }
 
 /*

@@ -27,41 +27,59 @@
 
 #define WORD_BITS				64
 
+static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count);
 static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
 static bool cover(GjDistinct *set, int64 low, int64 high);
 static uint64 most_bits(const GjDistinct *set);
 static void move_to(GjDistinct *set, int64 low, uint64 nbits);
 
 /*
- * Add values of rows and count those that are new; false if their range is too wide, and
- * nothing has been done.
+ * Add values of rows and count those that are new; false if their range is too wide: then some may
+ * have been added, which does no harm to who adds all of them again.
  */
-#define ADD(type) \
-	do { \
-		const type *values = (const type *) input->values; \
-		for (int i = 0; i < input->nrows; i++) \
-		{ \
-			uint64		at = (uint64) ((int64) values[i] - set->bits_low); \
-			uint64	   *word = &words[at / WORD_BITS]; \
-			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
-			nnew += (*word & bit) == 0; \
-			*word |= bit; \
-		} \
-	} while (0)
-
 bool
 GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count)
 {
-	uint64	   *words;
-	int64		nnew = 0;
+	int			row = 0;
 	int64		low;
 	int64		high;
 
-	find_range(set, input, &low, &high);
-	if (!cover(set, low, high))
-		return false;
+	while ((row = add_from(set, input, row, count)) < input->nrows)
+	{
+		find_range(set, input, &low, &high);
+		if (!cover(set, low, high))
+			return false;
+	}
+	return true;
+}
 
-	words = (uint64 *) set->bits.start;
+#define ADD(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		for (; row < nrows; row++) \
+		{ \
+			uint64		at = (uint64) values[row] - low; \
+			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
+			if (unlikely(at >= nbits)) \
+				break; \
+			nnew += (words[at / WORD_BITS] & bit) == 0; \
+			words[at / WORD_BITS] |= bit; \
+		} \
+	} while (0)
+
+/*
+ * Add values from a row on; returns the first one that there is no bit for, or the number of rows.
+ * To find their range first would take longer.
+ */
+static int
+add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count)
+{
+	uint64	   *words = (uint64 *) set->bits.start;
+	const uint64 low = (uint64) set->bits_low;
+	const uint64 nbits = set->nbits;
+	const int	nrows = input->nrows;
+	int64		nnew = 0;
+
 	switch (set->width)
 	{
 		case sizeof(int8):
@@ -78,7 +96,7 @@ GjBitsAdd(GjDistinct *set, const GjAggInput *input, int64 *count)
 			break;
 	}
 	*count += nnew;
-	return true;
+	return row;
 }
 
 #define ADD_COVERED(type) \

@@ -17,6 +17,9 @@
 
 #define GJ_DIRECT_FIRST			((uint64) 1024)
 
+/* Rows whose groups are found without a look at each, where all have one */
+#define GJ_KNOWN_ROWS			8
+
 static bool find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high);
 static void move_to(GjGroupTable *table, int64 low, uint64 span);
 static uint32 append(GjGroupTable *table, int64 value, bool isnull);
@@ -165,62 +168,128 @@ move_to(GjGroupTable *table, int64 low, uint64 span)
 	table->direct_span = span;
 }
 
-#define FIND(type) \
-	do { \
-		const type *values = (const type *) column->values; \
-		if (nulls == NULL) \
-			FIND_ALL(type, false); \
-		else \
-			FIND_ALL(type, nulls[row] != 0); \
-	} while (0)
-
-#define FIND_ALL(type, is_null) \
-	do { \
-		for (; row < nrows; row++) \
-		{ \
-			uint32	   *slot = (is_null) ? &table->direct_null : \
-				&direct[(uint64) (int64) values[row] - low]; \
-			if (unlikely(*slot == 0)) \
-			{ \
-				if (table->ngroups >= table->capacity) \
-					return row; \
-				*slot = append(table, (int64) values[row], is_null) + 1; \
-			} \
-			numbers[row] = *slot - 1; \
-		} \
-	} while (0)
+static pg_attribute_always_inline int64
+value_at(const char *values, int row, const GjValueType type)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			return ((const uint8 *) values)[row];
+		case GJ_VALUE_INT2:
+			return ((const int16 *) values)[row];
+		case GJ_VALUE_INT4:
+			return ((const int32 *) values)[row];
+		case GJ_VALUE_OID:
+			return ((const uint32 *) values)[row];
+		default:
+			return ((const int64 *) values)[row];
+	}
+}
 
 /*
- * Find the groups of rows, all of whose values are covered; as GjTableFind()
+ * Find the groups of rows without NULLs, some at a time, as long as each is covered and has one.
+ * Whether it is and has is asked along the way: to find the range of a batch first would be a pass
+ * of its own.  Returns the first of some rows of which one is not or has none.
+ */
+static pg_attribute_always_inline int
+find_known(const GjGroupTable *table, const char *values, int row, int nrows, uint32 *numbers,
+		   const GjValueType type)
+{
+	const uint32 *direct = (const uint32 *) table->direct.start;
+	const uint64 low = (uint64) table->direct_low;
+	const uint64 span = table->direct_span;
+
+	for (; row + GJ_KNOWN_ROWS <= nrows; row += GJ_KNOWN_ROWS)
+	{
+		uint32		all = 0;
+
+		for (int i = 0; i < GJ_KNOWN_ROWS; i++)
+		{
+			uint64		at = (uint64) value_at(values, row + i, type) - low;
+			uint32		number;
+
+			if (unlikely(at >= span))
+				return row;
+			number = direct[at] - 1;
+			numbers[row + i] = number;
+			all |= number;
+		}
+		/* What is no group's number has all bits set */
+		if (unlikely(all > GJ_MAX_GROUPS))
+			break;
+	}
+	return row;
+}
+
+/*
+ * Find the group of a row, or make it; false if its value is not covered, or there is no room
+ */
+static pg_attribute_always_inline bool
+find_one(GjGroupTable *table, const GjInputColumn *column, int row, uint32 *number,
+		 const GjValueType type)
+{
+	bool		isnull = column->nulls != NULL && column->nulls[row];
+	int64		value = value_at(column->values, row, type);
+	uint64		at = (uint64) value - (uint64) table->direct_low;
+	uint32	   *slot = &table->direct_null;
+
+	if (!isnull && at >= table->direct_span)
+		return false;
+	if (!isnull)
+		slot = (uint32 *) table->direct.start + at;
+	if (unlikely(*slot == 0))
+	{
+		if (table->ngroups >= table->capacity)
+			return false;
+		*slot = append(table, value, isnull) + 1;
+	}
+	*number = *slot - 1;
+	return true;
+}
+
+static pg_attribute_always_inline int
+find(GjGroupTable *table, const GjInputColumn *column, int row, int nrows, uint32 *numbers,
+	 const GjValueType type)
+{
+	while (row < nrows)
+	{
+		int			end = nrows;
+
+		if (column->nulls == NULL)
+		{
+			row = find_known(table, column->values, row, nrows, numbers, type);
+			end = Min(row + GJ_KNOWN_ROWS, nrows);
+		}
+		for (; row < end; row++)
+		{
+			if (!find_one(table, column, row, &numbers[row], type))
+				return row;
+		}
+	}
+	return row;
+}
+
+/*
+ * Find the groups of rows; as GjTableFind(), but it also returns a row whose value is not covered
  */
 int
 GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers)
 {
 	const GjInputColumn *column = &input->columns[table->columns[0].input];
-	const uint8 *nulls = column->nulls;
-	uint32	   *direct = (uint32 *) table->direct.start;
-	uint64		low = (uint64) table->direct_low;
-	int			nrows = input->nrows;
 
 	switch (column->type)
 	{
 		case GJ_VALUE_BOOL:
-			FIND(uint8);
-			break;
+			return find(table, column, row, input->nrows, numbers, GJ_VALUE_BOOL);
 		case GJ_VALUE_INT2:
-			FIND(int16);
-			break;
+			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT2);
 		case GJ_VALUE_INT4:
-			FIND(int32);
-			break;
+			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT4);
 		case GJ_VALUE_OID:
-			FIND(uint32);
-			break;
+			return find(table, column, row, input->nrows, numbers, GJ_VALUE_OID);
 		default:
-			FIND(int64);
-			break;
+			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT8);
 	}
-	return row;
 }
 
 #define LOOK_UP(type) \
@@ -230,8 +299,7 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 		{ \
 			bool		isnull = nulls != NULL && nulls[row]; \
 			uint64		at = (uint64) (int64) values[row] - low; \
-			uint32		slot = isnull ? table->direct_null : \
-				at < table->direct_span ? direct[at] : 0; \
+			uint32		slot = isnull ? table->direct_null : at < span ? direct[at] : 0; \
 			rows[nfound] = row; \
 			numbers[nfound] = slot - 1; \
 			nfound += slot != 0; \
@@ -251,6 +319,7 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
 	const uint8 *nulls = column->nulls;
 	const uint32 *direct = (const uint32 *) table->direct.start;
 	uint64		low = (uint64) table->direct_low;
+	uint64		span = table->direct_span;
 	int			nfound = 0;
 	int			nmissed = 0;
 

@@ -337,6 +337,9 @@ extern void GjBitsFree(GjDistinct *set);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
+/* min() and max() at once */
+typedef void (*GjAggUpdateBoth) (void *min_states, void *max_states, const GjAggInput *input);
+
 /* A sum of 128 bits */
 typedef struct GjWideSum
 {
@@ -374,7 +377,9 @@ typedef struct GjFloatAverage
 
 extern void GjCountRows(void *states, const GjAggInput *input);
 extern GjAggUpdate GjIntUpdate(GjAggKind kind, GjValueType type);
+extern GjAggUpdateBoth GjIntMinMax(GjValueType type);
 extern GjAggUpdate GjFloatUpdate(GjAggKind kind, GjValueType type);
+extern GjAggUpdateBoth GjFloatMinMax(GjValueType type);
 
 /* aggstate.c --------------------------------------------------------------------------- */
 
@@ -391,6 +396,10 @@ typedef struct GjAgg
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
 	GjDistinct *distinct;		/* of count(DISTINCT) */
+
+	/* Of min() and max() of the same rows, in groups: the other one */
+	struct GjAgg *twin;
+	GjAggUpdateBoth update_both;
 
 	/*
 	 * A byte a group: has it had a value?  Kept only since the first batch in which not
@@ -415,6 +424,7 @@ typedef struct GjSelection
 
 extern void GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file,
 					  const GjAggSpec *spec, bool is_grouped, GjInput *input);
+extern void GjAggFindTwins(GjAgg *aggs, int naggs);
 extern void GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped);
 extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity);
 extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);

@@ -33,6 +33,7 @@ static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
+static void make_findable(GjGroups *groups, const GjInput *keys);
 static void add_to_agg(GjGroups *groups, GjAgg *agg);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
@@ -58,6 +59,9 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	for (int i = 0; i < naggs; i++)
 		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
 				  &groups->input);
+
+	if (ngroupings > 0)
+		GjAggFindTwins(groups->aggs, naggs);
 
 	GjTableInit(&groups->table, context, ngroupings);
 	groups->table.naggs = naggs;
@@ -345,15 +349,10 @@ assign_groups(GjGroups *groups)
 	int			row = 0;
 
 	table->is_packed = false;
-	if (table->is_direct && !groups->is_full && !GjDirectCover(table, keys, direct_span(groups)))
-		leave_direct(groups);
 	if (!table->is_direct)
 		GjTablePack(table, keys);
 	while (!groups->is_full && (row = find(groups, keys, row, numbers)) < keys->nrows)
-	{
-		if (!GjGroupsGrow(groups) && !GjTableSettle(table))
-			GjGroupsBeginSpill(groups);
-	}
+		make_findable(groups, keys);
 	if (groups->is_full)
 	{
 		groups->runs.nruns = 0;
@@ -369,6 +368,27 @@ find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 	if (groups->table.is_direct)
 		return GjDirectFind(&groups->table, keys, row, numbers);
 	return GjTableFind(&groups->table, row, keys->nrows, numbers);
+}
+
+/*
+ * A row has not been found: its value is not covered, or there is no room for its group
+ */
+static void
+make_findable(GjGroups *groups, const GjInput *keys)
+{
+	GjGroupTable *table = &groups->table;
+
+	if (!table->is_direct || table->ngroups == table->capacity)
+	{
+		if (!GjGroupsGrow(groups) && !GjTableSettle(table))
+			GjGroupsBeginSpill(groups);
+	}
+	else if (!GjDirectCover(table, keys, direct_span(groups)))
+	{
+		leave_direct(groups);
+		if (!table->is_direct)
+			GjTablePack(table, keys);
+	}
 }
 
 /*

@@ -229,6 +229,28 @@ GjIndexOnlyLoad(GjIndexOnly *io)
 }
 
 /*
+ * The same for who goes from row to row
+ */
+bool
+GjIndexOnlyLoadRows(GjIndexOnly *io)
+{
+	if (!GjIndexOnlyLoad(io))
+		return false;
+	GjIndexOnlyPrefetch(io);
+	return true;
+}
+
+/*
+ * Have what is ready on its way from memory, for who goes from row to row.  Who goes from column
+ * to column reads one array after the other, which processors foresee.
+ */
+void
+GjIndexOnlyPrefetch(const GjIndexOnly *io)
+{
+	GjEntrySetPrefetch(io->entries, io->chunk.first, io->position - io->chunk.first);
+}
+
+/*
  * Does another chunk fit into the rest?  It must remain exact, as other rows of a block may
  * have been answered from entries, or be in the rest of another process.
  */
@@ -441,7 +463,6 @@ load_chunk(GjIndexOnly *io)
 	chunk->nrows = 0;
 	chunk->next = 0;
 	io->position += n;
-	GjEntrySetPrefetch(io->entries, chunk->first, n);
 	if (io->filter != NULL)
 	{
 		n = drop_filtered(io, n, places, passing);

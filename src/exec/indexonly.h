@@ -52,6 +52,8 @@ extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 colum
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
 extern void GjIndexOnlyRestart(GjIndexOnly *io);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
+extern bool GjIndexOnlyLoadRows(GjIndexOnly *io);
+extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
 extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
 extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
@@ -77,7 +79,7 @@ GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 {
 	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
 
-	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoad(io))
+	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoadRows(io))
 		return false;
 	*entry = chunk->first + chunk->rows[chunk->next++];
 	return true;

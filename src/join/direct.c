@@ -204,8 +204,12 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
 	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
 
-	if (chunk->next >= chunk->nrows && !load_entries(state, scan))
-		return false;
+	if (chunk->next >= chunk->nrows)
+	{
+		if (!load_entries(state, scan))
+			return false;
+		GjIndexOnlyPrefetch(scan->table.index_only);
+	}
 	if (scan->lookup)
 		state->pair = scan->partners[chunk->next];
 	state->direct->entry = chunk->first + chunk->rows[chunk->next++];

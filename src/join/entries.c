@@ -17,6 +17,7 @@
 #include "node/joinplan.h"
 #include "scan.h"
 
+static bool load_rows(GjJoinScanState *scan, GjSmallSide *small);
 static void find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk);
 
 /*
@@ -43,7 +44,7 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 	PlanState  *ps = &table->css.ss.ps;
 	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
 
-	while (chunk->next < chunk->nrows || GjJoinEntriesLoad(scan, small))
+	while (chunk->next < chunk->nrows || load_rows(scan, small))
 	{
 		GjSmallRow *partners = scan->partners[chunk->next];
 		uint64		entry = chunk->first + chunk->rows[chunk->next++];
@@ -64,6 +65,15 @@ GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
 		InstrCountFiltered1(ps, 1);
 	}
 	return NULL;
+}
+
+static bool
+load_rows(GjJoinScanState *scan, GjSmallSide *small)
+{
+	if (!GjJoinEntriesLoad(scan, small))
+		return false;
+	GjIndexOnlyPrefetch(scan->table.index_only);
+	return true;
 }
 
 /*
