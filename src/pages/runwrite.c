@@ -370,6 +370,7 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 {
 	Buffer		added[GJ_PAGES_PER_RECORD];
 	int			missing = 0;
+	int			next = 0;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -386,7 +387,7 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if (!BufferIsValid(buffers[i]))
-			buffers[i] = added[--missing];
+			buffers[i] = added[next++];
 	}
 	GjStep("added");
 }

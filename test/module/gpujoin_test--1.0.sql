@@ -91,3 +91,9 @@ CREATE FUNCTION gpujoin_count_uses(first oid, n integer) RETURNS void
 COMMENT ON FUNCTION gpujoin_count_uses(oid, integer)
 	IS 'count a search, answered by the CPU, for each of n indexes that there need not be';
 REVOKE ALL ON FUNCTION gpujoin_count_uses(oid, integer) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_blocks_backward(index regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_blocks_backward(regclass)
+	IS 'count the pages of runs that have lower keys than the one before in the file';
+REVOKE ALL ON FUNCTION gpujoin_blocks_backward(regclass) FROM PUBLIC;

@@ -251,3 +251,12 @@ SELECT pages < 1.5 * :before AS reused FROM gpujoin_index_info('fold_k');
 SELECT * FROM state();
 DROP TABLE fold, fold_parts;
 DROP FUNCTION state(), stop_at(text), both_ways(text);
+
+-- a run for which the file is made longer lies there in its order: who reads it goes forwards
+CREATE EXTENSION gpujoin_test;
+CREATE TABLE fold_order (k int) WITH (autovacuum_enabled = off);
+CREATE INDEX fold_order_k ON fold_order USING gpujoin (k);
+INSERT INTO fold_order SELECT i * 7919 % 20011 FROM generate_series(1, 20000) i;
+SELECT gpujoin_fold('fold_order_k') > 20 AS folded, gpujoin_blocks_backward('fold_order_k');
+DROP TABLE fold_order;
+DROP EXTENSION gpujoin_test;
