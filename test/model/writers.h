@@ -117,7 +117,7 @@ publish(State *t)
 {
 	int			at = t->first;
 
-	if (mutant == MERGED_RUN_KEPT && at < t->lists.nruns)
+	if (mutant == MERGED_RUN_KEPT && at < t->lists.nruns && at + 1 < RUNS)
 		at++;
 	cut_runs(&t->lists, at);
 	t->lists.runs[at] = t->lists.fold_run;
