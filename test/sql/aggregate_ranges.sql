@@ -72,8 +72,18 @@ EXECUTE q(ARRAY[
 		GROUP BY near',
 	'SELECT min(v), max(v), max(y), min(y) FROM facts JOIN small USING (k)']);
 
+-- count(DISTINCT) by bits: a value that there is no bit for comes behind new ones of its batch
+PREPARE d AS SELECT c.* FROM unnest(ARRAY[
+	'SELECT count(DISTINCT CASE WHEN late < 0 THEN 2000000000 ELSE ends2 END), count(DISTINCT near)
+		FROM facts JOIN small USING (k)',
+	'SELECT count(DISTINCT CASE WHEN late < 0 THEN 9000000000000000000 ELSE ends2 END),
+		count(DISTINCT low), count(DISTINCT high), count(DISTINCT ends), count(DISTINCT ends2)
+		FROM facts JOIN small USING (k)']) q, compare(q) c;
+EXECUTE d;
+
 -- without memory for an array of the range, for a hash table, or for all groups
 SET work_mem = '64kB';
+EXECUTE d;
 SELECT * FROM by_each('count(*), sum(w), max(v), min(v)', 'facts JOIN small USING (k)');
 RESET work_mem;
 
