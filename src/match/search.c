@@ -90,6 +90,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "base/step.h"
 #include "search.h"
 
 /* Hits that are too many are divided at the middle one of so many */
@@ -311,6 +312,7 @@ begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	}
 	search->has_tails = false;
 	GjIndexGetState(search->index, &search->state);
+	GjStep("tails searched");
 	search->hits_end = search->end;
 	search->ndelivered = 0;
 	if (target.entries != NULL)
