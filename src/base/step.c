@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * step.c
- *	  What happens at a step of a change to an index if gpujoin.debug_step says so.
+ *	  What happens at a step of a change to an index, or of a search, if gpujoin.debug_step says so.
  *
  *	error	fails, as for want of memory or disk space
  *	wait	waits for an advisory lock, where no page is locked

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * step.h
- *	  Named steps of changes to an index, at which tests can stop them.
+ *	  Named steps of changes to an index and of searches, at which tests can stop them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
