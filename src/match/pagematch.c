@@ -89,7 +89,7 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 	const char *page_keys = GjDataKeys(page, info);
 	const uint32 *used = GjDataUsed(page, info);
 	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
-	uint32		all[GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD + 1];
+	uint32		all[GJ_MAX_WORDS];
 	int			words;
 
 	/* of a full page the bitmap need not come from memory */
