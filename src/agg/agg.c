@@ -364,6 +364,7 @@ fill(GjAggState *agg)
 	agg->begun = true;
 	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (read_batch(agg))
 			continue;
 		agg->ended = true;

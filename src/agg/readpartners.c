@@ -98,7 +98,7 @@ note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code)
 
 	if (row->number <= reader->old_numbers)
 	{
-		if (reader->last_number == PG_UINT32_MAX)
+		if (reader->last_number == GJ_SMALL_MAX_NUMBER)
 			return;
 		row->number = ++reader->last_number;
 	}

@@ -174,6 +174,7 @@ link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
 
 	side->shared_keys |= found;
 	row->next_of_key = found ? cell->first : NULL;
+	row->nrows_of_key = found ? cell->first->nrows_of_key + 1 : 1;
 	cell->first = row;
 }
 
@@ -199,7 +200,8 @@ copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
 }
 
 /*
- * Does the batch, with the key set that will be made of it, reach the limit?
+ * Does the batch, with the key set that will be made of it, reach the limit?  Rows of a key are
+ * counted in 32 bits; where more are in one batch (whole_keys), the count is not used.
  */
 static bool
 batch_is_full(GjSmallSide *side)
@@ -207,7 +209,8 @@ batch_is_full(GjSmallSide *side)
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
 
 	side->stats.peak_memory = Max(side->stats.peak_memory, memory);
-	return memory + (Size) side->table->members * KEYSET_BYTES_PER_KEY >= side->memory_limit;
+	return memory + (Size) side->table->members * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
+		side->nrows >= PG_UINT32_MAX;
 }
 
 /*

@@ -19,10 +19,13 @@
 typedef struct GjSmallRow
 {
 	struct GjSmallRow *next_of_key; /* with the same key */
+	uint32		nrows_of_key;	/* length of that chain, from this row on */
+	uint32		number:31;		/* the caller's to set; 0 in a fresh batch */
+	uint32		matched:1;		/* likewise; false in a fresh batch */
 	struct GjSmallRow *next;	/* of the batch */
-	bool		matched;		/* the caller's to set; false in a fresh batch */
-	uint32		number;			/* likewise; 0 in a fresh batch */
 } GjSmallRow;
+
+#define GJ_SMALL_MAX_NUMBER		((uint32) PG_INT32_MAX)
 
 /* The row's values, by column from 0, and which of them are NULL */
 #define GjSmallRowValues(row)	((Datum *) ((char *) (row) + MAXALIGN(sizeof(GjSmallRow))))

@@ -61,6 +61,7 @@ static inline void take_row(GjJoinState *state, const Waiting *waiting);
 static inline uint16 row_number(const Waiting *waiting, int row);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
+static inline uint32 take_partners(GjJoinState *state);
 static bool load_tuples(GjJoinScanState *scan);
 static inline void count_rows(GjJoinScanState *scan, int n);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
@@ -348,9 +349,8 @@ GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
 	Assert(state->pair == NULL);
 	while (n < most && *waiting.next < waiting.nrows)
 	{
-		weights[n] = 0;
-		for (take_row(state, &waiting); state->pair != NULL; take_partner(state))
-			weights[n]++;
+		take_row(state, &waiting);
+		weights[n] = take_partners(state);
 		rows[n++] = row_number(&waiting, *waiting.next - 1);
 	}
 	return n;
@@ -447,6 +447,26 @@ take_partner(GjJoinState *state)
 	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
 	if (GjJoinMarksSmall(state->kind))
 		row->matched = true;
+}
+
+/*
+ * Take all partners of the row at once, and return how many there are.  Those of one key are
+ * marked together: if the first one is, none is left to mark.
+ */
+static inline uint32
+take_partners(GjJoinState *state)
+{
+	GjSmallRow *first = state->pair;
+
+	state->pair = NULL;
+	if (first == NULL)
+		return 0;
+	if (GjJoinMarksSmall(state->kind))
+	{
+		for (GjSmallRow *row = first; row != NULL && !row->matched; row = row->next_of_key)
+			row->matched = true;
+	}
+	return state->kind == GJ_JOIN_SEMI ? 1 : first->nrows_of_key;
 }
 
 /*

@@ -112,6 +112,7 @@ sub nothing_left
 }
 
 my $force = 'SET gpujoin.force = on';
+my ($status, $out, $err);
 
 foreach my $stage (sort keys %stages)
 {
@@ -166,6 +167,33 @@ cmp_ok($cancelled, '>', 10, 'timeouts: some were cancelled');
 cmp_ok($finished, '>', 3, 'timeouts: some came to their end');
 note("$cancelled cancelled, $finished finished");
 
+# Pairs that one chunk of entries, or one heap block, makes with many small rows of a key: an
+# aggregate of them is cancelled in between. Were it not, one of the last pairs would raise an error.
+$node->safe_psql('postgres', q{
+	CREATE TABLE twins (k int, v int, w int);
+	INSERT INTO twins SELECT 1, i, i FROM generate_series(1, 150) i;
+	CREATE INDEX twins_k ON twins USING gpujoin (k) INCLUDE (v);
+	CREATE TABLE many AS SELECT 1 AS k, i FROM generate_series(1, 500000) i;
+	ANALYZE many});
+vacuum_until_visible($node, 'twins');
+foreach ([ 'pairs of entries', 'v', 1 ], [ 'pairs of tuples', 'w', 0 ])
+{
+	my ($name, $column, $is_index_only) = @$_;
+	my $settings = "$force; SET work_mem = '256MB'";
+	my $query = "SELECT count(*), sum(10 / (abs($column - %d) + abs(i - %d)))
+		FROM many JOIN twins USING (k)";
+	my $plan = $node->safe_psql('postgres',
+		"$settings; EXPLAIN (COSTS OFF) " . sprintf($query, 150, 3000));
+
+	like($plan, qr/GpuAgg.*GpuJoin/s, "$name: is ours");
+	is($plan =~ /Index Only: true/ ? 1 : 0, $is_index_only, "$name: by that way");
+	($status, $out, $err) = $node->psql('postgres',
+		"$settings; SET statement_timeout = '300ms'; " . sprintf($query, 150, 3000));
+	like($err, qr/statement timeout/, "$name: can time out");
+	($status, $out, $err) = $node->psql('postgres', "$settings; " . sprintf($query, 1, 500000));
+	like($err, qr/division by zero/, "$name: the first one raises it");
+}
+
 # In one transaction: a cancelled subtransaction leaves the session in order.
 is($node->safe_psql('postgres', qq{$force;
 	BEGIN;
@@ -183,7 +211,7 @@ is($node->safe_psql('postgres', qq{$force;
 	FETCH 2 FROM c; CLOSE c; $sound; COMMIT}), "1\n2\n$answer", 'errors in subtransactions');
 
 # Limits.
-my ($status, $out, $err) = $node->psql('postgres', "$force; SET work_mem = '64kB';
+($status, $out, $err) = $node->psql('postgres', "$force; SET work_mem = '64kB';
 	SET temp_file_limit = '1MB'; \\set VERBOSITY verbose
 	SELECT count(*) FROM (SELECT a.i * 1000 + b.i AS k FROM thousand a, thousand b) s
 	JOIN big USING (k)", on_error_stop => 1);
