@@ -95,6 +95,7 @@
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -108,6 +109,9 @@
  * bigger ones by a loader, while queries search on the CPU.
  */
 #define MAX_LOADED_IN_PASSING	1024
+
+/* Names of devices and reasons of failures that a process remembers */
+#define MAX_KEPT_TEXTS			64
 
 /* What a match needs to know on its way */
 typedef struct MirrorMatch
@@ -134,6 +138,7 @@ static GjFallback catch_up(MirrorMatch *match);
 static GjFallback ask_device(MirrorMatch *match);
 static bool is_outdated(const MirrorMatch *match);
 static void note_device(MirrorMatch *match, const GjServiceMatchInfo *info);
+static const char *keep_text(const char *text, const char *other);
 static GjServiceResult request(MirrorMatch *match, GjServiceMatchInfo *info);
 static void search_lag(MirrorMatch *match);
 static GjFallback refuse(MirrorMatch *match, GjServiceResult result);
@@ -150,7 +155,6 @@ bool
 GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats)
 {
-	static char reason[256];
 	MirrorMatch match;
 	GjFallback	result;
 
@@ -167,13 +171,9 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 	if (result == GJ_FALLBACK_NONE)
 		return true;
 
+	stats->reason = GjFallbackText(result);
 	if (match.why != NULL)
-	{
-		strlcpy(reason, match.why, sizeof(reason));
-		stats->reason = reason;
-	}
-	else
-		stats->reason = GjFallbackText(result);
+		stats->reason = keep_text(match.why, stats->reason);
 	return false;
 }
 
@@ -388,12 +388,31 @@ is_outdated(const MirrorMatch *match)
 static void
 note_device(MirrorMatch *match, const GjServiceMatchInfo *info)
 {
-	static char device[sizeof(info->device)];
-
 	GjMirrorUsed(match->place);
-	strlcpy(device, info->device, sizeof(device));
-	match->stats->device = device;
+	match->stats->device = keep_text(info->device, "device");
 	match->stats->reason = NULL;
+}
+
+/*
+ * Return a copy of a text that lives as long as the process: statistics are copied and added up,
+ * and each scan of a plan shows its own.  Texts repeat; once there are too many different ones,
+ * return the other text instead.
+ */
+static const char *
+keep_text(const char *text, const char *other)
+{
+	static const char *kept[MAX_KEPT_TEXTS];
+	static int	nkept = 0;
+
+	for (int i = 0; i < nkept; i++)
+	{
+		if (strcmp(kept[i], text) == 0)
+			return kept[i];
+	}
+	if (nkept == MAX_KEPT_TEXTS)
+		return other;
+	kept[nkept] = MemoryContextStrdup(TopMemoryContext, text);
+	return kept[nkept++];
 }
 
 /*

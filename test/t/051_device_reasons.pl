@@ -1,0 +1,36 @@
+# Two scans of one plan that a device fails for different reasons: EXPLAIN shows each scan's own.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use ServiceTest;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PATIENT,
+	'gpujoin.force = on', 'gpujoin.auto_load = off', 'max_parallel_workers_per_gather = 0');
+wait_ready($node);
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE one AS SELECT i AS id, i % 100 AS k FROM generate_series(1, 50000) i;
+	CREATE TABLE two AS TABLE one;
+	CREATE INDEX one_k ON one USING gpujoin (k);
+	CREATE INDEX two_k ON two USING gpujoin (k);
+	SELECT gpujoin_load('one_k'), gpujoin_load('two_k')});
+
+# The device process crashes while it answers the first one.  The second one finds that it has
+# crashed; or, if it is back already, that the mirror has gone.
+is(inject($node, 'begin', 'crash', 0, 1), '', 'a crash is armed');
+my $plan = $node->safe_psql('postgres', q{EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
+	SELECT id FROM one WHERE k IN (1, 2)
+	UNION ALL SELECT id FROM two WHERE k IN (1, 2)});
+my @reasons = $plan =~ /Device Reason: (.*)/g;
+
+is(scalar(@reasons), 2, 'both scans had to do without');
+is($reasons[0], 'the device process ended', 'the first one says why');
+isnt($reasons[1], $reasons[0], 'the second one has another reason');
+
+log_is_clean($node);
+done_testing();
