@@ -156,7 +156,7 @@ count(Relation index, const GjMatchStats *stats)
 	GjIndexUse	use = {0};
 
 	GjMatchStatsToUse(stats, &use);
-	GjUsagePrepare();
+	GjUsageMakeRoom(RelationGetRelid(index));
 	GjUsageAdd(RelationGetRelid(index), &use);
 }
 

@@ -31,7 +31,7 @@ static bool add_groups(PlanState *node, void *ngroups);
 void
 GjCountBegin(GjTableScan *table)
 {
-	GjUsagePrepare();
+	GjUsageMakeRoom(RelationGetRelid(table->index));
 	table->counted_index = RelationGetRelid(table->index);
 	table->at_end.func = end_after_error;
 	table->at_end.arg = table;

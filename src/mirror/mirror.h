@@ -249,6 +249,7 @@ extern void GjMirrorStatsReset(void);
 
 /* usage.c: what is counted for each index */
 extern void GjUsagePrepare(void);
+extern void GjUsageMakeRoom(Oid index);
 extern void GjUsageAdd(Oid index, const GjIndexUse *use);
 extern void GjUsageReset(Oid index);
 extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);

@@ -8,9 +8,10 @@
  * a spin lock for as long as it takes to add some twenty numbers.  Who answered, and why it was
  * not a device, is counted nowhere else: what the server has done in all is the sum.
  *
- * The size is fixed.  If the table is full, a sixteenth of it is given up, the indexes that have
- * gone unused for longest.  What was counted for these goes to "others", and so does that of
- * indexes that are dropped or reset; hence the sum never goes down.  Nothing survives the server.
+ * The size is fixed.  If the table is full when a scan begins, a sixteenth of it is given up, the
+ * indexes that have gone unused for longest.  What was counted for these goes to "others", and so
+ * does that of indexes that are dropped or reset, or for which there is no room when a scan ends;
+ * hence the sum never goes down.  Nothing survives the server.
  *
  * Without preloading there is no shared memory.  Each process has a table of its own then, and
  * shows what it has done itself.
@@ -58,6 +59,13 @@ typedef struct UsageEntry
 	GjIndexUse	use;
 } UsageEntry;
 
+/* An entry that may be given up, as it was when it was looked at */
+typedef struct Unused
+{
+	UsageKey	key;
+	TimestampTz last_used;
+} Unused;
+
 GjUsageTable *gj_usage = NULL;
 
 static HTAB *entries = NULL;
@@ -65,7 +73,9 @@ static HTAB *entries = NULL;
 static void lock_table(LWLockMode mode);
 static void unlock_table(void);
 static UsageEntry *find_or_enter(const UsageKey *key);
+static bool is_full_without(Oid index);
 static void evict(void);
+static int	list_unused(Unused *unused);
 static int	compare_times(const void *a, const void *b);
 static void give_up(UsageEntry *entry);
 static void add(GjIndexUse *sum, const GjIndexUse *use);
@@ -137,7 +147,8 @@ unlock_table(void)
 }
 
 /*
- * Add what was done with an index of this database, after GjUsagePrepare().  Raises nothing.
+ * Add what was done with an index of this database, after GjUsageMakeRoom().  Raises nothing, and
+ * makes no room.
  */
 void
 GjUsageAdd(Oid index, const GjIndexUse *use)
@@ -166,18 +177,15 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 }
 
 /*
- * Find an entry, or make one.  The lock is held exclusively.  NULL: there is no memory.
+ * Find an entry, or make one.  The lock is held exclusively.  NULL: there is no room.
  */
 static UsageEntry *
 find_or_enter(const UsageKey *key)
 {
-	UsageEntry *entry;
+	HASHACTION	action = hash_get_num_entries(entries) < MAX_ENTRIES ? HASH_ENTER_NULL : HASH_FIND;
 	bool		found;
+	UsageEntry *entry = hash_search(entries, key, action, &found);
 
-	if (hash_get_num_entries(entries) >= MAX_ENTRIES &&
-		hash_search(entries, key, HASH_FIND, NULL) == NULL)
-		evict();
-	entry = hash_search(entries, key, HASH_ENTER_NULL, &found);
 	if (entry == NULL || found)
 		return entry;
 	SpinLockInit(&entry->mutex);
@@ -187,43 +195,93 @@ find_or_enter(const UsageKey *key)
 }
 
 /*
- * Make room by giving up what has gone unused for longest
+ * Make room for an index of this database, whose use will be added: at the end of a scan, perhaps
+ * of a failed one, nothing is given up.
+ */
+void
+GjUsageMakeRoom(Oid index)
+{
+	GjUsagePrepare();
+	if (hash_get_num_entries(entries) >= MAX_ENTRIES && is_full_without(index))
+		evict();
+}
+
+/*
+ * Return true if the table is full, and has no entry for the index
+ */
+static bool
+is_full_without(Oid index)
+{
+	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	bool		result;
+
+	lock_table(LW_SHARED);
+	result = hash_get_num_entries(entries) >= MAX_ENTRIES &&
+		hash_search(entries, &key, HASH_FIND, NULL) == NULL;
+	unlock_table();
+	return result;
+}
+
+/*
+ * Give up what has gone unused for longest.  It is found without the lock; what has been used
+ * meanwhile stays.
  */
 static void
 evict(void)
 {
-	TimestampTz times[MAX_ENTRIES];
+	Unused	   *unused = palloc(MAX_ENTRIES * sizeof(Unused));
+	int			n = list_unused(unused);
+
+	qsort(unused, n, sizeof(Unused), compare_times);
+	lock_table(LW_EXCLUSIVE);
+	for (int i = 0; i < n / EVICTED_PART; i++)
+	{
+		UsageEntry *entry = hash_search(entries, &unused[i].key, HASH_FIND, NULL);
+
+		if (entry == NULL || entry->last_used != unused[i].last_used)
+			continue;
+		give_up(entry);
+		gj_usage->evicted++;
+	}
+	unlock_table();
+	pfree(unused);
+}
+
+/*
+ * Copy all entries' keys and times; returns how many there are, or 0 if there is room by now
+ */
+static int
+list_unused(Unused *unused)
+{
 	HASH_SEQ_STATUS seq;
 	UsageEntry *entry;
 	int			n = 0;
-	int			left = MAX_ENTRIES / EVICTED_PART;
 
+	lock_table(LW_SHARED);
+	if (hash_get_num_entries(entries) < MAX_ENTRIES)
+	{
+		unlock_table();
+		return 0;
+	}
 	hash_seq_init(&seq, entries);
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
-		if (n < MAX_ENTRIES)
-			times[n++] = entry->last_used;
+		if (n == MAX_ENTRIES)
+			continue;
+		unused[n].key = entry->key;
+		SpinLockAcquire(&entry->mutex);
+		unused[n++].last_used = entry->last_used;
+		SpinLockRelease(&entry->mutex);
 	}
-	qsort(times, n, sizeof(TimestampTz), compare_times);
-
-	hash_seq_init(&seq, entries);
-	while ((entry = hash_seq_search(&seq)) != NULL)
-	{
-		/* all may be of one statement, and have one time */
-		if (left > 0 && entry->last_used <= times[n / EVICTED_PART])
-		{
-			give_up(entry);
-			gj_usage->evicted++;
-			left--;
-		}
-	}
+	unlock_table();
+	return n;
 }
 
 static int
 compare_times(const void *a, const void *b)
 {
-	TimestampTz x = *(const TimestampTz *) a;
-	TimestampTz y = *(const TimestampTz *) b;
+	TimestampTz x = ((const Unused *) a)->last_used;
+	TimestampTz y = ((const Unused *) b)->last_used;
 
 	return x < y ? -1 : x > y;
 }

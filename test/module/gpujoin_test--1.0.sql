@@ -86,11 +86,12 @@ COMMENT ON FUNCTION gpujoin_exhaust_dsm()
 	IS 'take all segments of dynamic shared memory until the session ends; returns how many';
 REVOKE ALL ON FUNCTION gpujoin_exhaust_dsm() FROM PUBLIC;
 
-CREATE FUNCTION gpujoin_count_uses(first oid, n integer) RETURNS void
+CREATE FUNCTION gpujoin_count_uses(first oid, n integer, make_room boolean DEFAULT true)
+	RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION gpujoin_count_uses(oid, integer)
+COMMENT ON FUNCTION gpujoin_count_uses(oid, integer, boolean)
 	IS 'count a search, answered by the CPU, for each of n indexes that there need not be';
-REVOKE ALL ON FUNCTION gpujoin_count_uses(oid, integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION gpujoin_count_uses(oid, integer, boolean) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_blocks_backward(index regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;

@@ -24,6 +24,7 @@ gpujoin_count_uses(PG_FUNCTION_ARGS)
 {
 	Oid			first = PG_GETARG_OID(0);
 	int			n = PG_GETARG_INT32(1);
+	bool		make_room = PG_GETARG_BOOL(2);
 	GjIndexUse	use = {0};
 
 	if (!superuser())
@@ -36,6 +37,8 @@ gpujoin_count_uses(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (make_room)
+			GjUsageMakeRoom(first + i);
 		GjUsageAdd(first + i, &use);
 	}
 	PG_RETURN_VOID();

@@ -130,11 +130,15 @@ sum_is_right('a dropped database');
 sql('SELECT gpujoin_stats_reset()');
 sql('SELECT gpujoin_count_uses(3000000000::oid, 4096)');
 is(sql('SELECT indexes_evicted FROM pg_stat_gpujoin'), 0, 'the table has room for 4096');
+# Room is made when a scan begins, not when it ends, which may be while a transaction is aborted.
+sql('SELECT gpujoin_count_uses(3050000000::oid, 10, false)');
+is(sql('SELECT indexes_evicted FROM pg_stat_gpujoin'), 0, 'at its end a scan makes no room,');
+is(sql('SELECT cpu_answers FROM pg_stat_gpujoin'), 4106, 'but is counted');
 sql('SELECT gpujoin_count_uses(3100000000::oid, 6000)');
 sql($query);
 is(counted('a_k', 'n'), 1, 'full, it has room for those that are searched');
 cmp_ok(sql('SELECT indexes_evicted FROM pg_stat_gpujoin'), '>=', 6001, 'others are given up,');
-is(sql('SELECT cpu_answers FROM pg_stat_gpujoin'), 10097, 'but not what was counted');
+is(sql('SELECT cpu_answers FROM pg_stat_gpujoin'), 10107, 'but not what was counted');
 sql($query);
 is(counted('a_k', 'n'), 2, 'those that are in use stay');
 sql('SELECT gpujoin_stats_reset()');
