@@ -101,6 +101,16 @@ file_length() {
     done
 }
 
+# A process that is stopped while it has a spinlock stops others, which wait for it in a loop.
+no_work_under_spinlock() {
+    local work='(str[a-z]+|sn?printf|mem(cpy|move)|palloc0?|pfree|qsort|hash_search|ereport|elog'
+    work+='|MemoryContext[A-Z][A-Za-z]*|LWLock[A-Z][A-Za-z]*)\\('
+    find src -name '*.c' -exec awk -v work="\\<$work" '
+        /SpinLockRelease\(/ {held = 0}
+        held && $0 ~ work {print FILENAME ":" FNR ": " $0}
+        /SpinLockAcquire\(/ {held = 1}' {} +
+}
+
 # The words are put together from parts so that this file does not find itself.
 no_unfinished_marks() {
     local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
@@ -256,6 +266,7 @@ check "folders use only what is below them, by its door, and in no circle" perl 
 check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
 check "lines of at most 100 columns" line_length
 check "files of at most 600 lines" file_length
+check "no copying, allocating or reporting under a spinlock" no_work_under_spinlock
 check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space
 check "gpujoin.so needs no CUDA" no_cuda_symbols

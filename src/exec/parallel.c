@@ -39,6 +39,7 @@
 #include "postgres.h"
 
 #include "storage/condition_variable.h"
+#include "storage/lwlock.h"
 #include "storage/spin.h"
 
 #include "base/compat.h"
@@ -67,8 +68,10 @@ typedef enum Role
 
 typedef struct GjSharedMatch
 {
-	slock_t		mutex;			/* of all up to nprocesses */
+	slock_t		mutex;			/* of phase */
 	SharePhase	phase;
+
+	LWLock		lock;			/* of all up to reason */
 	GjMatchStats match;			/* of the workers, not yet added to the leader's */
 	GjFetchStats fetch;
 	GjIndexOnlyStats index_only;
@@ -321,6 +324,8 @@ GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 
 	memset(shared, 0, sizeof(GjSharedMatch));
 	SpinLockInit(&shared->mutex);
+	/* wait events show it as what it is part of: the parallel query's shared memory */
+	LWLockInitialize(&shared->lock, LWTRANCHE_PARALLEL_QUERY_DSA);
 	shared->phase = PHASE_NEW;
 	shared->nprocesses = pcxt->nworkers + 1;
 	ConditionVariableInit(&shared->matched);
@@ -396,29 +401,27 @@ report_progress(void *arg)
 	if (!IsParallelWorker())
 		return;
 	GjCountHold(table);
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
 	report_match(shared, &table->stats);
-	SpinLockAcquire(&shared->mutex);
 	move_fetch_stats(&shared->fetch, GjFetchGetStats(table->fetch));
 	if (table->index_only != NULL)
 		move_index_only_stats(&shared->index_only, GjIndexOnlyGetStats(table->index_only));
-	SpinLockRelease(&shared->mutex);
+	LWLockRelease(&shared->lock);
 	GjCountRelease(table);
 }
 
 /*
- * Texts are copied: a pointer means nothing to another process
+ * Texts are copied: a pointer means nothing to another process.  The lock is held.
  */
 static void
 report_match(GjSharedMatch *shared, GjMatchStats *stats)
 {
-	SpinLockAcquire(&shared->mutex);
 	if (GjMatchStatsTells(&shared->match, stats))
 	{
 		strlcpy(shared->device, stats->device != NULL ? stats->device : "", DEVICE_NAME_BYTES);
 		strlcpy(shared->reason, stats->reason != NULL ? stats->reason : "", REASON_BYTES);
 	}
 	GjMatchStatsAdd(&shared->match, stats);
-	SpinLockRelease(&shared->mutex);
 	memset(stats, 0, sizeof(GjMatchStats));
 }
 
@@ -436,14 +439,14 @@ collect_reports(GjTableScan *table)
 	char		reason[REASON_BYTES];
 	MemoryContext context = GetMemoryChunkContext(table->fetch);
 
-	SpinLockAcquire(&shared->mutex);
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
 	move_fetch_stats(&fetch, &shared->fetch);
 	move_index_only_stats(&index_only, &shared->index_only);
 	match = shared->match;
 	memset(&shared->match, 0, sizeof(GjMatchStats));
 	memcpy(device, shared->device, DEVICE_NAME_BYTES);
 	memcpy(reason, shared->reason, REASON_BYTES);
-	SpinLockRelease(&shared->mutex);
+	LWLockRelease(&shared->lock);
 
 	GjCountHold(table);
 	move_fetch_stats(GjFetchGetStats(table->fetch), &fetch);
