@@ -233,11 +233,13 @@ GjAggGroupSize(const GjAgg *agg)
 	return agg->state_size + (agg->may_be_null ? 1 : 0);
 }
 
-/* Bytes that all groups take, likewise */
+/* Bytes that all groups take, likewise, with what will be needed once a row has no value */
 Size
 GjAggMemory(const GjAgg *agg)
 {
-	return agg->states.size + agg->seen.size;
+	Size		seen = agg->may_be_null ? agg->states.size / agg->state_size : 0;
+
+	return agg->states.size + Max(seen, agg->seen.size);
 }
 
 void

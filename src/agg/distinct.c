@@ -182,6 +182,8 @@ grow_to(GjDistinct *set, uint64 nslots)
 	memset(set->slots.start, 0, set->slots.size);
 	for (uint64 i = 0; i < nold; i++)
 	{
+		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
 		if (set->is_wide && from[i * 2 + 1] != 0)
 			add_wide(set, &from[i * 2], hash_entry(from[i * 2], from[i * 2 + 1]));
 		else if (!set->is_wide && from[i] != 0)

@@ -31,6 +31,7 @@ static uint32 expected_capacity(const GjGroups *groups);
 static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
+static Size records_size(const GjGroupTable *table);
 static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
 static int	most_parts(const GjGroups *groups);
@@ -53,7 +54,9 @@ GjGroupsGrow(GjGroups *groups)
 		return true;
 	for (int times = capacity < GJ_GROUPS_GROW_FAST ? 4 : 2; times > 1; times /= 2)
 	{
-		if (grow_to(groups, capacity * times, GjTableSlots(capacity * times)))
+		uint32		wanted = (uint32) Min((uint64) capacity * times, groups->most_groups);
+
+		if (wanted > capacity && grow_to(groups, wanted, GjTableSlots(wanted)))
 			return true;
 	}
 	return fill_up(groups, nslots * 2) || fill_up(groups, nslots);
@@ -86,7 +89,7 @@ expected_capacity(const GjGroups *groups)
 
 	if (capacity < GJ_GROUPS_EXPECT || (uint64) capacity * 2 < groups->nread)
 		return 0;
-	return (uint32) Min(groups->pass_expected, GJ_MAX_GROUPS);
+	return (uint32) Min(groups->pass_expected, groups->most_groups);
 }
 
 static bool
@@ -126,7 +129,7 @@ fill_up(GjGroups *groups, uint64 nslots)
 	capacity += (groups_limit(groups) - needed) / group_size(groups);
 	if (!table->is_direct)
 		capacity = Min(capacity, table->defers ? nslots / 2 : nslots / 4 * 3);
-	capacity = Min(capacity, GJ_MAX_GROUPS);
+	capacity = Min(capacity, groups->most_groups);
 	return capacity > table->capacity + table->capacity / 8 &&
 		grow_to(groups, (uint32) capacity, nslots);
 }
@@ -198,15 +201,28 @@ GjGroupsBeginSpill(GjGroups *groups)
 
 /* Memory --------------------------------------------------------------------------- */
 
-/* Bytes that each group takes besides slots */
+/*
+ * Bytes that each group takes besides slots.  NULL bits for which records have no place yet are
+ * counted, as any row may need them.
+ */
 static Size
 group_size(const GjGroups *groups)
 {
-	Size		size = groups->table.nwords * sizeof(uint64);
+	Size		size = (groups->table.nwords + GjTableNullWords(&groups->table)) * sizeof(uint64);
 
 	for (int i = 0; i < groups->naggs; i++)
 		size += GjAggGroupSize(&groups->aggs[i]);
 	return size;
+}
+
+/* Bytes of the records, with NULL bits for which they have no place yet */
+static Size
+records_size(const GjGroupTable *table)
+{
+	int			null_words = GjTableNullWords(table);
+
+	return table->records.size +
+		(null_words > 0 ? table->records.size / table->nwords * null_words : 0);
 }
 
 /* Bytes of the slots, with those that are needed once no order is known any more */
@@ -220,7 +236,7 @@ slots_size(const GjGroupTable *table)
 static Size
 largest_region(const GjGroups *groups)
 {
-	Size		size = Max(groups->table.records.size, slots_size(&groups->table));
+	Size		size = Max(records_size(&groups->table), slots_size(&groups->table));
 
 	for (int i = 0; i < groups->naggs; i++)
 		size = Max(size, groups->aggs[i].states.size);
@@ -280,7 +296,7 @@ sets_room(const GjGroups *groups)
 static Size
 groups_memory(const GjGroups *groups)
 {
-	Size		size = groups->table.records.size + slots_size(&groups->table) +
+	Size		size = records_size(&groups->table) + slots_size(&groups->table) +
 		groups->table.direct.size;
 
 	for (int i = 0; i < groups->naggs; i++)

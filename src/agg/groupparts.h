@@ -24,6 +24,10 @@
 #define GJ_GROUPS_FLOOR			((uint32) 1024)
 #define GJ_DISTINCT_FLOOR		((uint64) 4096)
 
+/* Slots that are filled before the next look for an interrupt */
+#define GJ_UNINTERRUPTED_SLOTS	(256 * 1024)
+
+/* With more the rows are spilled */
 #define GJ_MAX_GROUPS			(PG_UINT32_MAX / 2)
 
 /* groupinput.c ------------------------------------------------------------------------- */
@@ -176,6 +180,13 @@ static inline uint32
 GjTableRecords(const GjGroupTable *table)
 {
 	return table->ngroups + table->ndeferred;
+}
+
+/* Words of NULL bits that each record will get once there is a NULL */
+static inline int
+GjTableNullWords(const GjGroupTable *table)
+{
+	return table->null_bit >= 0 ? 0 : (table->ncolumns + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
 }
 
 /* Bytes of so many records, and of one before the first */

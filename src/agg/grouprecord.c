@@ -78,7 +78,7 @@ GjTableTakeNulls(GjGroupTable *table)
 		return;
 	(void) GjTableSettle(table);
 
-	table->nwords += (table->ncolumns + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
+	table->nwords += GjTableNullWords(table);
 	table->null_bit = old_words * GJ_WORD_BITS;
 	GjRegionResize(&table->records, GjRecordsSize(table, table->capacity));
 	records = (uint64 *) table->records.start;

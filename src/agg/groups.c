@@ -52,6 +52,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->context = context;
 	groups->memory_limit = memory_limit;
 	groups->is_partial = is_partial;
+	groups->most_groups = GJ_MAX_GROUPS;
 	groups->file = GjSpillFileCreate(context);
 	groups->input.context = context;
 	groups->naggs = naggs;
@@ -113,6 +114,12 @@ void
 GjGroupsExpect(GjGroups *groups, double ngroups)
 {
 	groups->expected = ngroups;
+}
+
+void
+GjGroupsLimit(GjGroups *groups, uint32 most)
+{
+	groups->most_groups = Min(most, GJ_MAX_GROUPS);
 }
 
 void

@@ -61,6 +61,12 @@ extern GjGroups *GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is
 /* Say how many groups there will be, as far as is known; it need not be true */
 extern void GjGroupsExpect(GjGroups *groups, double ngroups);
 
+/*
+ * Have at most so many groups in a pass, at least those that any set begins with; there is a
+ * limit in any case.  Rows of more groups are spilled.
+ */
+extern void GjGroupsLimit(GjGroups *groups, uint32 most);
+
 /* Begin, also for the first time: forget all groups and passes */
 extern void GjGroupsBegin(GjGroups *groups);
 

@@ -20,6 +20,7 @@ struct GjGroups
 	Size		memory_limit;
 	bool		is_partial;		/* deliver states; groups need not be whole */
 	double		expected;		/* so many groups */
+	uint32		most_groups;	/* that a pass may have, whatever memory there is */
 
 	GjInput		input;
 	GjGroupTable table;			/* without columns: of one group */

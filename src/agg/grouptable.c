@@ -344,10 +344,7 @@ void
 GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (capacity > GJ_MAX_GROUPS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many groups")));
+	Assert(capacity <= GJ_MAX_GROUPS);
 	table->capacity = capacity;
 	GjRegionGrow(&table->records, table->context,
 				 GjRecordsSize(table, GjTableRecords(table)), GjRecordsSize(table, capacity));
@@ -397,6 +394,8 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 
 		for (uint64 i = 0; i < nold; i++)
 		{
+			if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+				CHECK_FOR_INTERRUPTS();
 			if (from[i].group != 0)
 				insert_slot(table, from[i].tag, from[i].group - 1);
 		}
@@ -404,6 +403,10 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 		return;
 	}
 	for (uint32 group = 0; group < table->ngroups; group++)
+	{
+		if (group % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
 		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
 									   table->nwords), group);
+	}
 }

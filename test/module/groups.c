@@ -31,6 +31,9 @@ static void check_groups(const Test *test, GjGroups *groups, bool *delivered);
 static void add_rows(const Test *test, GjGroups *groups, pg_prng_state *prng);
 static int	find_group(const Test *test, const Datum *values, const bool *isnull);
 static void check_many_groups(int many, int length, Size memory_limit, uint64 min_passes);
+static void check_limited_groups(void);
+static void check_late_nulls(Size memory_limit);
+static uint64 count_groups(GjGroups *groups);
 static void check_many_values(int many, Size memory_limit, int ngroups);
 
 PG_FUNCTION_INFO_V1(gpujoin_groups_selftest);
@@ -70,6 +73,9 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	check_many_groups(1000000, 1, (Size) 32 << 20, 4);
 	check_many_groups(100000, 1, 1, 50);
 	check_many_groups(5000, 32, 1, 2);
+	check_limited_groups();
+	for (Size limit = (Size) 1 << 20; limit <= (Size) 8 << 20; limit += (Size) 1 << 18)
+		check_late_nulls(limit);
 	GjCheckDistinctGroups();
 	GjCheckOrderedGroups();
 	GjCheckWaitingGroups();
@@ -353,6 +359,98 @@ check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
 		elog(ERROR, "groups: %zu bytes", GjGroupsGetStats(groups)->peak_memory);
 	GjGroupsFree(groups);
 	pfree(seen);
+}
+
+/* Keys that are all different, and in no order */
+static void
+make_keys(int64 *keys, int row, int n)
+{
+	for (int i = 0; i < n; i++)
+		keys[i] = (int64) ((uint64) (row + i) * UINT64CONST(0x9E3779B97F4A7C15));
+}
+
+/*
+ * More groups than a pass may have, with memory for all of them: the others' rows are spilled
+ */
+static void
+check_limited_groups(void)
+{
+	static const GjGroupSpec grouping = {GJ_VALUE_INT8, 0};
+	static const GjAggSpec agg = {GJ_AGG_COUNT_ROWS, 0, -1, -1};
+	const int	many = 100 * GJ_BATCH_ROWS;
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, (Size) 1 << 30, false, 1, &grouping,
+										1, &agg);
+	int64		keys[GJ_BATCH_ROWS];
+	GjBatchColumn column = {(char *) keys, NULL, 8};
+	GjBatch		batch = {GJ_BATCH_ROWS, NULL, &column};
+
+	GjGroupsLimit(groups, 5000);
+	GjGroupsBegin(groups);
+	for (int row = 0; row < 2 * many; row += GJ_BATCH_ROWS)
+	{
+		make_keys(keys, row % many, GJ_BATCH_ROWS);
+		GjGroupsAdd(groups, &batch);
+	}
+	GjGroupsFinish(groups);
+	if (count_groups(groups) != many || GjGroupsGetStats(groups)->passes < many / 5000)
+		elog(ERROR, "groups: there are " UINT64_FORMAT " in " UINT64_FORMAT " passes",
+			 GjGroupsGetStats(groups)->groups, GjGroupsGetStats(groups)->passes);
+	GjGroupsFree(groups);
+}
+
+/*
+ * The first NULLs, in keys and arguments, when the groups have taken all of their memory
+ */
+static void
+check_late_nulls(Size memory_limit)
+{
+	static const GjGroupSpec grouping = {GJ_VALUE_INT8, 0};
+	static const GjAggSpec agg = {GJ_AGG_MAX, GJ_VALUE_INT8, 1, -1};
+	const int	many = memory_limit / 16 / GJ_BATCH_ROWS * GJ_BATCH_ROWS;
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, memory_limit, false, 1, &grouping,
+										1, &agg);
+	int64		keys[GJ_BATCH_ROWS];
+	uint8		nulls[GJ_BATCH_ROWS];
+	GjBatchColumn columns[2] = {{(char *) keys, NULL, 8}, {(char *) keys, NULL, 8}};
+	GjBatch		batch = {GJ_BATCH_ROWS, NULL, columns};
+
+	GjGroupsBegin(groups);
+	for (int row = 0; row < many; row += GJ_BATCH_ROWS)
+	{
+		make_keys(keys, row, GJ_BATCH_ROWS);
+		GjGroupsAdd(groups, &batch);
+	}
+	memset(keys, 0, sizeof(keys));
+	memset(nulls, 1, sizeof(nulls));
+	columns[0].nulls = columns[1].nulls = nulls;
+	GjGroupsAdd(groups, &batch);
+	GjGroupsFinish(groups);
+	if (GjGroupsGetStats(groups)->passes > 1 || !GjGroupsGetStats(groups)->disk_size)
+		elog(ERROR, "groups: nothing had to be spilled");
+	if (count_groups(groups) != many + 1)
+		elog(ERROR, "groups: there are " UINT64_FORMAT, GjGroupsGetStats(groups)->groups);
+	if (GjGroupsGetStats(groups)->peak_memory > memory_limit)
+		elog(ERROR, "groups: %zu bytes were taken, not %zu", GjGroupsGetStats(groups)->peak_memory,
+			 memory_limit);
+	GjGroupsFree(groups);
+}
+
+/*
+ * Go through all groups of all passes
+ */
+static uint64
+count_groups(GjGroups *groups)
+{
+	Datum	   *values;
+	bool	   *isnull;
+	uint64		n = 0;
+
+	do
+	{
+		while (GjGroupsNext(groups, &values, &isnull))
+			n++;
+	} while (GjGroupsNextPass(groups));
+	return n;
 }
 
 /*
