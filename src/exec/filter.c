@@ -20,6 +20,8 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "node/filterplan.h"
@@ -48,7 +50,7 @@ struct GjEntryFilter
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
-	bool		computes;		/* some values are computed from params */
+	bool		computes;		/* to evaluate some values might fail */
 	bool		started;		/* values are known */
 	MemoryContext context;		/* of what is made of them */
 };
@@ -70,7 +72,8 @@ static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
 static bool is_computed(Node *value);
-static bool has_param(Node *node, void *context);
+static bool tells_time(Node *node);
+static bool is_of_time(Oid function);
 static bool collect_params(Node *node, void *params);
 static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
@@ -183,24 +186,83 @@ read_value(Reader *reader, Condition *condition)
 }
 
 /*
- * Could evaluating it fail?  A param alone cannot.  What has none has been evaluated by the
- * planner, to estimate how many rows pass: it would have failed there.
+ * Return true if evaluating a value could fail.  A param alone cannot.  The planner has evaluated
+ * what has no param, to estimate how many rows pass; but a stable function may fail when a cached
+ * plan is executed again, unless only the time has changed.
  */
 static bool
 is_computed(Node *value)
 {
 	while (IsA(value, RelabelType))
 		value = (Node *) ((RelabelType *) value)->arg;
-	return !IsA(value, Param) && has_param(value, NULL);
+	return !IsA(value, Param) && !tells_time(value);
+}
+
+/*
+ * Return true if the expression has nothing but constants, the time, and functions that do not
+ * fail as time goes by: "now() - interval '1 day'", "current_date"
+ */
+static bool
+tells_time(Node *node)
+{
+	List	   *args;
+	ListCell   *lc;
+
+	switch (nodeTag(node))
+	{
+		case T_Const:
+		case T_SQLValueFunction:
+			return true;
+		case T_RelabelType:
+			return tells_time((Node *) ((RelabelType *) node)->arg);
+		case T_FuncExpr:
+			if (!is_of_time(((FuncExpr *) node)->funcid))
+				return false;
+			args = ((FuncExpr *) node)->args;
+			break;
+		case T_OpExpr:
+			if (!is_of_time(get_opcode(((OpExpr *) node)->opno)))
+				return false;
+			args = ((OpExpr *) node)->args;
+			break;
+		default:
+			return false;
+	}
+	foreach(lc, args)
+	{
+		if (!tells_time(lfirst(lc)))
+			return false;
+	}
+	return true;
 }
 
 static bool
-has_param(Node *node, void *context)
+is_of_time(Oid function)
 {
-	if (node == NULL)
-		return false;
-	return IsA(node, Param) || IsA(node, SubPlan) ||
-		expression_tree_walker(node, has_param, context);
+	switch (function)
+	{
+		case F_NOW:
+		case F_TRANSACTION_TIMESTAMP:
+		case F_STATEMENT_TIMESTAMP:
+		case F_DATE_TIMESTAMPTZ:
+		case F_TIMESTAMP_TIMESTAMPTZ:
+		case F_TIMESTAMP_DATE:
+		case F_TIMESTAMPTZ_DATE:
+		case F_TIMESTAMPTZ_TIMESTAMP:
+		case F_DATE_PLI:
+		case F_DATE_MII:
+		case F_DATE_PL_INTERVAL:
+		case F_DATE_MI_INTERVAL:
+		case F_TIMESTAMP_PL_INTERVAL:
+		case F_TIMESTAMP_MI_INTERVAL:
+		case F_TIMESTAMPTZ_PL_INTERVAL:
+		case F_TIMESTAMPTZ_MI_INTERVAL:
+		case F_DATE_TRUNC_TEXT_TIMESTAMP:
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
+			return true;
+		default:
+			return false;
+	}
 }
 
 static bool

@@ -156,6 +156,23 @@ SET plan_cache_mode = force_generic_plan;
 PREPARE divided(int) AS SELECT count(*), count(id) FROM v WHERE k IN (-5, -6) AND i4 > 1 / $1;
 EXECUTE divided(0);
 RESET plan_cache_mode;
+-- nor where a plan is older than what its function reads
+SET filter.least = '1';
+PREPARE from_setting AS SELECT count(*), count(id) FROM v
+	WHERE k IN (-5, -6) AND i4 > current_setting('filter.least')::int;
+PREPARE from_setting_only AS SELECT count(i8) FROM v
+	WHERE k IN (-5, -6) AND i4 > current_setting('filter.least')::int;
+PREPARE with_rows AS SELECT count(i8) FROM v
+	WHERE k IN (1, 2) AND i4 > current_setting('filter.least')::int;
+EXECUTE from_setting;
+EXECUTE from_setting_only;
+EXECUTE with_rows;
+SET filter.least = 'none';
+EXECUTE from_setting;
+EXECUTE from_setting_only;
+EXECUTE with_rows;
+SET filter.least = '2';
+EXECUTE with_rows;
 -- A value for which a device is asked, too
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > (SELECT min(i4) FROM v WHERE k = 3 AND i4 > 1);
 RESET gpujoin.force;

@@ -14,10 +14,10 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PAT
 	'gpujoin.force = on', 'gpujoin.auto_load = off', 'max_parallel_workers_per_gather = 0');
 wait_ready($node);
 $node->safe_psql('postgres', q{
-	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool);
-	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0
+	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool, d date);
+	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0, current_date - i % 7
 		FROM generate_series(1, 50000) i;
-	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b);
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d);
 	SELECT gpujoin_load('big_k')});
 vacuum_until_visible($node, 'big');
 
@@ -92,6 +92,19 @@ is(line_of($plan, 'Device Filter'), 'none', 'rows: is for the CPU');
 ($plan, $bytes) = ask('v = (SELECT 7) AND w = 2', columns => 'id, v, w');
 is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'heap: a param of the executor');
 is(line_of($plan, 'Device Filter'), 'none', 'heap: is for the CPU, as it has not run yet');
+
+# The time is read before there are entries, as nothing can go wrong with it; a setting is not
+foreach (
+	[ "d > current_date - 3", '(d > (CURRENT_DATE - 3))' ],
+	[ "d > date_trunc('day', now() - interval '2 days')::date",
+		"(d > (date_trunc('day'::text, (now() - '2 days'::interval)))::date)" ],
+	[ "v = current_setting('my.value')::int", 'none' ])
+{
+	my ($condition, $expected) = @$_;
+	my ($plan) = ask($condition, settings => "SET my.value = '7';");
+
+	is(line_of($plan, 'Device Filter'), $expected, "before there is an entry: $condition");
+}
 
 # Where it is said
 ($plan) = ask('v = 7', options => 'ANALYZE, FORMAT json');
