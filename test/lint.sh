@@ -103,12 +103,12 @@ file_length() {
 
 # A process that is stopped while it has a spinlock stops others, which wait for it in a loop.
 no_work_under_spinlock() {
-    local work='(str[a-z]+|sn?printf|mem(cpy|move)|palloc0?|pfree|qsort|hash_search|ereport|elog'
-    work+='|MemoryContext[A-Z][A-Za-z]*|LWLock[A-Z][A-Za-z]*)\\('
-    find src -name '*.c' -exec awk -v work="\\<$work" '
-        /SpinLockRelease\(/ {held = 0}
+    local work='(^|[^A-Za-z_])(str[a-z]+|sn?printf|mem(cpy|move)|palloc0?|pfree|qsort|hash_search'
+    work+='|ereport|elog|MemoryContext[A-Z][A-Za-z]*|LWLock[A-Z][A-Za-z]*)[(]'
+    find src -name '*.c' -exec awk -v work="$work" '
+        /SpinLockRelease[(]/ {held = 0}
         held && $0 ~ work {print FILENAME ":" FNR ": " $0}
-        /SpinLockAcquire\(/ {held = 1}' {} +
+        /SpinLockAcquire[(]/ {held = 1}' {} +
 }
 
 # The words are put together from parts so that this file does not find itself.

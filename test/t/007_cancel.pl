@@ -168,7 +168,7 @@ cmp_ok($finished, '>', 3, 'timeouts: some came to their end');
 note("$cancelled cancelled, $finished finished");
 
 # Pairs that one chunk of entries, or one heap block, makes with many small rows of a key: an
-# aggregate of them is cancelled in between. Were it not, one of the last pairs would raise an error.
+# aggregate of them is cancelled in between. If it is not, one of the last pairs raises an error.
 $node->safe_psql('postgres', q{
 	CREATE TABLE twins (k int, v int, w int);
 	INSERT INTO twins SELECT 1, i, i FROM generate_series(1, 150) i;

@@ -15,7 +15,8 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PAT
 wait_ready($node);
 $node->safe_psql('postgres', q{
 	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool, d date);
-	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0, current_date - i % 7
+	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0,
+		current_date - i % 7
 		FROM generate_series(1, 50000) i;
 	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d);
 	SELECT gpujoin_load('big_k')});
