@@ -239,6 +239,7 @@ spill_batch(GjSmallSide *side)
 	{
 		for (GjSmallRow *row = cell->first; row != NULL; row = row->next_of_key)
 		{
+			CHECK_FOR_INTERRUPTS();
 			row->matched = true;
 			GjSortPut(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
 					  cell->key);

@@ -337,8 +337,8 @@ GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int mos
 }
 
 /*
- * Take up to so many of them, each with the number of its partners; not in the middle of one's
- * pairs
+ * Take at most that many of them, each with the number of its partners, but not while the pairs of
+ * one are being taken
  */
 int
 GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)

@@ -9,9 +9,9 @@
  * not a device, is counted nowhere else: what the server has done in all is the sum.
  *
  * The size is fixed.  If the table is full when a scan begins, a sixteenth of it is given up, the
- * indexes that have gone unused for longest.  What was counted for these goes to "others", and so
- * does that of indexes that are dropped or reset, or for which there is no room when a scan ends;
- * hence the sum never goes down.  Nothing survives the server.
+ * indexes that have gone unused for longest.  Their counters are added to "others", as are those of
+ * indexes that are dropped or reset, and those of a scan that finds no room when it ends; hence the
+ * sum never goes down.  Nothing survives the server.
  *
  * Without preloading there is no shared memory.  Each process has a table of its own then, and
  * shows what it has done itself.
@@ -177,7 +177,7 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 }
 
 /*
- * Find an entry, or make one.  The lock is held exclusively.  NULL: there is no room.
+ * Find an entry, or make one.  The lock is held exclusively.  Returns NULL if there is no room.
  */
 static UsageEntry *
 find_or_enter(const UsageKey *key)
