@@ -11,6 +11,7 @@
 
 #include "access/relscan.h"
 #include "access/table.h"
+#include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
@@ -188,6 +189,7 @@ fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool rechec
 
 	while (GjTidSetNextBlock(tids, &block) && block.block < heap_blocks)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (block.lossy)
 		{
 			tbm_add_page(tbm, block.block);
