@@ -2,7 +2,7 @@
 #
 #   make, make install, make installcheck, make clean    as for any PGXS extension;
 #                                                        PG_CONFIG=... picks the PostgreSQL
-#                  (installcheck needs the tests' own extension: make -C test/module install)
+#                  (installcheck needs the tests' own files: make -C test/module install)
 #   make check     every test and lint in a throw-away server (test/check.sh says how)
 #   make check-long  the same at full length, then all that takes too long for every day
 #   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
