@@ -242,6 +242,15 @@ uninstall_is_whole() {
     rm -rf "$dest"
 }
 
+# Each goal of a script is in the list that `make help` prints.
+help_is_whole() {
+    local goal list
+    list=$(env -u MAKEFLAGS make -s help)
+    for goal in $(sed -n '/^SCRIPT_GOALS/,/[^\\]$/p' Makefile | sed 's/.*=//; s/\\$//'); do
+        grep -qE "^ *make $goal( |\$)" <<<"$list" || echo "make help does not list $goal"
+    done
+}
+
 # Asked for a test that there is not, `make check` must not say that all is well.
 unknown_test_named() {
     local said status=0
@@ -277,6 +286,7 @@ check "a META.json that is not valid is found out" meta_json_checked
 check "the version is the same everywhere" version_agrees
 check "control file and install script agree" control_file
 check "every SQL object has a comment" sql_comments
+check "make help lists all goals" help_is_whole
 check "make uninstall removes what make install has installed" uninstall_is_whole
 check "make check names a test that does not exist" unknown_test_named
 
