@@ -14,7 +14,7 @@
 #   make check-cluster    shards of Citus and postgres_fdw         (CLUSTER_ROWS=...)
 #   make check-sanitize   servers with ASan and UBSan, valgrind    (SANITIZE_SOURCE=..., KINDS=asan)
 #   make check-device     the device library and the helper, without PostgreSQL
-#   make soak             a long mixed load with kills, a standby  (SOAK_SECONDS=..., SOAK_DEVICE=...)
+#   make soak             a long mixed load with kills, a standby  (SOAK_SECONDS=...)
 #   make demo             a query with and without gpujoin         (DEMO_ROWS=...)
 #   make bench            against stock indexes and plans          (BENCH_ROWS=..., BENCH_JOBS=...)
 #   make bench-peers      the same beside DuckDB and PG-Strom      (BENCH_ROWS=..., DUCKDB=...)

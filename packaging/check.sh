@@ -116,8 +116,8 @@ documented_commands() {
 build_deb() {
     local commands
     commands=$(documented_commands)
-    grep -q '^pg_buildext updatecontrol$' <<<"$commands"
-    grep -q '^dpkg-buildpackage ' <<<"$commands"
+    grep -q '^pg_buildext updatecontrol$' <<<"$commands" || return 1
+    grep -q '^dpkg-buildpackage ' <<<"$commands" || return 1
     [ -z "$cuda" ] ||
         commands=${commands/dpkg-buildpackage/dpkg-buildpackage -d -Ppkg.gpujoin.cuda}
     tar -C "$run" --exclude="gpujoin-$version/debian" -czf \
@@ -127,8 +127,11 @@ build_deb() {
         setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/build \
         GPUJOIN_CUDA_ARCHS=90 \
         sh -ec "cd /build/gpujoin-$version
+            cp -r . ../for-autopkgtest
             $commands
-            dpkg-buildpackage -us -uc -d -S"
+            cd ../for-autopkgtest
+            pg_buildext updatecontrol
+            dpkg-buildpackage -us -uc -d -S" || return 1
     [ -z "$cuda" ] || dpkg-deb -c "$builder"/build/postgresql-*-gpujoin-cuda_*.deb |
         grep gpujoin_cuda.so
 }

@@ -316,7 +316,10 @@ build_and_install() {
         die "the build failed; the whole log is build.log in the log folder"
     fi
     grep 'CUDA device library' "$log/build.log" | sed 's/^/    /' || true
-    run_make "$@" install install-reference >"$log/install.log" 2>&1 || { cat "$log/install.log" >&2; return 1; }
+    run_make "$@" install install-reference >"$log/install.log" 2>&1 || {
+        cat "$log/install.log" >&2
+        return 1
+    }
 }
 
 # The extension that tests look into gpujoin with. Arguments go to make.
