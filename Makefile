@@ -1,27 +1,30 @@
 # gpujoin: PGXS front end.
 #
-#   make, make install, make installcheck, make clean    as for any PGXS extension;
-#                                                        PG_CONFIG=... picks the PostgreSQL
-#                  (installcheck needs the tests' own extension: make -C test/module install)
-#   make check     every test and lint in a throw-away server (test/check.sh says how)
-#   make check-long  the same at full length, then all that takes too long for every day
-#   make demo      the patents query with and without gpujoin  (DEMO_ROWS=...)
-#   make bench     benchmark against stock indexes and plans   (BENCH_ROWS=..., BENCH_JOBS=...)
-#   make bench-peers  the same beside DuckDB and PG-Strom       (BENCH_ROWS=..., DUCKDB=...)
-#   make calibrate measures this machine, proposes cost settings (CALIBRATE_ROWS=...)
-#   make no-regret  where is the planner's choice not the best?   (REGRET_ROWS=...)
-#   make bench-planning  what gpujoin adds to planning     (PLANNING_ROWS=..., PLANNING_RUNS=...)
-#   make bench-service  what requests to the device cost  (SERVICE_ROWS=..., SERVICE_DEVICE=...)
-#   make soak      a long mixed load with kills, and a standby  (SOAK_SECONDS=..., SOAK_DEVICE=...)
-#   make check-clients  real drivers and ORMs                  (CLIENTS="django jdbc")
-#   make check-versions  tests with PostgreSQL 15, 16, 17, 18  (VERSIONS="16 18")
-#   make check-cluster  shards of Citus and postgres_fdw       (CLUSTER_ROWS=...)
-#   make check-coexist  beside other extensions                (COEXIST_SOURCE=...)
-#   make check-upgrade  pg_upgrade from 15 to 17, 17 to 18      (UPGRADES="15-17 17-18")
-#   make check-sanitize  servers with ASan and UBSan, valgrind  (SANITIZE_SOURCE=..., KINDS=asan)
-#   make check-packages  builds and tries packages and images  (PACKAGES="deb rpm")
-#   make dist      the release's file of sources, gpujoin-VERSION.zip
-#   make lint      only the static checks
+#   make, make install, make installcheck, make clean
+#                         as for any PGXS extension; PG_CONFIG=... picks the PostgreSQL
+#                         (installcheck needs the tests' own files: make -C test/module install)
+#   make check            every test and lint in a throw-away server (test/check.sh says how)
+#   make check-long       the same at full length, then all that takes too long for every day
+#   make lint             only the static checks
+#   make check-clients    real drivers and ORMs                    (CLIENTS="django jdbc")
+#   make check-versions   tests with PostgreSQL 15, 16, 17, 18     (VERSIONS="16 18")
+#   make check-upgrade    pg_upgrade from 15 to 17, 17 to 18       (UPGRADES="15-17 17-18")
+#   make check-packages   builds and tries packages and images     (PACKAGES="deb rpm")
+#   make check-coexist    beside other extensions                  (COEXIST_SOURCE=...)
+#   make check-cluster    shards of Citus and postgres_fdw         (CLUSTER_ROWS=...)
+#   make check-sanitize   servers with ASan and UBSan, valgrind    (SANITIZE_SOURCE=..., KINDS=asan)
+#   make check-device     the device library and the helper, without PostgreSQL
+#   make soak             a long mixed load with kills, a standby  (SOAK_SECONDS=...)
+#   make demo             a query with and without gpujoin         (DEMO_ROWS=...)
+#   make bench            against stock indexes and plans          (BENCH_ROWS=..., BENCH_JOBS=...)
+#   make bench-peers      the same beside DuckDB and PG-Strom      (BENCH_ROWS=..., DUCKDB=...)
+#   make no-regret        where is the planner's choice not best?  (REGRET_ROWS=...)
+#   make calibrate        measures the machine, proposes costs     (CALIBRATE_ROWS=...)
+#   make bench-planning   what gpujoin adds to planning            (PLANNING_ROWS=...)
+#   make bench-service    what requests to the device cost         (SERVICE_ROWS=...)
+#   make bench-device     what the kernels of the GPU cost; needs nvcc and a GPU
+#   make dist             the release's file of sources, gpujoin-VERSION.zip
+#   make help             this list
 #
 # SUITES="regress tap" and TESTS="basic 001_crash" narrow down `make check`.
 
@@ -32,7 +35,7 @@ export PG_CONFIG
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
 SCRIPT_GOALS = check check-long check-clients check-cluster check-coexist check-versions \
 	check-upgrade check-sanitize check-packages dist demo bench bench-peers bench-planning \
-	bench-service calibrate no-regret lint soak
+	bench-service calibrate no-regret lint soak help
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -82,6 +85,10 @@ dist:
 lint:
 	@bash test/check.sh lint
 
+# The list at the head of this file
+help:
+	@sed -n '/^#   make/,/^$$/{s/^# *$$//;s/^# \{0,1\}//;p}' $(firstword $(MAKEFILE_LIST))
+
 demo:
 	@bash test/demo/demo.sh
 
@@ -114,7 +121,7 @@ OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 EXTENSION = gpujoin
 DATA = $(sort $(wildcard sql/gpujoin--*.sql))
-PGFILEDESC = "gpujoin - small set against one integer key of a big table"
+PGFILEDESC = "gpujoin - fast look-ups of many integer keys in a big table"
 
 # Parameters that a callback must take but does not use, partly filled node tags and PostgreSQL's
 # mix of signed and unsigned block arithmetic are not worth a warning; everything else is.

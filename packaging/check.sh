@@ -106,17 +106,32 @@ prepare_builder() { # SUITE
     chmod -R a+rX "$builder/build"
 }
 
+# The commands by which CONTRIBUTING.md builds Debian packages, as they stand there
+documented_commands() {
+    awk '/^## Packages/ {inside = 1; next} /^## / {inside = 0}
+        inside && /^```/ {block = !block; next} inside && block' "$source/CONTRIBUTING.md"
+}
+
+# With -d: this CUDA is not of a package. autopkgtest wants the package of the sources as well.
 build_deb() {
+    local commands
+    commands=$(documented_commands)
+    grep -q '^pg_buildext updatecontrol$' <<<"$commands" || return 1
+    grep -q '^dpkg-buildpackage ' <<<"$commands" || return 1
+    [ -z "$cuda" ] ||
+        commands=${commands/dpkg-buildpackage/dpkg-buildpackage -d -Ppkg.gpujoin.cuda}
     tar -C "$run" --exclude="gpujoin-$version/debian" -czf \
         "$builder/build/gpujoin_$version.orig.tar.gz" "gpujoin-$version"
     chown -R "$(id -u nobody)" "$builder/build"
-    # With -d: this CUDA is not of a package.
     CHROOT_CUDA=$cuda in_chroot "$builder" \
         setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/build \
         GPUJOIN_CUDA_ARCHS=90 \
-        sh -ec 'cd "/build/gpujoin-$0"
+        sh -ec "cd /build/gpujoin-$version
+            cp -r . ../for-autopkgtest
+            $commands
+            cd ../for-autopkgtest
             pg_buildext updatecontrol
-            dpkg-buildpackage -us -uc ${1:+-d -Ppkg.gpujoin.cuda}' "$version" "$cuda"
+            dpkg-buildpackage -us -uc -d -S" || return 1
     [ -z "$cuda" ] || dpkg-deb -c "$builder"/build/postgresql-*-gpujoin-cuda_*.deb |
         grep gpujoin_cuda.so
 }

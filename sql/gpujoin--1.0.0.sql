@@ -98,7 +98,7 @@ CREATE FUNCTION gpujoin_check(index regclass, heapallindexed boolean DEFAULT fal
 	RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_check(regclass, boolean)
-	IS 'verify a gpujoin index, optionally against its table; returns the number of entries';
+	IS 'verify a gpujoin index, or those of all partitions, optionally against the table; returns the number of entries';
 
 CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT pages bigint, OUT entries bigint, OUT free_slots bigint, OUT free_pages bigint,

@@ -427,3 +427,4 @@ if wants docs; then
     say "examples in documents"
     suite_docs
 fi
+note "the whole run took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"

@@ -308,7 +308,7 @@ ls /dev/nvidia[0-9]* >/dev/null 2>&1 || export GPUJOIN_CUDA_ARCHS=${GPUJOIN_CUDA
 
 run_make() { make --no-print-directory PG_CONFIG="$PG_CONFIG" "$@"; }
 
-# Build and install into the private copy. Arguments go to make.
+# Build and install into the private copy, with the reference device. Arguments go to make.
 build_and_install() {
     say "building"
     if ! run_make -j"$jobs" "$@" all >"$log/build.log" 2>&1; then
@@ -316,7 +316,10 @@ build_and_install() {
         die "the build failed; the whole log is build.log in the log folder"
     fi
     grep 'CUDA device library' "$log/build.log" | sed 's/^/    /' || true
-    run_make "$@" install >"$log/install.log" 2>&1 || { cat "$log/install.log" >&2; return 1; }
+    run_make "$@" install install-reference >"$log/install.log" 2>&1 || {
+        cat "$log/install.log" >&2
+        return 1
+    }
 }
 
 # The extension that tests look into gpujoin with. Arguments go to make.

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
@@ -36,6 +37,7 @@ PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 #define INFO_COLUMNS			17
 
+static uint64 check_index(Oid index_oid, bool heapallindexed);
 static void reset(GjCheckState *state);
 static void check_meta(GjCheckState *state);
 static void check_journal(GjCheckState *state);
@@ -46,21 +48,40 @@ static Datum make_bigints(const uint64 *values, int n);
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
  *
- * Verifies an index; returns the number of entries it verified, or raises
- * ERRCODE_INDEX_CORRUPTED.
+ * Verifies an index, or those of all partitions; returns the number of entries it verified, or
+ * raises ERRCODE_INDEX_CORRUPTED.
  */
 Datum
 gpujoin_check(PG_FUNCTION_ARGS)
 {
+	uint64		nentries = 0;
+	ListCell   *lc;
+
+	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin check",
+													  ALLOCSET_DEFAULT_SIZES);
+		MemoryContext caller = MemoryContextSwitchTo(context);
+
+		nentries += check_index(lfirst_oid(lc), PG_GETARG_BOOL(1));
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(context);
+	}
+	PG_RETURN_INT64((int64) nentries);
+}
+
+static uint64
+check_index(Oid index_oid, bool heapallindexed)
+{
 	GjCheckState state = {0};
 
-	state.index = GjOpenManagedIndex(PG_GETARG_OID(0));
-	if (PG_GETARG_BOOL(1))
+	state.index = GjOpenManagedIndex(index_oid);
+	if (heapallindexed)
 		GjCheckAgainstHeap(&state);
 	else
 		GjCheckPages(&state);
 	index_close(state.index, AccessShareLock);
-	PG_RETURN_INT64(state.nentries);
+	return state.nentries;
 }
 
 /*

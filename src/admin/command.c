@@ -33,20 +33,34 @@ PG_FUNCTION_INFO_V1(gpujoin_unload);
 /* How often is looked whether the device is there, or somebody else's load has ended */
 #define LOAD_POLL_MS			20
 
+static uint64 load_index(Oid index_oid);
 static void wait_a_moment(void);
+static bool unload_index(Oid index_oid);
 static void report_failure(Relation index, GjFallback why);
 static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
 
 /*
- * gpujoin_load(regclass): load an index onto the device and wait until it is there
+ * gpujoin_load(regclass): load an index, or those of all partitions, onto the device and wait
+ * until they are there
  *
- * Returns the device memory that it takes.
+ * Returns the device memory that they take.
  */
 Datum
 gpujoin_load(PG_FUNCTION_ARGS)
 {
-	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
+	uint64		bytes = 0;
+	ListCell   *lc;
+
+	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
+		bytes += load_index(lfirst_oid(lc));
+	PG_RETURN_INT64((int64) bytes);
+}
+
+static uint64
+load_index(Oid index_oid)
+{
+	Relation	index = GjOpenManagedIndex(index_oid);
 	GjLoadMode	mode = superuser() ? GJ_LOAD_BY_SUPERUSER : GJ_LOAD_BY_OWNER;
 	GjIndexState state;
 	GjMirrorKey key;
@@ -70,7 +84,7 @@ gpujoin_load(PG_FUNCTION_ARGS)
 	if (GjMirrorFind(&key, &mirror) < 0)
 		mirror.bytes = 0;
 	relation_close(index, NoLock);
-	PG_RETURN_INT64((int64) mirror.bytes);
+	return mirror.bytes;
 }
 
 static void
@@ -83,14 +97,26 @@ wait_a_moment(void)
 }
 
 /*
- * gpujoin_unload(regclass): free the device memory of an index; returns whether it had any
+ * gpujoin_unload(regclass): free the device memory of an index, or of those of all partitions;
+ * returns whether there was any
  *
  * A load by somebody else is stopped at its end.
  */
 Datum
 gpujoin_unload(PG_FUNCTION_ARGS)
 {
-	Relation	index = GjOpenManagedIndex(PG_GETARG_OID(0));
+	bool		found = false;
+	ListCell   *lc;
+
+	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
+		found |= unload_index(lfirst_oid(lc));
+	PG_RETURN_BOOL(found);
+}
+
+static bool
+unload_index(Oid index_oid)
+{
+	Relation	index = GjOpenManagedIndex(index_oid);
 	GjMirrorKey key;
 	bool		found;
 
@@ -98,7 +124,7 @@ gpujoin_unload(PG_FUNCTION_ARGS)
 	found = GjMirrorDrop(&key, true);
 	GjMirrorCollect();
 	relation_close(index, NoLock);
-	PG_RETURN_BOOL(found);
+	return found;
 }
 
 /*

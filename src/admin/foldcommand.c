@@ -27,14 +27,26 @@
 
 PG_FUNCTION_INFO_V1(gpujoin_fold);
 
+static uint64 fold_index(Oid index_oid, bool complete);
+
 /*
- * gpujoin_fold(regclass, complete): fold; returns how many pages were written
+ * gpujoin_fold(regclass, complete): fold an index, or those of all partitions; returns how many
+ * pages were written
  */
 Datum
 gpujoin_fold(PG_FUNCTION_ARGS)
 {
-	Oid			index_oid = PG_GETARG_OID(0);
-	bool		complete = PG_GETARG_BOOL(1);
+	uint64		pages = 0;
+	ListCell   *lc;
+
+	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
+		pages += fold_index(lfirst_oid(lc), PG_GETARG_BOOL(1));
+	PG_RETURN_INT64((int64) pages);
+}
+
+static uint64
+fold_index(Oid index_oid, bool complete)
+{
 	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
 	Relation	heap;
 	Relation	index;
@@ -58,5 +70,5 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);
 	relation_close(index, NoLock);
 	table_close(heap, NoLock);
-	PG_RETURN_INT64((int64) stats.pages);
+	return stats.pages;
 }

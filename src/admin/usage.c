@@ -69,15 +69,19 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_stats_reset(regclass): sets the counters of one index to zero, if it has some
+ * gpujoin_stats_reset(regclass): sets the counters of an index, or of those of all partitions, to
+ * zero
  */
 Datum
 gpujoin_stats_reset_index(PG_FUNCTION_ARGS)
 {
-	Oid			index = PG_GETARG_OID(0);
+	ListCell   *lc;
 
-	if (OidIsValid(index))		/* else it would be all of them, in all databases */
-		GjUsageReset(index);
+	foreach(lc, GjListIndexes(PG_GETARG_OID(0)))
+	{
+		if (OidIsValid(lfirst_oid(lc))) /* else it would be all of them, in all databases */
+			GjUsageReset(lfirst_oid(lc));
+	}
 	PG_RETURN_VOID();
 }
 

@@ -83,6 +83,8 @@ may_ask(PlanState *node, void *context)
 {
 	return calls_unknown((Node *) node->plan->targetlist, NULL) ||
 		calls_unknown((Node *) node->plan->qual, NULL) ||
+		(IsA(node, CustomScanState) &&
+		 calls_unknown((Node *) ((CustomScan *) node->plan)->custom_exprs, NULL)) ||
 		planstate_tree_walker(node, may_ask, context);
 }
 

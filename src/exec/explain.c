@@ -41,6 +41,7 @@ static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
 static Const *find_long_array(Expr *qual, int *nelems);
 static Const *shorten_array(Const *array);
 static char *mark_omission(char *text, int nelems);
+static void explain_filter_recheck(CustomScanState *node, ExplainState *es);
 static void explain_pages(ExplainState *es, const GjMatchStats *match);
 static void explain_device(ExplainState *es, const GjMatchStats *match);
 static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
@@ -80,40 +81,56 @@ GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 }
 
 /*
- * Show which of the plan's filters entries are tested by, and how many were dropped; and which of
- * these filters a device has tested already.  Rows that come from the heap are tested by all
- * filters, which core shows.
+ * Show the filters that entries are tested by, and the number of entries dropped; and which of
+ * these filters a device has tested already
  */
 void
 GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
-					 List *filter_plan, const GjMatchStats *match)
+					 List *filters, const GjMatchStats *match)
 {
 	Plan	   *plan = node->ss.ps.plan;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
-	List	   *quals = NIL;
 	List	   *on_device = NIL;
 	ListCell   *lc;
 
-	if (filter_plan == NIL)
+	if (filters == NIL)
 		return;
-	foreach(lc, (List *) list_nth(filter_plan, GJ_FILTER_PLAN_QUALS))
+	foreach(lc, filters)
 	{
-		Expr	   *qual = list_nth(plan->qual, lfirst_int(lc));
 		int			part = foreach_current_index(lc);
 
-		quals = lappend(quals, qual);
 		if (part < 64 && (match->device_filter >> part & 1) != 0)
-			on_device = lappend(on_device, qual);
+			on_device = lappend(on_device, lfirst(lc));
 	}
 	ExplainPropertyText("Index Filter",
-						deparse_condition(make_ands_explicit(quals), context, es->verbose), es);
-	if (es->analyze && match->searches > 0 &&
-		(match->filtered > 0 || es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
+						deparse_condition(make_ands_explicit(filters), context, es->verbose), es);
+	if (es->analyze && match->searches > 0)
+	{
+		if (match->filtered > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+			ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
+		if (plan->qual == NIL)
+			explain_filter_recheck(node, es);
+	}
 	if (on_device != NIL && GjExplainMachine(es))
 		ExplainPropertyText("Device Filter",
 							deparse_condition(make_ands_explicit(on_device), context, es->verbose),
 							es);
+}
+
+/*
+ * Show how many rows of the table did not pass the filters of entries, per loop as PostgreSQL does
+ *
+ * Where the plan has other filters as well, PostgreSQL shows those rows as removed by "Filter".
+ */
+static void
+explain_filter_recheck(CustomScanState *node, ExplainState *es)
+{
+	Instrumentation *instrument = node->ss.ps.instrument;
+	double		removed = instrument == NULL ? 0.0 : instrument->nfiltered1;
+
+	if (removed > 0.0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyFloat("Rows Removed by Filter Recheck", NULL,
+							 removed > 0.0 ? removed / Max(instrument->nloops, 1.0) : 0.0, 0, es);
 }
 
 /*
@@ -338,17 +355,24 @@ explain_pages(ExplainState *es, const GjMatchStats *match)
 /*
  * Show who answered the last match, why it was not a device, and a device's part of all
  * matches.  In text only what there is.
+ *
+ * Where no device is expected, a reason for its absence would read like a fault in every plan: it
+ * is shown with VERBOSE only.
  */
 static void
 explain_device(ExplainState *es, const GjMatchStats *match)
 {
 	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
-	const char *hint = match->reason ? GjServiceHint(match->reason) : NULL;
+	const char *reason = match->reason;
+	const char *hint;
 
+	if (reason != NULL && !es->verbose && !GjServiceIsExpected())
+		reason = NULL;
+	hint = reason ? GjServiceHint(reason) : NULL;
 	if (all || match->device != NULL)
 		ExplainPropertyText("Device", match->device ? match->device : "", es);
-	if (all || match->reason != NULL)
-		ExplainPropertyText("Device Reason", match->reason ? match->reason : "", es);
+	if (all || reason != NULL)
+		ExplainPropertyText("Device Reason", reason ? reason : "", es);
 	if (es->verbose && (all || hint != NULL))
 		ExplainPropertyText("Device Hint", hint ? hint : "", es);
 	if (!all && match->device_entries == 0)

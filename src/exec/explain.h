@@ -19,7 +19,7 @@ extern void GjExplainIndex(ExplainState *es, Oid index_oid);
 extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 								  List *key_quals);
 extern void GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
-								 List *filter_plan, const GjMatchStats *match);
+								 List *filters, const GjMatchStats *match);
 extern void GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
 						   List *columns, const GjOrderedStats *stats);
 extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);

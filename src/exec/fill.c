@@ -29,6 +29,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/rel.h"
 
+#include "node/tableplan.h"
 #include "fill.h"
 
 static GjFill *create_fill(List *attributes);
@@ -76,6 +77,8 @@ check_plan(const Scan *plan, List *attnos)
 
 	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
 	pull_varattnos((Node *) plan->plan.qual, plan->scanrelid, &used);
+	pull_varattnos(list_nth(((const CustomScan *) plan)->custom_exprs, GJ_TABLE_FILTERS),
+				   plan->scanrelid, &used);
 	while ((member = bms_next_member(used, member)) >= 0)
 	{
 		if (!list_member_int(attnos, member + FirstLowInvalidHeapAttributeNumber))

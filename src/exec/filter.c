@@ -296,16 +296,6 @@ GjEntryFilterColumns(const GjEntryFilter *filter)
 }
 
 /*
- * Does an entry that passes satisfy all of the plan's quals?
- */
-bool
-GjEntryFilterIsAll(List *plan, List *quals)
-{
-	return list_length(quals) ==
-		(plan == NIL ? 0 : list_length(list_nth(plan, GJ_FILTER_PLAN_QUALS)));
-}
-
-/*
  * Forget what columns were compared with.  Costs nothing, and so evaluates nothing.
  */
 void

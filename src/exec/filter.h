@@ -26,7 +26,6 @@ extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *par
 extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjFill */
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
-extern bool GjEntryFilterIsAll(List *plan, List *quals);	/* are no quals left? */
 extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
 							 uint16 *rows);
 extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);

@@ -104,7 +104,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	GjTableScanInitSlots(table);
 	ExecAssignScanProjectionInfo(&node->ss);
-	node->ss.ps.qual = ExecInitQual(node->ss.ps.plan->qual, &node->ss.ps);
+	GjTableScanInitQual(table);
 	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
 									 (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 									 &node->ss.ps);

@@ -72,6 +72,18 @@ GjTableScanInitSlots(GjTableScan *table)
 	table->heap_slot = ExecInitExtraTupleSlot(estate, desc, ops);
 }
 
+/*
+ * Prepare the test of rows that come from the table: by the filters of entries, then by all others
+ */
+void
+GjTableScanInitQual(GjTableScan *table)
+{
+	PlanState  *ps = &table->css.ss.ps;
+	List	   *filters = (List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS);
+
+	ps->qual = ExecInitQual(list_concat_copy(filters, ps->plan->qual), ps);
+}
+
 static bool
 is_index_only(const GjTableScan *table)
 {
@@ -110,12 +122,12 @@ static void
 init_filter(GjTableScan *table)
 {
 	PlanState  *ps = &table->css.ss.ps;
-	List	   *plan = GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN);
 
-	table->entry_filter = GjEntryFilterInit(plan, (List *)
+	table->entry_filter = GjEntryFilterInit(GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
+											(List *)
 											GjTableScanGetExpr(table, GJ_TABLE_FILTER_VALUES),
 											ps);
-	table->filter_is_all = GjEntryFilterIsAll(plan, ps->plan->qual);
+	table->filter_is_all = ps->plan->qual == NIL;
 }
 
 /*
@@ -236,7 +248,7 @@ void
 GjTableScanExplainFilter(GjTableScan *table, List *ancestors, ExplainState *es)
 {
 	GjExplainIndexFilter(&table->css, ancestors, es,
-						 GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN), &table->stats);
+						 (List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS), &table->stats);
 }
 
 /*

@@ -71,6 +71,7 @@ extern void GjCountEnd(GjTableScan *table);
 /* table.c */
 
 extern void GjTableScanInitSlots(GjTableScan *table);
+extern void GjTableScanInitQual(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
 extern GjTidSet *GjTableScanSearch(GjTableScan *table, Size limit);

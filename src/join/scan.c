@@ -92,7 +92,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	GjTableScanInitSlots(&scan->table);
 	ps->ps_ProjInfo = NULL;
-	ps->qual = ExecInitQual(ps->plan->qual, ps);
+	GjTableScanInitQual(&scan->table);
 	ps->ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)

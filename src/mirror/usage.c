@@ -189,7 +189,7 @@ find_or_enter(const UsageKey *key)
 	if (entry == NULL || found)
 		return entry;
 	SpinLockInit(&entry->mutex);
-	entry->since = entry->last_used = GetCurrentTimestamp();
+	entry->since = entry->last_used = GetCurrentStatementStartTimestamp();
 	memset(&entry->use, 0, sizeof(GjIndexUse));
 	return entry;
 }

@@ -43,11 +43,13 @@ typedef enum GjFilterOperator
 	GJ_FILTER_NE
 } GjFilterOperator;
 
-/* A filter plan is a list indexed by these, or NIL: nothing can be filtered */
+/*
+ * A filter plan is a list indexed by these, or NIL: nothing can be filtered.  The operands of the
+ * AND at the top are the clauses of GJ_TABLE_FILTERS, in that order.
+ */
 typedef enum GjFilterPlanPart
 {
 	GJ_FILTER_PLAN_STEPS,		/* int list: the tree, AND at the top */
-	GJ_FILTER_PLAN_QUALS,		/* int list: the places of its clauses among the plan's quals */
 	GJ_FILTER_PLAN_COUNT
 } GjFilterPlanPart;
 

@@ -26,6 +26,8 @@ typedef enum GjTableExprs
 {
 	GJ_TABLE_KEY,				/* the key, as the index has it */
 	GJ_TABLE_PREDICATE,			/* list: GjKeyPredicate() */
+	GJ_TABLE_FILTERS,			/* list: clauses that entries are tested by, and rows of the table
+								 * again; they are not among the plan's quals */
 	GJ_TABLE_FILTER_VALUES,		/* list: the values of the filter plan */
 	GJ_TABLE_EXPRS_COUNT
 } GjTableExprs;

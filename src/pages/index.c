@@ -13,16 +13,22 @@
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "pages.h"
 
 static relopt_kind gj_relopt_kind;
+
+static bool is_of_our_method(Oid index_oid);
+static void report_not_ours(Oid index_oid);
 
 /*
  * Register the index options
@@ -101,12 +107,72 @@ GjTableOfOwnIndex(Oid index_oid)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("could not open relation with OID %u", index_oid)));
 	if (!OidIsValid(heap_oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index", name, GJ_NAME)));
+		report_not_ours(index_oid);
 	if (!GjIsTableOwner(heap_oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, name);
 	return heap_oid;
+}
+
+/*
+ * List the indexes of all partitions of a partitioned index, in the order of their OIDs; of
+ * another index, the index itself
+ *
+ * Takes no lock: any of them may be gone when it is opened.
+ */
+List *
+GjListIndexes(Oid index_oid)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (get_rel_relkind(index_oid) != RELKIND_PARTITIONED_INDEX)
+		return list_make1_oid(index_oid);
+	foreach(lc, find_all_inheritors(index_oid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_INDEX)
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	return result;
+}
+
+/*
+ * The same for a command on an index of ours; an error if the user may not manage it
+ *
+ * Of a plain index nothing is checked, nor of the partitions: GjOpenManagedIndex() does that.
+ */
+List *
+GjListManagedIndexes(Oid index_oid)
+{
+	if (get_rel_relkind(index_oid) == RELKIND_PARTITIONED_INDEX)
+	{
+		(void) GjTableOfOwnIndex(index_oid);
+		if (!is_of_our_method(index_oid))
+			report_not_ours(index_oid);
+	}
+	return GjListIndexes(index_oid);
+}
+
+static bool
+is_of_our_method(Oid index_oid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index_oid));
+	Oid			method;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	method = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+	ReleaseSysCache(tuple);
+	return GetIndexAmRoutineByAmId(method, false)->amoptions == gjoptions;
+}
+
+static void
+report_not_ours(Oid index_oid)
+{
+	const char *name = get_rel_name(index_oid);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a %s index", name ? name : "?", GJ_NAME)));
 }
 
 /*
@@ -130,11 +196,14 @@ GjOpenManagedIndex(Oid index_oid)
 	if (!GjIsTableOwner(heap_oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
 	if (!GjRelationIsIndex(index))
+	{
+		if (index->rd_rel->relkind != RELKIND_PARTITIONED_INDEX || !is_of_our_method(index_oid))
+			report_not_ours(index_oid);
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), GJ_NAME),
-				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
-				 errhint("Name the indexes of the partitions, one at a time.") : 0));
+				 errmsg("index \"%s\" is partitioned", RelationGetRelationName(index)),
+				 errhint("Name the index of a partition; pg_partition_tree() lists them.")));
+	}
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

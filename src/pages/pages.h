@@ -334,6 +334,8 @@ extern bool GjRelationIsIndex(Relation rel);
 extern int	GjIndexKeyWidth(Relation index);
 extern bool GjIndexIsPreloaded(Relation index);
 extern Oid	GjTableOfOwnIndex(Oid index_oid);
+extern List *GjListIndexes(Oid index_oid);
+extern List *GjListManagedIndexes(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);
 extern void GjOptionsInit(void);
 extern bytea *gjoptions(Datum reloptions, bool validate);

@@ -63,6 +63,7 @@ static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
 static Cost saved_per_row(void);
 static Cost array_cost(Path *path);
+static Cost scan_cost(const GjJoinScan *scan);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static Cost spill_cost(double rows, double row_bytes, double group_bytes);
 static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
@@ -398,6 +399,43 @@ GjAggReadCost(Path *path)
 }
 
 /*
+ * Set the costs of a plan below a GpuAgg, and of those below it, to what the GpuAgg was charged
+ * for reading its rows, so that the costs that EXPLAIN shows add up
+ *
+ * Called when the plan has been made: nothing is chosen by these costs any more.
+ */
+void
+GjAggShowReadCost(Path *path, Plan *plan)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	plan->total_cost = GjAggReadCost(path);
+	path = strip_projection(path);
+	if (IsA(path, AppendPath) && IsA(plan, Append))
+	{
+		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
+			GjAggShowReadCost(lfirst(lc), lfirst(lc2));
+	}
+	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods &&
+			 !gj_force)
+	{
+		List	   *scans = ((GjJoinCandidate *) list_nth(((CustomPath *) path)->custom_private,
+														  GJ_JOIN_PATH_CANDIDATE))->scans;
+		List	   *plans = ((CustomScan *) plan)->custom_plans;	/* the small side's first */
+
+		Assert(list_length(plans) == list_length(scans) + 1);
+		foreach(lc, scans)
+		{
+			Plan	   *scan_plan = list_nth(plans, foreach_current_index(lc) + 1);
+			Cost		saved = scan_cost(lfirst(lc)) * (1.0 - COLUMN_OPERATIONS);
+
+			scan_plan->total_cost = Max(scan_plan->total_cost - saved, scan_plan->startup_cost);
+		}
+	}
+}
+
+/*
  * What is charged for returning rows that come in arrays: in a join, by the scans, too, and for
  * looking each of them up
  */
@@ -421,8 +459,17 @@ array_cost(Path *path)
 	cost = path->rows * cpu_tuple_cost;
 	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
 											  GJ_JOIN_PATH_CANDIDATE))->scans)
-		cost += ((const GjJoinScan *) lfirst(lc))->rows * (cpu_tuple_cost + cpu_operator_cost);
+		cost += scan_cost(lfirst(lc));
 	return cost;
+}
+
+/*
+ * The share of it that a scan of a join has
+ */
+static Cost
+scan_cost(const GjJoinScan *scan)
+{
+	return scan->rows * (cpu_tuple_cost + cpu_operator_cost);
 }
 
 double

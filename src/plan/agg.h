@@ -57,6 +57,7 @@ extern CustomPath *GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInf
 extern AppendPath *GjAggFindAppend(const RelOptInfo *rel, bool is_partial);
 extern bool GjAggGivesBatches(Path *path);
 extern Cost GjAggReadCost(Path *path);
+extern void GjAggShowReadCost(Path *path, Plan *plan);
 extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows);
 
 /* aggparallel.c: the same in parallel plans */

@@ -109,25 +109,34 @@ GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, Lis
 }
 
 /*
- * Make a plan of those of a scan's quals that can; values are what they compare with
+ * Make a plan of those of a scan's quals by which entries can be tested, and move these from quals
+ * to filters; values are what they compare with
+ *
+ * Rows that come from the table are tested by filters, too, before quals.  The order does not
+ * matter to security barriers, since filters are leakproof.
  */
 List *
-GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List *quals, List **values)
+GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
+				 List **values)
 {
 	Maker		maker = {.index = index,.varno = varno};
-	List	   *places = NIL;
+	List	   *rest = NIL;
 	ListCell   *lc;
 
-	foreach(lc, quals)
+	*filters = NIL;
+	foreach(lc, *quals)
 	{
 		if (add_clause(&maker, lfirst(lc)))
-			places = lappend_int(places, foreach_current_index(lc));
+			*filters = lappend(*filters, lfirst(lc));
+		else
+			rest = lappend(rest, lfirst(lc));
 	}
+	*quals = rest;
 	*values = maker.values;
-	if (places == NIL)
+	if (*filters == NIL)
 		return NIL;
-	return list_make2(lcons_int(GJ_FILTER_AND, lcons_int(list_length(places), maker.steps)),
-					  places);
+	return list_make1(lcons_int(GJ_FILTER_AND,
+								lcons_int(list_length(*filters), maker.steps)));
 }
 
 /*

@@ -164,7 +164,7 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 	else if (contain_subplans(clause))
 		what = "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
 	else if (!has_key_as_side(cx, rinfo->clause))
-		what = "has the key within an expression";
+		what = "uses the key inside an expression";
 	else if (bms_overlap(rinfo->left_relids, cx->rel->relids) &&
 			 bms_overlap(rinfo->right_relids, cx->rel->relids))
 		what = "compares the key with what depends on the same row";

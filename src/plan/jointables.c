@@ -288,6 +288,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	List	   *filters = GjBareClauses(GjOrderClauses(root, table->baserestrictinfo));
 	List	   *tlist = NIL;
 	List	   *attnos = NIL;
+	List	   *quals = filters;
 	List	   *filter_plan;
 	List	   *filter_values;
 	bool		index_only;
@@ -302,7 +303,7 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 
 	index_only = scan->index_only &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
-	filter_plan = GjMakeFilterPlan(scan->index, table->relid, filters, &filter_values);
+	filter_plan = GjMakeFilterPlan(scan->index, table->relid, &quals, &filters, &filter_values);
 
 	plan->scan.plan.startup_cost = scan->startup;
 	plan->scan.plan.total_cost = scan->startup + scan->run;
@@ -311,11 +312,11 @@ GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.parallel_aware = cand->workers > 0;
 	plan->scan.plan.parallel_safe = table->consider_parallel;
 	plan->scan.plan.targetlist = tlist;
-	plan->scan.plan.qual = (List *) copyObject(filters);
+	plan->scan.plan.qual = copyObject(quals);
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	plan->custom_exprs = list_make3(GjIndexKeyExpr(scan->index),
-									GjKeyPredicate(scan->index), filter_values);
+	plan->custom_exprs = list_make4(GjIndexKeyExpr(scan->index), GjKeyPredicate(scan->index),
+									copyObject(filters), filter_values);
 	Assert(list_length(plan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	plan->custom_private = list_make5(list_make1_oid(scan->index->indexoid),
 									  makeInteger(scan->index->indexkeys[0]),

@@ -87,8 +87,8 @@ extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List *
 
 /* filter.c: which filters can be tested on entries? */
 extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
-extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List *quals,
-							  List **values);
+extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals,
+							  List **filters, List **values);
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 								 List *rinfos);

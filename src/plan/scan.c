@@ -367,6 +367,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *order = list_nth(path->custom_private, GJ_SCAN_PATH_ORDER);
 	List	   *key_plan;
 	List	   *values;
+	List	   *quals = extract_actual_clauses(filters, false);
 	List	   *filter_plan;
 	List	   *filter_values;
 	double		share;
@@ -375,13 +376,14 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	key_plan = GjMakeKeyPlan(conditions, &values);
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = extract_actual_clauses(filters, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_SCAN_NAME);
-	filter_plan = GjMakeFilterPlan(index, rel->relid, scan->scan.plan.qual, &filter_values);
-	scan->custom_exprs = list_make5(GjIndexKeyExpr(index), GjKeyPredicate(index), filter_values,
-									values, GjOrderColumns(index, order));
+	filter_plan = GjMakeFilterPlan(index, rel->relid, &quals, &filters, &filter_values);
+	scan->scan.plan.qual = quals;
+	scan->custom_exprs = list_make5(GjIndexKeyExpr(index), GjKeyPredicate(index), filters,
+									filter_values, values);
+	scan->custom_exprs = lappend(scan->custom_exprs, GjOrderColumns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]),

@@ -59,7 +59,8 @@ static const GjReasonInfo reasons[GJ_REASON_COUNT] = {
 	[GJ_REASON_NO_LIBRARY] = {
 		"the device library could not be loaded",
 		"Install the library that gpujoin.device asks for in the folder of gpujoin.so, then reload "
-		"the configuration.", GJ_LASTS
+		"the configuration.  The one for \"reference\" is part of gpujoin's tests: "
+		"\"make install-reference\" installs it.", GJ_LASTS
 	},
 	[GJ_REASON_VERSION] = {
 		"the device process and gpujoin.so are of different versions",
@@ -178,6 +179,20 @@ GjServiceHint(const char *text)
 			return reasons[i].hint;
 	}
 	return NULL;
+}
+
+/*
+ * Return true if users expect a device to answer: the settings ask for one, or the machine has a
+ * card that gpujoin may use, even if its driver, its library or preloading is missing.
+ */
+bool
+GjServiceIsExpected(void)
+{
+	if (gj_service == NULL)
+		return card_is_seen();
+	if (gj_device == GJ_DEVICE_NONE)
+		return false;
+	return !gpu_is_optional() || card_is_seen();
 }
 
 /*

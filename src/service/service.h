@@ -110,6 +110,9 @@ extern bool GjServiceIsStarting(void);
 /* Why the last call did not return GJ_SERVICE_OK; lives until the next call */
 extern const char *GjServiceLastError(void);
 
+/* Would a user expect a device to answer?  reason.c */
+extern bool GjServiceIsExpected(void);
+
 /* What may help against a reason that GjServiceReady() gave; NULL: nothing to say.  Static */
 extern const char *GjServiceHint(const char *reason);
 

@@ -188,7 +188,7 @@ report=$log/report/$name
     cat "$log/huge_pages.txt"
     is_logged || echo "The table is unlogged."
     [ "$BENCH_SLOW" = 0 ] ||
-        echo "Who took $BENCH_SLOW times what the quickest took was in the first round only."
+        echo "Contestants $BENCH_SLOW times slower than the fastest ran in the first round only."
     say_paces "$report.tsv"
     perl test/bench/report.pl tables "$report.tsv" "$name"
     if [ -s "$log/remarks.txt" ]; then

@@ -135,6 +135,21 @@ sub ahead
 	return sprintf('%.2f', $less ? $stock / $ours : $ours / $stock);
 }
 
+# The mark of a plan that the planner would not have chosen
+sub mark_of
+{
+	my ($case, $who) = @_;
+	my $remark = $case->{remark}{$who} // '';
+
+	return $remark eq 'told to' ? ' *' : $remark ? ' **' : '';
+}
+
+sub explain_marks
+{
+	return "\\* only because told to: the planner would not have taken the index by itself;\n"
+	  . "\\*\\* it did not take it even so.\n";
+}
+
 sub print_table
 {
 	my ($name, $part) = @_;
@@ -157,8 +172,7 @@ sub print_table
 
 		for my $who (@who)
 		{
-			my $remark = $c->{remark}{$who} // '';
-			my $mark = $remark eq 'told to' ? ' *' : $remark ? ' **' : '';
+			my $mark = mark_of($c, $who);
 
 			$other ||= $mark;
 			push @cells, defined $median{$who} ? number($median{$who}) . $mark : '';
@@ -174,9 +188,7 @@ sub print_table
 	}
 	print "\nThe last two columns: how many times better gpujoin is. Rounds: ",
 	  join(', ', sort { $a <=> $b } keys %rounds), ".\n";
-	print "\\* only because told to: the planner would not have taken the index by itself;\n",
-	  "\\*\\* it did not take it even so.\n"
-	  if $other;
+	print explain_marks() if $other;
 }
 
 sub print_tables
@@ -394,10 +406,11 @@ sub summary
 		my ($c) = grep { defined } map { $_->{$name} && $_->{$name}{case}{$case} } @runs;
 
 		next unless $c;
-		my %values = map { s/, N$//r => $c->{values}{$_} } keys %{ $c->{values} };
-		push @lines, "| $label | $c->{unit} | "
-		  . join(' | ', map { $values{$_} ? number(median(@{ $values{$_} })) : '' } @who) . " |\n";
+		my %cells = map { s/, N$//r => number(median(@{ $c->{values}{$_} })) . mark_of($c, $_) }
+		  keys %{ $c->{values} };
+		push @lines, "| $label | $c->{unit} | " . join(' | ', map { $cells{$_} // '' } @who) . " |\n";
 	}
+	push @lines, "\n", explain_marks() if grep { / \*/ } @lines;
 	return join('', @lines);
 }
 

@@ -291,9 +291,10 @@ CREATE VIEW seen AS SELECT * FROM big;
 SELECT throws_ok(format('SELECT gpujoin_%s', call), state, NULL, 'gpujoin_' || call)
 FROM (VALUES
 	($$check('big_btree')$$, '42809'), ($$check('big')$$, '42809'), ($$check('seen')$$, '42809'),
-	($$check('parts_k')$$, '42809'), ($$check('no_such_index')$$, '42P01'),
+	($$index_info('parts_k')$$, '42809'), ($$check('no_such_index')$$, '42P01'),
 	($$index_info('big_btree')$$, '42809'), ($$index_info('big', true)$$, '42883')) v(call, state);
 SELECT throws_like($$SELECT gpujoin_check('big_btree')$$, '%"big_btree" is not a gpujoin index%');
+SELECT throws_like($$SELECT gpujoin_index_info('parts_k')$$, '%index "parts_k" is partitioned%');
 
 -- Options of an index --------------------------------------------------------------------------
 

@@ -67,19 +67,35 @@ CREATE TABLE am_part (a int) PARTITION BY RANGE (a);
 CREATE TABLE am_part_1 PARTITION OF am_part FOR VALUES FROM (0) TO (1000);
 CREATE TABLE am_part_2 PARTITION OF am_part FOR VALUES FROM (1000) TO (2000);
 CREATE INDEX am_part_i ON am_part USING gpujoin (a);
+CREATE INDEX am_part_btree ON am_part (a);
 SELECT gpujoin_check('am_part_i');
+SELECT gpujoin_index_info('am_part_i');
+SELECT gpujoin_check('am_part_btree');
+SELECT gpujoin_index_info('am_part_btree');
+DROP INDEX am_part_btree;
 SET gpujoin.no_such_setting = 1;
 SET gpujoin.min_rows = -1;
 CREATE ROLE am_stranger;
 SET ROLE am_stranger;
 SELECT gpujoin_check('am_i4');
+SELECT gpujoin_check('am_part_i');
 RESET ROLE;
+-- of a partitioned index, each partition's is the matter of that partition's owner
+ALTER TABLE am_part OWNER TO am_stranger;
+ALTER TABLE am_part_1 OWNER TO am_stranger;
+SET ROLE am_stranger;
+SELECT gpujoin_check('am_part_i');
+SELECT gpujoin_fold('am_part_i');
+RESET ROLE;
+ALTER TABLE am_part OWNER TO CURRENT_USER;
+ALTER TABLE am_part_1 OWNER TO CURRENT_USER;
 DROP ROLE am_stranger;
 \set VERBOSITY default
 
 -- partitions: one index each, made, attached and detached like any other
 INSERT INTO am_part SELECT generate_series(0, 1999);
 SELECT relid, gpujoin_check(relid, true) FROM pg_partition_tree('am_part_i') WHERE isleaf ORDER BY 1;
+SELECT gpujoin_check('am_part_i'), gpujoin_check('am_part_i', true);
 
 -- life of an index
 CREATE TABLE am_life (id int, k int);

@@ -208,10 +208,18 @@ CREATE TABLE fold_part PARTITION OF fold_parts FOR VALUES FROM (0) TO (1000000);
 CREATE INDEX fold_p ON fold_parts USING gpujoin (k);
 INSERT INTO fold_parts SELECT generate_series(1, 5000);
 SELECT gpujoin_fold('fold_part_k_idx') > 3 AS folded, gpujoin_check('fold_part_k_idx', true);
+-- a partitioned index: those of all partitions, also of partitions of partitions
+CREATE TABLE fold_more PARTITION OF fold_parts FOR VALUES FROM (1000000) TO (3000000) PARTITION BY RANGE (k);
+CREATE TABLE fold_more_1 PARTITION OF fold_more FOR VALUES FROM (1000000) TO (2000000);
+CREATE TABLE fold_more_2 PARTITION OF fold_more FOR VALUES FROM (2000000) TO (3000000);
+INSERT INTO fold_parts SELECT i * 500 FROM generate_series(1, 5999) i;
+SELECT gpujoin_fold('fold_p') > 9 AS folded, gpujoin_fold('fold_p') AS again, gpujoin_check('fold_p', true);
+SELECT p.relid AS index, i.entries, i.runs, i.delta_pages FROM pg_partition_tree('fold_p') p, gpujoin_index_info(p.relid) i
+WHERE p.isleaf ORDER BY p.relid::regclass::text COLLATE "C";
+SELECT gpujoin_fold('fold_p', true) > 3 AS merged, gpujoin_fold('fold_p', true) AS again, gpujoin_check('fold_p', true);
 
 -- what cannot be folded, and by whom
 \set VERBOSITY terse
-SELECT gpujoin_fold('fold_p');
 SELECT gpujoin_fold('fold_parts');
 SELECT gpujoin_fold('pg_class_oid_index');
 CREATE ROLE regress_gpujoin_folder;

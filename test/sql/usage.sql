@@ -95,6 +95,11 @@ INSERT INTO parts SELECT i, i % 20 FROM generate_series(1, 1000) i;
 CREATE INDEX parts_k ON parts USING gpujoin (k);
 SELECT count(id) FROM parts WHERE k = ANY (ARRAY(SELECT generate_series(3, 12)));
 SELECT index, n, cpu, keys, tids FROM counted WHERE index LIKE 'parts%';
+-- counting begins no later than the first search; a partitioned index stands for those of its partitions
+SELECT bool_and(stats_reset <= last_used) AS in_order FROM pg_stat_gpujoin_indexes WHERE indexrelname LIKE 'parts%';
+SELECT gpujoin_stats_reset('parts_k');
+SELECT index, n, cpu, keys, tids FROM counted WHERE index LIKE 'parts%';
+SELECT count(id) FROM parts WHERE k = ANY (ARRAY(SELECT generate_series(3, 12)));
 
 -- The server's counters are the sum, whatever becomes of the indexes; one that never came to be is
 -- counted with others

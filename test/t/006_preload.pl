@@ -90,6 +90,20 @@ is((fresh(['gpujoin.nonsense=1'], $scan))[0], expected(),
 is((fresh([], "SET gpujoin.force = maybe; SET gpujoin.min_rows = -1; $scan"))[0], expected(),
 	'wrong values of settings that nobody knows yet are dropped when the library is loaded');
 
+# Where no GPU can be expected, its absence is explained with VERBOSE only, and stays empty in JSON
+SKIP:
+{
+	skip 'this machine has a GPU', 3 if glob '/dev/nvidia[0-9]*';
+	my $reason = 'gpujoin is not in shared_preload_libraries';
+
+	unlike((fresh(['gpujoin.force=on'], "EXPLAIN ANALYZE $scan"))[0], qr/Device Reason/,
+		'no GPU: EXPLAIN gives no reason');
+	like((fresh(['gpujoin.force=on'], "EXPLAIN (ANALYZE, FORMAT JSON) $scan"))[0],
+		qr/"Device Reason": ""/, 'no GPU: nor does it in JSON');
+	like((fresh(['gpujoin.force=on'], "EXPLAIN (ANALYZE, VERBOSE) $scan"))[0],
+		qr/Device Reason: $reason\n *Device Hint: Add it there/, 'no GPU: it does with VERBOSE');
+}
+
 # What a session that has not loaded the library says of the settings, and what README advises
 my $alter_role = 'SET ROLE plain; ALTER ROLE plain SET gpujoin.enabled = on';
 my $number_of_settings = "SELECT count(*) > 10 FROM pg_settings WHERE name LIKE 'gpujoin.%'";
