@@ -130,6 +130,7 @@ extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
 extern bool GjSourceIsUnknown(const GjSource *source);
+extern double GjAssumedKeys(PlannerInfo *root, Node *column);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 

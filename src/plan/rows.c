@@ -47,7 +47,7 @@ typedef struct KeyStatistics
 
 static bool estimate_is_ours(GjKeyNode *node);
 static bool array_is_unknown(Node *array);
-static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
+static void get_key_statistics(PlannerInfo *root, Node *column, KeyStatistics *key);
 static double count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
 static double count_source_keys(PlannerInfo *root, const GjSource *source,
 								const KeyStatistics *key);
@@ -67,7 +67,7 @@ GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	Selectivity ours = 1.0;
 	ListCell   *lc;
 
-	get_key_statistics(root, index, &key);
+	get_key_statistics(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, &key);
 
 	*nkeys = 0;
 	foreach(lc, conditions)
@@ -123,15 +123,26 @@ array_is_unknown(Node *array)
 		!(IsA(array, ArrayExpr) && !((ArrayExpr *) array)->multidims);
 }
 
-static void
-get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
+/*
+ * Return the number of keys that an array of unknown length is assumed to have for a column
+ */
+double
+GjAssumedKeys(PlannerInfo *root, Node *column)
 {
-	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
+	KeyStatistics key;
+
+	get_key_statistics(root, column, &key);
+	return key.assumed_keys;
+}
+
+static void
+get_key_statistics(PlannerInfo *root, Node *column, KeyStatistics *key)
+{
 	VariableStatData variable;
 	double		ndistinct;
 	bool		isdefault;
 
-	examine_variable(root, (Node *) column->expr, 0, &variable);
+	examine_variable(root, column, 0, &variable);
 	ndistinct = get_variable_numdistinct(&variable, &isdefault);
 	key->not_null = 1.0;
 	if (HeapTupleIsValid(variable.statsTuple))
