@@ -28,6 +28,7 @@
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
@@ -49,12 +50,23 @@
 /* As many parameters as a client can send */
 #define MOST_PARAMS		PG_UINT16_MAX
 
+/* Where an array's values are from; the last is the best */
+typedef enum Origin
+{
+	FROM_NOWHERE,				/* it has none, but a length */
+	FROM_COLUMN,				/* a column without statistics */
+	FROM_PARTITION,				/* or one of a partition or child */
+	FROM_TABLE
+} Origin;
+
 /* A parameter that is an array of unknown length */
 typedef struct Array
 {
 	int			param;
 	Oid			type;
 	Oid			element;
+	Origin		origin;
+	int			nvalues;
 	Datum		value;
 } Array;
 
@@ -77,7 +89,8 @@ static bool find_unnest(Node *node, void *ignored);
 static bool find_comparison(Node *node, void *root);
 static Param *get_param(Node *array);
 static Array *add_array(const Param *param);
-static void take_values(PlannerInfo *root, Var *column, const Param *param);
+static void take_values(PlannerInfo *root, Var *column, Array *array);
+static double count_distinct(PlannerInfo *root, VariableStatData *variable);
 static bool make_values(VariableStatData *variable, double ndistinct, Oid type, Oid element,
 						int nvalues, Datum *values);
 static Datum known_value(const KnownValues *known, int i, int nvalues);
@@ -210,8 +223,6 @@ put_params(Node *node, void *params)
 
 /*
  * Note the arrays with which a table's columns are compared, if they are wanted
- *
- * A partition's columns are those of its parent, of which the statistics are better.
  */
 void
 GjAssumeNoteTable(PlannerInfo *root, RelOptInfo *rel)
@@ -221,10 +232,6 @@ GjAssumeNoteTable(PlannerInfo *root, RelOptInfo *rel)
 
 	if (noting == NULL || root->glob->boundParams != noting->params ||
 		rel->rtekind != RTE_RELATION)
-		return;
-	if (IS_OTHER_REL(rel) &&
-		planner_rt_fetch(root->append_rel_array[rel->relid]->parent_relid,
-						 root)->rtekind == RTE_RELATION)
 		return;
 
 	old = MemoryContextSwitchTo(arrays_context);
@@ -253,6 +260,7 @@ find_unnest(Node *node, void *ignored)
 			bool	   *nulls = palloc(sizeof(bool) * nvalues);
 
 			memset(nulls, true, sizeof(bool) * nvalues);
+			array->nvalues = nvalues;
 			array->value = make_array(palloc0(sizeof(Datum) * nvalues), nulls, nvalues,
 									  array->element);
 		}
@@ -275,7 +283,7 @@ find_comparison(Node *node, void *root)
 		Param	   *param = get_param(lsecond(expr->args));
 
 		if (param != NULL && IsA(column, Var) && ((Var *) column)->varlevelsup == 0)
-			take_values(root, (Var *) column, param);
+			take_values(root, (Var *) column, add_array(param));
 	}
 	return expression_tree_walker(node, find_comparison, root);
 }
@@ -318,35 +326,64 @@ add_array(const Param *param)
 }
 
 /*
- * Give a parameter values of a column, if it has none yet
+ * Give an array values of a column, if it has none that are better
+ *
+ * Often a partitioned table has no statistics, but its partitions do: then that decides with which most
+ * keys are assumed.
  */
 static void
-take_values(PlannerInfo *root, Var *column, const Param *param)
+take_values(PlannerInfo *root, Var *column, Array *array)
 {
-	int			nvalues = (int) Min(GjAssumedKeys(root, (Node *) column), MOST_VALUES);
-	Datum	   *values = palloc0(sizeof(Datum) * nvalues);
-	Oid			element = get_element_type(param->paramtype);
 	VariableStatData variable;
-	bool		isdefault;
-	bool		made;
-	Array	   *array;
-	ListCell   *lc;
+	Origin		origin;
+	double		ndistinct;
+	int			nvalues;
+	Datum	   *values;
 
-	foreach(lc, arrays)
-	{
-		array = lfirst(lc);
-		if (array->param == param->paramid &&
-			!array_contains_nulls(DatumGetArrayTypeP(array->value)))
-			return;
-	}
 	examine_variable(root, (Node *) column, 0, &variable);
-	made = make_values(&variable, get_variable_numdistinct(&variable, &isdefault),
-					   column->vartype, element, nvalues, values);
+	ndistinct = count_distinct(root, &variable);
+	nvalues = (int) Min(GjAssumedKeys(ndistinct), MOST_VALUES);
+	values = palloc0(sizeof(Datum) * nvalues);
+	origin = !HeapTupleIsValid(variable.statsTuple) ? FROM_COLUMN :
+		IS_OTHER_REL(variable.rel) ? FROM_PARTITION : FROM_TABLE;
+	if ((origin > array->origin ||
+		 (origin == FROM_PARTITION && origin == array->origin && nvalues > array->nvalues)) &&
+		make_values(&variable, ndistinct, column->vartype, array->element, nvalues, values))
+	{
+		array->origin = origin;
+		array->nvalues = nvalues;
+		array->value = make_array(values, NULL, nvalues, array->element);
+	}
 	ReleaseVariableStats(variable);
-	if (!made)
-		return;
-	array = add_array(param);
-	array->value = make_array(values, NULL, nvalues, element);
+}
+
+/*
+ * Return the number of a column's distinct values
+ *
+ * If that is known as a share of the rows, those of all partitions count: a partitioned table itself
+ * is said to have only as many as pass the conditions.
+ */
+static double
+count_distinct(PlannerInfo *root, VariableStatData *variable)
+{
+	RelOptInfo *rel = variable->rel;
+	double		tuples = 0.0;
+	bool		isdefault;
+	double		share;
+
+	share = HeapTupleIsValid(variable->statsTuple) ?
+		-((Form_pg_statistic) GETSTRUCT(variable->statsTuple))->stadistinct : 0.0;
+	if (share <= 0.0 || !planner_rt_fetch(rel->relid, root)->inh)
+		return get_variable_numdistinct(variable, &isdefault);
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *child = root->simple_rel_array[i];
+
+		if (child != NULL && IS_OTHER_REL(child) && !planner_rt_fetch(i, root)->inh &&
+			bms_is_member(rel->relid, child->top_parent_relids))
+			tuples += child->tuples;
+	}
+	return clamp_row_est(share * tuples);
 }
 
 /*
@@ -482,14 +519,22 @@ make_params(void)
 	ListCell   *lc;
 
 	foreach(lc, arrays)
-		n = Max(n, ((Array *) lfirst(lc))->param);
+	{
+		const Array *array = lfirst(lc);
+
+		if (array->nvalues > 0)
+			n = Max(n, array->param);
+	}
 	params = makeParamList(n);
 	memset(params->params, 0, sizeof(ParamExternData) * n);
 	foreach(lc, arrays)
 	{
 		const Array *array = lfirst(lc);
-		ParamExternData *param = &params->params[array->param - 1];
+		ParamExternData *param;
 
+		if (array->nvalues == 0)
+			continue;
+		param = &params->params[array->param - 1];
 		param->value = array->value;
 		param->isnull = false;
 		param->pflags = PARAM_FLAG_CONST;

@@ -129,8 +129,8 @@ extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
+extern double GjAssumedKeys(double ndistinct);
 extern bool GjSourceIsUnknown(const GjSource *source);
-extern double GjAssumedKeys(PlannerInfo *root, Node *column);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
 

@@ -47,7 +47,7 @@ typedef struct KeyStatistics
 
 static bool estimate_is_ours(GjKeyNode *node);
 static bool array_is_unknown(Node *array);
-static void get_key_statistics(PlannerInfo *root, Node *column, KeyStatistics *key);
+static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
 static double count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
 static double count_source_keys(PlannerInfo *root, const GjSource *source,
 								const KeyStatistics *key);
@@ -67,7 +67,7 @@ GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	Selectivity ours = 1.0;
 	ListCell   *lc;
 
-	get_key_statistics(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, &key);
+	get_key_statistics(root, index, &key);
 
 	*nkeys = 0;
 	foreach(lc, conditions)
@@ -123,26 +123,15 @@ array_is_unknown(Node *array)
 		!(IsA(array, ArrayExpr) && !((ArrayExpr *) array)->multidims);
 }
 
-/*
- * Return the number of keys that an array of unknown length is assumed to have for a column
- */
-double
-GjAssumedKeys(PlannerInfo *root, Node *column)
-{
-	KeyStatistics key;
-
-	get_key_statistics(root, column, &key);
-	return key.assumed_keys;
-}
-
 static void
-get_key_statistics(PlannerInfo *root, Node *column, KeyStatistics *key)
+get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
 {
+	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
 	VariableStatData variable;
 	double		ndistinct;
 	bool		isdefault;
 
-	examine_variable(root, column, 0, &variable);
+	examine_variable(root, (Node *) column->expr, 0, &variable);
 	ndistinct = get_variable_numdistinct(&variable, &isdefault);
 	key->not_null = 1.0;
 	if (HeapTupleIsValid(variable.statsTuple))
@@ -150,8 +139,17 @@ get_key_statistics(PlannerInfo *root, Node *column, KeyStatistics *key)
 	ReleaseVariableStats(variable);
 
 	key->share = key->not_null / Max(ndistinct, 1.0);
-	key->assumed_keys = Min(gj_assumed_keys,
-							Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
+	key->assumed_keys = GjAssumedKeys(ndistinct);
+}
+
+/*
+ * Return the number of keys that an array of unknown length is assumed to have for a column with so
+ * many distinct values
+ */
+double
+GjAssumedKeys(double ndistinct)
+{
+	return Min(gj_assumed_keys, Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
 }
 
 static double
