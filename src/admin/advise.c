@@ -48,7 +48,8 @@ typedef struct Proposal
 {
 	GjNewIndex	index;
 	const char *refused;
-	bool		has_index;
+	Oid			replaces;
+	const char *assumed;
 	List	   *uses;			/* the one that took most time first */
 	int64		calls;
 	double		share;
@@ -230,7 +231,8 @@ add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
 	proposal = palloc0(sizeof(Proposal));
 	proposal->index = advice->index;
 	proposal->refused = advice->refused;
-	proposal->has_index = advice->has_index;
+	proposal->replaces = advice->replaces;
+	proposal->assumed = advice->assumed;
 	use_advice(proposal, statement, advice);
 	return lappend(proposals, proposal);
 }
@@ -428,13 +430,25 @@ make_array(const Names *names)
 										   TYPALIGN_CHAR));
 }
 
+/*
+ * Say why no index is proposed, which one the new one would replace, and what the costs rest on
+ */
 static Datum
 make_note(const Proposal *proposal, bool *isnull)
 {
-	const char *note = proposal->refused;
+	const char *replaced = OidIsValid(proposal->replaces) ?
+		get_rel_name(proposal->replaces) : NULL;
+	StringInfoData note;
 
-	if (note == NULL && proposal->has_index)
-		note = "the column has a gpujoin index already, without these columns in INCLUDE";
-	*isnull = note == NULL;
-	return note == NULL ? (Datum) 0 : CStringGetTextDatum(note);
+	initStringInfo(&note);
+	if (proposal->refused != NULL)
+		appendStringInfoString(&note, proposal->refused);
+	else if (replaced != NULL)
+		appendStringInfo(&note, "replaces index %s, which lacks columns in INCLUDE: %.1f times as fast "
+						 "by cost", quote_identifier(replaced),
+						 proposal->cost_now / Max(proposal->cost_with, 1e-9));
+	if (proposal->assumed != NULL)
+		appendStringInfo(&note, "%s%s", note.len > 0 ? ", " : "", proposal->assumed);
+	*isnull = note.len == 0;
+	return note.len == 0 ? (Datum) 0 : CStringGetTextDatum(note.data);
 }

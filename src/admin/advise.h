@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * advise.h
- *	  What the parts of gpujoin_advise() share: the function, and where statements come
- *	  from.
+ *	  What the parts of gpujoin_advise() and gpujoin_explain_choice() share: where
+ *	  statements come from, and how they are planned.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,7 +10,7 @@
 #ifndef GPUJOIN_ADMIN_ADVISE_H
 #define GPUJOIN_ADMIN_ADVISE_H
 
-#include "nodes/pg_list.h"
+#include "nodes/parsenodes.h"
 
 #include "plan/plan.h"
 
@@ -33,16 +33,23 @@ extern List *GjReadStatements(int *hidden);
 /* advisetext.c */
 extern char *GjStatementText(const char *text);
 
+/* analyze.c */
+#define GJ_NOT_PLANNED			ERRCODE_FEATURE_NOT_SUPPORTED
+
+extern Query *GjAnalyze(const char *text, bool guesses, const char *caller);
+extern bool GjHasParameters(const char *text);
+
 /* adviseplan.c */
 typedef enum GjAdviseResult
 {
 	GJ_ADVISE_OK,
-	GJ_ADVISE_NO_READER,		/* the statement is none that is looked at */
+	GJ_ADVISE_NOT_PLANNED,		/* the statement is none that the planner plans */
 	GJ_ADVISE_FAILED			/* it could not be planned */
 } GjAdviseResult;
 
 extern GjAdviseResult GjAdviseStatement(GjStatement *statement);
 extern Cost GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known,
 							int64 *size);
+extern void GjExplainStatement(const char *text);
 
 #endif							/* GPUJOIN_ADMIN_ADVISE_H */

@@ -10,10 +10,15 @@
  * is planned once more for each key.  Whether a new index can be used, and what
  * it saves, is the planner's answer alone.
  *
+ * The costs of all these plans rest on the same number of keys: an array of unknown length has values
+ * (assumed.c).
+ *
  * Each key is tried without INCLUDE and, if the other columns that the query wants of the table
  * can be stored, with all of these, so that the heap may be left out; else with those of
  * them that filter or sort.  Columns are included only if that saves more than a tenth again:
- * they make the index larger.
+ * they make the index larger.  Those that the statement updates are not: it could never be a HOT
+ * update again.  Where an index of ours has the key already, the new one has its columns, too, and
+ * can replace it.
  *
  * Of several tables' indexes, the one that saves most comes first.  Each further one must save more
  * than a tenth of what the query costs with those before.  The costs that are reported are those
@@ -29,16 +34,17 @@
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "advise.h"
-#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "planner.h"
 
@@ -48,31 +54,36 @@ typedef struct Wish
 	Oid			table;
 	double		tuples;			/* of the table, or of its largest partition */
 	Bitmapset  *keys;			/* columns in conditions */
+	Bitmapset  *sets;			/* of them, those that are compared with a set or joined */
 	Bitmapset  *helpful;		/* columns that filter or sort */
 	Bitmapset  *wanted;			/* all columns */
+	Bitmapset  *updated;		/* columns that the statement updates */
 	bool		has_others;		/* system columns or whole rows are wanted, too */
 } Wish;
 
-/* The wishes of the query that is being planned, where they are kept; NULL: nobody asks */
+/* The wishes of a query that is being planned as it is, if they are wanted, and where they are kept */
+static const GjTrial *wishing = NULL;
 static MemoryContext wishes_context = NULL;
 static List *wishes = NIL;
 
-static List *note_wishes(const Query *query, const char *text, Cost *cost);
+static List *note_wishes(GjTrial *trial, Cost *cost);
 static Wish *find_wish(Oid table);
 static Index named_table(PlannerInfo *root, Index relid);
 static void note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish);
 static void add_columns(Node *exprs, Index relid, Bitmapset **columns, bool *has_others);
-static void add_equal_columns(List *classes, int min_members, Index relid,
-							  Bitmapset **columns);
+static void add_equal_columns(List *classes, bool joined, Index relid, Bitmapset **columns);
 static List *sort_classes(PlannerInfo *root);
-static List *advise_table(const Query *query, const char *text, const Wish *wish, Cost cost);
-static GjAdvice *advise_key(const Query *query, const char *text, const Wish *wish,
-							AttrNumber key, Cost cost);
+static void add_set_columns(Node *filters, Index relid, Bitmapset **columns);
+static bool find_sets(Node *node, void *columns);
+static void add_updated_columns(PlannerInfo *root, Bitmapset **columns);
+static List *advise_table(const GjTrial *trial, const Wish *wish, Cost cost);
+static GjAdvice *advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost);
+static GjAdvice *refuse_type(const Wish *wish, AttrNumber key, Cost cost);
 static Bitmapset *columns_to_include(const Wish *wish, AttrNumber key);
-static void judge_together(const Query *query, const char *text, const List *advice);
+static void judge_together(const GjTrial *trial, const List *advice);
 static int	compare_costs(const ListCell *a, const ListCell *b);
-static const char *refuse(const Wish *wish, const GjAdvice *advice);
-static bool find_index(const GjNewIndex *wanted, bool with_included);
+static const char *refuse(const Wish *wish, const GjAdvice *advice, bool has_index);
+static Oid	find_index(const GjNewIndex *wanted, Bitmapset **included);
 
 /*
  * Say for each table of a query which new index would pay most, or why none would: one entry
@@ -81,18 +92,19 @@ static bool find_index(const GjNewIndex *wanted, bool with_included);
  * An error if the user may not run the query.  The locks are those of its plan.
  */
 List *
-GjAdviseQuery(Query *query, const char *text)
+GjAdviseQuery(const Query *query, const char *text)
 {
 	List	   *result = NIL;
+	GjTrial    *trial = GjTrialMake(query, text);
 	Cost		cost;
 	ListCell   *lc;
 
-	foreach(lc, note_wishes(query, text, &cost))
+	foreach(lc, note_wishes(trial, &cost))
 	{
 		CHECK_FOR_INTERRUPTS();
-		result = list_concat(result, advise_table(query, text, lfirst(lc), cost));
+		result = list_concat(result, advise_table(trial, lfirst(lc), cost));
 	}
-	judge_together(query, text, result);
+	judge_together(trial, result);
 	return result;
 }
 
@@ -103,25 +115,24 @@ GjAdviseQuery(Query *query, const char *text)
  * in that: those are kept meanwhile.
  */
 static List *
-note_wishes(const Query *query, const char *text, Cost *cost)
+note_wishes(GjTrial *trial, Cost *cost)
 {
+	const GjTrial *old_wishing = wishing;
 	MemoryContext old_context = wishes_context;
 	List	   *old_wishes = wishes;
 	List	   *volatile result = NIL;
 
 	PG_TRY();
 	{
-		PlannedStmt *plan;
-
-		wishes = NIL;
+		wishing = trial;
 		wishes_context = CurrentMemoryContext;
-		plan = GjNewIndexPlan(query, text, NIL);
-		GjCheckMayRead(plan);
-		*cost = plan->planTree->total_cost;
+		wishes = NIL;
+		*cost = GjTrialStart(trial);
 		result = wishes;
 	}
 	PG_FINALLY();
 	{
+		wishing = old_wishing;
 		wishes_context = old_context;
 		wishes = old_wishes;
 	}
@@ -142,7 +153,8 @@ GjAdviseNoteTable(PlannerInfo *root, RelOptInfo *rel)
 	RangeTblEntry *named;
 	Wish	   *wish;
 
-	if (wishes_context == NULL || !GjNewIndexPlansWithout(root) || rte->rtekind != RTE_RELATION ||
+	if (wishing == NULL || root->glob->boundParams != wishing->params ||
+		!GjNewIndexPlansWithout(root) || rte->rtekind != RTE_RELATION ||
 		(rte->inh && rte->relkind != RELKIND_PARTITIONED_TABLE) ||
 		(!rte->inh && !GjIsUserTable(rte)))
 		return;
@@ -210,13 +222,23 @@ note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
 	ListCell   *lc;
 
 	foreach(lc, rel->joininfo)
-		joins = lappend(joins, lfirst_node(RestrictInfo, lc)->clause);
+	{
+		RestrictInfo *join = lfirst_node(RestrictInfo, lc);
+
+		joins = lappend(joins, join->clause);
+		if (join->mergeopfamilies != NIL)
+			add_columns((Node *) join->clause, rel->relid, &wish->sets, &ignored);
+	}
 
 	add_columns((Node *) filters, rel->relid, &wish->keys, &ignored);
 	add_columns((Node *) joins, rel->relid, &wish->keys, &ignored);
-	add_equal_columns(root->eq_classes, 2, rel->relid, &wish->keys);
+	add_equal_columns(root->eq_classes, true, rel->relid, &wish->keys);
+	add_set_columns((Node *) filters, rel->relid, &wish->sets);
+	add_equal_columns(root->eq_classes, true, rel->relid, &wish->sets);
 	add_columns((Node *) filters, rel->relid, &wish->helpful, &ignored);
-	add_equal_columns(sort_classes(root), 1, rel->relid, &wish->helpful);
+	add_equal_columns(sort_classes(root), false, rel->relid, &wish->helpful);
+	if (rel->relid == root->parse->resultRelation)
+		add_updated_columns(root, &wish->updated);
 	add_columns((Node *) filters, rel->relid, &wish->wanted, &wish->has_others);
 	add_columns((Node *) rel->reltarget->exprs, rel->relid, &wish->wanted, &wish->has_others);
 	MemoryContextSwitchTo(old);
@@ -241,10 +263,10 @@ add_columns(Node *exprs, Index relid, Bitmapset **columns, bool *has_others)
 }
 
 /*
- * Add the columns that stand in equivalence classes of so many members
+ * Add the columns that stand in equivalence classes; if joined, in those of several tables
  */
 static void
-add_equal_columns(List *classes, int min_members, Index relid, Bitmapset **columns)
+add_equal_columns(List *classes, bool joined, Index relid, Bitmapset **columns)
 {
 	ListCell   *lc;
 
@@ -254,7 +276,7 @@ add_equal_columns(List *classes, int min_members, Index relid, Bitmapset **colum
 		bool		ignored;
 		ListCell   *lc2;
 
-		if (list_length(ec->ec_members) < min_members)
+		if (joined && bms_membership(ec->ec_relids) != BMS_MULTIPLE)
 			continue;
 		foreach(lc2, ec->ec_members)
 		{
@@ -278,10 +300,54 @@ sort_classes(PlannerInfo *root)
 }
 
 /*
+ * Add the columns of column = ANY (array)
+ */
+static void
+add_set_columns(Node *filters, Index relid, Bitmapset **columns)
+{
+	List	   *exprs = NIL;
+	bool		ignored;
+
+	(void) find_sets(filters, &exprs);
+	add_columns((Node *) exprs, relid, columns, &ignored);
+}
+
+static bool
+find_sets(Node *node, void *columns)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, ScalarArrayOpExpr))
+	{
+		const ScalarArrayOpExpr *expr = (const ScalarArrayOpExpr *) node;
+		Node	   *column = strip_implicit_coercions(linitial(expr->args));
+
+		if (expr->useOr && IsA(column, Var) && op_hashjoinable(expr->opno, exprType(column)))
+			*(List **) columns = lappend(*(List **) columns, column);
+	}
+	return expression_tree_walker(node, find_sets, columns);
+}
+
+/*
+ * Add the columns of the result relation to which the statement assigns values
+ */
+static void
+add_updated_columns(PlannerInfo *root, Bitmapset **columns)
+{
+	List	   *attnos = list_copy(root->update_colnos);
+	ListCell   *lc;
+
+	foreach(lc, root->parse->mergeActionList)
+		attnos = list_concat(attnos, lfirst_node(MergeAction, lc)->updateColnos);
+	foreach(lc, attnos)
+		*columns = bms_add_member(*columns, lfirst_int(lc));
+}
+
+/*
  * Find the key that saves most, or say of each why it would not do
  */
 static List *
-advise_table(const Query *query, const char *text, const Wish *wish, Cost cost)
+advise_table(const GjTrial *trial, const Wish *wish, Cost cost)
 {
 	GjAdvice   *best = NULL;
 	List	   *refused = NIL;
@@ -291,9 +357,12 @@ advise_table(const Query *query, const char *text, const Wish *wish, Cost cost)
 	{
 		GjAdvice   *advice;
 
-		if (!OidIsValid(GjNewIndexClass(wish->table, key)))
+		if (OidIsValid(GjNewIndexClass(wish->table, key)))
+			advice = advise_key(trial, wish, key, cost);
+		else if (bms_is_member(key, wish->sets))
+			advice = refuse_type(wish, key, cost);
+		else
 			continue;
-		advice = advise_key(query, text, wish, key, cost);
 		if (advice->refused != NULL)
 			refused = lappend(refused, advice);
 		else if (best == NULL || advice->cost_with < best->cost_with)
@@ -306,7 +375,7 @@ advise_table(const Query *query, const char *text, const Wish *wish, Cost cost)
  * Refuse indexes that would save little where others are
  */
 static void
-judge_together(const Query *query, const char *text, const List *advice)
+judge_together(const GjTrial *trial, const List *advice)
 {
 	List	   *proposed = NIL;
 	List	   *indexes = NIL;
@@ -326,7 +395,7 @@ judge_together(const Query *query, const char *text, const List *advice)
 
 		CHECK_FOR_INTERRUPTS();
 		if (indexes != NIL)
-			with = GjNewIndexCost(query, text, lappend(list_copy(indexes), &next->index));
+			with = GjNewIndexCost(trial, lappend(list_copy(indexes), &next->index));
 		if (indexes == NIL || with <= cost * (1.0 - GJ_ADVISE_LEAST_SAVING))
 		{
 			indexes = lappend(indexes, &next->index);
@@ -347,30 +416,53 @@ compare_costs(const ListCell *a, const ListCell *b)
 }
 
 static GjAdvice *
-advise_key(const Query *query, const char *text, const Wish *wish, AttrNumber key, Cost cost)
+advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 {
 	GjAdvice   *advice = palloc0(sizeof(GjAdvice));
 	GjNewIndex	wide = {.table = wish->table,.key = key};
+	Bitmapset  *existing = NULL;
 
 	advice->index = wide;
 	advice->cost_now = cost;
+	advice->assumed = GjAssumedText(trial);
+	advice->replaces = find_index(&wide, &existing);
 	if (wish->tuples >= gj_min_rows)
 	{
-		advice->cost_with = GjNewIndexCost(query, text, list_make1(&advice->index));
+		advice->cost_with = GjNewIndexCost(trial, list_make1(&advice->index));
 		wide.included = columns_to_include(wish, key);
 	}
-	if (wide.included != NULL)
+	if (wide.included != NULL && !bms_is_subset(wide.included, existing))
 	{
-		Cost		with = GjNewIndexCost(query, text, list_make1(&wide));
+		Bitmapset  *all = bms_union(wide.included, existing);
+		Cost		with;
 
+		if (bms_num_members(all) <= GJ_MAX_INCLUDED)
+			wide.included = all;
+		with = GjNewIndexCost(trial, list_make1(&wide));
 		if (with < advice->cost_with * (1.0 - GJ_ADVISE_LEAST_SAVING))
 		{
 			advice->index = wide;
 			advice->cost_with = with;
 		}
 	}
-	advice->has_index = find_index(&advice->index, false);
-	advice->refused = refuse(wish, advice);
+	advice->refused = refuse(wish, advice, OidIsValid(advice->replaces) &&
+							 bms_is_subset(advice->index.included, existing));
+	return advice;
+}
+
+/*
+ * Say that a column's type has no operator class of ours
+ */
+static GjAdvice *
+refuse_type(const Wish *wish, AttrNumber key, Cost cost)
+{
+	GjAdvice   *advice = palloc0(sizeof(GjAdvice));
+
+	advice->index.table = wish->table;
+	advice->index.key = key;
+	advice->cost_now = cost;
+	advice->refused = psprintf("columns of type %s cannot be keys of gpujoin indexes",
+							   format_type_be(get_atttype(wish->table, key)));
 	return advice;
 }
 
@@ -387,7 +479,8 @@ columns_to_include(const Wish *wish, AttrNumber key)
 
 	while ((attno = bms_next_member(others, attno)) >= 0)
 	{
-		if (GjCanInclude(TupleDescAttr(RelationGetDescr(table), attno - 1)))
+		if (GjCanInclude(TupleDescAttr(RelationGetDescr(table), attno - 1)) &&
+			!bms_is_member(attno, wish->updated))
 			result = bms_add_member(result, attno);
 	}
 	table_close(table, NoLock);
@@ -402,12 +495,12 @@ columns_to_include(const Wish *wish, AttrNumber key)
  * Say why an index would not pay; NULL if it would
  */
 static const char *
-refuse(const Wish *wish, const GjAdvice *advice)
+refuse(const Wish *wish, const GjAdvice *advice, bool has_index)
 {
 	if (wish->tuples < gj_min_rows)
 		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
 						wish->tuples, gj_min_rows);
-	if (advice->has_index && find_index(&advice->index, true))
+	if (has_index)
 		return "the column has a gpujoin index already";
 	if (advice->cost_with <= advice->cost_now * (1.0 - GJ_ADVISE_LEAST_SAVING))
 		return NULL;
@@ -417,27 +510,32 @@ refuse(const Wish *wish, const GjAdvice *advice)
 }
 
 /*
- * Is there an index of ours with this key, and, if asked for, with all of these columns?
+ * Find an index of ours with this key, of several one with the most columns, and these; returns
+ * InvalidOid if there is none
  */
-static bool
-find_index(const GjNewIndex *wanted, bool with_included)
+static Oid
+find_index(const GjNewIndex *wanted, Bitmapset **included)
 {
 	Relation	rel = table_open(wanted->table, NoLock);
-	bool		result = false;
+	Oid			am = get_index_am_oid(GJ_NAME, false);
+	Oid			result = InvalidOid;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 		const int2vector *columns = &index->rd_index->indkey;
-		Bitmapset  *included = NULL;
+		Bitmapset  *others = NULL;
 
 		for (int i = 1; i < columns->dim1; i++)
-			included = bms_add_member(included, columns->values[i]);
-		result |= index->rd_rel->relam == get_index_am_oid(GJ_NAME, false) &&
-			index->rd_index->indisvalid && columns->values[0] == wanted->key &&
-			RelationGetIndexPredicate(index) == NIL &&
-			(!with_included || bms_is_subset(wanted->included, included));
+			others = bms_add_member(others, columns->values[i]);
+		if (index->rd_rel->relam == am && index->rd_index->indisvalid &&
+			columns->values[0] == wanted->key && RelationGetIndexPredicate(index) == NIL &&
+			(!OidIsValid(result) || bms_num_members(others) > bms_num_members(*included)))
+		{
+			result = RelationGetRelid(index);
+			*included = others;
+		}
 		index_close(index, AccessShareLock);
 	}
 	table_close(rel, NoLock);

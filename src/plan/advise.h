@@ -22,9 +22,13 @@
 extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
 extern bool GjNewIndexIs(const IndexOptInfo *index);
 extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
-extern PlannedStmt *GjNewIndexPlan(const Query *query, const char *text,
-								   const List *indexes);
+extern PlannedStmt *GjNewIndexPlan(const GjTrial *trial, const List *indexes);
 extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
+
+/* assumed.c */
+extern void GjAssumeNoteTable(PlannerInfo *root, RelOptInfo *rel);
+extern const char *GjAssumedText(const GjTrial *trial);
+extern Node *GjAssumedHide(PlannerInfo *root, Node *expr);
 
 /* advise.c */
 extern void GjAdviseNoteTable(PlannerInfo *root, RelOptInfo *rel);

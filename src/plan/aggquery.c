@@ -27,10 +27,13 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
 #include "agg.h"
+#include "choice.h"
 #include "joinpath.h"
 
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
@@ -40,6 +43,7 @@ static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
+static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static bool has_expr(const PathTarget *target, Expr *expr);
 
@@ -210,7 +214,7 @@ GjAggEncodes(const GjAggQuery *query, const Path *child)
 }
 
 /*
- * Why an aggregate cannot be computed; NULL: it can
+ * Say why an aggregate cannot be computed; NULL: it can
  */
 static const char *
 aggregate_problem(const Aggref *aggref)
@@ -218,13 +222,14 @@ aggregate_problem(const Aggref *aggref)
 	GjAggKind	kind;
 	GjValueType type;
 	Expr	   *argument;
+	const char *problem;
 
 	if (aggref->agglevelsup > 0 || aggref->aggsplit != AGGSPLIT_SIMPLE)
 		return "an aggregate of another query level";
-	if (aggref->aggorder != NIL)
-		return "an aggregate with ORDER BY";
 	if (!GjAggregateOf(aggref, &kind))
-		return "an aggregate function that GpuAgg does not compute";
+		return say(aggref, " is not computed by gpujoin");
+	if (aggref->aggorder != NIL)
+		return say(aggref, " with ORDER BY is not computed by gpujoin");
 	if (aggref->aggdistinct != NIL)
 	{
 		SortGroupClause *clause = linitial_node(SortGroupClause, aggref->aggdistinct);
@@ -233,18 +238,38 @@ aggregate_problem(const Aggref *aggref)
 		if (kind != GJ_AGG_COUNT_DISTINCT || !GjValueTypeOf(argtype, &type) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
-			return "an aggregate with DISTINCT";
+			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
 	argument = GjAggregateArgument(aggref);
 	if (argument != NULL && !GjValueTypeOf(exprType((Node *) argument), &type))
-		return "an aggregate of a type that GpuAgg does not know";
-	if (aggref->aggfilter != NULL && computation_problem(aggref->aggfilter) != NULL)
-		return computation_problem(aggref->aggfilter);
-	return argument == NULL ? NULL : computation_problem(argument);
+		return say(aggref, " is not computed by gpujoin");
+	problem = computation_problem(aggref->aggfilter);
+	if (problem == NULL)
+		problem = computation_problem(argument);
+	return problem == NULL ? NULL : say(aggref, problem);
 }
 
 /*
- * Why an expression cannot be computed for each row of a batch; NULL: it can
+ * Make a reason of an aggregate, by its name and the types of its arguments, and what is wrong with it
+ */
+static const char *
+say(const Aggref *aggref, const char *problem)
+{
+	StringInfoData types;
+	ListCell   *lc;
+
+	if (!GjChoiceIsNoted())
+		return problem;
+	initStringInfo(&types);
+	foreach(lc, aggref->aggargtypes)
+		appendStringInfo(&types, "%s%s", types.len > 0 ? ", " : "",
+						 format_type_be(lfirst_oid(lc)));
+	return GjChoiceFormat("the aggregate %s(%s)%s", get_func_name(aggref->aggfnoid),
+						  aggref->aggstar ? "*" : types.data, problem);
+}
+
+/*
+ * Say why an expression cannot be computed for each row of a batch; NULL: it can, or there is none
  */
 static const char *
 computation_problem(Expr *expr)
@@ -252,16 +277,21 @@ computation_problem(Expr *expr)
 	GjValueType type;
 	ListCell   *lc;
 
+	if (expr == NULL)
+		return NULL;
 	if (contain_volatile_functions((Node *) expr))
-		return "a volatile function in an aggregate";
+		return " has a volatile function";
 	if (contain_subplans((Node *) expr))
-		return "a subplan in an aggregate";
+		return " has a subplan";
 	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_PLACEHOLDERS))
 	{
-		if (!IsA(lfirst(lc), Var))
-			return "a value that an outer join makes";
-		if (!GjValueTypeOf(lfirst_node(Var, lc)->vartype, &type))
-			return "an aggregate of a column of a type that GpuAgg does not know";
+		const Var  *column = lfirst(lc);
+
+		if (!IsA(column, Var))
+			return " reads a value that an outer join makes";
+		if (!GjValueTypeOf(column->vartype, &type))
+			return GjChoiceFormat(" reads a column of type %s, which gpujoin does not compute with",
+								  GjChoiceIsNoted() ? format_type_be(column->vartype) : "");
 	}
 	return NULL;
 }

@@ -17,11 +17,13 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "mb/pg_wchar.h"
 #include "utils/ruleutils.h"
 
+#include "advise.h"
 #include "agg.h"
 #include "alternative.h"
 #include "base/gpujoin.h"
@@ -37,12 +39,17 @@
 /* Characters of a condition that are shown */
 #define SHOWN_CHARACTERS		200
 
+/* Bytes of a reason that is formatted: names of a function and its argument types may be in it */
+#define FORMATTED_BYTES			1024
+
+static bool is_joined(PlannerInfo *root, IndexOptInfo *index);
 static bool is_offered(PlannerInfo *root, List *tables);
 static void improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big,
 						  RelOptInfo *small, List *restrictlist, const char *refused);
 static const char *refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index,
 								 RestrictInfo *rinfo, RelOptInfo *small);
 static List *list_tables(PlannerInfo *root, RelOptInfo *big);
+static bool is_key(const IndexOptInfo *index, const Bitmapset *attnos);
 static Oid	path_index(CustomPath *path);
 static CustomPath *find_leaf(Path *path);
 static GjChoice *find_aggregate(const char *node, Path *input);
@@ -68,6 +75,55 @@ GjChoiceRefused(Oid relation, Oid index, const char *reason)
 {
 	if (GjChoiceIsNoted())
 		GjChoiceAdd(relation, index, NULL)->reason = GjChoiceText(reason);
+}
+
+/*
+ * Return the reason of an index whose table has no condition on its key; which one does not matter
+ * unless notes are taken
+ */
+const char *
+GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index)
+{
+	return GjChoiceIsNoted() && is_joined(root, index) ? GJ_CHOICE_ONLY_IN_JOINS :
+		GJ_CHOICE_NO_CONDITION;
+}
+
+/*
+ * Return true if a join may have a condition on the index's key.  A partition has a row of its own,
+ * but joins name its parent: of it we say so wherever there is a join.
+ */
+static bool
+is_joined(PlannerInfo *root, IndexOptInfo *index)
+{
+	RelOptInfo *rel = index->rel;
+	ListCell   *lc;
+
+	if (bms_membership(root->all_baserels) != BMS_MULTIPLE)
+		return false;
+	if (IS_OTHER_REL(rel))
+		return true;
+
+	foreach(lc, rel->joininfo)
+	{
+		if (GjChoiceHasKey(lfirst_node(RestrictInfo, lc), index))
+			return true;
+	}
+	foreach(lc, root->eq_classes)
+	{
+		const EquivalenceClass *ec = lfirst(lc);
+		Bitmapset  *attnos = NULL;
+		ListCell   *lc2;
+
+		if (!bms_is_member(rel->relid, ec->ec_relids) ||
+			bms_membership(ec->ec_relids) != BMS_MULTIPLE)
+			continue;
+		foreach(lc2, ec->ec_members)
+			pull_varattnos((Node *) ((EquivalenceMember *) lfirst(lc2))->em_expr, rel->relid,
+						   &attnos);
+		if (is_key(index, attnos))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -155,7 +211,8 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 		GjChoice   *choice = GjChoiceFind(relid, index->indexoid, NULL);
 		ListCell   *lc2;
 
-		if (choice == NULL || strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0)
+		if (choice == NULL || (strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0 &&
+							   strcmp(choice->reason, GJ_CHOICE_ONLY_IN_JOINS) != 0))
 			continue;
 
 		foreach(lc2, restrictlist)
@@ -194,14 +251,17 @@ refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, Restric
 const char *
 GjChoiceFormat(const char *format,...)
 {
-	char		text[SHOWN_CHARACTERS];
+	char		text[FORMATTED_BYTES];
 	va_list		args;
+	int			length;
 
 	if (!GjChoiceIsNoted())
 		return format;
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	if (length >= (int) sizeof(text))
+		text[pg_mbcliplen(text, sizeof(text) - 1, sizeof(text) - 1)] = '\0';
 	return pstrdup(text);
 }
 
@@ -225,10 +285,15 @@ GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
 {
 	Bitmapset  *attnos = NULL;
 
-	if (index->indexkeys[0] == 0)
-		return false;
 	pull_varattnos((Node *) rinfo->clause, index->rel->relid, &attnos);
-	return bms_is_member(index->indexkeys[0] - FirstLowInvalidHeapAttributeNumber, attnos);
+	return is_key(index, attnos);
+}
+
+static bool
+is_key(const IndexOptInfo *index, const Bitmapset *attnos)
+{
+	return index->indexkeys[0] != 0 &&
+		bms_is_member(index->indexkeys[0] - FirstLowInvalidHeapAttributeNumber, attnos);
 }
 
 /*
@@ -391,17 +456,33 @@ path_index(CustomPath *path)
 }
 
 /*
- * Return the cost of the cheapest path that is not ours; 0 if there is none.  A bitmap scan of
- * our index may have driven out the sequential scan before.
+ * Return the cost of the cheapest path that is not ours; 0 if there is none
+ *
+ * A bitmap scan of our index may have driven out other paths of a table before, and be gone itself:
+ * these paths are made again.
  */
 static Cost
 cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 {
 	Path	   *cheapest = GjCheapestOther(rel);
+	RelOptInfo	without = *rel;
+	Path	   *again;
+	ListCell   *lc;
 
-	if (cheapest == NULL && IS_SIMPLE_REL(rel))
-		cheapest = create_seqscan_path(root, rel, NULL, 0);
-	return cheapest ? cheapest->total_cost : 0.0;
+	if (!IS_SIMPLE_REL(rel) || rel->rtekind != RTE_RELATION)
+		return cheapest ? cheapest->total_cost : 0.0;
+
+	without.indexlist = NIL;
+	foreach(lc, rel->indexlist)
+	{
+		if (!GjIndexIsOurs(lfirst_node(IndexOptInfo, lc)))
+			without.indexlist = lappend(without.indexlist, lfirst(lc));
+	}
+	without.ppilist = without.pathlist = without.partial_pathlist = NIL;
+	add_path(&without, create_seqscan_path(root, rel, NULL, 0));
+	create_index_paths(root, &without);
+	again = GjCheapestOther(&without);
+	return cheapest ? Min(cheapest->total_cost, again->total_cost) : again->total_cost;
 }
 
 /*
@@ -419,6 +500,7 @@ deparse(PlannerInfo *root, List *rinfos)
 
 	if (!is_deparsable(clause))
 		return NULL;
+	clause = GjAssumedHide(root, clause);
 
 	for (int i = 1; i <= list_length(root->parse->rtable); i++)
 		used = bms_add_member(used, i);

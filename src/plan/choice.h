@@ -13,25 +13,15 @@
 
 #include "nodes/pathnodes.h"
 
-/* What became of one index in one place of a query */
-typedef struct GjChoice
-{
-	Oid			relation;
-	Oid			index;			/* invalid: the table has none of ours */
-	const char *node;			/* GpuScan, GpuJoin, or above one of these GpuAgg, Partial
-								 * GpuAgg; NULL: neither of the first two was offered */
-	const char *condition;		/* that the index would answer; NULL: not known */
-	bool		chosen;
-	const char *reason;			/* why not */
-	Cost		cost;			/* of our path, or 0 */
-	Cost		other_cost;		/* of the cheapest other path there, or 0 */
-} GjChoice;
+#include "plan.h"
 
-/* The reason of an index whose table has no condition on its key; a join may know better */
-#define GJ_CHOICE_NO_CONDITION	"no condition on its key, other than in joins"
+/* The reasons of an index whose table has no condition on its key; a join may know better */
+#define GJ_CHOICE_NO_CONDITION		"no condition on its key"
+#define GJ_CHOICE_ONLY_IN_JOINS		"no condition on its key, other than in joins"
 
 /* choice.c */
 extern void GjChoiceHidden(Oid relation, const IndexOptInfo *index);
+extern const char *GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index);
 extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
 extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,
 								List *restrictlist, const char *refused);

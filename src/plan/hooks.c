@@ -130,6 +130,7 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
 	GjAdviseNoteTable(root, rel);
+	GjAssumeNoteTable(root, rel);
 
 	if (!gj_enabled)
 		return;

@@ -14,8 +14,7 @@
  *
  * The plan is looked at and thrown away.  It must not reach anybody who would run it: while the
  * planner evaluates a function, the query in that is planned as well, and executed.  What
- * belongs to our planning is known by an empty list of parameters, which says nothing and which
- * nobody else has.
+ * belongs to our planning is known by its list of parameters, which no other planning has.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -60,11 +59,9 @@ static double null_share(Oid relid, AttrNumber attno);
 
 /*
  * Plan a query as if there were these indexes (GjNewIndex), or, with NIL, as it is
- *
- * Parameters have no values, as in a generic plan.
  */
 PlannedStmt *
-GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
+GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 {
 	ParamListInfo old_planning = planning;
 	const List *old_indexes = new_indexes;
@@ -72,9 +69,9 @@ GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
 
 	PG_TRY();
 	{
-		planning = makeParamList(0);
+		planning = trial->params;
 		new_indexes = indexes;
-		plan = pg_plan_query(copyObject(unconstify(Query *, query)), text,
+		plan = pg_plan_query(copyObject(unconstify(Query *, trial->query)), trial->text,
 							 CURSOR_OPT_PARALLEL_OK, planning);
 	}
 	PG_FINALLY();
@@ -90,12 +87,12 @@ GjNewIndexPlan(const Query *query, const char *text, const List *indexes)
  * Return what a query would cost
  */
 Cost
-GjNewIndexCost(const Query *query, const char *text, const List *indexes)
+GjNewIndexCost(const GjTrial *trial, const List *indexes)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Cost		cost = GjNewIndexPlan(query, text, indexes)->planTree->total_cost;
+	Cost		cost = GjNewIndexPlan(trial, indexes)->planTree->total_cost;
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

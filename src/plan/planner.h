@@ -129,6 +129,7 @@ extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
+extern double GjAssumedKeys(double ndistinct);
 extern bool GjSourceIsUnknown(const GjSource *source);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);

@@ -139,8 +139,17 @@ get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
 	ReleaseVariableStats(variable);
 
 	key->share = key->not_null / Max(ndistinct, 1.0);
-	key->assumed_keys = Min(gj_assumed_keys,
-							Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
+	key->assumed_keys = GjAssumedKeys(ndistinct);
+}
+
+/*
+ * Return the number of keys that an array of unknown length is assumed to have for a column with so
+ * many distinct values
+ */
+double
+GjAssumedKeys(double ndistinct)
+{
+	return Min(gj_assumed_keys, Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
 }
 
 static double

@@ -96,7 +96,7 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 	if (refused != NULL || is_hopeless(rel, index))
 		return refused;
 
-	refused = GJ_CHOICE_NO_CONDITION;
+	refused = GjChoiceNoCondition(root, index);
 	conditions = fold_clauses(root, rel, index, &refused);
 	if (conditions == NIL)
 		return refused;

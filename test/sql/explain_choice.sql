@@ -29,6 +29,23 @@ SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM choices('SELECT * FROM facts JOIN keys USING (k)');
 SELECT cost > 0 AND cost < other_cost AS costs FROM gpujoin_explain_choice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 
+-- With parameters: for as many keys as are assumed, like advice
+SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
+SELECT * FROM choices('SELECT * FROM facts WHERE v = $2 AND k IN ($1, $3) LIMIT $4');
+SELECT * FROM choices('SELECT * FROM facts JOIN unnest($1) u (k) USING (k)');
+SELECT * FROM choices('UPDATE facts SET note = $1 WHERE k = ANY ($2::bigint[])');
+CREATE INDEX facts_btree ON facts (k, id);
+SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
+SET gpujoin.assumed_keys = 2;
+SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
+-- The other cost is that of the btree
+SET gpujoin.assumed_keys = 50;
+SELECT c.cost < c.other_cost AND c.other_cost < s.other_cost AS cheaper_than_sequential FROM
+	gpujoin_explain_choice('SELECT * FROM facts WHERE k = ANY ($1)') c,
+	gpujoin_explain_choice('SELECT * FROM facts WHERE k <> ALL ($1)') s;
+RESET gpujoin.assumed_keys;
+DROP INDEX facts_btree;
+
 -- Dearer
 SELECT * FROM choices('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
 CREATE INDEX facts_btree ON facts (k);
@@ -109,6 +126,10 @@ SELECT * FROM aggregates('SELECT count(*) FILTER (WHERE note > ''n'') FROM facts
 SELECT * FROM aggregates('SELECT note, count(*) FROM facts WHERE k IN (1, 2, 3) GROUP BY note');
 SELECT * FROM aggregates('SELECT max(note) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM aggregates('SELECT sum(v), stddev(v) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT string_agg(note, $1) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT sum(v ORDER BY v) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT sum(v + (random() * 5)::int) FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM aggregates('SELECT sum(length(note)) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM aggregates('SELECT sum(DISTINCT v) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM aggregates('SELECT k, v, count(*) FROM facts WHERE k IN (1, 2, 3) GROUP BY CUBE (k, v)');
 SELECT * FROM aggregates('SELECT count(*) FROM facts WHERE k IN (1, 2, 3) AND v > random()');
@@ -134,6 +155,10 @@ SELECT * FROM choices('ANALYZE DELETE FROM facts');
 SELECT * FROM choices('');
 SELECT * FROM choices('VACUUM facts');
 SELECT * FROM choices('SELECT nonsense');
+SELECT * FROM choices('SELECT $1; DELETE FROM facts');
+SELECT * FROM choices('SELECT nonsense WHERE 1 = $1');
+SELECT * FROM choices('SELECT k AS new INTO new FROM facts WHERE k = ANY ($1)');
+DO $$ BEGIN PERFORM * FROM choices('DELETE FROM facts WHERE k = ANY ($1)'); END $$;
 SELECT * FROM choices('SELECT * FROM choices(''SELECT 1'')');
 SELECT count(*) FROM facts;
 
@@ -142,6 +167,7 @@ CREATE ROLE regress_choice_nobody;
 GRANT USAGE ON SCHEMA choice TO regress_choice_nobody;
 SET ROLE regress_choice_nobody;
 SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
+SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
 RESET ROLE;
 
 SET client_min_messages = warning;

@@ -122,6 +122,30 @@ run_as('app', q{
 is($rows, '6|facts|k', 'arrays, VALUES and typed literals that were normalized');
 unlike($said, qr/could not be planned/, 'all of them');
 
+# Statements that change rows are planned, too, and not executed; an array whose length is not known
+# has as many keys for a btree's plan as for ours
+$node->safe_psql('postgres', q{
+	GRANT UPDATE, DELETE ON facts TO app;
+	CREATE INDEX facts_btree ON facts (k, id);
+	SELECT tools.pg_stat_statements_reset()});
+run_as('app', q{
+	UPDATE facts SET note = 'm' WHERE k = ANY ('{1, 2, 3}'::int[]);
+	DELETE FROM facts WHERE k = ANY ('{-1, -2}'::int[]);
+	SELECT sum(v) FROM facts WHERE k = ANY ('{1, 2, 3}'::int[]);
+});
+my $before = $node->safe_psql('postgres', 'SELECT count(*), max(xmin::text::int) FROM facts');
+($rows, $said) = advice($node, $superuser, 'statements, calls, create_index, note');
+like($rows, qr/^3\|3\|.* \(k\) INCLUDE \(v\)\|with 1000 keys in \$[12]$/,
+	'one index serves UPDATE, DELETE and SELECT');
+unlike($said, qr/could not be planned/, 'all of them are planned');
+is($node->safe_psql('postgres', 'SELECT count(*), max(xmin::text::int) FROM facts'), $before,
+	'and none is executed');
+$node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k)');
+like((advice($node, $superuser, 'create_index, note'))[0],
+	qr/INCLUDE \(v\)\|replaces index facts_k, which lacks columns in INCLUDE: [0-9.]+ times as fast by cost, with 1000 keys in \$[12]/,
+	'an index without the column would be replaced');
+$node->safe_psql('postgres', 'DROP INDEX facts_k, facts_btree; VACUUM ANALYZE facts');
+
 # What another may not read now, he gets no advice for; and no function of his is run
 $node->safe_psql('postgres', 'GRANT SELECT ON secret TO other');
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
@@ -249,6 +273,8 @@ like((advice($standby, $superuser))[0], qr/facts USING gpujoin \(k\) INCLUDE \(v
 	'a standby has advice for its own statements');
 is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
 	'SELECT * FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a query');
+is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
+	'DELETE FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a statement that only the primary runs');
 
 # Not loaded at start
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
