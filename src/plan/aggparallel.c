@@ -48,6 +48,7 @@ static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static bool list_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
 static bool list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts);
 static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
+static bool is_ours(const Path *path);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial);
 static int	count_workers(const Parts *parts);
 static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child);
@@ -203,8 +204,12 @@ list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts)
 }
 
 /*
- * Add the best path for a part, given PostgreSQL's, each of which may be NULL; false: there is
- * none.  As PostgreSQL does, one process scans a part where that is cheaper than its share.
+ * Add the best path for a part, given PostgreSQL's, each of which may be NULL; return false if
+ * neither can be used.
+ *
+ * As PostgreSQL does, let one process scan a part where that is cheaper than its share.  But of two
+ * paths of ours take the divided one: of the other, the Append would divide all of the cost among
+ * the workers, pages included (cost.c).
  */
 static bool
 add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
@@ -217,11 +222,21 @@ add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
 		divided = cheaper(root, divided, true);
 	if (is_whole)
 		whole = cheaper(root, whole, false);
-	if (divided == NULL || (is_whole && GjAggReadCost(whole) < GjAggReadCost(divided)))
+	if (divided == NULL ||
+		(is_whole && !(is_ours(divided) && is_ours(whole)) &&
+		 GjAggReadCost(whole) < GjAggReadCost(divided)))
 		parts->whole = lappend(parts->whole, whole);
 	else
 		parts->divided = lappend(parts->divided, divided);
 	return true;
+}
+
+static bool
+is_ours(const Path *path)
+{
+	if (IsA(path, ProjectionPath))
+		path = ((const ProjectionPath *) path)->subpath;
+	return GjPathIsOurs(path);
 }
 
 /*

@@ -184,12 +184,19 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 }
 
 /*
- * Do the same with a partial path, and charge it for its workers
+ * Do the same with a partial path, and charge it for its workers (cost.c), given the cost of the
+ * path for one process, and the time that a unit of both takes
  */
 void
-GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
+GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run,
+				 Cost alone, double unit)
 {
-	set_costs(path, startup + GjCostWorkers(root, rel, path->path.parallel_workers), run);
+	Cost		workers = GjCostWorkers(root, rel, path->path.parallel_workers, unit, alone,
+										startup + run);
+	Cost		total = startup + run + workers;
+
+	startup = Min(Max(startup + workers, 0.0), total);
+	set_costs(path, startup, total - startup);
 	GjOfferNote(path);
 	if (gj_force)
 		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);

@@ -77,7 +77,8 @@ static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
 static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
 static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	count_workers(const GjJoinCandidate *cand);
-static void add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand);
+static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone);
+static double cost_unit(const GjJoinCandidate *cand);
 static bool joins_are_disabled(void);
 static List *copy_scans(List *scans);
 
@@ -323,15 +324,17 @@ choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
 static void
 add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 {
+	Cost		alone;
+
 	cand->small_path = cand->small->cheapest_total_path;
 	cand->workers = 0;
-	add_path_with_workers(root, cand);
+	alone = add_path_with_workers(root, cand, 0.0);
 
 	cand->small_path = parallel_small_path(root, cand);
 	if (cand->small_path != NULL)
 		cand->workers = count_workers(cand);
 	if (cand->workers > 0)
-		add_path_with_workers(root, cand);
+		(void) add_path_with_workers(root, cand, alone);
 }
 
 /*
@@ -394,10 +397,11 @@ count_workers(const GjJoinCandidate *cand)
 }
 
 /*
- * Add a path for one process, or one that is shared with so many workers
+ * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * cost without the charge for workers
  */
-static void
-add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
+static Cost
+add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 {
 	CustomPath *path = makeNode(CustomPath);
 	GjJoinCandidate *kept = palloc(sizeof(GjJoinCandidate));
@@ -427,9 +431,30 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand)
 	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
 	if (cand->workers > 0)
-		GjAddPartialPath(root, joinrel, path, startup, run);
+		GjAddPartialPath(root, joinrel, path, startup, run, alone, cost_unit(cand));
 	else
 		GjAddPath(root, joinrel, path, startup, run);
+	return startup + run;
+}
+
+/*
+ * Return the time that a unit of the join's cost takes (cost.c), on average over the big rows
+ */
+static double
+cost_unit(const GjJoinCandidate *cand)
+{
+	double		rows = 0.0;
+	double		time = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+
+		rows += scan->rows;
+		time += scan->rows * GjCostUnit(scan->table, scan->index_only);
+	}
+	return time / Max(rows, 1.0);
 }
 
 /*

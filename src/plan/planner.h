@@ -119,7 +119,9 @@ extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bo
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
-extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers);
+extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers, double unit,
+						  Cost alone, Cost divided);
+extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
 
 /* order.c: rows in the order that a LIMIT wants */
 extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
@@ -191,7 +193,7 @@ extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
 extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 					  Cost run);
 extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
-							 Cost run);
+							 Cost run, Cost alone, double unit);
 extern bool GjPathIsOurs(const Path *path);
 
 /* scan.c: the clauses that a path's index leaves to be tested */

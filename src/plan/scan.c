@@ -38,8 +38,8 @@ static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
-static void add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
-								  List *attnos, int workers);
+static Cost add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
+								  List *attnos, int workers, Cost alone);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
 static void add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions,
@@ -196,6 +196,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	List	   *attnos;
 	ListCell   *lc;
 	int			workers = 0;
+	Cost		alone;
 
 	GjFindPartitions(root, rel, index, &input.key_share);
 
@@ -216,12 +217,12 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
-	add_path_with_workers(root, &input, conditions, attnos, 0);
+	alone = add_path_with_workers(root, &input, conditions, attnos, 0, 0.0);
 	add_ordered_path(root, &input, conditions, attnos);
 	if (workers > 0)
 	{
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
-		add_path_with_workers(root, &input, conditions, attnos, workers);
+		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
 	}
 }
 
@@ -240,11 +241,12 @@ count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
 }
 
 /*
- * Add a path for one process, or one that is shared with so many workers
+ * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * cost without the charge for workers
  */
-static void
+static Cost
 add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
-					  int workers)
+					  int workers, Cost alone)
 {
 	CustomPath *path = make_path(input, conditions, attnos, workers);
 	RelOptInfo *rel = input->rel;
@@ -259,9 +261,11 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
 	if (workers > 0)
-		GjAddPartialPath(root, rel, path, startup, run);
+		GjAddPartialPath(root, rel, path, startup, run, alone,
+						 GjCostUnit(rel, input->index_only));
 	else
 		GjAddPath(root, rel, path, startup, run);
+	return startup + run;
 }
 
 /*

@@ -43,21 +43,25 @@ BEGIN
 		jsonb_path_query_first(plan, 'strict $.** ? (@."Node Type" == "Gather")."Node Type"') #>> '{}');
 END $$;
 
--- A search is quick, and its workers are started one by one: parallel_setup_cost for each
--- of them, besides what PostgreSQL charges for all
+-- Workers are started one by one: parallel_setup_cost for each of them, besides what PostgreSQL
+-- charges for all; six times as much for index-only answers, whose units take a sixth of the time
 CREATE FUNCTION charged(query text) RETURNS TABLE (node text, charged text) LANGUAGE plpgsql AS $$
 DECLARE
 	without float8;
 BEGIN
 	SET LOCAL parallel_setup_cost = 0;
 	SELECT p.cost INTO without FROM plan(query) p;
-	SET LOCAL parallel_setup_cost = 10;
+	SET LOCAL parallel_setup_cost = 1;
 	RETURN QUERY SELECT p.node, round((p.cost - without)::numeric, 0)::text FROM plan(query) p;
 END $$;
+SELECT * FROM charged('SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))');
 SELECT * FROM charged('SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))');
+SELECT * FROM charged('SELECT count(*), sum(id) FROM big JOIN small USING (k)');
 SELECT * FROM charged('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
+SELECT * FROM charged('SELECT count(*), sum(id) FROM parts JOIN small USING (k)');
 SELECT * FROM charged('SELECT count(*) FROM parts JOIN small USING (k)');
--- Partitions are scanned one after the other by the same workers
+-- The same workers scan all partitions
+SELECT * FROM charged('SELECT count(*), sum(id) FROM parts WHERE k = ANY (ARRAY(SELECT k FROM small))');
 SELECT * FROM charged('SELECT count(*) FROM parts WHERE k = ANY (ARRAY(SELECT k FROM small))');
 SELECT * FROM charged('SELECT count(*) FROM (SELECT k FROM big UNION ALL SELECT k FROM parts) b
 	WHERE k = ANY (ARRAY(SELECT k FROM small))');
@@ -65,11 +69,44 @@ SET enable_partitionwise_join = on;
 SELECT * FROM charged('SELECT count(*), sum(v) FROM by_key JOIN small_by_key USING (k)');
 RESET enable_partitionwise_join;
 
--- So they are not started for little work: with two, what is saved has to be three times that
+-- So they are not started for little work: with two, what is saved has to be three times that, and
+-- if no row is fetched, eighteen times
 SET parallel_setup_cost = 40;
+SELECT node FROM plan('SELECT count(*), sum(id) FROM big JOIN small USING (k)');
+SET parallel_setup_cost = 15;
+SELECT node FROM plan('SELECT count(*), sum(id) FROM big JOIN small USING (k)');
 SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
-SET parallel_setup_cost = 20;
+SET parallel_setup_cost = 3;
 SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
+
+-- By default, twelve partitions are not scanned by workers because of the pages that have to be
+-- read, which cost as if none were cached
+CREATE TABLE months (k int, v int, month int, note text) PARTITION BY LIST (month);
+SELECT format('CREATE TABLE months_%s PARTITION OF months FOR VALUES IN (%s) WITH (fillfactor = 10)', i, i) FROM generate_series(1, 12) i \gexec
+INSERT INTO months SELECT (i * 7919::int8) % 1000, i % 7, i % 12 + 1, repeat('x', 100) FROM generate_series(1, 36000) i;
+CREATE INDEX months_k ON months USING gpujoin (k) INCLUDE (v);
+VACUUM ANALYZE months;
+SET gpujoin.min_rows = 1000;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+RESET max_parallel_workers_per_gather;
+CREATE FUNCTION plan_for(query text, n int) RETURNS text LANGUAGE sql AS $$
+	SELECT node FROM plan(format(query,
+		(SELECT string_agg((i * 17 % 1000)::text, ', ') FROM generate_series(1, n) i)))
+$$;
+SELECT n, plan_for('SELECT * FROM months WHERE k IN (%s)', n),
+	plan_for('SELECT month, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
+FROM unnest('{1, 10, 20, 30}'::int[]) n;
+SET gpujoin.aggregate = on;
+SET gpujoin.setup_cost = 500;
+SELECT n, plan_for('SELECT v, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
+FROM unnest('{10, 20, 30}'::int[]) n;
+RESET gpujoin.setup_cost;
+-- They are where much is to be done with the rows
+SET parallel_setup_cost = 1;
+SELECT n, plan_for('SELECT v, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
+FROM unnest('{10, 30, 100}'::int[]) n;
 
 SET client_min_messages = warning;
 DROP SCHEMA parallel_cost CASCADE;
