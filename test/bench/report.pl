@@ -408,7 +408,8 @@ sub summary
 		next unless $c;
 		my %cells = map { s/, N$//r => number(median(@{ $c->{values}{$_} })) . mark_of($c, $_) }
 		  keys %{ $c->{values} };
-		push @lines, "| $label | $c->{unit} | " . join(' | ', map { $cells{$_} // '' } @who) . " |\n";
+		push @lines,
+		  "| $label | $c->{unit} | " . join(' | ', map { $cells{$_} // '' } @who) . " |\n";
 	}
 	push @lines, "\n", explain_marks() if grep { / \*/ } @lines;
 	return join('', @lines);
