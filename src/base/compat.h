@@ -202,6 +202,7 @@ GjCountBufferHit(Relation heap)
 #define GjEstimateArrayLength(root, array)	((double) estimate_array_length(array))
 #endif
 
+#include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 
 #if PG_VERSION_NUM >= 160000
@@ -242,6 +243,27 @@ GjCountBufferHit(Relation heap)
 #else
 #define GjExplainTables(es)		list_length((es)->rtable)
 #endif
+
+/*
+ * Return what it costs to sort so many rows with work_mem, apart from what makes them, even with
+ * enable_sort off.  18 counts disabled nodes instead of adding to the cost.
+ */
+static inline Cost
+GjCostSort(PlannerInfo *root, double rows, int width)
+{
+	Path		path;
+
+#if PG_VERSION_NUM >= 180000
+	cost_sort(&path, root, NIL, 0, 0.0, rows, width, 0.0, work_mem, -1.0);
+#else
+	cost_sort(&path, root, NIL, 0.0, rows, width, 0.0, work_mem, -1.0);
+#endif
+#if PG_VERSION_NUM < 180000
+	if (!enable_sort)
+		path.total_cost -= disable_cost;
+#endif
+	return path.total_cost;
+}
 
 /* TIDBitmap ----------------------------------------------------------------- */
 

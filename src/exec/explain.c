@@ -42,6 +42,8 @@ static Const *find_long_array(Expr *qual, int *nelems);
 static Const *shorten_array(Const *array);
 static char *mark_omission(char *text, int nelems);
 static void explain_filter_recheck(CustomScanState *node, ExplainState *es);
+static void explain_sort(ExplainState *es, const GjOrderedStats *stats,
+						 const GjMatchStats *match);
 static void explain_pages(ExplainState *es, const GjMatchStats *match);
 static void explain_device(ExplainState *es, const GjMatchStats *match);
 static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
@@ -250,7 +252,7 @@ mark_omission(char *text, int nelems)
  */
 void
 GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
-			   List *columns, const GjOrderedStats *stats)
+			   List *columns, const GjOrderedStats *stats, const GjMatchStats *match)
 {
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
 	List	   *keys = NIL;
@@ -269,11 +271,40 @@ GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *o
 									  nulls_first ? " NULLS FIRST" : " NULLS LAST"));
 	}
 	ExplainPropertyList("Sort Key", keys, es);
-	if (es->analyze && stats != NULL)
+	if (!es->analyze || stats == NULL)
+		return;
+	ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
+	ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || stats->sorts > 0)
+		explain_sort(es, stats, match);
+}
+
+/*
+ * Show the rows that were sorted after the last batch, and how: as PostgreSQL shows it for a Sort
+ */
+static void
+explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *match)
+{
+	const char *method;
+	const char *type;
+
+	ExplainPropertyUInteger("Order Searches", NULL, match->searches, es);
+	ExplainPropertyUInteger("Rows Sorted", NULL, stats->sorted, es);
+	if (stats->sorts == 0 || !GjExplainMachine(es))
+		return;
+
+	method = tuplesort_method_name(stats->sort.sortMethod);
+	type = tuplesort_space_type_name(stats->sort.spaceType);
+	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
-		ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
-		ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfo(es->str, "Sort Method: %s  %s: " INT64_FORMAT "kB\n", method, type,
+						 stats->sort.spaceUsed);
+		return;
 	}
+	ExplainPropertyText("Sort Method", method, es);
+	ExplainPropertyInteger("Sort Space Used", "kB", stats->sort.spaceUsed, es);
+	ExplainPropertyText("Sort Space Type", type, es);
 }
 
 /*

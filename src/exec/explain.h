@@ -21,7 +21,8 @@ extern void GjExplainKeyCondition(CustomScanState *node, List *ancestors, Explai
 extern void GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
 								 List *filters, const GjMatchStats *match);
 extern void GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
-						   List *columns, const GjOrderedStats *stats);
+						   List *columns, const GjOrderedStats *stats,
+						   const GjMatchStats *match);
 extern void GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats);
 extern bool GjExplainMachine(const ExplainState *es);
 extern void GjExplainMatch(ExplainState *es, const GjMatchStats *match,

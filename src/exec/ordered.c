@@ -8,8 +8,9 @@
  * wants more.  What is kept of them is a batch: a few more than the plan's bound says will be
  * wanted, those of the whole answer that come first (sets/top.c).  If it does not do, the next
  * batch, four times as long, has those that come after the last one of this.  Entries that a
- * device delivered all at once are still there then; otherwise they are found anew.  So the
- * memory is that of a batch, and of a piece of the match.
+ * device delivered all at once are still there then; otherwise the index is searched again.  So the
+ * memory is that of a batch, and of a piece of the match.  After a few batches (sets/topbatches.c)
+ * all rows that are left are sorted at once (orderedsort.c).
  *
  * The order is a total one: sort columns, then TID.  By it an entry is before, in, or behind a
  * batch, whichever match it comes from.
@@ -76,18 +77,13 @@
 #include "orderedstate.h"
 #include "search.h"
 
-/* Each batch is so many times as long as the one before */
-#define BATCH_GROWTH			4
-
-/* A batch may take this part of the memory; the rest is for what it is selected from */
-#define BATCH_PART				4
-
 /* Every so many chunks are looked at first, then more, then all: see add_set() */
 static const int strides[] = {64, 8, 1};
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
 static void start(GjScanState *scan);
 static void select_batch(GjScanState *scan, bool after_last);
+static bool next_batch(GjScanState *scan);
 static void add_rows(GjScanState *scan);
 static void add_entries(GjScanState *scan);
 static void begin_match(GjScanState *scan);
@@ -155,7 +151,8 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 }
 
 /*
- * Access method of ExecScan(): the next row
+ * Access method of ExecScan(): return the next row of a batch.  There are no more if the slot is
+ * empty, or GjOrderedSortRest() delivers them.
  */
 TupleTableSlot *
 GjOrderedNext(GjScanState *scan)
@@ -174,14 +171,43 @@ GjOrderedNext(GjScanState *scan)
 			if (slot != NULL)
 				return slot;
 		}
-		else if (GjTopCount(ordered->top) == ordered->wanted)
-		{
-			ordered->wanted *= BATCH_GROWTH;
-			select_batch(scan, true);
-		}
-		else
+		else if (GjTopCount(ordered->top) < ordered->batches.wanted || !next_batch(scan))
 			return ExecClearTuple(scan->table.css.ss.ss_ScanTupleSlot);
 	}
+}
+
+/*
+ * Select the next batch; or return false if the rest should be sorted instead
+ */
+static bool
+next_batch(GjScanState *scan)
+{
+	GjOrdered  *ordered = scan->ordered;
+
+	if (!ordered->is_rest &&
+		GjTopBatchesNext(&ordered->batches, ordered->searched, ordered->matched_entries,
+						 !ordered->index_only))
+		select_batch(scan, true);
+	else
+		ordered->is_rest = true;
+	return !ordered->is_rest;
+}
+
+/*
+ * Sort the rows that come after the last batch.  Returns false if there are none, since the last
+ * batch was not full.
+ */
+bool
+GjOrderedSortRest(GjScanState *scan)
+{
+	GjOrdered  *ordered = scan->ordered;
+
+	if (!ordered->is_rest)
+		return false;
+	GjTopLeaveLast(ordered->top);
+	forget_match(ordered);
+	GjOrderedSort(scan);
+	return true;
 }
 
 /*
@@ -201,7 +227,9 @@ start(GjScanState *scan)
 		 !GjIndexIsComplete(scan->table.index, scan->table.css.ss.ps.state->es_snapshot)))
 		ordered->all = GjTableScanSearch(&scan->table, GjScanMemory(scan));
 	ordered->started = true;
-	ordered->wanted = ordered->bound;
+	GjTopBatchesStart(&ordered->batches, ordered->bound,
+					  GjTopMaxWanted(GjTopSlotBytes(ordered->top),
+									 GjScanMemory(scan) / GJ_ORDER_MEMORY_PART));
 	select_batch(scan, false);
 	if (ordered->index_only)
 		GjNoteNoPlace(&scan->table.css.ss);
@@ -215,15 +243,19 @@ select_batch(GjScanState *scan, bool after_last)
 {
 	GjOrdered  *ordered = scan->ordered;
 	GjTop	   *top = ordered->top;
+	const GjMatchStats *stats = &scan->table.stats;
+	uint64		searched;
 
-	ordered->wanted = Min(ordered->wanted, GjTopMaxWanted(top, GjScanMemory(scan) / BATCH_PART));
-	GjTopStart(top, ordered->wanted, after_last);
+	GjTopStart(top, ordered->batches.wanted, after_last);
+	ordered->matched_entries = 0;
 	if (scan->table.row_fill != NULL)
 		GjFillSource(scan->table.row_fill, GjTopRows(top));
+	searched = stats->entries - stats->device_entries;
 	if (ordered->all != NULL)
 		add_rows(scan);
 	else
 		add_entries(scan);
+	ordered->searched = stats->entries - stats->device_entries - searched;
 	GjTopFinish(top);
 
 	ordered->stats.batches++;
@@ -257,6 +289,7 @@ add_rows(GjScanState *scan)
 			GjFetchGetStats(table->fetch)->rechecked++;
 			continue;
 		}
+		ordered->matched_entries++;
 		GjOrderedReadValues(ordered, slot, values, isnull);
 		GjTopAddRow(ordered->top, values, isnull, GjPackTid(&slot->tts_tid));
 	}
@@ -313,7 +346,7 @@ begin_match(GjScanState *scan)
 
 	ordered->context = AllocSetContextCreate(scan->table.context, "gpujoin ordered match",
 											 ALLOCSET_DEFAULT_SIZES);
-	ordered->whole = GjEntrySetCreate(ordered->context, memory - memory / BATCH_PART,
+	ordered->whole = GjEntrySetCreate(ordered->context, memory - memory / GJ_ORDER_MEMORY_PART,
 									  &ordered->widths, (ordered->matched & GJ_ENTRY_KEY) != 0,
 									  (uint32) (ordered->matched >> 1));
 	if (filter != NULL && GjEntryFilterParams(filter) == NULL)
@@ -372,12 +405,14 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	CHECK_FOR_INTERRUPTS();
 	if (filter == NULL)
 	{
+		scan->ordered->matched_entries += n;
 		GjTopAdd(top, set, first, n, NULL, 0);
 		return;
 	}
 	GjEntrySetPrefetch(set, first, n);
 	nrows = GjFilterEntries(filter, set, first, n, rows);
 	scan->table.stats.filtered += n - nrows;
+	scan->ordered->matched_entries += nrows;
 	GjTopAdd(top, set, first, n, rows, nrows);
 }
 
@@ -387,10 +422,12 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 void
 GjOrderedRestart(GjOrdered *ordered)
 {
+	GjOrderedEndSort(ordered);
 	if (ordered->all != NULL)
 		GjTidSetFree(ordered->all);
 	ordered->all = NULL;
 	ordered->started = false;
+	ordered->is_rest = false;
 }
 
 /*
@@ -399,10 +436,21 @@ GjOrderedRestart(GjOrdered *ordered)
 void
 GjOrderedReset(GjOrdered *ordered)
 {
+	GjOrderedEndSort(ordered);
 	forget_match(ordered);
 	GjTopReset(ordered->top);
 	ordered->all = NULL;
 	ordered->started = false;
+	ordered->is_rest = false;
+}
+
+/*
+ * Return true once the rows that come next are sorted, or will be
+ */
+bool
+GjOrderedIsRest(const GjOrdered *ordered)
+{
+	return ordered->is_rest;
 }
 
 const GjOrderedStats *

@@ -10,6 +10,7 @@
 #define GPUJOIN_EXEC_ORDERED_H
 
 #include "executor/tuptable.h"
+#include "utils/tuplesort.h"
 
 #include "indexonly.h"
 
@@ -20,12 +21,21 @@ typedef struct GjOrderedStats
 {
 	uint64		batches;
 	uint64		rows;			/* entries that were put in order and kept, of all batches */
+	uint64		sorts;			/* times that the rows after the last batch were sorted */
+	uint64		sorted;			/* rows of these */
+	TuplesortInstrumentation sort;	/* what the last sort took, if there was one */
 } GjOrderedStats;
 
 extern GjOrdered *GjOrderedCreate(struct GjScanState *scan);
 extern TupleTableSlot *GjOrderedNext(struct GjScanState *scan);
+extern bool GjOrderedSortRest(struct GjScanState *scan);
+extern bool GjOrderedIsRest(const GjOrdered *ordered);
 extern void GjOrderedRestart(GjOrdered *ordered);
 extern void GjOrderedReset(GjOrdered *ordered);
 extern const GjOrderedStats *GjOrderedGetStats(const GjOrdered *ordered);
+
+/* orderedsort.c */
+extern TupleTableSlot *GjOrderedNextSorted(struct GjScanState *scan);
+extern void GjOrderedEndSort(GjOrdered *ordered);
 
 #endif							/* GPUJOIN_EXEC_ORDERED_H */

@@ -34,7 +34,9 @@ struct GjOrdered
 	GjEntrySet *whole;			/* a device's answer */
 
 	/* The batch that is being delivered */
-	uint64		wanted;
+	GjTopBatches batches;
+	uint64		searched;		/* entries of the index that the CPU looked at for it, */
+	uint64		matched_entries;	/* and those of them that matched */
 	uint64		next;
 	uint64		end_tested;		/* entries up to here have been tested, */
 	bool		visible[GJ_ORDERED_GROUP]; /* so many at most before it */
@@ -44,6 +46,10 @@ struct GjOrdered
 	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
 	uint64		prefetched;		/* blocks of entries up to here were asked for */
 
+	/* Rows after the last batch (orderedsort.c) */
+	bool		is_rest;		/* true once they are wanted */
+	struct GjOrderedSorter *sorter; /* NULL: no row has been sorted so far */
+
 	GjOrderedStats stats;
 };
 
@@ -51,5 +57,8 @@ struct GjOrdered
 extern TupleTableSlot *GjOrderedMakeRow(GjScanState *scan, uint64 i);
 extern void GjOrderedReadValues(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
 								bool *isnull);
+
+/* orderedsort.c */
+extern void GjOrderedSort(GjScanState *scan);
 
 #endif							/* GPUJOIN_EXEC_ORDEREDSTATE_H */

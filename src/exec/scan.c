@@ -49,13 +49,12 @@
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static TupleTableSlot *next_ordered(GjScanState *scan);
 static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static bool go_on_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
-static void start(GjScanState *scan);
-static void start_fetch(GjScanState *scan, GjTidSet *tids);
 static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void shutdown_scan(CustomScanState *node);
@@ -103,6 +102,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	GjTableScan *table = &scan->table;
 
 	GjTableScanInitSlots(table);
+	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
+		node->ss.ps.scanopsfixed = false;	/* rows that were sorted come in another slot */
 	ExecAssignScanProjectionInfo(&node->ss);
 	GjTableScanInitQual(table);
 	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
@@ -141,7 +142,26 @@ exec_scan(CustomScanState *node)
 		GjNotePlace(&node->ss, &place);
 		return slot;
 	}
-	return ExecScan(&node->ss, next_tuple, recheck_tuple);
+	if (scan->ordered == NULL)
+		return ExecScan(&node->ss, next_tuple, recheck_tuple);
+	return next_ordered(scan);
+}
+
+/*
+ * Return the next row in the order that is wanted.  Rows that are sorted have passed the quals
+ * before.
+ */
+static TupleTableSlot *
+next_ordered(GjScanState *scan)
+{
+	if (!GjOrderedIsRest(scan->ordered))
+	{
+		TupleTableSlot *slot = ExecScan(&scan->table.css.ss, next_tuple, recheck_tuple);
+
+		if (!TupIsNull(slot) || !GjOrderedSortRest(scan))
+			return slot;
+	}
+	return GjOrderedNextSorted(scan);
 }
 
 bool
@@ -164,7 +184,7 @@ GjScanLoad(PlanState *ps, GjReadyRows *ready)
 	if (scan->ordered != NULL)
 		return false;
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		start(scan);
+		GjScanStart(scan);
 	do
 	{
 		if (table->tids == NULL)
@@ -176,7 +196,7 @@ GjScanLoad(PlanState *ps, GjReadyRows *ready)
 				return false;
 			if (chunk->next < chunk->nrows || GjIndexOnlyLoad(table->index_only))
 				return true;
-			start_fetch(scan, GjIndexOnlyRest(table->index_only));
+			GjScanStartFetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		if (table->array_fill == NULL || !table->filtered)
 			return false;
@@ -204,19 +224,29 @@ entry_fill(const GjTableScan *table)
 }
 
 /*
- * Access method of ExecScan(): the next tuple whose key is wanted
+ * Access method of ExecScan(): return the next tuple whose key is wanted
  */
 static TupleTableSlot *
 next_tuple(ScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
+
+	return scan->ordered != NULL ? GjOrderedNext(scan) : GjScanNext(scan);
+}
+
+/*
+ * Return the next tuple whose key is wanted, in no order: in the scan slot if an entry has it, else
+ * in the slot for heap tuples
+ */
+TupleTableSlot *
+GjScanNext(GjScanState *scan)
+{
+	ScanState  *node = &scan->table.css.ss;
 	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot;
 
-	if (scan->ordered != NULL)
-		return GjOrderedNext(scan);
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		start(scan);
+		GjScanStart(scan);
 	do
 	{
 		if (table->tids == NULL)
@@ -230,7 +260,7 @@ next_tuple(ScanState *node)
 					GjNoteEntry(node, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
 				return node->ss_ScanTupleSlot;
 			}
-			start_fetch(scan, GjIndexOnlyRest(table->index_only));
+			GjScanStartFetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		slot = next_fetched(scan);
 	} while (TupIsNull(slot) && go_on_with_entries(scan));
@@ -302,8 +332,8 @@ GjScanWants(GjScanState *scan, TupleTableSlot *slot)
 /*
  * Search, and begin to deliver
  */
-static void
-start(GjScanState *scan)
+void
+GjScanStart(GjScanState *scan)
 {
 	GjTableScan *table = &scan->table;
 	GjTidSet   *tids;
@@ -313,13 +343,13 @@ start(GjScanState *scan)
 	scan->cursor = GjCursorOf(table->css.ss.ps.state);
 	tids = GjScanMatch(scan);
 	if (tids != NULL)
-		start_fetch(scan, tids);
+		GjScanStartFetch(scan, tids);
 	else
 		GjNoteNoPlace(&table->css.ss);
 }
 
-static void
-start_fetch(GjScanState *scan, GjTidSet *tids)
+void
+GjScanStartFetch(GjScanState *scan, GjTidSet *tids)
 {
 	GjTableScan *table = &scan->table;
 
@@ -397,6 +427,8 @@ end_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 
+	if (scan->ordered != NULL)
+		GjOrderedEndSort(scan->ordered);
 	GjTableScanEnd(&scan->table);
 	GjKeysEnd(&scan->key_user);
 }
@@ -416,6 +448,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
 		GjExplainOrder(node, ancestors, es, GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
 					   (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
-					   table->stats.searches == 0 ? NULL : GjOrderedGetStats(scan->ordered));
+					   table->stats.searches == 0 ? NULL : GjOrderedGetStats(scan->ordered),
+					   &table->stats);
 	GjTableScanExplain(table, es);
 }

@@ -30,7 +30,12 @@ extern void GjScanMakeKeys(GjScanState *scan);
 extern GjTidSet *GjScanMatch(GjScanState *scan);
 extern Size GjScanMemory(const GjScanState *scan);
 
-/* scan.c: has the tuple in the slot a key that is wanted? */
+/* scan.c: return true if the tuple in the slot has a key that is wanted */
 extern bool GjScanWants(GjScanState *scan, TupleTableSlot *slot);
+
+/* scan.c: rows in no order */
+extern void GjScanStart(GjScanState *scan);
+extern void GjScanStartFetch(GjScanState *scan, GjTidSet *tids);
+extern TupleTableSlot *GjScanNext(GjScanState *scan);
 
 #endif							/* GPUJOIN_EXEC_SCAN_H */

@@ -38,6 +38,10 @@ typedef enum GjScanExprs
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 
+/* A batch of rows in order may take this part of the memory; the rest is for what it is selected
+ * from */
+#define GJ_ORDER_MEMORY_PART	4
+
 /* A sort column: a list indexed by these */
 typedef enum GjScanOrder
 {

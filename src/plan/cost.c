@@ -76,7 +76,9 @@
  * A scan that gives rows in an order fetches them one by one, each from another page:
  *
  *	  ordered =	match + M cpu_operator_cost + 2 B log2(B) cpu_operator_cost		(B: first batch)
- *			  + rows (random_page_cost + cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *			  + rows of batches (random_page_cost + cpu_tuple_cost + 2 cpu_operator_cost + quals)
+ *			  + further batches (match + M cpu_operator_cost)
+ *			  + (if that is not all) match, heap and a sort of the others
  *
  * In a parallel plan one process does the match, but for one of entries, which all do
  * together, on the CPU or, if the keys are divided (match/ranges.c), with some requests of each
@@ -154,6 +156,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "match/match.h"
+#include "node/scanplan.h"
 #include "planner.h"
 
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
@@ -170,6 +173,20 @@
 
 /* The least part of its cost that a table of an Append saves in a parallel plan */
 #define LEAST_SAVED				1.0e-4
+/* An ordered scan: what its parts cost */
+typedef struct OrderedCosts
+{
+	uint64		bound;			/* entries of the first batch, if there is memory for them */
+	uint64		most;			/* entries that there is memory for */
+	double		searched;		/* entries of the index that the CPU looks at for a batch */
+	double		matched;		/* entries that match and pass the filters of entries */
+	Cost		match;			/* first search */
+	Cost		select;			/* look at all matches */
+	Cost		again;			/* select a further batch */
+	Cost		fetch;			/* fetch one row by itself */
+	Cost		scan;			/* make all rows, in no order */
+	Cost		sort;			/* sort them */
+} OrderedCosts;
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 					   bool device, double divisor);
@@ -182,6 +199,11 @@ static int	count_append_workers(PlannerInfo *root, const RelOptInfo *rel, const 
 								 int workers);
 static double count_heap_pages(const RelOptInfo *rel, double nmatches);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
+static Size get_ordered_memory(const GjCostInput *input);
+static void cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
+							   OrderedCosts *costs);
+static Cost cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken,
+							 double all);
 
 /*
  * Return the cost of one match
@@ -324,35 +346,101 @@ GjCostReturned(const GjCostInput *input)
 }
 
 /*
- * The cost of a match, of putting what it found in an order, and of then fetching row by row
+ * Estimate the cost of a match, of putting what it found in an order, and of then fetching row by row
  *
- * All of the match comes before the first row.  Who takes more than the bound has the entries
- * put in order anew for batches four times as long each, and where the CPU finds them, found
- * anew.  So a row costs its share of what all would cost; and charged are the rows that
- * PostgreSQL expects, of which a limit takes its part, though we may expect more matches.
+ * All of the match comes before the first row.  If more rows are taken than the bound allows for,
+ * batches follow, for each of which the CPU searches again, and then a sort of the rest
+ * (sets/topbatches.c).  A limit takes its part of the run cost, as if each row cost the same.  So run
+ * is what makes that part right for the rows that are expected to be taken; but never less than what
+ * all rows cost, for a join that takes more of them.
  */
 void
-GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Cost *startup, Cost *run)
+GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size entry_bytes,
+			  Cost *startup, Cost *run)
 {
-	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
+	OrderedCosts costs = {.bound = (uint64) bound};
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
-	double		taken = Min(input->rel->rows * input->per_row, npassing);
+	double		entries = Min(input->rel->rows * input->per_row, npassing);
+	double		share = Max(GjOrderTaken(root, input->rel), 1.0 / Max(entries, 1.0));
+
+	costs.most = GjTopMaxWanted(entry_bytes, get_ordered_memory(input));
+	costs.matched = npassing;
+	cost_ordered_parts(root, input, nmatches, &costs);
+	*startup = costs.match + costs.select + input->quals.startup +
+		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
+	*run = Max(cost_ordered_run(input, &costs, share * entries, entries) / share,
+			   cost_ordered_run(input, &costs, entries, entries));
+}
+
+/*
+ * Return the memory for one batch, as the executor will find it
+ */
+static Size
+get_ordered_memory(const GjCostInput *input)
+{
+	double		limit = get_hash_memory_limit();
+	double		keys = input->nkeys * sizeof(int64);
+
+	return (Size) (Max(limit - keys, limit / 2.0) / GJ_ORDER_MEMORY_PART);
+}
+
+/*
+ * Fill in what the parts of an ordered scan cost
+ */
+static void
+cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
+				   OrderedCosts *costs)
+{
+	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
-	double		batches = npassing > bound ? ceil(log(npassing / bound) / log(4.0)) : 0.0;
 	double		random_page;
-	Cost		match = cost_entries(input, nkeys, nmatches, device, 0);
-	Cost		select = nmatches * cpu_operator_cost;
+	double		npages;
+	double		share;
+	Cost		startup;
+	Cost		run;
 
+	costs->match = cost_entries(input, nkeys, nmatches, device, 0);
 	if (input->filtered > 0.0)
-		match += nmatches * gj_tid_cost;
+		costs->match += nmatches * gj_tid_cost;
+	costs->select = nmatches * cpu_operator_cost;
+	costs->again = costs->select + (device ? 0.0 : costs->match);
+	(void) cost_reading(input->index, nkeys, nmatches, input->complement, &npages, &share);
+	costs->searched = device ? 0.0 : share * input->index->tuples;
+
 	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
-	*startup = match + select + input->quals.startup +
-		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
-	*run = taken * (batches / npassing * (select + (device ? 0.0 : match)) +
-					cpu_tuple_cost + input->quals.per_tuple +
-					heap_share * (random_page + 2.0 * cpu_operator_cost));
+	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
+		heap_share * (random_page + 2.0 * cpu_operator_cost);
+
+	GjCostSearchBy(root, input, device, &startup, &run);
+	costs->scan = startup + run;
+	costs->sort = GjCostSort(root, input->rel->rows, input->rel->reltarget->width);
+}
+
+/*
+ * Return what it costs after the match to take so many entries, of all that lead to rows which
+ * PostgreSQL expects
+ */
+static Cost
+cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken, double all)
+{
+	GjTopBatches batches;
+	double		covered;
+	Cost		cost = 0.0;
+
+	GjTopBatchesStart(&batches, costs->bound, costs->most);
+	covered = batches.wanted;
+	while (covered < taken && GjTopBatchesNext(&batches, costs->searched, costs->matched,
+											   !input->index_only))
+	{
+		cost += costs->again;
+		covered += batches.wanted;
+	}
+	cost += Min(taken, covered) * costs->fetch;
+	if (covered < taken)
+		cost += costs->scan + costs->sort * (1.0 - covered / all);
+	return cost;
 }
 
 /*

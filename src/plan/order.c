@@ -40,6 +40,7 @@
 static bool wants_few(PlannerInfo *root);
 static int	find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
 static bool is_default_order(PathKey *pathkey, Oid type);
+static Size get_width(const RelOptInfo *rel, AttrNumber attno);
 
 /*
  * How much of the order that the query wants can entries of the index be put in?  Returns these
@@ -129,6 +130,48 @@ GjOrderBound(PlannerInfo *root, double per_row)
 	if (root->parse->limitOption == LIMIT_OPTION_WITH_TIES)
 		wanted *= 2.0;
 	return Min(wanted * per_row * SPARE_PART + SPARE_ROWS, MAX_BOUND);
+}
+
+/*
+ * Estimate the share of a table's rows that are taken in order.  Of a table that is joined, PostgreSQL
+ * says only how many rows of the join are wanted.
+ */
+double
+GjOrderTaken(PlannerInfo *root, const RelOptInfo *rel)
+{
+	double		rows = root->limit_tuples > 0.0 ? root->limit_tuples : root->tuple_fraction;
+
+	if (root->limit_tuples <= 0.0 && root->tuple_fraction < 1.0)
+		return root->tuple_fraction;
+	return Min(rows / Max(rel->rows, 1.0), 1.0);
+}
+
+/*
+ * Estimate the memory that an entry takes while it is put in order; kept are the attributes that
+ * rows have from entries
+ */
+Size
+GjOrderEntryBytes(const RelOptInfo *rel, List *order, List *kept)
+{
+	int			nwords = 1;		/* the TID */
+	Size		bytes = 0;
+	ListCell   *lc;
+
+	foreach(lc, order)
+	{
+		nwords += get_width(rel, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO)) > sizeof(uint32) ? 2 : 1;
+	}
+	foreach(lc, kept)
+		bytes += get_width(rel, lfirst_int(lc)) + 1;
+	return GjTopEntryBytes(nwords, bytes);
+}
+
+static Size
+get_width(const RelOptInfo *rel, AttrNumber attno)
+{
+	int32		width = rel->attr_widths[attno - rel->min_attr];
+
+	return width > 0 ? width : sizeof(int64);
 }
 
 /*

@@ -115,7 +115,7 @@ extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
-						  Cost *startup, Cost *run);
+						  Size entry_bytes, Cost *startup, Cost *run);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
@@ -126,6 +126,8 @@ extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
 /* order.c: rows in the order that a LIMIT wants */
 extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
 extern double GjOrderBound(PlannerInfo *root, double per_row);
+extern double GjOrderTaken(PlannerInfo *root, const RelOptInfo *rel);
+extern Size GjOrderEntryBytes(const RelOptInfo *rel, List *order, List *kept);
 extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */

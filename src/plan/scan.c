@@ -291,7 +291,8 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
 
-	GjCostOrdered(root, input, bound, &startup, &run);
+	GjCostOrdered(root, input, bound,
+				  GjOrderEntryBytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 	GjAddPath(root, rel, path, startup, run);

@@ -58,7 +58,6 @@ struct GjTop
 	GjEntrySet	rows;			/* columns that are kept: of these, the arrays by slots */
 };
 
-static Size slot_bytes(const GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
 static void look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
 static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
@@ -137,24 +136,37 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 }
 
 /*
- * How many entries may be wanted with so much memory?  A few always.
+ * Return the memory that an entry takes, which has so many words, TID included, and so many bytes
+ * of columns that are kept
  */
-uint64
-GjTopMaxWanted(const GjTop *top, Size limit)
+Size
+GjTopEntryBytes(int nwords, Size kept)
 {
-	uint64		capacity = limit / slot_bytes(top);
-
-	return capacity / 2 > MIN_ROOM ? capacity / 2 : MIN_ROOM;
+	return sizeof(Place) + (nwords + 1) * sizeof(uint64) + kept;
 }
 
-static Size
-slot_bytes(const GjTop *top)
+/*
+ * Return the same for the entries of this selection
+ */
+Size
+GjTopSlotBytes(const GjTop *top)
 {
-	Size		bytes = sizeof(Place) + (top->nwords + 1) * sizeof(uint64) + top->rows.keys.width;
+	Size		kept = top->rows.keys.width;
 
 	for (int i = 0; i < top->rows.nincluded; i++)
-		bytes += top->rows.included[i].width + 1;
-	return bytes;
+		kept += top->rows.included[i].width + 1;
+	return GjTopEntryBytes(top->nwords, kept);
+}
+
+/*
+ * Return how many entries may be wanted with so much memory: never less than a few
+ */
+uint64
+GjTopMaxWanted(Size entry_bytes, Size limit)
+{
+	uint64		capacity = limit / entry_bytes;
+
+	return capacity / 2 > MIN_ROOM ? capacity / 2 : MIN_ROOM;
 }
 
 /*
@@ -166,10 +178,9 @@ GjTopStart(GjTop *top, uint64 wanted, bool after_last)
 	Assert(!after_last || top->nkept > 0);
 	top->has_last = after_last;
 	if (after_last)
-		memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
-			   top->nwords * sizeof(uint64));
-
-	GjTopReset(top);
+		GjTopLeaveLast(top);
+	else
+		GjTopReset(top);
 	top->wanted = wanted;
 	top->capacity = wanted + Max(wanted, MIN_ROOM);
 	top->words = MemoryContextAllocHuge(top->context,
@@ -192,6 +203,39 @@ allocate_column(GjTop *top, GjEntryColumn *column, bool nullable)
 	column->has_nulls = nullable;
 	if (nullable)
 		column->nulls = MemoryContextAllocHuge(top->context, top->capacity);
+}
+
+/*
+ * Free everything but the last entry, which must be there: rows can be compared with it until the
+ * next start
+ */
+void
+GjTopLeaveLast(GjTop *top)
+{
+	memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
+		   top->nwords * sizeof(uint64));
+	GjTopReset(top);
+}
+
+/*
+ * Compare a row's values of the sort columns with those of the last entry
+ */
+int
+GjTopCompareLast(const GjTop *top, const Datum *values, const bool *isnull)
+{
+	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
+
+	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	return compare_words(words, top->last, top->nwords - 1);
+}
+
+/*
+ * Return the last entry's TID, which decides between equal values
+ */
+uint64
+GjTopLastTid(const GjTop *top)
+{
+	return top->last[top->nwords - 1];
 }
 
 /*

@@ -5,7 +5,8 @@
  *
  * Life: create; start with how many are wanted; add entries in any order, of which no more
  * are kept than are wanted, and some; finish; then GjTopCount() entries are there, in
- * order, each once.  Start again, if need be for those that come after the last one.
+ * order, each once.  Start again, if need be for those that come after the last one; or keep
+ * nothing but that one, to tell which rows come after it.
  *
  * The order is a total one: the sort columns, and of equal ones the TID.
  *
@@ -39,7 +40,9 @@ typedef struct GjTop GjTop;
 extern bool GjTypeSorts(Oid type, GjSortKind *kind);
 extern GjTop *GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 						  const GjEntryWidths *widths, uint64 kept);
-extern uint64 GjTopMaxWanted(const GjTop *top, Size limit);
+extern Size GjTopEntryBytes(int nwords, Size kept);
+extern uint64 GjTopMaxWanted(Size entry_bytes, Size limit);
+extern Size GjTopSlotBytes(const GjTop *top);
 extern void GjTopStart(GjTop *top, uint64 wanted, bool after_last);
 extern void GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows,
 					 int nrows);
@@ -50,6 +53,23 @@ extern uint64 GjTopTid(const GjTop *top, uint64 i);
 extern uint64 GjTopRow(const GjTop *top, uint64 i);
 extern const GjEntrySet *GjTopRows(const GjTop *top);
 extern bool GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull);
+extern void GjTopLeaveLast(GjTop *top);
+extern int	GjTopCompareLast(const GjTop *top, const Datum *values, const bool *isnull);
+extern uint64 GjTopLastTid(const GjTop *top);
 extern void GjTopReset(GjTop *top);
+
+/* topbatches.c: how many entries each batch has, and when a sort of the rest costs less */
+typedef struct GjTopBatches
+{
+	uint64		wanted;			/* entries of the current batch */
+	uint64		most;			/* entries that there is memory for */
+	int			nbatches;
+	double		delivered;		/* entries of the batches before this one */
+	double		spent;			/* cost of these */
+} GjTopBatches;
+
+extern void GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most);
+extern bool GjTopBatchesNext(GjTopBatches *batches, double searched, double matched,
+							 bool from_heap);
 
 #endif							/* GPUJOIN_SETS_TOP_H */
