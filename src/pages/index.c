@@ -136,9 +136,10 @@ GjListIndexes(Oid index_oid)
 }
 
 /*
- * The same for a command on an index of ours; an error if the user may not manage it
+ * List the same indexes for a command; an error if a partitioned index is not ours, or if the user
+ * may not manage it
  *
- * Of a plain index nothing is checked, nor of the partitions: GjOpenManagedIndex() does that.
+ * The caller opens each of them with GjOpenManagedIndex(), which checks the rights on its table.
  */
 List *
 GjListManagedIndexes(Oid index_oid)

@@ -402,7 +402,7 @@ GjAggReadCost(Path *path)
  * Set the costs of a plan below a GpuAgg, and of those below it, to what the GpuAgg was charged
  * for reading its rows, so that the costs that EXPLAIN shows add up
  *
- * Called when the plan has been made: nothing is chosen by these costs any more.
+ * The plan has been chosen already, so this changes no choice.
  */
 void
 GjAggShowReadCost(Path *path, Plan *plan)
@@ -464,7 +464,7 @@ array_cost(Path *path)
 }
 
 /*
- * The share of it that a scan of a join has
+ * Return the part of array_cost() that belongs to one scan of a join
  */
 static Cost
 scan_cost(const GjJoinScan *scan)
