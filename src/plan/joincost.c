@@ -35,6 +35,8 @@ static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan 
  *	  pairs				the join quals on each pair with equal keys
  *	  result			cpu_tuple_cost and the target list
  *
+ * All rows of a cursor share the cost of the small side and of the match (cost.c).
+ *
  * In a parallel plan each process collects the small side; what is done for each big row,
  * pair and result row is divided.
  */
@@ -73,6 +75,11 @@ GjJoinCost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	*startup += joinquals.startup + target->cost.startup;
 	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
 		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
+	if (GjIsForCursor(root))
+	{
+		*run += *startup - cand->small_path->startup_cost;
+		*startup = cand->small_path->startup_cost;
+	}
 }
 
 /*
@@ -151,14 +158,15 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo),
 	.quals = table->baserestrictcost,.workers = cand->workers,
 	.index_only = scan->index_only};
+	double		searched = cand->by_key ?
+		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
+	input.searched = searched;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
-	scan->startup += (cand->nbatches - 1.0) *
+	scan->run += searched * (cand->nbatches - 1.0) *
 		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
 					input.nmatches / cand->nbatches);
-	if (cand->by_key)
-		scan->startup *= 1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys);
 	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
 }

@@ -100,6 +100,7 @@ typedef struct GjCostInput
 	IndexOptInfo *index;
 	double		nkeys;			/* distinct keys expected */
 	double		key_share;		/* of which the table is searched for this part; 0: all */
+	double		searched;		/* probability that the table is searched; 0: it is */
 	double		nmatches;		/* TIDs expected */
 	Selectivity filtered;		/* the share of them that filters of entries drop */
 	double		per_row;		/* how many of those that are left lead to one row */
@@ -116,6 +117,8 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
+						  Cost *startup, Cost *run);
+extern bool GjIsForCursor(const PlannerInfo *root);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
