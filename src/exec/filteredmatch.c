@@ -133,6 +133,7 @@ GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot, const GjKe
 	else
 		take_pieces(&fm);
 	MemoryContextSwitchTo(old);
+	GjEntryMatchEnd(&fm.match);
 	MemoryContextDelete(fm.context);
 	return fm.tids;
 }

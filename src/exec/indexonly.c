@@ -418,6 +418,7 @@ forget_rest(GjIndexOnly *io)
 void
 GjIndexOnlyReset(GjIndexOnly *io)
 {
+	GjEntryMatchEnd(&io->match);
 	if (io->context != NULL)
 		MemoryContextDelete(io->context);
 	io->context = NULL;

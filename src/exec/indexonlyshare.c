@@ -127,7 +127,8 @@ join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges)
 {
 	MemoryContext old = MemoryContextSwitchTo(io->context);
 
-	GjRangesJoin(ranges, &io->match, io->index, keys, GjEntrySetCapacity(io->whole));
+	GjRangesJoin(ranges, &io->match, io->index, keys, GjEntrySetCapacity(io->whole),
+				 io->limit);
 	MemoryContextSwitchTo(old);
 	GjIndexOnlyDeliver(io, io->whole);
 }

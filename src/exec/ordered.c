@@ -365,7 +365,10 @@ static void
 forget_match(GjOrdered *ordered)
 {
 	if (ordered->context != NULL)
+	{
+		GjEntryMatchEnd(&ordered->match);
 		MemoryContextDelete(ordered->context);
+	}
 	ordered->context = NULL;
 	ordered->whole = NULL;
 }

@@ -228,6 +228,8 @@ GjTableScanEnd(GjTableScan *table)
 	GjTableScanClear(table);
 	GjCountEnd(table);
 	GjFetchFree(table->fetch);
+	if (table->index_only != NULL)
+		GjIndexOnlyReset(table->index_only);
 	MemoryContextDelete(table->context);
 	index_close(table->index, NoLock);
 }

@@ -103,7 +103,7 @@ read_page(GjSearch *search, int i, Buffer buffer, Buffer next, const GjPageLimit
 		GjReportCorruption(search->index, search->chosen[i].block,
 						   "An entry has an impossible TID.");
 	if (target.entries != NULL)
-		GjSearchLimitHits(search);
+		GjSearchSpillHits(search);
 	return listed;
 }
 
@@ -117,7 +117,6 @@ match_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	GjPageLimits some = *limits;
 
-	some.end = search->hits_end;
 	if (opaque->max_key < some.from.key || opaque->min_key > some.end.key)
 		return true;
 	some.bounded = opaque->min_key <= some.from.key || opaque->max_key >= some.end.key;

@@ -77,7 +77,8 @@ static void begin_search(GjEntryMatch *match);
 
 /*
  * Begin a match that delivers what the entries hold.  Allocates in the current memory
- * context, also later; the key set must live as long as the match.
+ * context, also later; the key set must live as long as the match, which GjEntryMatchEnd() must
+ * end before the context goes.
  *
  * The vacuum epoch is read before anything else: each entry is found later.  What a
  * device finds was taken from the pages earlier, and counts as found when its copy's
@@ -379,6 +380,19 @@ GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 	}
 	GjMatchStatsElapse(stats, start);
 	return match->shared == NULL || match->phase != GJ_ENTRIES_DONE;
+}
+
+/*
+ * End a match, whether all of it has been delivered or not.  Memory goes with its context, but the
+ * search may have a temporary file.
+ */
+void
+GjEntryMatchEnd(GjEntryMatch *match)
+{
+	if (match->search != NULL)
+		GjSearchEnd(match->search);
+	match->search = NULL;
+	match->phase = GJ_ENTRIES_DONE;
 }
 
 static void

@@ -130,6 +130,7 @@ extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySe
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern void GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats);
+extern void GjEntryMatchEnd(GjEntryMatch *match);
 extern double GjRequestCost(double nentries);
 
 /* values.c: values to keys */
@@ -220,7 +221,7 @@ extern void GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation i
 extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
 						  uint64 capacity, int nprocesses, GjMatchStats *stats);
 extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,
-						 const GjKeySet *keys, uint64 capacity);
+						 const GjKeySet *keys, uint64 capacity, Size limit);
 extern bool GjRangesTake(GjEntryMatch *match);
 extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
 

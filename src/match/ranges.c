@@ -153,17 +153,19 @@ cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges)
 }
 
 /*
- * Take part, with room for so many entries.  The key set must live as long as the match.  What
- * it takes is allocated in the current memory context, also later.
+ * Take part, with room for so many entries of a device's answer, and with so much memory for what
+ * the CPU collects.  The key set must live as long as the match.  What it takes is allocated in the
+ * current memory context, also later.
  */
 void
 GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index, const GjKeySet *keys,
-			 uint64 capacity)
+			 uint64 capacity, Size limit)
 {
 	memset(match, 0, sizeof(*match));
 	match->index = index;
 	match->keys = keys;
 	match->context = CurrentMemoryContext;
+	match->limit = limit;
 	GjIndexGetInfo(index, &match->info);
 	match->vacuum_epoch = shared->vacuum_epoch;
 	match->pieces.capacity = capacity;

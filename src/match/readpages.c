@@ -134,7 +134,7 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 	stats->run_pages_read++;
 	some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
 		GjPlaceIsBefore(&limits->end, &chosen->next);
-	if (some.bounded || some.known != NULL || !GjHasFewKeys(search->keys, chosen))
+	if (some.bounded || !GjHasFewKeys(search->keys, chosen))
 		possible = GjMatchPage(page, search->info, search->keys, &some, NULL, target, stats);
 	else
 		possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);

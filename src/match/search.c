@@ -15,14 +15,22 @@
  *	  3. all pages of V's deltas,
  *	  4. the metapage again.  If its list_version is not V's, begin again with 1.
  *
- * They are delivered first.  What comes then are the hits of the runs, in intervals of places, that
- * is, of (key, TID), since the entries of a run are in this order:
+ * Then come the hits of the runs, in intervals of places, that is, of (key, TID), since the
+ * entries of a run are in this order:
  *
  *	  5. by the directories the pages are chosen that may have something between the place where
- *		 the piece before ended and another one,
+ *		 the interval before ended and another one,
  *	  6. these pages are read,
- *	  7. the metapage is read again.  If its list_version has changed, forget what 6 has found,
- *		 read which runs there are now, and begin again with 5.
+ *	  7. the metapage is read again.  If its list_version is V's, the hits of the interval are
+ *		 delivered.  If not, they are forgotten, and the collection ends at the place where the
+ *		 interval begins: what has been collected before that place is delivered, what has been
+ *		 collected from there on is forgotten, and a search of the places from there on begins
+ *		 with 1.
+ *
+ * When the intervals have come to the end, the hits of the collection are delivered.  If they take
+ * more memory than the limit allows, they are written to a temporary file (sets/entryspill.c) as
+ * the deltas are read, and read back when they are delivered.  So the deltas are read once, or once
+ * more after each fold, whatever the limit is.
  *
  * No page is locked while another one is read, and insertions and VACUUM go on meanwhile.  Between
  * two pieces nothing is held at all, however long that takes.
@@ -46,37 +54,39 @@
  *	  after V was read, which are a's.)  If in a delta: 3 reads that page, and by 4 it was that
  *	  page.  So it is collected.
  * c. Else it was in a run of V.  Let p be its place, which is the same in whatever run it is.
- *	  One of the intervals has p.  The entry is in a run at that time, too, as nothing moves from
- *	  a run to elsewhere; and by 7 the runs by which the pages were chosen are those that there
- *	  were while they were read.  The entry is in one of these, as V, or the later state, lists
- *	  it.  runs.c says why its page is chosen.
+ *	  One of the intervals has p.  By 7 the runs of V are those that there were while its pages
+ *	  were read, and the entry is in one of them.  runs.c says why its page is chosen.
+ * d. If p is not before the place where the collection ended, all this was for nothing.  But the
+ *	  next search asks for p, and a., b. and c. hold for that: the snapshot was taken before it
+ *	  began, too, and an entry has its place for life.
  *
  * Claim: no entry is delivered twice.
  *
- * d. Within the collection: an entry may be found on its tail, and again on a delta's page to
+ * e. Within the collection: an entry may be found on its tail, and again on a delta's page to
  *	  which it has moved.  That was a change to the page, with a number above the metapage's
  *	  sequence as it was before 1.  On pages with such a number, hits whose TIDs the tails had are
  *	  left out.  Between two data pages of deltas nothing moves.
- * e. Within the runs: an entry has one place, and each place is in one interval.  Within one
- *	  interval it is in one of the runs that were listed at the same moment.
- * f. Between both: a collected entry gets into a run only when a fold publishes that, which draws
- *	  a number and raises list_version.  So as long as no run of V was published after 1 had begun,
- *	  and list_version is V's, no run has an entry that was collected.  Else those with a TID that
- *	  was collected are left out.  (To compare list_version alone is not enough: a row of a tail can
- *	  be flushed, folded and published between 1 and 2.)
+ * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
+ *	  interval it is in one of the runs of V.
+ * g. Between both: a collected entry gets into a run only when a fold publishes that, which draws
+ *	  a number and raises list_version.  If a run of V was published after 1 had begun, as when a
+ *	  row of a tail was flushed, folded and published between 1 and 2, then 2 begins again with 1.
+ *	  So no run of V has an entry that was collected, and by 7 only runs of V are delivered.
+ * h. Between a search and the next one: the one delivers entries whose places are before the place
+ *	  where its collection ended, the other one those from there on.  It does not matter that the
+ *	  hits of the first may be delivered long after they were found, and after a fold.
  *
- * What is left out in d. or f. could be another entry, if the TID has been used again since: its
+ * What is left out in e. could be another entry, if the TID has been used again since: its
  * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a
  * row of the answer.  entries.c says more about such pairs, and exec/entryvisible.c about the
  * vacuum epoch, which is read before anything is found.
  *
- * If hits of tails and deltas are more than the memory limit allows, only those up to some place
- * are kept.  When all intervals up to it have been delivered, there is another collection for
- * what comes behind it: another search, of other places, with the same snapshot.  That is how the
- * processes of a parallel plan divide a search, too (divide.c).  An entry has one place, and so
- * is in one of these searches.
+ * That searches of different places with the same snapshot are independent of each other is how
+ * the processes of a parallel plan divide a search, too (divide.c).
  *
- * A search for TIDs does the same, but in a set of TIDs each is once anyway.
+ * A search for TIDs does the same, but in a set of TIDs each is once anyway.  So if 7 finds that the
+ * lists have moved, it goes on with the interval by the new ones, and keeps what was collected.  (An
+ * entry of a run of V is in a run at that time, too, as nothing moves from a run to elsewhere.)
  *
  * On a standby all this holds: replay changes all pages of a record while it holds the locks of
  * all, in the order of the primary.
@@ -93,8 +103,8 @@
 #include "base/step.h"
 #include "search.h"
 
-/* Hits that are too many are divided at the middle one of so many */
-#define SAMPLES					255
+/* Hits take at least this much memory before they are written to a file */
+#define MIN_LIMIT				((Size) 64 * 1024)
 
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
@@ -102,16 +112,16 @@ static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *
 static void expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool has_published(const GjIndexState *state, uint64 sequence);
-static void know_hits(GjSearch *search);
-static GjPlace hit_place(const GjSearch *search, uint64 i);
-static int	compare_places(const void *a, const void *b);
 static void forget_hits(GjSearch *search);
-static void deliver_hits(GjSearch *search, GjEntrySet *piece);
+static void deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
+static bool load_hits(GjSearch *search, GjMatchStats *stats);
+static void drop_hits(GjSearch *search, GjMatchStats *stats);
+static GjPlace hit_place(const GjSearch *search, uint64 i);
 static void search_runs(GjSearch *search, uint64 room, GjMatchTarget target,
 						GjMatchStats *stats);
 static bool try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats,
 					 GjPlace *end);
-static void look_again(GjSearch *search, GjMatchStats *stats);
+static void end_collection(GjSearch *search, GjMatchStats *stats);
 
 /*
  * Begin a search of all places, in which hits of tails and deltas may take so much memory.  What
@@ -131,7 +141,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 	search->info = info;
 	search->keys = keys;
 	search->context = CurrentMemoryContext;
-	search->limit = limit;
+	search->limit = Max(limit, MIN_LIMIT);
 	search->next = (GjPlace) {PG_INT64_MIN, 0};
 	search->end = GjLastPlace;
 	if (tails != NULL)
@@ -144,7 +154,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 }
 
 /*
- * Have the search be for the places from one to before another, whatever it was at
+ * Have the search be for the places from one to before another, wherever it was
  */
 void
 GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end)
@@ -157,21 +167,23 @@ GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end)
 }
 
 /*
- * Has everything been delivered?
+ * Return true if everything has been delivered
  */
 bool
 GjSearchIsDone(const GjSearch *search)
 {
-	return !GjPlaceIsBefore(&search->next, &search->end);
+	return !search->collected && !GjPlaceIsBefore(&search->next, &search->end);
 }
 
 /*
- * Forget the search
+ * End the search, and remove its temporary file
  */
 void
 GjSearchEnd(GjSearch *search)
 {
 	forget_hits(search);
+	if (search->hits != NULL)
+		GjEntrySetFree(search->hits);
 	GjTailHitsForget(&search->tails);
 	if (search->strategy != NULL)
 		FreeAccessStrategy(search->strategy);
@@ -179,14 +191,14 @@ GjSearchEnd(GjSearch *search)
 }
 
 /*
- * Add the next entries to a piece, as many as there is room for, in no order.  There may be none.
+ * Add the next entries to an empty piece, as many as there is room for, in no order.  There may be
+ * none.
  */
 void
 GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 {
 	MemoryContext old = MemoryContextSwitchTo(search->context);
 	GjMatchTarget target = {NULL, piece};
-	uint64		room;
 
 	if (!search->collected)
 	{
@@ -198,14 +210,10 @@ GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 		hits.entries = search->hits;
 		collect(search, hits, stats);
 	}
-
-	deliver_hits(search, piece);
-	room = GjEntrySetCapacity(piece) - Min(piece->nentries, GjEntrySetCapacity(piece));
-	if (search->ndelivered == search->hits->nentries &&
-		(room >= search->info->slots || piece->nentries == 0))
-		search_runs(search, room, target, stats);
+	if (GjPlaceIsBefore(&search->next, &search->hits_end))
+		search_runs(search, GjEntrySetCapacity(piece), target, stats);
 	if (!GjPlaceIsBefore(&search->next, &search->hits_end))
-		forget_hits(search);
+		deliver_hits(search, piece, stats);
 	MemoryContextSwitchTo(old);
 }
 
@@ -282,10 +290,6 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 			 GjListsMoved(search->index, &search->state));
 
 	add_tails(search, target, stats);
-	if (target.entries != NULL)
-		stats->tids = found + target.entries->nentries;
-	if (has_published(&search->state, search->tails.sequence))
-		know_hits(search);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
 	GjRunsOpen(search, stats);
@@ -298,25 +302,28 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
  * Steps 1 and 2
  *
  * If all of this is done again, so is the search of the tails: what was on none of them may have
- * come to one, and from there to a page of a delta that was read already.
+ * come to one, and from there to a page of a delta that was read already.  The tails may have been
+ * searched long before.
  */
 static void
 begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 {
-	if (!search->has_tails)
+	do
 	{
-		GjTailHitsForget(&search->tails);
+		if (!search->has_tails)
+		{
+			GjTailHitsForget(&search->tails);
+			GjIndexGetState(search->index, &search->state);
+			search->tails.sequence = search->state.sequence;
+			GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
+		}
+		search->has_tails = false;
 		GjIndexGetState(search->index, &search->state);
-		search->tails.sequence = search->state.sequence;
-		GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
-	}
-	search->has_tails = false;
-	GjIndexGetState(search->index, &search->state);
+	} while (target.entries != NULL &&
+			 has_published(&search->state, search->tails.sequence));
 	GjStep("tails searched");
+	forget_hits(search);
 	search->hits_end = search->end;
-	search->ndelivered = 0;
-	if (target.entries != NULL)
-		GjEntrySetClear(target.entries);
 }
 
 /*
@@ -368,7 +375,7 @@ expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
 	double		expected = (double) hits->nentries / (nblocks - nleft) * nleft * 1.05;
 	uint64		most = GjEntrySetCapacity(hits);
 
-	if (hits->nentries < most)
+	if (hits->nentries < most && search->spill == NULL)
 		(void) GjEntrySetReserve(hits, (uint64) Min(expected, (double) (most - hits->nentries)));
 }
 
@@ -411,36 +418,88 @@ has_published(const GjIndexState *state, uint64 sequence)
 }
 
 /*
- * Leave out of runs from now on what was collected
+ * If the hits take too much memory, write them to the temporary file.  No page may be locked.
  */
-static void
-know_hits(GjSearch *search)
+void
+GjSearchSpillHits(GjSearch *search)
 {
-	if (search->hits != NULL && search->hits->nentries > 0 && search->known == NULL)
-		search->known = GjFewTidsCreate(search->context, search->hits->tids,
-										search->hits->nentries);
+	GjEntrySet *hits = search->hits;
+
+	if (hits->nentries * hits->entry_bytes <= search->limit)
+		return;
+	if (search->spill == NULL)
+		search->spill = GjEntrySpillBegin(search->context);
+	GjEntrySpillWrite(search->spill, hits);
 }
 
 /*
- * If the hits take too much memory, keep those of the first places only, about a half
+ * Forget the collection; there may be another one
  */
-void
-GjSearchLimitHits(GjSearch *search)
+static void
+forget_hits(GjSearch *search)
 {
-	GjEntrySet *hits = search->hits;
-	uint64		n = hits->nentries;
-	GjPlace		sample[SAMPLES];
+	GjRunsClose(search);
+	if (search->hits != NULL)
+		GjEntrySetClear(search->hits);
+	if (search->spill != NULL)
+		GjEntrySpillEnd(search->spill);
+	search->spill = NULL;
+	search->ndelivered = 0;
+	search->collected = false;
+}
+
+/*
+ * Deliver collected hits, as many as there is room for, and forget the collection when all have
+ * been
+ */
+static void
+deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
+{
+	const GjEntrySet *hits = search->hits;
+	uint64		capacity = GjEntrySetCapacity(piece);
+
+	while (search->ndelivered < hits->nentries || load_hits(search, stats))
+	{
+		uint64		n = hits->nentries - search->ndelivered;
+
+		n = Min(n, capacity - Min(piece->nentries, capacity));
+		if (n == 0)
+			return;
+		GjEntrySetAddRange(piece, hits, search->ndelivered, n);
+		search->ndelivered += n;
+	}
+	forget_hits(search);
+}
+
+/*
+ * Read hits back from the temporary file; returns false if there are no more
+ */
+static bool
+load_hits(GjSearch *search, GjMatchStats *stats)
+{
+	do
+	{
+		search->ndelivered = 0;
+		if (search->spill == NULL || !GjEntrySpillRead(search->spill, search->hits))
+			return false;
+		drop_hits(search, stats);
+	} while (search->hits->nentries == 0);
+	return true;
+}
+
+/*
+ * Drop the hits in memory that are not before the end of the collection
+ */
+static void
+drop_hits(GjSearch *search, GjMatchStats *stats)
+{
+	uint64		n = search->hits->nentries;
 	uint64	   *dropped;
 	uint64		ndropped = 0;
 
-	if (n < SAMPLES || n * hits->entry_bytes <= search->limit)
+	if (!GjPlaceIsBefore(&search->hits_end, &search->end))
 		return;
-	for (int i = 0; i < SAMPLES; i++)
-		sample[i] = hit_place(search, n * i / SAMPLES);
-	qsort(sample, SAMPLES, sizeof(GjPlace), compare_places);
-	search->hits_end = sample[SAMPLES / 2];
-
-	dropped = MemoryContextAllocHuge(search->context, n * sizeof(uint64));
+	dropped = MemoryContextAllocHuge(search->context, Max(n, 1) * sizeof(uint64));
 	for (uint64 i = 0; i < n; i++)
 	{
 		GjPlace		place = hit_place(search, i);
@@ -448,9 +507,8 @@ GjSearchLimitHits(GjSearch *search)
 		dropped[ndropped] = i;
 		ndropped += !GjPlaceIsBefore(&place, &search->hits_end);
 	}
-	if (ndropped == n)
-		elog(ERROR, "index \"%s\" has an entry too often", RelationGetRelationName(search->index));
-	GjEntrySetDropPlaces(hits, dropped, ndropped);
+	GjEntrySetDropPlaces(search->hits, dropped, ndropped);
+	stats->tids -= ndropped;
 	pfree(dropped);
 }
 
@@ -466,58 +524,30 @@ hit_place(const GjSearch *search, uint64 i)
 	return place;
 }
 
-static int
-compare_places(const void *a, const void *b)
-{
-	return GjPlaceIsBefore(a, b) ? -1 : GjPlaceIsBefore(b, a) ? 1 : 0;
-}
-
-/*
- * Forget the collection; there may be another one
- */
-static void
-forget_hits(GjSearch *search)
-{
-	GjRunsClose(search);
-	if (search->known != NULL)
-		GjFewTidsFree(search->known);
-	search->known = NULL;
-	search->collected = false;
-}
-
-/*
- * Deliver collected hits, as many as there is room for
- */
-static void
-deliver_hits(GjSearch *search, GjEntrySet *piece)
-{
-	uint64		left = search->hits->nentries - search->ndelivered;
-	uint64		n = Min(left, GjEntrySetCapacity(piece));
-
-	if (n == 0)
-		return;
-	GjEntrySetAddRange(piece, search->hits, search->ndelivered, n);
-	search->ndelivered += n;
-}
-
 /* Runs ---------------------------------------------------------------------------- */
 
 /*
- * Steps 5 to 7: add the hits of the next interval
+ * Steps 5 to 7: add the hits of the next interval; or, if the lists have moved, end the collection
+ * there
  */
 static void
 search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats)
 {
 	uint64		found = stats->tids;
-	uint64		nentries = target.entries != NULL ? target.entries->nentries : 0;
 	GjPlace		end;
 
 	while (!try_runs(search, room, target, stats, &end))
 	{
 		stats->tids = found;
+		GjRunsClose(search);
 		if (target.entries != NULL)
-			GjEntrySetCut(target.entries, nentries);
-		look_again(search, stats);
+		{
+			GjEntrySetClear(target.entries);
+			end_collection(search, stats);
+			return;
+		}
+		GjIndexGetState(search->index, &search->state);
+		GjRunsOpen(search, stats);
 	}
 	search->next = end;
 }
@@ -531,20 +561,13 @@ try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stat
 		return false;
 	limits.from = search->next;
 	limits.end = *end;
-	limits.known = search->known;
 	return GjReadChosen(search, &limits, target, stats) &&
 		!GjListsMoved(search->index, &search->state);
 }
 
-/*
- * The lists have moved: go on with what they are now.  Runs may have entries now that were
- * collected from tails and deltas.
- */
 static void
-look_again(GjSearch *search, GjMatchStats *stats)
+end_collection(GjSearch *search, GjMatchStats *stats)
 {
-	GjRunsClose(search);
-	GjIndexGetState(search->index, &search->state);
-	GjRunsOpen(search, stats);
-	know_hits(search);
+	search->hits_end = search->next;
+	drop_hits(search, stats);
 }

@@ -37,7 +37,7 @@ typedef struct GjPageLimits
 	bool		bounded;		/* only those of places from the first one to before the other */
 	GjPlace		from;
 	GjPlace		end;
-	const GjFewTids *known;		/* none with one of these TIDs; NULL: there are none */
+	const GjFewTids *known;		/* of deltas: none with one of these TIDs; NULL: there are none */
 } GjPageLimits;
 
 /* Where the search is in a run */
@@ -68,12 +68,12 @@ struct GjSearch
 	bool		has_tails;		/* the tails have been searched for the next collection */
 	bool		collected;
 	bool		counted;		/* for EXPLAIN: the pages of all runs */
-	GjPlace		hits_end;		/* what has a place from here on was left out */
+	GjPlace		hits_end;		/* the first place of the next collection, or end */
 	GjTailHits	tails;
 	GjGuess		guess;			/* for pages of deltas */
-	GjEntrySet *hits;			/* NULL if TIDs are wanted only */
-	uint64		ndelivered;		/* of these */
-	GjFewTids  *known;			/* their TIDs: made when the lists have moved */
+	GjEntrySet *hits;			/* those in memory; NULL if only TIDs are wanted */
+	uint64		ndelivered;		/* number of these that have been delivered */
+	GjEntrySpill *spill;		/* the other hits; NULL if all are in memory */
 
 	/* Runs */
 	bool		opened;			/* there is a cursor for each run of the state */
@@ -121,7 +121,7 @@ GjPrefetchKeys(Page page, const GjIndexInfo *info)
 }
 
 /* search.c */
-extern void GjSearchLimitHits(GjSearch *search);
+extern void GjSearchSpillHits(GjSearch *search);
 
 /* readpages.c */
 extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,

@@ -14,6 +14,7 @@
 #include "batch.h"
 #include "entryset.h"
 #include "entryshare.h"
+#include "entryspill.h"
 #include "keyset.h"
 #include "tidset.h"
 #include "tidshare.h"
