@@ -117,7 +117,6 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
-						  Cost *startup, Cost *run);
 extern bool GjIsForCursor(const PlannerInfo *root);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
