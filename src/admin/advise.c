@@ -444,8 +444,8 @@ make_note(const Proposal *proposal, bool *isnull)
 	if (proposal->refused != NULL)
 		appendStringInfoString(&note, proposal->refused);
 	else if (replaced != NULL)
-		appendStringInfo(&note, "replaces index %s, which lacks columns in INCLUDE: %.1f times as fast "
-						 "by cost", quote_identifier(replaced),
+		appendStringInfo(&note, "replaces index %s, which lacks columns in INCLUDE: "
+						 "%.1f times as fast by cost", quote_identifier(replaced),
 						 proposal->cost_now / Max(proposal->cost_with, 1e-9));
 	if (proposal->assumed != NULL)
 		appendStringInfo(&note, "%s%s", note.len > 0 ? ", " : "", proposal->assumed);

@@ -5,8 +5,8 @@
  *
  * Each time is a subtransaction of its own, which is always rolled back: that gives the locks
  * back, the settings and the role, whether there was an error or not.  Such a one needs no
- * transaction number.  The locks are those of EXPLAIN: that on the table that a statement changes is
- * the strongest, RowExclusiveLock, which a standby allows as well.
+ * transaction number.  The locks are those of EXPLAIN.  The strongest is the RowExclusiveLock on
+ * the table that a statement changes, which a standby allows as well.
  *
  * The planner runs functions that are IMMUTABLE, by their authors' word, and for estimates those
  * that are STABLE.  Rolling back would not undo all that a function does, and a statement that was

@@ -4,10 +4,10 @@
  *	  Making a query of a statement's text, in which parameters stand for values
  *	  that are not known.
  *
- * Parameters get the types that their places demand.  Those of some do not follow from their places,
- * as those of the constants did that pg_stat_statements has replaced: in ARRAY[$1, $2],
- * VALUES ($1), ($2), generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot
- * be analyzed otherwise, these are taken for integers.
+ * Parameters get the types that their places demand.  Some places demand none, although the
+ * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2),
+ * generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot be analyzed
+ * otherwise, these parameters are taken for integers.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

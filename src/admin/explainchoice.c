@@ -66,7 +66,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 }
 
 /*
- * Have EXPLAIN plan the query.  A prepared statement may have a plan already: it is made anew.
+ * Have EXPLAIN plan the query.  A prepared statement may have a plan already: it is made again.
  */
 static void
 plan_query(const char *query)

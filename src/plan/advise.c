@@ -10,8 +10,8 @@
  * is planned once more for each key.  Whether a new index can be used, and what
  * it saves, is the planner's answer alone.
  *
- * The costs of all these plans rest on the same number of keys: an array of unknown length has values
- * (assumed.c).
+ * The costs of all these plans rest on the same number of keys: an array of unknown length has
+ * values (assumed.c).
  *
  * Each key is tried without INCLUDE and, if the other columns that the query wants of the table
  * can be stored, with all of these, so that the heap may be left out; else with those of
@@ -61,7 +61,7 @@ typedef struct Wish
 	bool		has_others;		/* system columns or whole rows are wanted, too */
 } Wish;
 
-/* The wishes of a query that is being planned as it is, if they are wanted, and where they are kept */
+/* The wishes of a query that is being planned as it is, and where they are kept */
 static const GjTrial *wishing = NULL;
 static MemoryContext wishes_context = NULL;
 static List *wishes = NIL;

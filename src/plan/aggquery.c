@@ -250,7 +250,7 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Make a reason of an aggregate, by its name and the types of its arguments, and what is wrong with it
+ * Make a reason of an aggregate's name, the types of its arguments, and what is wrong with it
  */
 static const char *
 say(const Aggref *aggref, const char *problem)

@@ -11,8 +11,9 @@
  *
  * Selectivity functions look at the values.  They are taken from the column's statistics: of the
  * most common values as large a share as these have among all distinct values, the rest from the
- * histogram, so that a key matches as many rows as an average one, and partitions are pruned as they
- * would be.  Where the user must not see these values, or there are none, small integers do.
+ * histogram.  So a key matches as many rows as an average one, and partitions are pruned as they
+ * would be.  Where the user must not see these values, or without statistics, small integers are
+ * used.
  *
  * An array that only unnest() gets needs no values but a length.
  *
@@ -128,11 +129,11 @@ GjTrialStart(GjTrial *trial)
 }
 
 /*
- * Plan a query, as it is and with nothing known of its parameters, and give values to those that are
- * arrays of unknown length
+ * Plan a query, as it is and with nothing known of its parameters, and give values to those that
+ * are arrays of unknown length
  *
- * The planner may be about to evaluate a function, for somebody else's arrays, and this be called
- * in that: those are kept meanwhile.
+ * This may be called by a function that the planner evaluates for another trial: the arrays of that
+ * one are kept meanwhile.
  */
 static PlannedStmt *
 note_arrays(GjTrial *trial)
@@ -289,7 +290,7 @@ find_comparison(Node *node, void *root)
 }
 
 /*
- * Return the parameter that an array is; NULL: it is something else
+ * Return an array as a parameter, or NULL if it is something else
  */
 static Param *
 get_param(Node *array)
@@ -328,8 +329,8 @@ add_array(const Param *param)
 /*
  * Give an array values of a column, if it has none that are better
  *
- * Often a partitioned table has no statistics, but its partitions do: then that decides with which most
- * keys are assumed.
+ * Often a partitioned table has no statistics, but its partitions do: then the one decides for
+ * which most keys are assumed.
  */
 static void
 take_values(PlannerInfo *root, Var *column, Array *array)
@@ -360,8 +361,8 @@ take_values(PlannerInfo *root, Var *column, Array *array)
 /*
  * Return the number of a column's distinct values
  *
- * If that is known as a share of the rows, those of all partitions count: a partitioned table itself
- * is said to have only as many as pass the conditions.
+ * If that is known as a share of the rows, add up those of all partitions: for the planner, a
+ * partitioned table has only the rows that pass the conditions.
  */
 static double
 count_distinct(PlannerInfo *root, VariableStatData *variable)
@@ -509,7 +510,7 @@ make_array(const Datum *values, bool *nulls, int nvalues, Oid element)
 }
 
 /*
- * List all parameters, of which those with values are taken for constants
+ * List all parameters; those that have values are taken for constants
  */
 static ParamListInfo
 make_params(void)

@@ -4,9 +4,9 @@
  *	  The notes for gpujoin_explain_choice(): which of our indexes a query could
  *	  use, which it does, and why not.
  *
- * EXPLAIN shows the plan that won.  What else was considered is gone by then, so it has
- * to be noted while the planner is at work: our hooks write notes (choice.c) from GjChoiceStart()
- * to GjChoiceStop().  Which index is chosen is known from the request to make a plan of the path.
+ * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes while
+ * the planner is at work (choice.c), from GjChoiceStart() to GjChoiceStop().  Which index is chosen
+ * is known from the request to make a plan of the path.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

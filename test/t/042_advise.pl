@@ -142,7 +142,7 @@ is($node->safe_psql('postgres', 'SELECT count(*), max(xmin::text::int) FROM fact
 	'and none is executed');
 $node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k)');
 like((advice($node, $superuser, 'create_index, note'))[0],
-	qr/INCLUDE \(v\)\|replaces index facts_k, which lacks columns in INCLUDE: [0-9.]+ times as fast by cost, with 1000 keys in \$[12]/,
+	qr/INCLUDE \(v\)\|replaces index facts_k, .*: [0-9.]+ times as fast by cost, with 1000 keys/,
 	'an index without the column would be replaced');
 $node->safe_psql('postgres', 'DROP INDEX facts_k, facts_btree; VACUUM ANALYZE facts');
 
@@ -274,7 +274,8 @@ like((advice($standby, $superuser))[0], qr/facts USING gpujoin \(k\) INCLUDE \(v
 is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
 	'SELECT * FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a query');
 is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
-	'DELETE FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a statement that only the primary runs');
+	'DELETE FROM facts WHERE k = ANY ($1)')}), 'k',
+	'and for a statement that only the primary runs');
 
 # Not loaded at start
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
