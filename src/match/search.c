@@ -226,7 +226,7 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 	GjMatchTarget target = {tids, NULL};
 
 	collect(search, target, stats);
-	while (!GjSearchIsDone(search))
+	while (GjPlaceIsBefore(&search->next, &search->end))
 		search_runs(search, PG_UINT64_MAX, target, stats);
 	forget_hits(search);
 }
