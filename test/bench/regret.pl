@@ -59,14 +59,18 @@ sub table
 	  "|---|--:|--:|--:|--:|--:|---|---|---|\n";
 	for my $p (sort { $b->{ratio} <=> $a->{ratio} } @points)
 	{
-		print '| ', join(' | ', $p->{name} =~ s/,/, /gr, times($p),
+		print '| ', join(' | ', $p->{name} =~ s/,/, /gr, times_of($p),
 			sprintf('%.2f', $p->{ratio}), gist($p->{plan}{choice}),
 			$p->{best} . ': ' . gist($p->{plan}{ $p->{best} }), reason($p)), " |\n";
 	}
 	return;
 }
 
-sub times { my ($p) = @_; return map { defined $p->{time}{$_} ? ms($p->{time}{$_}) : '' } @contestants; }
+sub times_of
+{
+	my ($p) = @_;
+	return map { defined $p->{time}{$_} ? ms($p->{time}{$_}) : q{} } @contestants;
+}
 
 sub geometric_mean
 {
