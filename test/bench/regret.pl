@@ -18,7 +18,8 @@ use Regret;
 sub gist
 {
 	my ($plan) = @_;
-	my @nodes = map { s/^\s*(->)?\s*//r =~ s/ using t\d+_/ using /r =~ s/ on \w+.*//r }
+	my @nodes = map { s/^\s*(->)?\s*//r =~ s/ using t\d+_/ using /r =~ s/ on \w+.*//r
+		=~ s/\s+\(cost=.*//r }
 	  grep { !/^\s*(->)?\s*(Finalize |Partial )?(Aggregate|Gather)/ }
 	  grep { /^\S|->/ } split(/\n/, $plan);
 	return join(', ', map { s/\s+$//r } @nodes);
@@ -93,10 +94,12 @@ sub report
 	print "\n", scalar(@points), ' points; gpujoin is chosen at ', scalar(@ours),
 	  ', where stock takes ', geometric_mean(map { $_->{time}{stock} / $_->{time}{choice} } @ours),
 	  " times as long (geometric mean). ", scalar(@slower),
-	  ' choices are slower than stock, or than ours without workers, ', scalar(@missed), ' more are not the best; ',
+	  ' choices are slower than stock, or than ours without workers, ', scalar(@missed),
+	  ' more are not the best; ',
 	  scalar(grep { reason($_) eq '' } @regrets), " of both are not explained.\n";
 	print "\n**Different answers: ", join('; ', map { $_->{name} } @wrong), "**\n" if @wrong;
-	for (['Slower than stock, or than ours without workers', @slower], ['Slower than gpujoin.force', @missed])
+	for (['Slower than stock, or than ours without workers', @slower],
+		['Slower than gpujoin.force', @missed])
 	{
 		my ($title, @list) = @$_;
 		print "\n## $title: ", scalar(@list), "\n\n";
@@ -121,8 +124,9 @@ sub search
 {
 	my (@points) = @_;
 
-	print "\n**Different answers: ", join('; ', map { $_->{name} } grep { $_->{wrong} } @points), "**\n"
-	  if grep { $_->{wrong} } @points;
+	my @wrong = map { $_->{name} } grep { $_->{wrong} } @points;
+
+	print "\n**Different answers: ", join('; ', @wrong), "**\n" if @wrong;
 	table(@points);
 	for my $p (@points)
 	{

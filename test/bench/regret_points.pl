@@ -74,7 +74,8 @@ sub grid_names
 sub scattered
 {
 	my @names = @_;
-	my @places = sort { ($a + 1) * 7919 % 10007 <=> ($b + 1) * 7919 % 10007 || $a <=> $b } 0 .. $#names;
+	my @places =
+	  sort { ($a + 1) * 7919 % 10007 <=> ($b + 1) * 7919 % 10007 || $a <=> $b } 0 .. $#names;
 	return @names[@places];
 }
 

@@ -62,7 +62,8 @@ sub point_of
 	my $from = $x->{source} eq 'table'
 	  ? "$table f WHERE $x->{column} IN (SELECT $x->{column} FROM keyset WHERE place <= $x->{n})"
 	  : "$table f WHERE $x->{column} "
-	  . { array => "= ANY (:'keys')", list => 'IN (:list)', generic => '= ANY ($1)' }->{ $x->{source} };
+	  . { array => "= ANY (:'keys')", list => 'IN (:list)', generic => '= ANY ($1)' }
+	  ->{ $x->{source} };
 	my $columns = $x->{covered} ? 'ts, v' : '*';
 	my $offset = int($x->{offset} * $expected);
 	my $window = ' LIMIT ' . int($x->{limit}) . ($offset ? " OFFSET $offset" : '');
@@ -123,7 +124,8 @@ sub is_estimate_right
 sub kind
 {
 	my ($m) = @_;
-	my @nodes = $m->{plan}{choice} =~ /^\s*(?:->\s*)?([A-Z][A-Za-z ]+(?:\(\w+\))?)(?= on | using |\s+\()/mg;
+	my @nodes = $m->{plan}{choice} =~
+	  /^\s*(?:->\s*)?([A-Z][A-Za-z ]+(?:\(\w+\))?)(?= on | using |\s+\()/mg;
 	return join(' ', $m->{axes}{form}, @nodes);
 }
 
@@ -158,6 +160,12 @@ my @again;
 for my $m (ten_worst())
 {
 	push @again, time - $^T < $seconds ? measure($m, 5) : $m;
+}
+# Named points may be measured again, with all indexes.
+for my $table (map { "facts_$_" } qw(sorted random delta unsorted))
+{
+	my $names = join(' ', map { "${table}_$_" } qw(plain include unique btree pkey));
+	Regret::show_indexes({ name => 'all', shown => [ $table, $names ] });
 }
 keep($file, $_) for (sort { $b->{ratio} <=> $a->{ratio} } @again), @wrong;
 print "$tried points were measured, $aside were set aside, as their estimates were wrong\n";
