@@ -148,10 +148,11 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo),
-	.quals = table->baserestrictcost,.workers = cand->workers,
+		.quals = table->baserestrictcost,.workers = cand->workers,
 	.index_only = scan->index_only};
 
+	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
+								   &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);

@@ -91,7 +91,7 @@ extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List *qual
 							  List **values);
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos);
+								 List *rinfos, Cost *per_entry);
 
 /* cost.c: the formulas */
 typedef struct GjCostInput
@@ -102,6 +102,7 @@ typedef struct GjCostInput
 	double		key_share;		/* of which the table is searched for this part; 0: all */
 	double		nmatches;		/* TIDs expected */
 	Selectivity filtered;		/* the share of them that filters of entries drop */
+	Cost		filter_cost;	/* of these filters, for each entry */
 	double		per_row;		/* how many of those that are left lead to one row */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
@@ -116,6 +117,7 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Cost *startup, Cost *run);
+extern Cost GjCostTest(int width, double nvalues);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
