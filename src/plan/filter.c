@@ -32,11 +32,23 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
 #include "node/filterplan.h"
 #include "planner.h"
+
+/* What was found out about an operator */
+typedef struct OperatorNote
+{
+	Oid			opno;			/* invalid: not yet used */
+	bool		known;
+	Oid			left;
+	Oid			right;
+	GjFilterOperator operator;
+} OperatorNote;
 
 /* A plan that is being made */
 typedef struct Maker
@@ -46,8 +58,15 @@ typedef struct Maker
 	List	   *steps;
 	List	   *values;
 	int			ncolumns;		/* that were met */
+	Cost		cost;			/* of the tests of one entry */
+
+	/* operators that were looked up last: long OR chains have but one or two */
+	OperatorNote notes[2];
+	int			next_note;
 } Maker;
 
+static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+						  Cost *per_entry);
 static bool add_clause(Maker *maker, Expr *expr);
 static bool add(Maker *maker, Expr *expr, bool always);
 static bool add_bool(Maker *maker, BoolExpr *expr, bool always);
@@ -55,6 +74,7 @@ static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
 static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static double count_elements(Expr *array);
 static bool add_column(Maker *maker, Expr *expr);
 static bool add_value(Maker *maker, Expr *expr, bool always);
 static void add_step(Maker *maker, int step);
@@ -62,6 +82,8 @@ static bool find_column(const Maker *maker, Expr *expr, int *column);
 static bool value_is_usable(const Maker *maker, Expr *expr, bool always);
 static bool may_fail(Node *node, void *context);
 static bool function_may_fail(Oid function, void *context);
+static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
+							 GjFilterOperator *operator);
 static bool find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 
@@ -71,17 +93,29 @@ static bool types_are_known(Oid left, Oid right);
 List *
 GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
 {
+	Cost		per_entry;
+
+	return find_clauses(rel, index, rinfos, &per_entry);
+}
+
+/*
+ * List them, and say what it costs to test an entry by them
+ */
+static List *
+find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per_entry)
+{
 	List	   *result = NIL;
+	Maker		maker = {.index = index,.varno = rel->relid};
 	ListCell   *lc;
 
 	foreach(lc, rinfos)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		Maker		maker = {.index = index,.varno = rel->relid};
 
 		if (!rinfo->pseudoconstant && add_clause(&maker, rinfo->clause))
 			result = lappend(result, rinfo);
 	}
+	*per_entry = maker.cost;
 	return result;
 }
 
@@ -96,12 +130,13 @@ GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
 
 /*
  * What share of the index's entries do these clauses drop, as far as entries can be tested by
- * them?
+ * them?  *per_entry becomes the cost of the tests.
  */
 Selectivity
-GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
+GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+			  Cost *per_entry)
 {
-	List	   *clauses = GjFilterClauses(rel, index, rinfos);
+	List	   *clauses = find_clauses(rel, index, rinfos, per_entry);
 
 	if (clauses == NIL)
 		return 0.0;
@@ -134,6 +169,8 @@ GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 	*quals = rest;
 	*values = maker.values;
 	if (*filters == NIL)
+	*values = copyObject(maker.values);
+	if (places == NIL)
 		return NIL;
 	return list_make1(lcons_int(GJ_FILTER_AND,
 								lcons_int(list_length(*filters), maker.steps)));
@@ -148,11 +185,13 @@ add_clause(Maker *maker, Expr *expr)
 	int			nsteps = list_length(maker->steps);
 	int			nvalues = list_length(maker->values);
 	int			ncolumns = maker->ncolumns;
+	Cost		cost = maker->cost;
 
 	if (add(maker, expr, true) && maker->ncolumns > ncolumns)
 		return true;
 	maker->steps = list_truncate(maker->steps, nsteps);
 	maker->values = list_truncate(maker->values, nvalues);
+	maker->cost = cost;
 	return false;
 }
 
@@ -247,7 +286,7 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 			return false;
 	}
 	if (!value_is_usable(maker, value, always) ||
-		!find_operator(opno, &left, &right, &operator))
+		!look_up_operator(maker, opno, &left, &right, &operator))
 		return false;
 
 	add_step(maker, GJ_FILTER_COMPARE);
@@ -255,7 +294,8 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 	add_step(maker, left);
 	add_step(maker, right);
 	add_step(maker, operator);
-	maker->values = lappend(maker->values, copyObject(value));
+	maker->cost += GjCostTest(get_typlen(left), 1.0);
+	maker->values = lappend(maker->values, value);
 	maker->ncolumns++;
 	return true;
 }
@@ -274,7 +314,7 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 
 	if (!find_column(maker, linitial(op->args), &column) ||
 		!value_is_usable(maker, array, always) ||
-		!find_operator(op->opno, &left, &right, &operator) ||
+		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
 		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE))
 		return false;
 
@@ -284,9 +324,25 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	add_step(maker, column);
 	add_step(maker, left);
 	add_step(maker, right);
-	maker->values = lappend(maker->values, copyObject(array));
+	maker->cost += GjCostTest(get_typlen(left), count_elements(array));
+	maker->values = lappend(maker->values, array);
 	maker->ncolumns++;
 	return true;
+}
+
+/*
+ * Return how many elements an array has; infinity if that is not known
+ */
+static double
+count_elements(Expr *array)
+{
+	const Const *constant = (const Const *) array;
+	ArrayType  *elements;
+
+	if (!IsA(array, Const) || constant->constisnull)
+		return get_float8_infinity();
+	elements = DatumGetArrayTypeP(constant->constvalue);
+	return ArrayGetNItems(ARR_NDIM(elements), ARR_DIMS(elements));
 }
 
 /*
@@ -314,7 +370,7 @@ add_value(Maker *maker, Expr *expr, bool always)
 	if (exprType((Node *) expr) != BOOLOID || !value_is_usable(maker, expr, always))
 		return false;
 	add_step(maker, GJ_FILTER_VALUE);
-	maker->values = lappend(maker->values, copyObject(expr));
+	maker->values = lappend(maker->values, expr);
 	return true;
 }
 
@@ -359,6 +415,8 @@ value_is_usable(const Maker *maker, Expr *expr, bool always)
 {
 	Bitmapset  *used = NULL;
 
+	if (IsA(expr, Const) || IsA(expr, Param))
+		return true;
 	pull_varattnos((Node *) expr, maker->varno, &used);
 	if (used != NULL)
 	{
@@ -415,8 +473,28 @@ function_may_fail(Oid function, void *context)
 }
 
 /*
- * Find out which comparison an operator is, and of which types
+ * Find out which comparison an operator is, and of which types; the answer is kept
  */
+static bool
+look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+{
+	OperatorNote *note = &maker->notes[0];
+
+	if (note->opno != opno)
+		note = &maker->notes[1];
+	if (note->opno != opno)
+	{
+		note = &maker->notes[maker->next_note];
+		maker->next_note = 1 - maker->next_note;
+		note->opno = opno;
+		note->known = find_operator(opno, &note->left, &note->right, &note->operator);
+	}
+	*left = note->left;
+	*right = note->right;
+	*operator = note->operator;
+	return note->known;
+}
+
 static bool
 find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 {

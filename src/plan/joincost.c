@@ -155,12 +155,13 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	double		share = Min(1.0, cand->nkeys * cand->selectivity);
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
-	.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo),
-	.quals = table->baserestrictcost,.workers = cand->workers,
+		.quals = table->baserestrictcost,.workers = cand->workers,
 	.index_only = scan->index_only};
 	double		searched = cand->by_key ?
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
+	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
+								   &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

@@ -91,7 +91,7 @@ extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **qua
 							  List **filters, List **values);
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos);
+								 List *rinfos, Cost *per_entry);
 
 /* cost.c: the formulas */
 typedef struct GjCostInput
@@ -103,6 +103,7 @@ typedef struct GjCostInput
 	double		searched;		/* probability that the table is searched; 0: it is */
 	double		nmatches;		/* TIDs expected */
 	Selectivity filtered;		/* the share of them that filters of entries drop */
+	Cost		filter_cost;	/* of these filters, for each entry */
 	double		per_row;		/* how many of those that are left lead to one row */
 	bool		complement;		/* the keys are those of no list: the CPU has to search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
@@ -118,6 +119,8 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
 extern bool GjIsForCursor(const PlannerInfo *root);
+						  Cost *startup, Cost *run);
+extern Cost GjCostTest(int width, double nvalues);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);

@@ -207,7 +207,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= GjNodeIsComplement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
-	input.filtered = GjFilterShare(root, rel, index, filters);
+	input.filtered = GjFilterShare(root, rel, index, filters, &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
 																	get_rinfos(conditions, false)));
 	if (rel->consider_parallel &&
