@@ -349,11 +349,10 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	Cost		first;
 
 	if (input->filtered > 0.0)
-		match += nmatches * gj_tid_cost;
+		match += nmatches * (gj_tid_cost + input->filter_cost);
 	if (input->searched > 0.0)
 		match *= input->searched;
 	first = Max(match - set, 0.0) * (GjIsForCursor(root) ? 0.0 : MATCH_UNIT);
-		match += nmatches * (gj_tid_cost + input->filter_cost);
 	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
 		first *= FIRST_ENTRIES / nmatches;
 
@@ -374,6 +373,9 @@ GjIsForCursor(const PlannerInfo *root)
 {
 	return root->parent_root == NULL && root->parse->limitCount == NULL &&
 		root->tuple_fraction >= DEFAULT_CURSOR_TUPLE_FRACTION && root->tuple_fraction < 1.0;
+}
+
+/*
  * Return the cost of comparing one value of a column, of so many bytes, with so many others
  */
 Cost
@@ -452,13 +454,12 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 
 	costs->match = cost_entries(input, nkeys, nmatches, device, 0);
 	if (input->filtered > 0.0)
-		costs->match += nmatches * gj_tid_cost;
+		costs->match += nmatches * (gj_tid_cost + input->filter_cost);
 	costs->select = nmatches * cpu_operator_cost;
 	costs->again = costs->select + (device ? 0.0 : costs->match);
 	(void) cost_reading(input->index, nkeys, nmatches, input->complement, &npages, &share);
 	costs->searched = device ? 0.0 : share * input->index->tuples;
 
-		match += nmatches * (gj_tid_cost + input->filter_cost);
 	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
 		heap_share * (random_page + 2.0 * cpu_operator_cost);

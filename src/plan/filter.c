@@ -167,10 +167,8 @@ GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 			rest = lappend(rest, lfirst(lc));
 	}
 	*quals = rest;
-	*values = maker.values;
-	if (*filters == NIL)
 	*values = copyObject(maker.values);
-	if (places == NIL)
+	if (*filters == NIL)
 		return NIL;
 	return list_make1(lcons_int(GJ_FILTER_AND,
 								lcons_int(list_length(*filters), maker.steps)));

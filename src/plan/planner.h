@@ -119,7 +119,6 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
 extern bool GjIsForCursor(const PlannerInfo *root);
-						  Cost *startup, Cost *run);
 extern Cost GjCostTest(int width, double nvalues);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
