@@ -277,16 +277,6 @@ GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64
 }
 
 /*
- * Forget all entries but the first n, of a set that has not been finished
- */
-void
-GjEntrySetCut(GjEntrySet *set, uint64 n)
-{
-	set->nentries = n;
-	set->nbulk = Min(set->nbulk, n);
-}
-
-/*
  * Forget what was added, but keep the arrays
  */
 void

@@ -122,7 +122,6 @@ extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 extern void GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n);
 extern void GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest);
-extern void GjEntrySetCut(GjEntrySet *set, uint64 n);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
 extern void GjEntrySetEndBulk(GjEntrySet *set);
