@@ -4,9 +4,9 @@
  *	  The rows after the last batch of an ordered scan, by one sort.
  *
  * Batches are for a scan that is asked for little more than was expected.  When they have cost
- * enough, the scan does what a Sort above it would do: it makes its rows once, in the order in which
- * they come most cheaply, drops those that the quals remove, and sorts the others with PostgreSQL's
- * tuplesort, which uses work_mem and then temporary files.
+ * enough, the scan does what a Sort above it would do: it makes its rows once, in the order in
+ * which they come most cheaply, drops those that the quals remove, and sorts the others with
+ * PostgreSQL's tuplesort, which uses work_mem and then temporary files.
  *
  * Why each row still comes once, and in its place: the rows are those of an ordinary scan of the
  * same keys under the same snapshot, which delivers each visible row once, from an entry or from
@@ -308,7 +308,7 @@ find_root(GjScanState *scan, TupleTableSlot *slot)
 	if (!OffsetNumberIsValid(root))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg_internal("failed to find root of heap-only tuple at (%u,%u) in table \"%s\"",
+				 errmsg_internal("failed to find root of heap-only tuple (%u,%u) in table \"%s\"",
 								 ItemPointerGetBlockNumber(&tid),
 								 ItemPointerGetOffsetNumber(&tid),
 								 RelationGetRelationName(heap))));

@@ -397,13 +397,13 @@ GjCostReturned(const GjCostInput *input)
 }
 
 /*
- * Estimate the cost of a match, of putting what it found in an order, and of then fetching row by row
+ * Estimate the cost of a match, of putting what it found in an order, and of fetching row by row
  *
  * All of the match comes before the first row.  If more rows are taken than the bound allows for,
  * batches follow, for each of which the CPU searches again, and then a sort of the rest
- * (sets/topbatches.c).  A limit takes its part of the run cost, as if each row cost the same.  So run
- * is what makes that part right for the rows that are expected to be taken; but never less than what
- * all rows cost, for a join that takes more of them.
+ * (sets/topbatches.c).  A limit takes its part of the run cost, as if each row cost the same.  So
+ * run is what makes that part right for the rows that are expected to be taken; but never less than
+ * what all rows cost, for a join that takes more of them.
  */
 void
 GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size entry_bytes,

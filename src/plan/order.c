@@ -133,8 +133,8 @@ GjOrderBound(PlannerInfo *root, double per_row)
 }
 
 /*
- * Estimate the share of a table's rows that are taken in order.  Of a table that is joined, PostgreSQL
- * says only how many rows of the join are wanted.
+ * Estimate the share of a table's rows that are taken in order.  Of a table that is joined,
+ * PostgreSQL says only how many rows of the join are wanted.
  */
 double
 GjOrderTaken(PlannerInfo *root, const RelOptInfo *rel)

@@ -3,15 +3,16 @@
  * topbatches.c
  *	  When to stop taking batches from an order, and to sort what is left.
  *
- * The first entries of an order are found without sorting the others.  But each batch of them costs
- * a search and a look at every match, while one sort delivers all that is left.  So a scan that is
- * asked for more than was expected takes one more batch, several times as long, and others as long
- * as all of them together cost a small part of what the sort will: then the scan never takes much
- * longer than a sort from the beginning would have taken, however wrong the estimate was.
+ * The first entries of an order are found without sorting the others.  But each batch of them
+ * costs a search and a look at every match, while one sort delivers all that is left.  So a scan
+ * that is asked for more than was expected takes one more batch, several times as long, and
+ * others as long as all of them together cost a small part of what the sort will: then the scan
+ * never takes much longer than a sort from the beginning would have taken, however wrong the
+ * estimate was.
  *
- * Costs are those of looking at one entry of the index, 3 ns on a machine of 2024.  They are counted
- * in entries, not measured, so that equal scans do the same.  The planner asks with estimates, the
- * executor with what it has seen.
+ * The unit of cost is a look at one entry of the index.  Costs are counted in entries, not measured,
+ * so that equal scans do the same.  The planner asks with estimates, the executor with what it has
+ * seen.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
