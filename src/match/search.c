@@ -84,9 +84,9 @@
  * That searches of different places with the same snapshot are independent of each other is how
  * the processes of a parallel plan divide a search, too (divide.c).
  *
- * A search for TIDs does the same, but in a set of TIDs each is once anyway.  So if 7 finds that the
- * lists have moved, it goes on with the interval by the new ones, and keeps what was collected.  (An
- * entry of a run of V is in a run at that time, too, as nothing moves from a run to elsewhere.)
+ * A search for TIDs does the same, but in a set of TIDs each is once anyway.  So if 7 finds that
+ * the lists have moved, it goes on with the interval by the new ones, and keeps what was collected.
+ * (An entry of a run of V is in a run at that time, too, as nothing moves from a run to elsewhere.)
  *
  * On a standby all this holds: replay changes all pages of a record while it holds the locks of
  * all, in the order of the primary.

@@ -72,7 +72,7 @@ for my $n (100, 300, 1000, 3000)
 	point("pairs_in_$n", 'SELECT * FROM members WHERE (user_id, group_id) IN (:list)',
 		script => list_of($pair, $n));
 	point("pairs_values_$n",
-		'SELECT m.* FROM members m JOIN (VALUES :list) p (u, g) 
+		'SELECT m.* FROM members m JOIN (VALUES :list) p (u, g)
 			ON m.user_id = p.u AND m.group_id = p.g',
 		script => list_of($pair, $n));
 }
