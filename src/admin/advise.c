@@ -16,18 +16,28 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "common/keywords.h"
+#include "executor/spi.h"
 #include "funcapi.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "parser/scansup.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "advise.h"
+#include "base/compat.h"
 #include "base/gpujoin.h"
+#include "advise.h"
 
 /* Bytes of a statement that are shown */
 #define SHOWN_BYTES				300
@@ -69,6 +79,26 @@ typedef struct Names
 	int			n;
 } Names;
 
+PG_FUNCTION_INFO_V1(gpujoin_advise);
+PG_FUNCTION_INFO_V1(gpujoin_advise_query);
+
+#define EXTENSION		"pg_stat_statements"
+
+/* Columns of the query below */
+enum
+{
+	COLUMN_USER = 1,
+	COLUMN_QUERYID,
+	COLUMN_CALLS,
+	COLUMN_TIME,
+	COLUMN_ALL_TIME,
+	COLUMN_STATEMENTS,
+	COLUMN_TEXT
+};
+
+/* What stands for the other constants of a list */
+#define SQUASHED				" /*, ... */"
+
 static List *collect_proposals(List *statements);
 static void note_statements(int hidden, int failed);
 static void report_failures(List *statements, ReturnSetInfo *rsinfo);
@@ -84,9 +114,20 @@ static Datum shorten(const char *text);
 static char *make_command(const Names *names);
 static Datum make_array(const Names *names);
 static Datum make_note(const Proposal *proposal, bool *isnull);
-
-PG_FUNCTION_INFO_V1(gpujoin_advise);
-PG_FUNCTION_INFO_V1(gpujoin_advise_query);
+static char *make_query(void);
+static GjStatement *read_row(int i, MemoryContext context);
+static Datum get(int i, int column, bool *isnull);
+static bool may_plan(const GjStatement *statement);
+static char *unsquash(const char *text);
+static bool list_to_array(StringInfo text);
+static char *cast_literals(const char *text);
+static const char *add_cast(StringInfo text, int start, const char *param, int length);
+static int	find_type(const char *text, int end);
+static int	find_time_zone(const char *text, int end);
+static bool is_field_of_extract(const StringInfo before, const char *after);
+static int	find_word(const char *text, int end, const char *word);
+static bool is_in_word(char c);
+static List *read_statements(int *hidden);
 
 /*
  * gpujoin_advise(): for what pg_stat_statements has
@@ -100,7 +141,7 @@ gpujoin_advise(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	statements = GjReadStatements(&hidden);
+	statements = read_statements(&hidden);
 	foreach(lc, statements)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -451,4 +492,369 @@ make_note(const Proposal *proposal, bool *isnull)
 		appendStringInfo(&note, "%s%s", note.len > 0 ? ", " : "", proposal->assumed);
 	*isnull = note.len == 0;
 	return note.len == 0 ? (Datum) 0 : CStringGetTextDatum(note.data);
+}
+
+/*-------------------------------------------------------------------------
+ * Statements
+ *
+ * advise.c
+ * The statements that pg_stat_statements has counted in this database.
+ *
+ * Its view decides whose texts a user gets to see: his own, or with pg_read_all_stats
+ * all.  To plan a statement means more than to read it, as the planner runs functions
+ * that are IMMUTABLE, by their authors' word, and it must be known by which schemas their names
+ * are looked up.  So a statement is planned as the role that ran it, and only for a caller
+ * who might become this role anyway.  What a role has done cannot make others do more then
+ * than it could have done itself.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * List the statements that may be planned, those that took most time first; counts in hidden the
+ * others
+ */
+static List *
+read_statements(int *hidden)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	char	   *query;
+
+	*hidden = 0;
+	if (!OidIsValid(get_extension_oid(EXTENSION, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"%s\" is not installed in this database", EXTENSION),
+				 errhint("Install it, or ask for a single query: gpujoin_advise('SELECT ...').")));
+
+	SPI_connect();
+	query = make_query();
+	if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read %s", EXTENSION);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		GjStatement *statement = read_row(i, context);
+		bool		isnull;
+
+		if (statement == NULL || !may_plan(statement))
+			*hidden += DatumGetInt64(get(i, COLUMN_STATEMENTS, &isnull));
+		else
+		{
+			MemoryContext old = MemoryContextSwitchTo(context);
+
+			result = lappend(result, statement);
+			MemoryContextSwitchTo(old);
+		}
+	}
+	SPI_finish();
+	return result;
+}
+
+/*
+ * The extension may be in any schema.  Operators are PostgreSQL's own, whatever search_path says.
+ *
+ * With pg_stat_statements.track = all, a statement may have two rows: as a client sent it, and as a
+ * function ran it.  They are one statement; where the caller must not see queryid, each row counts
+ * as one.  What a function's statements took is in the time of the statement that called it as
+ * well, so the time of all statements is that of those that clients sent.
+ */
+static char *
+make_query(void)
+{
+	Oid			schema;
+	bool		isnull;
+	bool		nests;
+
+	if (SPI_execute("SELECT extnamespace FROM pg_catalog.pg_extension "
+					"WHERE extname OPERATOR(pg_catalog.=) '" EXTENSION "'",
+					true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not find the schema of %s", EXTENSION);
+	schema = DatumGetObjectId(get(0, 1, &isnull));
+	/* an old version of the extension may have been kept, by pg_upgrade, say */
+	nests = get_attnum(get_relname_relid(EXTENSION, schema), "toplevel") > 0;
+	return psprintf("SELECT userid, queryid, pg_catalog.sum(calls)::pg_catalog.int8, "
+					"pg_catalog.sum(total_exec_time), "
+					"pg_catalog.sum(pg_catalog.sum(total_exec_time) FILTER (WHERE %s)) OVER (), "
+					"CASE WHEN queryid IS NULL THEN pg_catalog.count(*) ELSE 1 END, "
+					"pg_catalog.min(query) "
+					"FROM %s." EXTENSION " WHERE dbid OPERATOR(pg_catalog.=) %u "
+					"GROUP BY userid, queryid ORDER BY 4 DESC",
+					nests ? "toplevel" : "true", quote_identifier(get_namespace_name(schema)),
+					MyDatabaseId);
+}
+
+/*
+ * Make a statement of a row; NULL if its text is not for us
+ */
+static GjStatement *
+read_row(int i, MemoryContext context)
+{
+	GjStatement *statement = MemoryContextAllocZero(context, sizeof(GjStatement));
+	bool		isnull;
+	double		all_time;
+	Datum		value;
+
+	statement->user = DatumGetObjectId(get(i, COLUMN_USER, &isnull));
+	statement->queryid = DatumGetInt64(get(i, COLUMN_QUERYID, &isnull));
+	if (isnull)
+		return NULL;
+	statement->calls = DatumGetInt64(get(i, COLUMN_CALLS, &isnull));
+	statement->time = DatumGetFloat8(get(i, COLUMN_TIME, &isnull));
+	all_time = DatumGetFloat8(get(i, COLUMN_ALL_TIME, &isnull));
+	statement->share = all_time > 0.0 ? Min(statement->time / all_time, 1.0) : 0.0;
+	value = get(i, COLUMN_TEXT, &isnull);
+	if (isnull)
+		return NULL;
+	statement->text = MemoryContextStrdup(context, TextDatumGetCString(value));
+	return statement;
+}
+
+static Datum
+get(int i, int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, column, isnull);
+}
+
+static bool
+may_plan(const GjStatement *statement)
+{
+	return SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(statement->user)) &&
+		GjMayBecome(statement->user);
+}
+
+/*-------------------------------------------------------------------------
+ * Texts of statements
+ *
+ * advise.c
+ * Making the texts of pg_stat_statements such as can be parsed again.
+ *
+ * It puts a parameter into the place of each constant, even where the grammar wants a constant:
+ * "date $1", "interval $1" and "extract($1 from x)" are errors of syntax.  And since 18 it keeps
+ * only the first constant of a list: of "IN ($1, $2, $3)" it leaves what looks like a single key.
+ *
+ * A text that is neither changed well nor left alone cannot be planned, and is left out: nothing
+ * depends on what is recognized here, but how many statements get advice.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make a text that can be parsed
+ */
+char *
+GjStatementText(const char *text)
+{
+	return cast_literals(unsquash(text));
+}
+
+/*
+ * Make arrays of lists of which only the first constant is left, so that the planner takes them for
+ * sets of unknown size, and not for one value
+ */
+static char *
+unsquash(const char *text)
+{
+	StringInfoData result;
+	const char *mark;
+
+	initStringInfo(&result);
+	while ((mark = strstr(text, SQUASHED)) != NULL)
+	{
+		appendBinaryStringInfo(&result, text, mark - text);
+		text = mark + strlen(SQUASHED);
+		if ((*text == ')' || *text == ']') && list_to_array(&result))
+			text++;
+	}
+	appendStringInfoString(&result, text);
+	return result.data;
+}
+
+/*
+ * Turn "IN ($1" at the end of a text into "= ANY ($1)", "NOT IN ($1" into "<> ALL ($1)", and
+ * "ARRAY[$1" into "$1"; false if it is none of these
+ */
+static bool
+list_to_array(StringInfo text)
+{
+	int			dollar = text->len - 1;
+	const char *before = NULL;
+	char	   *param;
+	int			start = -1;
+	int			not;
+
+	while (dollar > 0 && isdigit((unsigned char) text->data[dollar]))
+		dollar--;
+	if (dollar <= 0 || text->data[dollar] != '$')
+		return false;
+	if (text->data[dollar - 1] == '[')
+	{
+		start = find_word(text->data, dollar - 1, "ARRAY");
+		before = "%s";
+	}
+	else if (text->data[dollar - 1] == '(' &&
+			 (start = find_word(text->data, dollar - 1, "IN")) >= 0)
+	{
+		not = find_word(text->data, start, "NOT");
+		before = not < 0 ? "= ANY (%s)" : "<> ALL (%s)";
+		start = not < 0 ? start : not;
+	}
+	if (start < 0)
+		return false;
+	param = pstrdup(text->data + dollar);
+	text->len = start;
+	appendStringInfo(text, before, param);
+	return true;
+}
+
+/*
+ * Turn "date $1" into "CAST($1 AS date)", and "extract($1 from" into "extract(epoch from"
+ */
+static char *
+cast_literals(const char *text)
+{
+	StringInfoData result;
+	const char *param;
+
+	initStringInfo(&result);
+	while ((param = strchr(text, '$')) != NULL)
+	{
+		int			length = 1 + strspn(param + 1, "0123456789");
+		int			start;
+
+		appendBinaryStringInfo(&result, text, param - text);
+		text = param + length;
+		if (length > 1 && (start = find_type(result.data, result.len)) >= 0)
+			text = add_cast(&result, start, param, length);
+		else if (length > 1 && is_field_of_extract(&result, text))
+			appendStringInfoString(&result, "epoch");
+		else
+			appendBinaryStringInfo(&result, param, length);
+	}
+	appendStringInfoString(&result, text);
+	return result.data;
+}
+
+/*
+ * Put a cast into the place of the type that begins at this byte and of the parameter behind it;
+ * returns the text behind it.  "interval $1 day" has a part of the type there.
+ */
+static const char *
+add_cast(StringInfo text, int start, const char *param, int length)
+{
+	static const char *const fields[] = {"year", "month", "day", "hour", "minute", "second"};
+	char	   *type = pstrdup(text->data + start);
+	const char *next = param + length;
+
+	while (isspace((unsigned char) *next))
+		next++;
+	text->len = start;
+	appendStringInfo(text, "CAST(%.*s AS %s", length, param, type);
+	for (int i = 0; i < lengthof(fields); i++)
+	{
+		int			n = strlen(fields[i]);
+
+		if (find_word(type, strlen(type), "interval") == 0 &&
+			pg_strncasecmp(next, fields[i], n) == 0 && !is_in_word(next[n]))
+		{
+			appendStringInfo(text, " %s)", fields[i]);
+			return next + n;
+		}
+	}
+	appendStringInfoChar(text, ')');
+	return param + length;
+}
+
+/*
+ * Find a type at the end of so many bytes; -1: something else is there
+ *
+ * Before a parameter stands no name of anything else: keywords do, of which those that name types
+ * are told from the others.  A name in another line may be the end of a comment.  Without a blank
+ * in between, "date$1" might be a name, but hardly is.
+ */
+static int
+find_type(const char *text, int end)
+{
+	int			stop = end;
+	int			start;
+	int			keyword;
+	char	   *word;
+
+	while (stop > 0 && scanner_isspace(text[stop - 1]))
+	{
+		if (text[--stop] == '\n')
+			return -1;
+	}
+	start = stop;
+	while (start > 0 && (is_in_word(text[start - 1]) || text[start - 1] == '.'))
+		start--;
+	if (start == stop || !is_in_word(text[start]) || isdigit((unsigned char) text[start]))
+		return -1;
+
+	word = downcase_truncate_identifier(text + start, stop - start, false);
+	if (strcmp(word, "zone") == 0)
+		return find_time_zone(text, start);
+	if (stop == end && strcmp(word, "date") != 0 && strcmp(word, "interval") != 0 &&
+		strcmp(word, "timestamp") != 0 && strcmp(word, "timestamptz") != 0)
+		return -1;
+	keyword = ScanKeywordLookup(word, &ScanKeywords);
+	if (keyword >= 0 && (ScanKeywordCategories[keyword] != COL_NAME_KEYWORD ||
+						 strcmp(word, "between") == 0))
+		return -1;
+	return start;
+}
+
+/*
+ * Find "timestamp with time" and the like at the end of so many bytes; -1: it is "AT TIME"
+ */
+static int
+find_time_zone(const char *text, int end)
+{
+	int			time = find_word(text, end, "time");
+	int			with = find_word(text, time, "with");
+	int			start;
+
+	if (with < 0)
+		with = find_word(text, time, "without");
+	start = find_word(text, with, "timestamp");
+	return start >= 0 ? start : find_word(text, with, "time");
+}
+
+static bool
+is_field_of_extract(const StringInfo before, const char *after)
+{
+	int			end = before->len;
+
+	while (end > 0 && isspace((unsigned char) before->data[end - 1]))
+		end--;
+	while (isspace((unsigned char) *after))
+		after++;
+	return end > 0 && before->data[end - 1] == '(' &&
+		find_word(before->data, end - 1, "extract") >= 0 &&
+		pg_strncasecmp(after, "from", 4) == 0 && !is_in_word(after[4]);
+}
+
+/*
+ * Find a word at the end of so many bytes, before spaces; -1: it is not there
+ */
+static int
+find_word(const char *text, int end, const char *word)
+{
+	int			start;
+
+	while (end > 0 && isspace((unsigned char) text[end - 1]))
+		end--;
+	start = end - (int) strlen(word);
+	if (start < 0 || pg_strncasecmp(text + start, word, strlen(word)) != 0 ||
+		(start > 0 && is_in_word(text[start - 1])))
+		return -1;
+	return start;
+}
+
+static bool
+is_in_word(char c)
+{
+	return isalnum((unsigned char) c) || c == '_' || IS_HIGHBIT_SET(c);
 }

@@ -27,10 +27,7 @@ typedef struct GjStatement
 	const char *failure;		/* why it could not be planned; NULL: it was */
 } GjStatement;
 
-/* advisestatements.c */
-extern List *GjReadStatements(int *hidden);
-
-/* advisetext.c */
+/* advise.c */
 extern char *GjStatementText(const char *text);
 
 /* analyze.c */

@@ -9,7 +9,7 @@
  * say of each other is compared only where the order of reading makes that safe.  If a fold
  * has moved the lists meanwhile, all begins again, as for a query.
  *
- * The check against the heap, which heapallindexed asks for, is in checkheap.c.
+ * The check against the heap, which heapallindexed asks for, is in check.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,25 +17,43 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/tid.h"
 #include "check.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 #define INFO_COLUMNS			17
+
+/* A run on its way through its directory */
+typedef struct RunCheck
+{
+	GjCheckState *state;
+	const GjRun *run;
+	int			number;			/* among the runs */
+	BlockNumber data_pages;		/* met so far */
+	BlockNumber directory_pages;
+	GjPlace		last;			/* the last entry so far */
+} RunCheck;
 
 static uint64 check_index(Oid index_oid, bool heapallindexed);
 static void reset(GjCheckState *state);
@@ -44,6 +62,30 @@ static void check_journal(GjCheckState *state);
 static void check_lanes(GjCheckState *state, GjMetaPage meta);
 static void check_counters(GjCheckState *state, GjMetaPage meta);
 static Datum make_bigints(const uint64 *values, int n);
+static void note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind);
+static void check_data(GjCheckState *state, BlockNumber block, Page page);
+static void check_list(GjCheckState *state, BlockNumber block, Page page);
+static void check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque,
+						const char *row);
+static void check_run(GjCheckState *state, int number);
+static void check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first);
+static GjDirectory *copy_directory(RunCheck *check, BlockNumber block, int level, int *n);
+static void check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first);
+static void check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first);
+static void check_delta(GjCheckState *state, const GjDelta *delta);
+static void check_open_pages(GjCheckState *state);
+static void check_all_named(GjCheckState *state);
+static bool name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run,
+					  bool is_data);
+static void check_heap(GjCheckState *state, Snapshot snapshot);
+static void check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+							 bool tuple_is_alive, void *arg);
+static void check_wrong(GjCheckState *state, BlockNumber block, const char *detail);
+static void check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end);
+static void check_tail(GjCheckState *state, BlockNumber block);
+static void check_page(GjCheckState *state, BlockNumber block);
+static void check_lists(GjCheckState *state);
+static void check_against_heap(GjCheckState *state);
 
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
@@ -77,7 +119,7 @@ check_index(Oid index_oid, bool heapallindexed)
 
 	state.index = GjOpenManagedIndex(index_oid);
 	if (heapallindexed)
-		GjCheckAgainstHeap(&state);
+		check_against_heap(&state);
 	else
 		GjCheckPages(&state);
 	index_close(state.index, AccessShareLock);
@@ -158,7 +200,7 @@ GjCheckPages(GjCheckState *state)
 		reset(state);
 		check_meta(state);
 		for (int lane = 0; lane < state->info.nlanes; lane++)
-			GjCheckTail(state, GJ_FIRST_TAIL_BLOCK + lane);
+			check_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
 
 		GjIndexGetState(state->index, &state->now);
 		state->nblocks = GjIndexGetLength(state->index);
@@ -168,9 +210,9 @@ GjCheckPages(GjCheckState *state)
 		for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			GjCheckPage(state, block);
+			check_page(state, block);
 		}
-		GjCheckLists(state);
+		check_lists(state);
 		check_journal(state);
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
@@ -201,8 +243,8 @@ reset(GjCheckState *state)
 /*
  * Report what must not be, unless the lists have moved: then it means nothing
  */
-void
-GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail)
+static void
+check_wrong(GjCheckState *state, BlockNumber block, const char *detail)
 {
 	if (!state->moved)
 		state->moved = GjListsMoved(state->index, &state->now);
@@ -215,8 +257,8 @@ GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail)
  *
  * Nobody reads that but generic WAL: the next change to the page makes zeroes of what is behind it.
  */
-void
-GjCheckLower(GjCheckState *state, BlockNumber block, Page page, const void *end)
+static void
+check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end)
 {
 	if ((char *) page + ((PageHeader) page)->pd_lower != (const char *) end)
 		GjReportCorruption(state->index, block, "The page's contents do not end where it says.");
@@ -268,8 +310,8 @@ check_journal(GjCheckState *state)
 						   "The page is of a run whose number has not been drawn yet.");
 	check_lanes(state, meta);
 	check_counters(state, meta);
-	GjCheckLower(state, GJ_META_BLOCK, BufferGetPage(metabuf), &meta->lanes[meta->nlanes]);
-	GjCheckLower(state, GJ_JOURNAL_BLOCK, BufferGetPage(journalbuf), ring + GJ_JOURNAL_ENTRIES);
+	check_lower(state, GJ_META_BLOCK, BufferGetPage(metabuf), &meta->lanes[meta->nlanes]);
+	check_lower(state, GJ_JOURNAL_BLOCK, BufferGetPage(journalbuf), ring + GJ_JOURNAL_ENTRIES);
 
 	previous = meta->journal_floor;
 	for (uint32 i = 0; i < meta->journal_used; i++)
@@ -332,4 +374,533 @@ check_counters(GjCheckState *state, GjMetaPage meta)
 			GjReportCorruption(state->index, GJ_META_BLOCK,
 							   "The metapage miscounts the deleted entries of a run.");
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * Pages
+ *
+ * check.c
+ * gpujoin_check(): what each page says by itself.
+ *
+ * Pages of runs and deltas that are dead, or not alive yet, need only be pages.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+static void
+check_tail(GjCheckState *state, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(state->index, block);
+	Page		page = BufferGetPage(buffer);
+	GjPageOpaque opaque;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	GjPageCheck(state->index, buffer, GJ_PAGE_TAIL);
+	opaque = GjPageGetOpaque(page);
+	if (opaque->used > state->info.tail_rows)
+		GjReportCorruption(state->index, block, "A tail page has too many rows.");
+	if ((char *) page + ((PageHeader) page)->pd_lower !=
+		GjTailRow(page, &state->info, opaque->used))
+		GjReportCorruption(state->index, block,
+						   "A tail page's end does not agree with its number of rows.");
+	for (int row = 0; row < opaque->used; row++)
+		check_entry(state, block, opaque, GjTailRow(page, &state->info, row));
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Check a page from first_data on, and note whose it is
+ */
+static void
+check_page(GjCheckState *state, BlockNumber block)
+{
+	Buffer		buffer = ReadBufferExtended(state->index, MAIN_FORKNUM, block, RBM_NORMAL, NULL);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (GjPageIsUnused(page))
+	{
+		/* what has cut the file may have filled it up, too */
+		if (block + 1 == state->min_blocks)
+			GjReportCorruption(state->index, block,
+							   "The last page that the metapage counts is all zeroes.");
+		state->free_pages++;
+	}
+	else
+	{
+		GjPageKind	kind = GjPageCheckKind(state->index, buffer);
+		GjPageOwner owner = GjPageGetOwner(&state->now, page);
+
+		if (kind < GJ_PAGE_DATA || kind > GJ_PAGE_LIST)
+			GjReportCorruption(state->index, block, "The page is of a kind that is not for here.");
+		if (owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA)
+			note_page(state, block, page, kind);
+		state->free_pages += owner == GJ_OWNER_NOBODY;
+		state->max_change = Max(state->max_change, GjPageGetOpaque(page)->change);
+		if (GjPageGetOpaque(page)->run > state->max_run)
+		{
+			state->max_run = GjPageGetOpaque(page)->run;
+			state->max_run_block = block;
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Check a page that lives
+ */
+static void
+note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	GjCheckedPage *checked = &state->pages[block];
+
+	checked->run = opaque->run;
+	checked->is_data = kind == GJ_PAGE_DATA;
+	checked->is_late = opaque->change > state->now.sequence;
+	state->end_in_use = block + 1;
+	if (kind == GJ_PAGE_DATA)
+		check_data(state, block, page);
+	else if (kind == GJ_PAGE_LIST)
+		check_list(state, block, page);
+	else
+		check_lower(state, block, page, GjPageGetDirectory(page) + 1);
+}
+
+static void
+check_data(GjCheckState *state, BlockNumber block, Page page)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32	   *used = GjDataUsed(page, &state->info);
+	int			count = 0;
+
+	check_lower(state, block, page, (char *) page + state->info.arrays_end);
+	for (int word = 0; word < state->info.words; word++)
+		count += pg_popcount32(used[word]);
+	if (count != opaque->used)
+		GjReportCorruption(state->index, block,
+						   "A data page's count does not agree with its bitmap.");
+
+	for (int slot = 0; slot < state->info.slots; slot++)
+	{
+		char		row[GJ_MAX_ROW_WIDTH];
+
+		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
+			continue;
+		GjRowFromSlot(page, &state->info, slot, row);
+		check_entry(state, block, opaque, row);
+	}
+	state->free_slots += state->info.slots - count;
+}
+
+static void
+check_list(GjCheckState *state, BlockNumber block, Page page)
+{
+	if ((char *) page + ((PageHeader) page)->pd_lower != GjListEnd(page))
+		GjReportCorruption(state->index, block,
+						   "A list page's end does not agree with its number of elements.");
+}
+
+static void
+check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
+{
+	const GjIndexInfo *info = &state->info;
+	ItemPointerData tid;
+	int64		key = GjRowGetKey(info, row, &tid);
+
+	if (!GjTidIsPossible(&tid))
+		GjReportCorruption(state->index, block, "An entry has an impossible TID.");
+	if (key < opaque->min_key || key > opaque->max_key)
+		GjReportCorruption(state->index, block,
+						   "An entry's key is outside the bounds of its page.");
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		static const char zeroes[sizeof(Datum)] = {0};
+		const GjIncludedColumn *column = &info->included[i];
+
+		if ((row[info->row_nulls_offset + i / 8] & (1 << (i % 8))) != 0 &&
+			memcmp(row + column->row_offset, zeroes, column->width) != 0)
+			GjReportCorruption(state->index, block,
+							   "An included value is marked NULL but is not zero.");
+	}
+	state->nentries++;
+	if (state->filter)
+		bloom_add_element(state->filter, (unsigned char *) unconstify(char *, row),
+						  info->row_width);
+}
+
+/*-------------------------------------------------------------------------
+ * Runs
+ *
+ * check.c
+ * gpujoin_check(): do directories and lists name the pages that there are, each once, and
+ * are the entries of a run in order?
+ *
+ * The pages of a run stand still while it lives.  A delta may grow: then a page that its list has
+ * not got was changed after the list had been read.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+static inline bool
+precedes(const GjPlace *a, const GjPlace *b)
+{
+	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
+}
+
+static inline bool
+is_equal(const GjPlace *a, const GjPlace *b)
+{
+	return a->key == b->key && a->tid == b->tid;
+}
+
+/*
+ * Compare the lists of state->now with the pages that have been met.  Ends early if the lists
+ * move.
+ */
+static void
+check_lists(GjCheckState *state)
+{
+	for (int i = 0; i < state->now.nruns && !state->moved; i++)
+		check_run(state, i);
+	for (int i = 0; i < lengthof(state->now.deltas) && !state->moved; i++)
+	{
+		if (state->now.deltas[i].run != 0)
+			check_delta(state, &state->now.deltas[i]);
+	}
+	if (!state->moved)
+		check_open_pages(state);
+	if (!state->moved)
+		check_all_named(state);
+}
+
+static void
+check_run(GjCheckState *state, int number)
+{
+	const GjRun *run = &state->now.runs[number];
+	RunCheck	check = {state, run, number};
+
+	check.last.key = PG_INT64_MIN;
+	if (name_page(state, GJ_META_BLOCK, run->root, run->run, false))
+		check_directory(&check, run->root, run->height - 1, NULL);
+	if (state->moved)
+		return;
+	if (check.data_pages != run->data_pages || check.directory_pages != run->directory_pages)
+		check_wrong(state, GJ_META_BLOCK, "The metapage miscounts the pages of a run.");
+	else if (check.last.key != run->max_key)
+		check_wrong(state, GJ_META_BLOCK, "A run's largest key is not what the metapage says.");
+}
+
+/*
+ * Check a page of the directory, which has been named by what is above it, and all below
+ */
+static void
+check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first)
+{
+	GjCheckState *state = check->state;
+	int			n;
+	GjDirectory *directory = copy_directory(check, block, level, &n);
+
+	check->directory_pages++;
+	for (int i = 0; directory != NULL && i < n && !state->moved; i++)
+	{
+		GjPlace		place = {directory->keys[i], GjPackTid(&directory->tids[i])};
+
+		if (i == 0 && first == NULL && place.key != check->run->min_key)
+			check_wrong(state, block, "A run's smallest key is not what the metapage says.");
+		if (i == 0 && first != NULL && !is_equal(&place, first))
+			check_wrong(state, block,
+						"A directory page does not begin where the one above it says.");
+		if (state->moved ||
+			!name_page(state, block, directory->blocks[i], check->run->run, level == 0))
+			break;
+		if (level > 0)
+			check_directory(check, directory->blocks[i], level - 1, &place);
+		else
+			check_run_page(check, directory->blocks[i], &place);
+	}
+	if (directory != NULL)
+		pfree(directory);
+}
+
+/*
+ * Copy a directory page, NULL if the lists have moved
+ */
+static GjDirectory *
+copy_directory(RunCheck *check, BlockNumber block, int level, int *n)
+{
+	GjCheckState *state = check->state;
+	GjDirectory *directory = palloc(sizeof(GjDirectory));
+	Buffer		buffer = ReadBuffer(state->index, block);
+	Page		page = BufferGetPage(buffer);
+
+	CHECK_FOR_INTERRUPTS();
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (GjPageCheckKind(state->index, buffer) != GJ_PAGE_DIRECTORY ||
+		GjPageGetOpaque(page)->run != check->run->run)
+		check_wrong(state, block, "The page is not of the directory that it is in.");
+	else if (GjPageGetDirectory(page)->level != level || GjPageGetOpaque(page)->used < 1)
+		GjReportCorruption(state->index, block, "A directory page is not what its place says.");
+	memcpy(directory, GjPageGetDirectory(page), sizeof(GjDirectory));
+	*n = GjPageGetOpaque(page)->used;
+	UnlockReleaseBuffer(buffer);
+	if (!state->moved)
+		return directory;
+	pfree(directory);
+	return NULL;
+}
+
+static void
+check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
+{
+	GjCheckState *state = check->state;
+	Buffer		buffer = ReadBuffer(state->index, block);
+	Page		page = BufferGetPage(buffer);
+
+	CHECK_FOR_INTERRUPTS();
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (GjPageCheckKind(state->index, buffer) != GJ_PAGE_DATA ||
+		GjPageGetOpaque(page)->run != check->run->run)
+		check_wrong(state, block, "The page is not of the run that it is in.");
+	else
+		check_order(check, block, page, first);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Check the order of a page's entries, of those that were deleted, too.  All pages of a run were
+ * full once, but for the last one.
+ */
+static void
+check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
+{
+	GjCheckState *state = check->state;
+	const GjIndexInfo *info = &state->info;
+	const uint32 *used = GjDataUsed(page, info);
+	uint64		before = (uint64) check->data_pages++ * info->slots;
+	int			n = before < check->run->entries ?
+		(int) Min(check->run->entries - before, info->slots) : 0;
+
+	for (int slot = 0; slot < info->slots; slot++)
+	{
+		GjPlace		place;
+
+		if (slot >= n)
+		{
+			if (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
+				GjReportCorruption(state->index, block, "A run has more entries than it should.");
+			continue;
+		}
+		place.key = GjDataGetKey(page, info, slot);
+		place.tid = GjPackTid(&GjDataTids(page, info)[slot]);
+		if (slot == 0 && !is_equal(&place, first))
+			GjReportCorruption(state->index, block,
+							   "A data page does not begin where the directory says.");
+		if (precedes(&place, &check->last))
+			GjReportCorruption(state->index, block, "The entries of a run are not in order.");
+		check->last = place;
+	}
+	state->run_entries[check->number] += GjPageGetOpaque(page)->used;
+}
+
+static void
+check_delta(GjCheckState *state, const GjDelta *delta)
+{
+	GjIndexState alone = state->now;
+	BlockNumber *blocks;
+	BlockNumber nblocks;
+	BlockNumber nlists = 0;
+	BlockNumber nold = 0;
+
+	alone.deltas[0] = *delta;
+	alone.deltas[1].run = 0;
+	if (!GjDeltaGetBlocks(state->index, &alone, &blocks, &nblocks))
+	{
+		state->moved = true;
+		return;
+	}
+	for (BlockNumber i = 0; i < nblocks; i++)
+	{
+		if (!name_page(state, delta->head, blocks[i], delta->run, true))
+			break;
+	}
+	pfree(blocks);
+
+	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
+	{
+		const GjCheckedPage *page = &state->pages[block];
+
+		if (page->run != delta->run || page->is_data)
+			continue;
+		nlists++;
+		nold += !page->is_late;
+	}
+	if (nold > delta->list_pages || nlists < delta->list_pages)
+		check_wrong(state, GJ_META_BLOCK, "The metapage miscounts the list pages of a delta.");
+}
+
+/*
+ * Check that the pages which lanes have open are of a delta's list
+ */
+static void
+check_open_pages(GjCheckState *state)
+{
+	for (int i = 0; i < state->now.nopen && !state->moved; i++)
+	{
+		const GjCheckedPage *page = &state->pages[state->now.open_blocks[i]];
+
+		if (!page->named || (page->run != state->now.deltas[0].run &&
+							 page->run != state->now.deltas[1].run))
+			check_wrong(state, state->now.open_blocks[i],
+						"A lane has a page open that is of no delta.");
+	}
+}
+
+/*
+ * Check that no page says that it belongs to a run or delta which does not know of it
+ */
+static void
+check_all_named(GjCheckState *state)
+{
+	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
+	{
+		const GjCheckedPage *page = &state->pages[block];
+		bool		of_run = false;
+
+		if (page->run == 0 || page->named)
+			continue;
+		for (int i = 0; i < state->now.nruns; i++)
+			of_run |= state->now.runs[i].run == page->run;
+		if (of_run || (page->is_data && !page->is_late))
+			check_wrong(state, block, "The page is in no directory and no list.");
+	}
+}
+
+/*
+ * Note that a directory or list names a page; false if it must not
+ */
+static bool
+name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bool is_data)
+{
+	GjCheckedPage *page;
+
+	if (block < state->info.first_data || block >= state->nblocks)
+	{
+		check_wrong(state, by, "A directory or list names a page that does not exist.");
+		return false;
+	}
+	page = &state->pages[block];
+	if (page->run != run || page->is_data != is_data)
+	{
+		check_wrong(state, block, "The page is not of the directory or list that names it.");
+		return false;
+	}
+	if (page->named)
+	{
+		check_wrong(state, block, "The page is named twice by directories or lists.");
+		return false;
+	}
+	page->named = true;
+	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * The heap
+ *
+ * check.c
+ * gpujoin_check() with heapallindexed: does every tuple have its entry?
+ *
+ * The check takes a snapshot first, then a fingerprint of every entry (tails before
+ * data pages, for the reason given in match/search.c), then reads the heap under the
+ * snapshot: each tuple that the snapshot sees was indexed before the fingerprints were
+ * taken, so it must be among them, with the same values in its INCLUDE columns.  A
+ * Bloom filter keeps the fingerprints: it may overlook a missing entry with a small
+ * probability, never report one that is there.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Check the pages, and the heap against them
+ *
+ * The index may have expressions and a predicate: functions of the table's owner,
+ * which must not run with the rights of whoever checks.
+ */
+static void
+check_against_heap(GjCheckState *state)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	Oid			save_user;
+	int			save_context;
+	int			save_nest_level = NewGUCNestLevel();
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(state->index->rd_rel->relowner,
+						   save_context | SECURITY_RESTRICTED_OPERATION);
+	GjRestrictSearchPath();
+
+	state->filter_entries = Max((int64) state->index->rd_rel->reltuples, 10000);
+	GjCheckPages(state);
+	check_heap(state, snapshot);
+	bloom_free(state->filter);
+
+	AtEOXact_GUC(false, save_nest_level);
+	SetUserIdAndSecContext(save_user, save_context);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * Look for the entry of each tuple that the snapshot sees
+ */
+static void
+check_heap(GjCheckState *state, Snapshot snapshot)
+{
+	Relation	heap = table_open(state->index->rd_index->indrelid, AccessShareLock);
+	IndexInfo  *indexInfo = BuildIndexInfo(state->index);
+	TableScanDesc scan;
+
+	/*
+	 * An index whose making met broken HOT chains does not have to hold what an
+	 * older snapshot sees.
+	 */
+	if (state->index->rd_index->indcheckxmin &&
+		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(state->index->rd_indextuple->t_data),
+							   snapshot->xmin))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("index \"%s\" cannot be verified using transaction snapshot",
+						RelationGetRelationName(state->index))));
+
+	scan = table_beginscan_strat(heap, snapshot, 0, NULL, true, true);
+	indexInfo->ii_Concurrent = true;	/* use the scan's snapshot */
+	indexInfo->ii_Unique = false;
+	indexInfo->ii_ExclusionOps = NULL;
+	state->key_proc = index_getprocinfo(state->index, 1, GJ_KEY_PROC);
+	table_index_build_scan(heap, state->index, indexInfo, true, false,
+						   check_heap_tuple, state, scan);
+	table_close(heap, NoLock);
+}
+
+static void
+check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+				 bool tuple_is_alive, void *arg)
+{
+	GjCheckState *state = arg;
+	char		row[GJ_MAX_ROW_WIDTH];
+
+	CHECK_FOR_INTERRUPTS();
+	if (isnull[0])
+		return;
+	GjRowForm(&state->info, GjKeyFromDatum(state->key_proc, values[0]), tid,
+			  values + 1, isnull + 1, row);
+	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("heap tuple (%u,%u) lacks an entry in index \"%s\"",
+						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
+						RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check.h
- *	  What the parts of gpujoin_check() share: the whole (check.c), pages (checkpages.c), runs and
- *	  deltas (checkruns.c), and pages against the heap (checkheap.c).
+ *	  What the parts of gpujoin_check() share: the whole (check.c), pages (check.c), runs and
+ *	  deltas (check.c), and pages against the heap (check.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -47,17 +47,5 @@ typedef struct GjCheckState
 
 /* check.c */
 extern void GjCheckPages(GjCheckState *state);
-extern void GjCheckWrong(GjCheckState *state, BlockNumber block, const char *detail);
-extern void GjCheckLower(GjCheckState *state, BlockNumber block, Page page, const void *end);
-
-/* checkpages.c: each page by itself */
-extern void GjCheckTail(GjCheckState *state, BlockNumber block);
-extern void GjCheckPage(GjCheckState *state, BlockNumber block);
-
-/* checkruns.c: what directories and lists say of pages */
-extern void GjCheckLists(GjCheckState *state);
-
-/* checkheap.c */
-extern void GjCheckAgainstHeap(GjCheckState *state);
 
 #endif							/* GPUJOIN_ADMIN_CHECK_H */

@@ -15,14 +15,20 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/relation.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
+#include "am/am.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
@@ -33,12 +39,15 @@ PG_FUNCTION_INFO_V1(gpujoin_unload);
 /* How often is looked whether the device is there, or somebody else's load has ended */
 #define LOAD_POLL_MS			20
 
+PG_FUNCTION_INFO_V1(gpujoin_fold);
+
 static uint64 load_index(Oid index_oid);
 static void wait_a_moment(void);
 static bool unload_index(Oid index_oid);
 static void report_failure(Relation index, GjFallback why);
 static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
+static uint64 fold_index(Oid index_oid, bool complete);
 
 /*
  * gpujoin_load(regclass): load an index, or those of all partitions, onto the device and wait
@@ -202,4 +211,61 @@ report_no_memory(Relation index, GjFallback why)
 					 "\"preload\".") :
 			 errhint("Mirrors used within the last minute, and those of indexes with the option "
 					 "\"preload\", are not evicted.")));
+}
+
+/*-------------------------------------------------------------------------
+ * Folds
+ *
+ * command.c
+ * gpujoin_fold(): fold an index without waiting for VACUUM.
+ *
+ * For the table's owner.  The lock is that of VACUUM, which keeps others from vacuuming, so who
+ * may not fold must not get as far as to wait for it.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * gpujoin_fold(regclass, complete): fold an index, or those of all partitions; returns how many
+ * pages were written
+ */
+Datum
+gpujoin_fold(PG_FUNCTION_ARGS)
+{
+	uint64		pages = 0;
+	ListCell   *lc;
+
+	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
+		pages += fold_index(lfirst_oid(lc), PG_GETARG_BOOL(1));
+	PG_RETURN_INT64((int64) pages);
+}
+
+static uint64
+fold_index(Oid index_oid, bool complete)
+{
+	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
+	Relation	heap;
+	Relation	index;
+	GjFoldStats stats;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errhint("An index can only be folded on the primary server.")));
+
+	/* while the lock is waited for, the index may be dropped, by REINDEX CONCURRENTLY for one */
+	heap = table_open(heap_oid, ShareUpdateExclusiveLock);
+	if (IndexGetRelation(index_oid, true) != heap_oid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the index to be folded has been dropped")));
+	index = GjOpenManagedIndex(index_oid);
+	LockRelationOid(index_oid, RowExclusiveLock);
+
+	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);
+	relation_close(index, NoLock);
+	table_close(heap, NoLock);
+	return stats.pages;
 }

@@ -6,7 +6,7 @@
  *
  * The query is planned by EXPLAIN, which brings all that goes with it: privileges, EXECUTE of
  * prepared statements, hooks of other extensions.  Meanwhile the planner's hooks take notes
- * (plan/choicenotes.c).
+ * (plan/choice.c).
  *
  * The text is put behind EXPLAIN and its options in parentheses, so that no further
  * option can be slipped in, and it must be one statement: nothing is executed.

@@ -23,22 +23,65 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "nodes/extensible.h"
+#include "storage/spin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-#include "agg.h"
-#include "aggnode.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
+#include "agg.h"
+#include "compute.h"
+#include "groups/groups.h"
+#include "reader.h"
+
+typedef struct GjAggStats
+{
+	GjGroupsStats groups;
+	GjReaderStats reader;
+	uint64		flushes;		/* of partial groups, before all rows were read */
+} GjAggStats;
+
+/* In the plan's shared memory */
+typedef struct GjAggShare GjAggShare;
+
+typedef struct GjAggState
+{
+	CustomScanState css;		/* first */
+	PlanState  *child;
+	GjReader   *reader;
+	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
+	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
+	bool		filled;			/* the groups of this pass are there */
+	bool		begun;			/* some pass is */
+	bool		is_plain;		/* the result is made of the groups' columns alone */
+
+	List	   *coded;			/* int: group columns of which the groups have codes */
+
+	/* One that is partial */
+	bool		is_partial;
+	bool		ended;			/* all rows have been read */
+	uint64		flushes;
+	GjAggShare *share;			/* NULL: no parallel plan is running */
+	GjAggStats	workers;		/* what they have counted */
+} GjAggState;
+
+struct GjAggShare
+{
+	slock_t		mutex;
+	GjAggStats	stats;			/* of the workers, not yet added to the leader's */
+};
 
 static Node *create_state(CustomScan *plan);
 static Node *create_partial_state(CustomScan *plan);
@@ -60,6 +103,13 @@ static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
 static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
 static void *get_private(const CustomScan *plan, GjAggPrivate item);
+static void add_stats(GjAggStats *to, const GjAggStats *from);
+static Size agg_estimate_share(CustomScanState *node, ParallelContext *pcxt);
+static void agg_init_share(CustomScanState *node, ParallelContext *pcxt, void *area);
+static void agg_reset_share(CustomScanState *node, ParallelContext *pcxt, void *area);
+static void agg_attach_share(CustomScanState *node, shm_toc *toc, void *area);
+static void agg_shutdown(CustomScanState *node);
+static GjAggStats agg_get_stats(const GjAggState *agg);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -86,11 +136,11 @@ static const CustomExecMethods partial_exec_methods = {
 	.ExecCustomScan = exec_agg,
 	.EndCustomScan = end_agg,
 	.ReScanCustomScan = rescan_agg,
-	.EstimateDSMCustomScan = GjAggEstimateShare,
-	.InitializeDSMCustomScan = GjAggInitShare,
-	.ReInitializeDSMCustomScan = GjAggResetShare,
-	.InitializeWorkerCustomScan = GjAggAttachShare,
-	.ShutdownCustomScan = GjAggShutdown,
+	.EstimateDSMCustomScan = agg_estimate_share,
+	.InitializeDSMCustomScan = agg_init_share,
+	.ReInitializeDSMCustomScan = agg_reset_share,
+	.InitializeWorkerCustomScan = agg_attach_share,
+	.ShutdownCustomScan = agg_shutdown,
 	.ExplainCustomScan = explain_agg,
 };
 
@@ -455,7 +505,7 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 	explain_groupings(node, ancestors, es);
 	if (!es->analyze || agg->groups == NULL)
 		return;
-	stats = GjAggGetStats(agg);
+	stats = agg_get_stats(agg);
 	ExplainPropertyUInteger("Groups", NULL, stats.groups.groups, es);
 	ExplainPropertyUInteger("Arrays Read", NULL, stats.reader.batches, es);
 	ExplainPropertyUInteger("Rows From Arrays", NULL, stats.reader.array_rows, es);
@@ -498,4 +548,103 @@ get_private(const CustomScan *plan, GjAggPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	return list_nth(plan->custom_private, item);
+}
+
+/*-------------------------------------------------------------------------
+ * Counters of processes
+ *
+ * agg.c
+ * What the processes of a parallel GpuAgg have counted, added up for EXPLAIN.
+ *
+ * Nothing else is shared: each process groups the rows that its child gives it.  A worker hands
+ * over its counters when its node is shut down, which precedes the end of its rows; the leader
+ * takes them when its own is.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+static Size
+agg_estimate_share(CustomScanState *node, ParallelContext *pcxt)
+{
+	return sizeof(GjAggShare);
+}
+
+static void
+agg_init_share(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjAggShare *share = area;
+
+	memset(share, 0, sizeof(GjAggShare));
+	SpinLockInit(&share->mutex);
+	agg_attach_share(node, pcxt->toc, area);
+}
+
+/*
+ * Before another execution: what was counted stays
+ */
+static void
+agg_reset_share(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+}
+
+static void
+agg_attach_share(CustomScanState *node, shm_toc *toc, void *area)
+{
+	((GjAggState *) node)->share = area;
+}
+
+/*
+ * The shared memory may go away
+ */
+static void
+agg_shutdown(CustomScanState *node)
+{
+	GjAggState *agg = (GjAggState *) node;
+	GjAggShare *share = agg->share;
+	GjAggStats	own;
+
+	if (share == NULL)
+		return;
+	own = agg_get_stats(agg);
+	SpinLockAcquire(&share->mutex);
+	if (IsParallelWorker())
+		add_stats(&share->stats, &own);
+	else
+	{
+		add_stats(&agg->workers, &share->stats);
+		memset(&share->stats, 0, sizeof(GjAggStats));
+	}
+	SpinLockRelease(&share->mutex);
+	agg->share = NULL;
+}
+
+/*
+ * What this process has counted, and as leader its workers, too
+ */
+static GjAggStats
+agg_get_stats(const GjAggState *agg)
+{
+	GjAggStats	stats = {
+		.groups = *GjGroupsGetStats(agg->groups),
+		.reader = *GjReaderGetStats(agg->reader),
+		.flushes = agg->flushes,
+	};
+
+	add_stats(&stats, &agg->workers);
+	return stats;
+}
+
+static void
+add_stats(GjAggStats *to, const GjAggStats *from)
+{
+	to->groups.rows += from->groups.rows;
+	to->groups.groups += from->groups.groups;
+	to->groups.passes += from->groups.passes;
+	to->groups.disk_size += from->groups.disk_size;
+	to->groups.peak_memory = Max(to->groups.peak_memory, from->groups.peak_memory);
+	to->reader.batches += from->reader.batches;
+	to->reader.array_rows += from->reader.array_rows;
+	to->reader.slot_rows += from->reader.slot_rows;
+	to->flushes += from->flushes;
 }

@@ -11,7 +11,7 @@
 
 #include "nodes/execnodes.h"
 
-#include "groups.h"
+#include "groups/groups.h"
 
 /* agg.c */
 extern void GjExecAggInit(void);

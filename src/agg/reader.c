@@ -5,7 +5,7 @@
  *
  * A node of ours whose rows come from index entries has them as arrays: they are taken from
  * there, without passing through the executor one by one.  From heap blocks columns are read
- * (readtuples.c).  What else a node returns, a row that a filter has let through, say, is put
+ * (reader.c).  What else a node returns, a row that a filter has let through, say, is put
  * into arrays one by one.  Which of these comes next is asked for each batch, since a node may
  * turn from the one to the other and back, as GpuScan does where memory is short.
  *
@@ -24,14 +24,83 @@
  */
 #include "postgres.h"
 
+#include "access/tupmacs.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
+#include "nodes/memnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "utils/acl.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
 
+#include "base/compat.h"
+#include "exec/exec.h"
+#include "join/join.h"
 #include "agg.h"
-#include "groupparts.h"
-#include "readerstate.h"
+#include "groups/groupparts.h"
+#include "reader.h"
+
+typedef struct GjCodes GjCodes;
+
+/* A wanted column */
+typedef struct GjReaderColumn
+{
+	int			slot_at;		/* in the node's result slot, from 0 */
+	int			at;				/* in the source's */
+	uint16		width;			/* of its type, or of a code */
+	GjCodes    *codes;			/* which has numbers for the values; NULL: these are taken */
+	int32	   *known;			/* codes of small rows by their numbers; -1: not known yet */
+	uint32		nknown;
+	char	   *values;			/* room for a batch */
+	uint8	   *nulls;
+} GjReaderColumn;
+
+struct GjReader
+{
+	PlanState  *node;
+	PlanState  *source;			/* whose rows are the node's by now: it, or one below it; NULL:
+								 * not known yet */
+	bool		mapped;			/* all columns are the source's as they are */
+	bool		appends;		/* there is an Append, so that the source changes */
+	bool		ended;			/* the node has said that there are no more rows */
+	int			natts;			/* of the node's slot, so many attributes are needed */
+	int			ncolumns;
+	GjReaderColumn *columns;
+	uint32		last_number;	/* that was given to a small row */
+	uint32		old_numbers;	/* up to this they are no longer good */
+	uint32	   *weights;
+	bool	   *has_nulls;		/* a batch of tuples has some, for each column */
+	GjBatch		batch;
+	GjReaderStats stats;
+};
+
+/* How a join's rows are taken */
+typedef enum GjReaderMode
+{
+	GJ_READER_PLAIN,			/* each entry or tuple is a row */
+	GJ_READER_WEIGHTS,			/* it is as many rows as it has partners */
+	GJ_READER_PAIRS				/* with each partner it is a row; columns of both are wanted */
+} GjReaderMode;
+
+/* reader.c */
+extern bool GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready,
+						 GjReaderMode *mode);
+extern const GjFillOutput *GjReaderFind(const GjFill *fill, int at);
+static inline void
+GjReaderPut(GjReaderColumn *column, int row, Datum value, bool isnull)
+{
+	column->nulls[row] = isnull;
+	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
+					column->width);
+}
+
+#define FIRST_KNOWN				((uint32) 256)
 
 static bool read_arrays(GjReader *reader);
 static bool has_arrays(const PlanState *node);
@@ -57,6 +126,21 @@ static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
 static void own_columns(GjReader *reader, int nrows);
+static int	take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready,
+					   GjReaderMode mode);
+static int	take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready,
+					  GjReaderMode mode, uint16 *rows, GjSmallRow **partners, int most);
+static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
+static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
+static void grow(GjReaderColumn *column, uint32 least);
+static void reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
+							   GjReaderMode mode);
+static bool reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
+								GjSmallRow **partners, int n);
+static GjCodes *codes_create(MemoryContext parent, Oid type, Oid collation);
+static void codes_clear(GjCodes *codes);
+static int32 codes_find(GjCodes *codes, Datum value);
+static Datum codes_value(const GjCodes *codes, int32 code);
 
 GjReader *
 GjReaderCreate(PlanState *node, List *attnos, List *types)
@@ -251,7 +335,7 @@ read_source(GjReader *reader, PlanState *node)
 	if (!GjReaderLoad(reader, node, &ready, &mode))
 		return false;
 	if (ready.chunk == NULL)
-		GjReaderTakeTuples(reader, node, &ready, mode);
+		reader_take_tuples(reader, node, &ready, mode);
 	else if (mode == GJ_READER_PLAIN)
 		take_entries(reader, ready.chunk, ready.fill);
 	else if (mode == GJ_READER_WEIGHTS)
@@ -388,7 +472,7 @@ take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners
 {
 	GjReaderColumn *to = &reader->columns[i];
 
-	GjReaderPutPartners(reader, i, 0, column, natts, partners, reader->batch.nrows);
+	reader_put_partners(reader, i, 0, column, natts, partners, reader->batch.nrows);
 	reader->batch.columns[i] = (GjBatchColumn) {
 		.values = to->values,.nulls = to->nulls,.width = to->width
 	};
@@ -523,7 +607,7 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 		bool		isnull = slot->tts_isnull[column->slot_at];
 
 		if (column->codes != NULL && !isnull)
-			value = Int32GetDatum(GjCodesFind(column->codes, value));
+			value = Int32GetDatum(codes_find(column->codes, value));
 		GjReaderPut(column, row, value, isnull);
 	}
 }
@@ -544,4 +628,380 @@ own_columns(GjReader *reader, int nrows)
 	}
 	reader->batch.nrows = nrows;
 	reader->batch.weights = NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * Tuples
+ *
+ * reader.c
+ * A batch of the tuples of several heap blocks.
+ *
+ * Of a block often only a few tuples are wanted, and a batch of so few rows would be hardly
+ * better than rows one by one.  So values are copied into the reader's arrays, block by block
+ * in the order in which these are fetched, until the batch is full or the rows that come next
+ * are of another kind.  Nothing is held of a block once the next one is asked for.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make a batch of these rows, of which there is at least one, and of those that follow
+ */
+static void
+reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
+				   GjReaderMode mode)
+{
+	GjReadyRows ready = *first;
+	GjReaderMode next_mode = mode;
+	bool	   *has_nulls = reader->has_nulls;
+
+	memset(has_nulls, 0, reader->ncolumns * sizeof(bool));
+	reader->batch.nrows = 0;
+	do
+		reader->batch.nrows += take_block(reader, node, &ready, mode);
+	while (reader->batch.nrows < GJ_BATCH_ROWS &&
+		   GjReaderLoad(reader, node, &ready, &next_mode) &&
+		   ready.fill == first->fill && ready.block == first->block && next_mode == mode);
+
+	reader->batch.weights = mode == GJ_READER_WEIGHTS ? reader->weights : NULL;
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		const GjReaderColumn *column = &reader->columns[i];
+
+		reader->batch.columns[i] = (GjBatchColumn) {
+			.values = column->values,.nulls = has_nulls[i] ? column->nulls : NULL,
+			.width = column->width
+		};
+	}
+}
+
+/*
+ * Append the block's rows to the batch, as many as it has room for; returns how many
+ */
+static int
+take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode)
+{
+	uint16		rows[GJ_BATCH_ROWS];
+	GjSmallRow *partners[GJ_BATCH_ROWS];
+	int			first = reader->batch.nrows;
+	int			n = take_rows(reader, node, ready, mode, rows, partners, GJ_BATCH_ROWS - first);
+	bool	   *has_nulls = reader->has_nulls;
+
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		GjReaderColumn *column = &reader->columns[i];
+		int			small = mode != GJ_READER_PAIRS ? -1 :
+			GjJoinSmallColumn((GjJoinState *) node, column->at + 1);
+
+		if (small >= 0)
+			has_nulls[i] |= reader_put_partners(reader, i, first, small,
+												GjJoinSmallColumns((GjJoinState *) node),
+												partners, n);
+		else
+			has_nulls[i] |= GjReadyColumn(ready, GjReaderFind(ready->fill, column->at), rows, n,
+										  column->values + first * column->width,
+										  column->nulls + first);
+	}
+	return n;
+}
+
+/*
+ * Take rows off the block, by their numbers there, and what comes with them
+ */
+static int
+take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode,
+		  uint16 *rows, GjSmallRow **partners, int most)
+{
+	GjFetchBlock *block = ready->block;
+	int			n = 0;
+
+	if (mode == GJ_READER_PAIRS)
+	{
+		n = GjJoinTakePairs((GjJoinState *) node, rows, partners, most);
+		reader->stats.array_rows += n;
+	}
+	else if (mode == GJ_READER_WEIGHTS)
+	{
+		uint32	   *weights = reader->weights + reader->batch.nrows;
+
+		n = GjJoinTakeWeights((GjJoinState *) node, rows, weights, most);
+		for (int i = 0; i < n; i++)
+			reader->stats.array_rows += weights[i];
+	}
+	else
+	{
+		if (GjIsJoin(node))
+			n = GjJoinTakeTuples((GjJoinState *) node, rows, most);
+		else
+			while (n < most && block->next < block->ntuples)
+				rows[n++] = (uint16) block->next++;
+		reader->stats.array_rows += n;
+	}
+	return n;
+}
+
+/*-------------------------------------------------------------------------
+ * Partners
+ *
+ * reader.c
+ * Columns of a join's small side, and numbers for their values (reader.c).
+ *
+ * To look a value up by its type's functions takes some 100 ns, and the same few small rows come
+ * again and again.  So each small row gets a number when it is first seen, under which its code is
+ * noted for each column.  The numbers go on when codes are forgotten: rows may outlive these, as
+ * a rescan need not collect the small side anew, and must not be taken for known then.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+void
+GjReaderEncode(GjReader *reader, int column)
+{
+	GjReaderColumn *to = &reader->columns[column];
+	Form_pg_attribute att = TupleDescAttr(ExecGetResultType(reader->node), to->slot_at);
+
+	Assert(to->width == sizeof(int32));
+	to->codes = codes_create(CurrentMemoryContext, att->atttypid, att->attcollation);
+	to->known = palloc(FIRST_KNOWN * sizeof(int32));
+}
+
+Datum
+GjReaderDecode(const GjReader *reader, int column, Datum code)
+{
+	return codes_value(reader->columns[column].codes, DatumGetInt32(code));
+}
+
+void
+GjReaderForgetCodes(GjReader *reader)
+{
+	reader->old_numbers = reader->last_number;
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		reader->columns[i].nknown = 0;
+		if (reader->columns[i].codes != NULL)
+			codes_clear(reader->columns[i].codes);
+	}
+}
+
+/*
+ * Put a column of small rows into the array of column i, from its row first on; is there any NULL?
+ */
+static bool
+reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
+					GjSmallRow **partners, int n)
+{
+	GjReaderColumn *to = &reader->columns[i];
+	bool		any_null = false;
+
+	for (int p = 0; p < n; p++)
+	{
+		Datum		value = GjSmallRowValues(partners[p])[column];
+		bool		isnull = GjSmallRowNulls(partners[p], natts)[column];
+
+		if (to->codes != NULL && !isnull)
+			value = Int32GetDatum(encode(reader, to, partners[p], value));
+		GjReaderPut(to, first + p, value, isnull);
+		any_null |= isnull;
+	}
+	return any_null;
+}
+
+static int32
+encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value)
+{
+	uint32		at = row->number - reader->old_numbers - 1;
+	int32		code;
+
+	if (row->number > reader->old_numbers && at < column->nknown && column->known[at] >= 0)
+		return column->known[at];
+	code = codes_find(column->codes, value);
+	note(reader, column, row, code);
+	return code;
+}
+
+/*
+ * Note a row's code, unless so many rows have come that there are no more numbers
+ */
+static void
+note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code)
+{
+	uint32		at;
+
+	if (row->number <= reader->old_numbers)
+	{
+		if (reader->last_number == GJ_SMALL_MAX_NUMBER)
+			return;
+		row->number = ++reader->last_number;
+	}
+	at = row->number - reader->old_numbers - 1;
+	if (at >= column->nknown)
+		grow(column, at + 1);
+	column->known[at] = code;
+}
+
+static void
+grow(GjReaderColumn *column, uint32 least)
+{
+	uint32		n = Max(column->nknown, FIRST_KNOWN);
+
+	while (n < least)
+		n = n > PG_UINT32_MAX / 2 ? PG_UINT32_MAX : 2 * n;
+	column->known = repalloc_huge(column->known, n * sizeof(int32));
+	memset(column->known + column->nknown, -1, (n - column->nknown) * sizeof(int32));
+	column->nknown = n;
+}
+
+/*-------------------------------------------------------------------------
+ * Codes
+ *
+ * reader.c
+ * Numbers for values by their type's own equality.
+ *
+ * They are in a hash table by the type's own functions, as PostgreSQL's nodes that group rows have
+ * it.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+#define FIRST_VALUES			64
+
+typedef struct Cell
+{
+	Datum		value;
+	uint32		hash;
+	int32		code;
+	char		status;
+} Cell;
+
+struct GjCodes
+{
+	MemoryContext context;
+	MemoryContext values_context;	/* the table and what the values point to */
+	MemoryContext scratch;		/* of the type's functions */
+	Oid			collation;
+	FmgrInfo	hash;
+	FmgrInfo	equal;
+	int16		typlen;
+	bool		typbyval;
+	struct valuetable_hash *table;
+	Datum	   *values;			/* by number */
+	int32		nvalues;
+	int32		capacity;
+};
+
+static void check_permission(Oid function);
+static void start(GjCodes *codes);
+static int32 add_value(GjCodes *codes, Cell *cell, Datum value);
+static bool are_equal(GjCodes *codes, Datum a, Datum b);
+
+#define SH_PREFIX valuetable
+#define SH_ELEMENT_TYPE Cell
+#define SH_KEY_TYPE Datum
+#define SH_KEY value
+#define SH_HASH_KEY(tb, key) \
+	DatumGetUInt32(FunctionCall1Coll(&((GjCodes *) (tb)->private_data)->hash, \
+									 ((GjCodes *) (tb)->private_data)->collation, key))
+#define SH_EQUAL(tb, a, b) are_equal((GjCodes *) (tb)->private_data, a, b)
+#define SH_STORE_HASH
+#define SH_GET_HASH(tb, cell) (cell)->hash
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+static GjCodes *
+codes_create(MemoryContext parent, Oid type, Oid collation)
+{
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO |
+											  TYPECACHE_HASH_PROC_FINFO);
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin codes",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjCodes    *codes = MemoryContextAllocZero(context, sizeof(GjCodes));
+
+	if (!OidIsValid(entry->eq_opr) || !OidIsValid(entry->hash_proc))
+		elog(ERROR, "type %u cannot be hashed", type);
+	check_permission(entry->eq_opr_finfo.fn_oid);
+	codes->context = context;
+	codes->scratch = AllocSetContextCreate(context, "gpujoin codes scratch",
+										   ALLOCSET_SMALL_SIZES);
+	codes->collation = collation;
+	codes->typlen = entry->typlen;
+	codes->typbyval = entry->typbyval;
+	fmgr_info_cxt(entry->hash_proc, &codes->hash, context);
+	fmgr_info_cxt(entry->eq_opr_finfo.fn_oid, &codes->equal, context);
+	start(codes);
+	return codes;
+}
+
+/* As PostgreSQL's own nodes that group rows ask for it */
+static void
+check_permission(Oid function)
+{
+	AclResult	result = GjCheckMayExecute(function);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
+}
+
+static void
+start(GjCodes *codes)
+{
+	codes->values_context = AllocSetContextCreate(codes->context, "gpujoin codes values",
+												  ALLOCSET_DEFAULT_SIZES);
+	codes->table = valuetable_create(codes->values_context, FIRST_VALUES, codes);
+	codes->capacity = FIRST_VALUES;
+	codes->values = MemoryContextAlloc(codes->values_context, FIRST_VALUES * sizeof(Datum));
+	codes->nvalues = 0;
+}
+
+static void
+codes_clear(GjCodes *codes)
+{
+	MemoryContextDelete(codes->values_context);
+	start(codes);
+}
+
+static int32
+codes_find(GjCodes *codes, Datum value)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(codes->scratch);
+	bool		found;
+	Cell	   *cell = valuetable_insert(codes->table, value, &found);
+	int32		code = found ? cell->code : add_value(codes, cell, value);
+
+	MemoryContextSwitchTo(old_context);
+	MemoryContextReset(codes->scratch);
+	return code;
+}
+
+static int32
+add_value(GjCodes *codes, Cell *cell, Datum value)
+{
+	if (codes->nvalues == codes->capacity)
+	{
+		codes->values = repalloc_huge(codes->values,
+									  (Size) 2 * codes->capacity * sizeof(Datum));
+		codes->capacity *= 2;
+	}
+	MemoryContextSwitchTo(codes->values_context);
+	cell->value = datumCopy(value, codes->typbyval, codes->typlen);
+	cell->code = codes->nvalues;
+	codes->values[codes->nvalues] = cell->value;
+	return codes->nvalues++;
+}
+
+static bool
+are_equal(GjCodes *codes, Datum a, Datum b)
+{
+	return DatumGetBool(FunctionCall2Coll(&codes->equal, codes->collation, a, b));
+}
+
+static Datum
+codes_value(const GjCodes *codes, int32 code)
+{
+	return codes->values[code];
 }

@@ -42,7 +42,7 @@
  * What readers must do.  Step 5 makes pages free that a reader may be about to read, and raises
  * list_version.  A reader takes its list from one state of the metapage, after it has read the
  * tails, and looks at list_version when it has read the last page: if that has changed, it begins
- * anew (pages/lists.c).  A fold moves entries towards runs only, never back; so does a flush of a
+ * anew (pages/read.c).  A fold moves entries towards runs only, never back; so does a flush of a
  * tail.  Hence who reads tails, then the delta, then runs, meets each entry at least once.
  *
  * Standbys replay the same records in the same order: the pages before the metapage that lists

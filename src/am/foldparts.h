@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * foldparts.h
- *	  What the files of a fold share: fold.c has the steps, foldrows.c and foldwords.c the rows.
+ *	  What the files of a fold share: fold.c has the steps, foldsource.c and foldsource.c the rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@ typedef struct GjFold
 	GjIndexState state;
 	GjFoldStats *stats;
 
-	/* private to foldrows.c and foldwords.c, but for the blocks of the previous delta */
+	/* private to foldsource.c and foldsource.c, but for the blocks of the previous delta */
 	BlockNumber *delta_blocks;
 	BlockNumber ndelta_blocks;
 	struct GjFoldWords *words;	/* entries as words; NULL: rows, from sources */
@@ -39,16 +39,9 @@ typedef struct GjFoldRows
 	const GjWordForm *form;
 } GjFoldRows;
 
-/* foldrows.c */
+/* foldsource.c */
 extern void GjFoldOpenSources(GjFold *fold, int first_run);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
-extern Buffer GjFoldLockPage(const GjFold *fold, BlockNumber block, uint32 run);
-extern Size GjFoldMemory(void);
-
-/* foldwords.c: the same, of entries that fit words */
-extern bool GjFoldOpenWords(GjFold *fold, int first_run);
-extern bool GjFoldNextWords(GjFold *fold, GjFoldRows *rows);
-extern void GjFoldCloseWords(GjFold *fold);
 
 #endif							/* GPUJOIN_AM_FOLDPARTS_H */

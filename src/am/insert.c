@@ -24,7 +24,7 @@
  * A page is found, or added to the file, before any page is locked.  By the
  * time the lane is locked again things may have changed, so every step is decided
  * anew under the locks.  The free space map is a hint: whether a page is free, it says itself
- * (pages/lists.c).  One that was found and is of no use in the end is found again by VACUUM.
+ * (pages/read.c).  One that was found and is of no use in the end is found again by VACUUM.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

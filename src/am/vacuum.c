@@ -93,7 +93,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	}
 
 	GjStep("cleaned");
-	/* before the caller may make the dead tuples' places free: exec/entryvisible.c */
+	/* before the caller may make the dead tuples' places free: exec/visiblemap.c */
 	GjEpochRaise(info->index);
 
 	stats->num_pages = nblocks;

@@ -8,7 +8,7 @@
  * runs gives the right answer, and the choice may rest on what can change at any
  * time.  It is made when the first tuple is wanted, and again when a parameter of the
  * key condition has changed.  The set that was made to count the keys is our child's, too
- * (keyshare.c).
+ * (source.c).
  *
  * What counts are all keys, also those that only other partitions can have: PostgreSQL's
  * index scan looks for them, too.  Where no key can be in the table, ours finds that out

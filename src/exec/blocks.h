@@ -18,18 +18,4 @@
 
 typedef struct GjBlocks GjBlocks;
 
-extern GjBlocks *GjBlocksCreate(MemoryContext parent, Relation heap);
-
-/* Begin with a set's first block; the set must live until the reset */
-extern void GjBlocksStart(GjBlocks *blocks, GjTidSet *tids);
-
-/*
- * Take the next block; NULL if there is none.  The pin is the caller's to release.  The
- * candidates are good until the next call.
- */
-extern const GjTidBlock *GjBlocksNext(GjBlocks *blocks, Buffer *buffer);
-
-/* Let go of the set and of the pins */
-extern void GjBlocksReset(GjBlocks *blocks);
-
 #endif							/* GPUJOIN_EXEC_BLOCKS_H */

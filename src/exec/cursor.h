@@ -24,7 +24,6 @@ typedef enum GjCursor
 
 extern GjCursor GjCursorOf(const EState *estate);
 extern void GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid);
-extern void GjCursorRests(ScanState *node, GjCursor cursor);
 extern void GjNoteNoPlace(ScanState *node);
 
 /*

@@ -8,18 +8,23 @@
  * so that AND, OR and NOT in three-valued logic are a few operations on bits.  An entry passes
  * if the result is TRUE.
  *
- * What columns are compared with is evaluated once a scan (filtertest.c), when the first entries
+ * What columns are compared with is evaluated once a scan (filter.c), when the first entries
  * come: without any, nothing is, as the executor evaluates a filter for rows that it has.  Values
- * that are at hand are read sooner, for a device that tests what it can (filterdevice.c).
+ * that are at hand are read sooner, for a device that tests what it can (filter.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "access/tupmacs.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -66,6 +71,12 @@ typedef struct Reader
 	int			value;			/* the next one */
 } Reader;
 
+/* With so few elements each is compared with all values at a time */
+#define FEW_ELEMENTS			8
+
+/* Elements between two looks for an interrupt */
+#define INTERRUPT_INTERVAL		65536
+
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void read_column(Reader *reader, Condition *condition);
@@ -85,6 +96,34 @@ static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 static void run_operands(const Condition *condition, const GjBatchColumn *columns, int n,
 						 uint8 *results);
 static void put_to_truth(BoolTestType truth, int n, uint8 *results);
+static void run_range(const GjColumnTest *test, const GjBatchColumn *column, int n,
+					  uint8 *pg_restrict results);
+static void run_float(const GjColumnTest *test, const GjBatchColumn *column, int n,
+					  uint8 *pg_restrict results);
+static void run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
+					   uint8 *pg_restrict results);
+static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
+					uint8 *pg_restrict results);
+static int64 get_key(Oid type, const GjBatchColumn *column, int i);
+static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
+static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
+static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
+static void get_limits(Oid type, int64 *min, int64 *max);
+static int64 read_integer(Oid type, Datum value);
+static double read_float(Oid type, Datum value);
+static bool add_elements(GjColumnTest *test, Oid element_type, ArrayType *array);
+static void add_element(GjColumnTest *test, Oid element_type, Datum value);
+static void test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+					 uint8 *pg_restrict results);
+static bool test_for_device(gjd_filter *filter, int column, const GjColumnTest *test,
+							uint8 wanted);
+static bool test_null_for_device(gjd_filter *filter, int column, bool isnull);
+static void test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator,
+						 Oid value_type, Datum value, bool isnull);
+static void test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
+					 Datum array, bool isnull);
+static void test_true(GjColumnTest *test);
+static void test_constant(GjColumnTest *test, Datum value, bool isnull);
 
 /*
  * Prepare a filter plan, whose values the planner has put elsewhere; NULL if there is none.
@@ -145,7 +184,7 @@ read_condition(Reader *reader, Condition *condition)
 		case GJ_FILTER_NULL:
 		case GJ_FILTER_COLUMN:
 			read_column(reader, condition);
-			GjTestTrue(&condition->test);
+			test_true(&condition->test);
 			break;
 		case GJ_FILTER_VALUE:
 			read_value(reader, condition);
@@ -328,13 +367,13 @@ start_condition(GjEntryFilter *filter, Condition *condition)
 	old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
 	value = ExecEvalExpr(condition->value, filter->econtext, &isnull);
 	if (condition->step == GJ_FILTER_COMPARE)
-		GjTestCompare(&condition->test, condition->type, condition->operator,
-					  condition->value_type, value, isnull);
+		test_compare(&condition->test, condition->type, condition->operator,
+					 condition->value_type, value, isnull);
 	else if (condition->step == GJ_FILTER_ANY)
-		GjTestAny(&condition->test, filter->context, condition->type, condition->value_type,
-				  value, isnull);
+		test_any(&condition->test, filter->context, condition->type, condition->value_type,
+				 value, isnull);
 	else
-		GjTestConstant(&condition->test, value, isnull);
+		test_constant(&condition->test, value, isnull);
 	MemoryContextSwitchTo(old);
 	ResetExprContext(filter->econtext);
 }
@@ -437,12 +476,12 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 			return add_for_device(condition->operands,
 								  condition->truth == IS_TRUE ? wanted : other, filter);
 		case GJ_FILTER_NULL:
-			return GjTestNullForDevice(filter, condition->column, wanted == GJ_RESULT_TRUE);
+			return test_null_for_device(filter, condition->column, wanted == GJ_RESULT_TRUE);
 		case GJ_FILTER_COMPARE:
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			return GjTestForDevice(filter, condition->column, &condition->test, wanted);
+			return test_for_device(filter, condition->column, &condition->test, wanted);
 	}
 	return false;
 }
@@ -482,7 +521,7 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			GjTestRun(&condition->test, column, n, results);
+			test_run(&condition->test, column, n, results);
 			break;
 	}
 }
@@ -521,4 +560,560 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
 
 	for (int i = 0; i < n; i++)
 		results[i] = results[i] == wanted ? yes : no;
+}
+
+/*-------------------------------------------------------------------------
+ * Runs of values
+ *
+ * filter.c
+ * A test of one column against something that is the same for each entry: the loops.
+ *
+ * They have no branches, so that the compiler can take several values at a time.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Test n values of a column, which a constant does not need
+ */
+static void
+test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+		 uint8 *pg_restrict results)
+{
+	switch (test->kind)
+	{
+		case GJ_TEST_CONSTANT:
+			memset(results, test->yes, n);
+			return;
+		case GJ_TEST_SAME:
+			memset(results, test->yes, n);
+			break;
+		case GJ_TEST_RANGE:
+			run_range(test, column, n, results);
+			break;
+		case GJ_TEST_LESS:
+		case GJ_TEST_LESS_EQUAL:
+		case GJ_TEST_EQUAL:
+		case GJ_TEST_NAN:
+			run_float(test, column, n, results);
+			break;
+		case GJ_TEST_LISTED:
+			run_listed(test, column, n, results);
+			break;
+	}
+	if (column->nulls != NULL)
+	{
+		for (int i = 0; i < n; i++)
+			results[i] &= column->nulls[i] == 0 ? 0xFF : GJ_RESULT_NULL;
+	}
+}
+
+/*
+ * One comparison of unsigned integers: what lies below low wraps round to above high.  It
+ * does so for signed integers as well.
+ */
+#define RUN_RANGE(type) \
+	do { \
+		const type *values = (const type *) column->values; \
+		const type	low = (type) test->low; \
+		const type	span = (type) ((uint64) test->high - (uint64) test->low); \
+		for (int i = 0; i < n; i++) \
+			results[i] = no ^ ((type) (values[i] - low) <= span ? change : 0); \
+	} while (0)
+
+static void
+run_range(const GjColumnTest *test, const GjBatchColumn *column, int n,
+		  uint8 *pg_restrict results)
+{
+	const uint8 no = test->no;
+	const uint8 change = test->yes ^ test->no;
+
+	switch (column->width)
+	{
+		case 1:
+			RUN_RANGE(uint8);
+			break;
+		case 2:
+			RUN_RANGE(uint16);
+			break;
+		case 4:
+			RUN_RANGE(uint32);
+			break;
+		default:
+			RUN_RANGE(uint64);
+			break;
+	}
+}
+
+#define RUN_FLOAT_LOOP(type, condition) \
+	do { \
+		for (int i = 0; i < n; i++) \
+		{ \
+			double		value = ((const type *) column->values)[i]; \
+			results[i] = no ^ ((condition) ? change : 0); \
+		} \
+	} while (0)
+
+#define RUN_FLOAT(condition) \
+	do { \
+		if (column->width == sizeof(float4)) \
+			RUN_FLOAT_LOOP(float4, condition); \
+		else \
+			RUN_FLOAT_LOOP(float8, condition); \
+	} while (0)
+
+static void
+run_float(const GjColumnTest *test, const GjBatchColumn *column, int n,
+		  uint8 *pg_restrict results)
+{
+	const uint8 no = test->no;
+	const uint8 change = test->yes ^ test->no;
+	const double number = test->number;
+
+	if (test->kind == GJ_TEST_LESS)
+		RUN_FLOAT(value < number);
+	else if (test->kind == GJ_TEST_LESS_EQUAL)
+		RUN_FLOAT(value <= number);
+	else if (test->kind == GJ_TEST_EQUAL)
+		RUN_FLOAT(value == number);
+	else
+		RUN_FLOAT(value != value);
+}
+
+static void
+run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
+		   uint8 *pg_restrict results)
+{
+	if (test->set->nkeys <= FEW_ELEMENTS && !GjIsFloat(test->type))
+	{
+		run_few(test, column, n, results);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		results[i] = GjKeySetLists(test->set, get_key(test->type, column, i)) ? test->yes
+			: test->no;
+}
+
+#define RUN_FEW(type) \
+	do { \
+		const type	key = (type) test->set->keys[k]; \
+		for (int i = 0; i < n; i++) \
+			results[i] |= ((const type *) column->values)[i] == key; \
+	} while (0)
+
+/*
+ * The elements are values that the column can have, and so as wide as that
+ */
+static void
+run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
+		uint8 *pg_restrict results)
+{
+	const uint8 no = test->no;
+	const uint8 change = test->yes ^ test->no;
+
+	memset(results, 0, n);
+	for (uint64 k = 0; k < test->set->nkeys; k++)
+	{
+		switch (column->width)
+		{
+			case 1:
+				RUN_FEW(uint8);
+				break;
+			case 2:
+				RUN_FEW(uint16);
+				break;
+			case 4:
+				RUN_FEW(uint32);
+				break;
+			default:
+				RUN_FEW(uint64);
+				break;
+		}
+	}
+	for (int i = 0; i < n; i++)
+		results[i] = no ^ (results[i] != 0 ? change : 0);
+}
+
+/*
+ * A value as it would be in a set
+ */
+static int64
+get_key(Oid type, const GjBatchColumn *column, int i)
+{
+	switch (type)
+	{
+		case FLOAT4OID:
+			return GjFloatKey(((const float4 *) column->values)[i]);
+		case FLOAT8OID:
+			return GjFloatKey(((const float8 *) column->values)[i]);
+		case OIDOID:
+			return ((const uint32 *) column->values)[i];
+		default:
+			break;
+	}
+	switch (column->width)
+	{
+		case 1:
+			return ((const uint8 *) column->values)[i];
+		case 2:
+			return ((const int16 *) column->values)[i];
+		case 4:
+			return ((const int32 *) column->values)[i];
+		default:
+			return ((const int64 *) column->values)[i];
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Filters of a device
+ *
+ * filter.c
+ * A test of one column, for a device.
+ *
+ * Where one entry in a hundred passes, most of the time goes into sending those that do not.  A
+ * device knows conditions on values as signed integers (cuda/border/gpujoin_shapes.h), and keeps
+ * back what does not satisfy all of them.
+ *
+ * Claim: it keeps back only what does not pass.  What a device tests is what it would send: key and
+ * columns of one state of an entry that is in the index (match/device.c), with the bits that they
+ * have there.  So it does not matter where an entry is dropped, and the proof at the head of
+ * filteredmatch.c is that of this, too.  A condition holds for all that passes the test: tests
+ * of integers are ranges already when they get here, within what the column's type can have; a date
+ * and a timestamp are integers that compare as such, infinity included; a boolean is 0 or 1.  An
+ * oid is not, as it has no sign.
+ *
+ * Nobody relies on it either.  All entries are tested again, by all conditions; those that come
+ * from elsewhere (tail pages, pages that a mirror lacks, the CPU's pieces) have not been tested
+ * before.  An answer of TIDs alone is not filtered: it may be outdated.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Add a condition under which the test of a column has the result that is wanted, TRUE or FALSE;
+ * false: there is none, or no room for it
+ */
+static bool
+test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
+{
+	switch (test->kind)
+	{
+		case GJ_TEST_CONSTANT:
+			return test->yes == wanted || add(filter, 0, GJD_BETWEEN, 1, 0);
+		case GJ_TEST_SAME:
+			if (test->yes == wanted)
+				return add(filter, column, GJD_IS_NOT_NULL, 0, 0);
+			return add(filter, 0, GJD_BETWEEN, 1, 0);
+		case GJ_TEST_RANGE:
+			if (test->type == OIDOID)
+				return false;
+			return add(filter, column, test->yes == wanted ? GJD_BETWEEN : GJD_OUTSIDE,
+					   test->low, test->high);
+		case GJ_TEST_LESS:
+		case GJ_TEST_LESS_EQUAL:
+		case GJ_TEST_EQUAL:
+		case GJ_TEST_NAN:
+		case GJ_TEST_LISTED:
+			break;
+	}
+	return false;
+}
+
+/*
+ * The same for a test whether the column is NULL
+ */
+static bool
+test_null_for_device(gjd_filter *filter, int column, bool isnull)
+{
+	return add(filter, column, isnull ? GJD_IS_NULL : GJD_IS_NOT_NULL, 0, 0);
+}
+
+static bool
+add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
+{
+	gjd_condition *condition = &filter->conditions[filter->n];
+
+	if (filter->n == GJD_MAX_CONDITIONS)
+		return false;
+	*condition = (gjd_condition) {.column = column,.test = test,.low = low,.high = high};
+	filter->n++;
+	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Tests of entries
+ *
+ * filter.c
+ * A test of one column against something that is the same for each entry: making it.
+ *
+ * A comparison of integers, dates and the like becomes a range that a value is in or is not.
+ * One of floating-point numbers is made in double precision, into which both types go without
+ * loss; NaN equals itself and is greater than all others, as everywhere in PostgreSQL.  The
+ * elements of an array become a set of keys.  filter.c has the loops.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * column operator value
+ */
+static void
+test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_type,
+			 Datum value, bool isnull)
+{
+	test->type = type;
+	test->yes = GJ_RESULT_TRUE;
+	test->no = GJ_RESULT_FALSE;
+	if (isnull)
+		test_constant(test, value, true);
+	else if (GjIsFloat(type))
+		compare_float(test, operator, read_float(value_type, value));
+	else
+		compare_integer(test, operator, read_integer(value_type, value));
+}
+
+static inline void
+negate(GjColumnTest *test)
+{
+	test->yes = GJ_RESULT_FALSE;
+	test->no = GJ_RESULT_TRUE;
+}
+
+/*
+ * The range of values of the column's type that satisfy it; the value may be out of that range
+ */
+static void
+compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
+{
+	int64		min;
+	int64		max;
+	bool		empty;
+
+	get_limits(test->type, &min, &max);
+	test->kind = GJ_TEST_RANGE;
+	test->low = min;
+	test->high = max;
+	switch (operator)
+	{
+		case GJ_FILTER_LT:
+			empty = value <= min;
+			if (!empty)
+				test->high = Min(max, value - 1);
+			break;
+		case GJ_FILTER_LE:
+			empty = value < min;
+			test->high = Min(max, value);
+			break;
+		case GJ_FILTER_GT:
+			empty = value >= max;
+			if (!empty)
+				test->low = Max(min, value + 1);
+			break;
+		case GJ_FILTER_GE:
+			empty = value > max;
+			test->low = Max(min, value);
+			break;
+		default:
+			empty = value < min || value > max;
+			test->low = test->high = value;
+			break;
+	}
+	if (operator == GJ_FILTER_NE)
+		negate(test);
+	if (empty)
+	{
+		test->kind = GJ_TEST_SAME;
+		test->yes = test->no;
+	}
+}
+
+/*
+ * C's comparisons are false if one side is NaN
+ */
+static void
+compare_float(GjColumnTest *test, GjFilterOperator operator, double value)
+{
+	bool		negated = operator == GJ_FILTER_GE || operator == GJ_FILTER_GT ||
+		operator == GJ_FILTER_NE;
+	bool		nan = isnan(value);
+
+	test->number = value;
+	switch (operator)
+	{
+		case GJ_FILTER_LT:
+		case GJ_FILTER_GE:
+			/* less than NaN is all but NaN */
+			test->kind = nan ? GJ_TEST_NAN : GJ_TEST_LESS;
+			negated ^= nan;
+			break;
+		case GJ_FILTER_LE:
+		case GJ_FILTER_GT:
+			test->kind = nan ? GJ_TEST_SAME : GJ_TEST_LESS_EQUAL;
+			break;
+		default:
+			test->kind = nan ? GJ_TEST_NAN : GJ_TEST_EQUAL;
+			break;
+	}
+	if (negated)
+		negate(test);
+}
+
+/*
+ * column = ANY (array).  Elements that the column's type cannot have are left out.
+ */
+static void
+test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, Datum array,
+		 bool isnull)
+{
+	ArrayType  *elements;
+
+	test->type = type;
+	if (isnull)
+	{
+		test_constant(test, array, true);
+		return;
+	}
+	elements = DatumGetArrayTypeP(array);
+	if (ArrayGetNItems(ARR_NDIM(elements), ARR_DIMS(elements)) == 0)
+	{
+		test_constant(test, BoolGetDatum(false), false);
+		return;
+	}
+	test->kind = GJ_TEST_LISTED;
+	test->set = GjKeySetCreate(context, sizeof(int64));
+	test->yes = GJ_RESULT_TRUE;
+	test->no = add_elements(test, element_type, elements) ? GJ_RESULT_NULL : GJ_RESULT_FALSE;
+	GjKeySetFinish(test->set);
+}
+
+/*
+ * Returns whether there is a NULL among the elements
+ */
+static bool
+add_elements(GjColumnTest *test, Oid element_type, ArrayType *array)
+{
+	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	char	   *element = ARR_DATA_PTR(array);
+	bits8	   *not_null = ARR_NULLBITMAP(array);
+	bool		has_nulls = false;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	for (int i = 0; i < nelems; i++)
+	{
+		if (i % INTERRUPT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
+		{
+			has_nulls = true;
+			continue;
+		}
+		add_element(test, element_type, fetch_att(element, typbyval, typlen));
+		element = att_addlength_pointer(element, typlen, element);
+		element = (char *) att_align_nominal(element, typalign);
+	}
+	return has_nulls;
+}
+
+static void
+add_element(GjColumnTest *test, Oid element_type, Datum value)
+{
+	int64		min;
+	int64		max;
+	int64		key;
+
+	if (GjIsFloat(test->type))
+	{
+		GjKeySetAdd(test->set, GjFloatKey(read_float(element_type, value)));
+		return;
+	}
+	get_limits(test->type, &min, &max);
+	key = read_integer(element_type, value);
+	if (key >= min && key <= max)
+		GjKeySetAdd(test->set, key);
+}
+
+/*
+ * A boolean column, itself
+ */
+static void
+test_true(GjColumnTest *test)
+{
+	test->kind = GJ_TEST_RANGE;
+	test->type = BOOLOID;
+	test->low = test->high = false;
+	negate(test);
+}
+
+/*
+ * A boolean that is the same for each entry
+ */
+static void
+test_constant(GjColumnTest *test, Datum value, bool isnull)
+{
+	test->kind = GJ_TEST_CONSTANT;
+	test->yes = isnull ? GJ_RESULT_NULL :
+		DatumGetBool(value) ? GJ_RESULT_TRUE : GJ_RESULT_FALSE;
+}
+
+/*
+ * What a type that is compared as integers can have
+ */
+static void
+get_limits(Oid type, int64 *min, int64 *max)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			*min = false;
+			*max = true;
+			break;
+		case INT2OID:
+			*min = PG_INT16_MIN;
+			*max = PG_INT16_MAX;
+			break;
+		case INT4OID:
+		case DATEOID:
+			*min = PG_INT32_MIN;
+			*max = PG_INT32_MAX;
+			break;
+		case OIDOID:
+			*min = 0;
+			*max = PG_UINT32_MAX;
+			break;
+		default:
+			*min = PG_INT64_MIN;
+			*max = PG_INT64_MAX;
+			break;
+	}
+}
+
+static int64
+read_integer(Oid type, Datum value)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			return DatumGetBool(value);
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+		case DATEOID:
+			return DatumGetInt32(value);
+		case OIDOID:
+			return DatumGetObjectId(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+static double
+read_float(Oid type, Datum value)
+{
+	return type == FLOAT4OID ? DatumGetFloat4(value) : DatumGetFloat8(value);
 }

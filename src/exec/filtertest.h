@@ -70,21 +70,4 @@ GjFloatKey(double value)
 	return both.bits;
 }
 
-/* filtertest.c */
-extern void GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator,
-						  Oid value_type, Datum value, bool isnull);
-extern void GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
-					  Datum array, bool isnull);
-extern void GjTestTrue(GjColumnTest *test);
-extern void GjTestConstant(GjColumnTest *test, Datum value, bool isnull);
-
-/* filterdevice.c */
-extern bool GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test,
-							uint8 wanted);
-extern bool GjTestNullForDevice(gjd_filter *filter, int column, bool isnull);
-
-/* filterrun.c */
-extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
-					  uint8 *pg_restrict results);
-
 #endif							/* GPUJOIN_EXEC_FILTERTEST_H */

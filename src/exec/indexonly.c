@@ -5,8 +5,8 @@
  *
  * Each chunk of entries is tested when it is wanted: those that are rows, without a look
  * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * entryvisible.c does the test, and has the proof.  Before it, those that do not pass the
- * filter are dropped (filteredmatch.c).  indexonlyshare.c has what there is to do in a parallel
+ * visiblemap.c does the test, and has the proof.  Before it, those that do not pass the
+ * filter are dropped (filteredmatch.c).  indexonly.c has what there is to do in a parallel
  * plan.
  *
  * Nothing is held between calls: no pin, no lock.
@@ -22,10 +22,54 @@
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
+#include "match/match.h"
 #include "entryvisible.h"
 #include "filter.h"
-#include "indexonlystate.h"
+#include "indexonly.h"
 #include "search.h"
+#include "visiblemap.h"
+
+/* What comes next */
+typedef enum GjIndexOnlyPhase
+{
+	GJ_INDEX_ONLY_OFF,			/* nothing: no match has been started */
+	GJ_INDEX_ONLY_ENTRIES,		/* entries */
+	GJ_INDEX_ONLY_REST,			/* the rest, and entries again when it has been fetched */
+	GJ_INDEX_ONLY_LAST_REST		/* the rest, and then nothing */
+} GjIndexOnlyPhase;
+
+struct GjIndexOnly
+{
+	GjIndexOnlyChunk chunk;		/* must be first */
+
+	Relation	heap;
+	Relation	index;
+	Snapshot	snapshot;
+	List	   *fills;			/* of the slots that entries are put into */
+	struct GjEntryFilter *filter;	/* what entries have to pass; NULL: nothing */
+
+	/* The match that is being delivered */
+	MemoryContext parent;
+	MemoryContext context;		/* of all that follows */
+	GjIndexOnlyPhase phase;
+	Size		limit;
+	uint64		columns;		/* wanted, a bit each as in GjFill */
+	GjMatchStats *match_stats;
+	GjEntryMatch match;
+	GjEntrySet *whole;			/* for a device's answer, at once or divided */
+	GjEntrySet *piece;			/* for the CPU's, piece by piece, or others' */
+	GjEntrySet *entries;		/* one of the two */
+	uint64		position;		/* in it, behind the last chunk */
+	int			npieces;		/* so far */
+	GjVisibleMap *map;			/* what has been read of it since the entries were found */
+	uint64		nproved;		/* reads of it behind which the epoch has been read, too */
+	bool		certain;		/* the epoch has not moved yet */
+	GjTidSet   *plain;			/* the rest if all that was found is outdated: the set's own */
+	GjTidSet   *rest;			/* TIDs for the heap, else; NULL: none so far */
+	uint64		nrest;			/* in it: not yet distinct */
+	GjSharePart part;			/* in a shared match; found is NULL if it is not shared */
+	GjIndexOnlyStats stats;
+};
 
 /* Copies of the visibility map may take this part of the memory */
 #define MAP_PART				2
@@ -43,6 +87,12 @@ static void forget_rest(GjIndexOnly *io);
 static void load_chunk(GjIndexOnly *io);
 static int	drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids);
 static bool is_proved(GjIndexOnly *io);
+static void join_search(GjIndexOnly *io, const GjKeySet *keys, GjSharedSearch *search);
+static void join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges);
+static void index_only_prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
+							   GjMatchStats *stats);
+static void index_only_make_piece(GjIndexOnly *io);
+static void index_only_deliver(GjIndexOnly *io, GjEntrySet *entries);
 
 /*
  * Prepare answering for a node
@@ -108,7 +158,7 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 {
 	MemoryContext old;
 
-	GjIndexOnlyPrepare(io, columns, parent, limit, stats);
+	index_only_prepare(io, columns, parent, limit, stats);
 	old = MemoryContextSwitchTo(io->context);
 	GjExecMatchEntries(&io->match, io->index, io->snapshot, keys, io->whole, stats);
 	MemoryContextSwitchTo(old);
@@ -119,16 +169,16 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryCo
 		pgstat_count_index_tuples(io->index, GjEntrySetFound(io->whole));
 	}
 	if (io->match.phase == GJ_ENTRIES_AT_ONCE || io->match.phase == GJ_ENTRIES_ASK)
-		GjIndexOnlyDeliver(io, io->whole);
+		index_only_deliver(io, io->whole);
 	else
-		GjIndexOnlyMakePiece(io);
+		index_only_make_piece(io);
 }
 
 /*
  * Make a set for what is to be found
  */
-void
-GjIndexOnlyPrepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
+static void
+index_only_prepare(GjIndexOnly *io, uint64 columns, MemoryContext parent, Size limit,
 				   GjMatchStats *stats)
 {
 	GjIndexOnlyReset(io);
@@ -155,11 +205,11 @@ make_whole(GjIndexOnly *io)
 /*
  * Make a set for pieces of it, instead
  */
-void
-GjIndexOnlyMakePiece(GjIndexOnly *io)
+static void
+index_only_make_piece(GjIndexOnly *io)
 {
 	io->piece = GjEntrySetCreatePiecewise(io->context, GJ_PIECE_BYTES(io->limit), io->whole);
-	GjIndexOnlyDeliver(io, io->piece);
+	index_only_deliver(io, io->piece);
 	GjEntrySetFree(io->whole);
 	io->whole = NULL;
 }
@@ -167,8 +217,8 @@ GjIndexOnlyMakePiece(GjIndexOnly *io)
 /*
  * Deliver these entries from the first one on
  */
-void
-GjIndexOnlyDeliver(GjIndexOnly *io, GjEntrySet *entries)
+static void
+index_only_deliver(GjIndexOnly *io, GjEntrySet *entries)
 {
 	ListCell   *lc;
 
@@ -279,7 +329,7 @@ load_piece(GjIndexOnly *io)
 			return false;
 		GjVisibleMapForget(io->map);
 	}
-	GjIndexOnlyDeliver(io, io->entries);
+	index_only_deliver(io, io->entries);
 	io->npieces++;
 	return true;
 }
@@ -311,7 +361,7 @@ find_in_match(GjIndexOnly *io)
 	if (io->match.phase != GJ_ENTRIES_SEARCH)
 		return false;
 	if (io->piece == NULL)
-		GjIndexOnlyMakePiece(io);
+		index_only_make_piece(io);
 	return GjEntryMatchNext(&io->match, io->piece, io->match_stats);
 }
 
@@ -326,7 +376,7 @@ take_range(GjIndexOnly *io)
 	if (io->piece != NULL && !io->match.refused)
 	{
 		make_whole(io);
-		GjIndexOnlyDeliver(io, io->whole);
+		index_only_deliver(io, io->whole);
 		GjEntrySetFree(io->piece);
 		io->piece = NULL;
 	}
@@ -525,4 +575,130 @@ is_proved(GjIndexOnly *io)
 		return false;
 	io->nproved = nreads;
 	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Parallel plans
+ *
+ * indexonly.c
+ * Index-only answers in parallel plans: the process that comes first decides how the
+ * entries are divided, and begins; the others join it.
+ *
+ * By ranges of keys (match/divide.c), if nearly all of the heap is all-visible and a device
+ * can answer; else by heap blocks, what a device has found (sets/share.c); or by places in
+ * the index, what the CPU is to find (match/divide.c).
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Find out whether all processes should have a device find entries for some of the keys
+ * each.  If so, they can join; else nothing is shared yet, nor started.
+ */
+bool
+GjIndexOnlyDivide(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
+				  Size limit, GjMatchStats *stats, const GjSharePart *part)
+{
+	GjSharedFind *found = part->found;
+
+	if (!GjHeapIsMostlyVisible(io->heap))
+		return false;
+	index_only_prepare(io, columns, parent, limit, stats);
+	if (!GjExecShareRanges(&found->ranges, io->index, io->snapshot, keys,
+						   GjEntrySetCapacity(io->whole), part->nprocesses, stats))
+		return false;
+	found->kind = GJ_SHARED_RANGES;
+	found->columns = columns;
+	return true;
+}
+
+/*
+ * Let other processes take part in the match that has been started here.  If all that was
+ * found is for the heap, it is shared as such, and nothing is started any more.
+ */
+void
+GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit)
+{
+	GjSharedFind *found = part->found;
+
+	if (io->plain != NULL)
+	{
+		found->kind = GJ_SHARED_TIDS;
+		GjTidsShare(&found->tids, part->area, io->plain, part->nprocesses);
+		io->stats.heap_fetches += GjTidSetCount(io->plain);
+		GjIndexOnlyReset(io);
+		return;
+	}
+
+	if (io->match.phase == GJ_ENTRIES_AT_ONCE)
+	{
+		found->kind = GJ_SHARED_ENTRIES;
+		found->vacuum_epoch = io->match.vacuum_epoch;
+		GjEntriesShare(&found->entries, part->area, io->whole, part->nprocesses);
+		index_only_make_piece(io);
+	}
+	else
+	{
+		if (io->match.phase == GJ_ENTRIES_ASK)
+			index_only_make_piece(io);
+		found->kind = GJ_SHARED_SEARCH;
+		GjSearchShare(&found->search, &io->match, part->nprocesses, io->match_stats);
+	}
+	found->columns = io->columns;
+	io->part = *part;
+	io->limit = limit;
+}
+
+/*
+ * Take part in a match of entries that another process has shared
+ */
+void
+GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns, MemoryContext parent,
+				Size limit, GjMatchStats *stats, const GjSharePart *part)
+{
+	GjSharedFind *found = part->found;
+
+	if (found->columns != columns)
+		elog(ERROR, "the processes of a plan need different columns of index \"%s\"",
+			 RelationGetRelationName(io->index));
+	index_only_prepare(io, columns, parent, limit, stats);
+	switch (found->kind)
+	{
+		case GJ_SHARED_RANGES:
+			join_ranges(io, keys, &found->ranges);
+			break;
+		case GJ_SHARED_SEARCH:
+			index_only_make_piece(io);
+			join_search(io, keys, &found->search);
+			break;
+		case GJ_SHARED_ENTRIES:
+			index_only_make_piece(io);
+			io->match.vacuum_epoch = found->vacuum_epoch;
+			break;
+		case GJ_SHARED_TIDS:
+			Assert(false);
+			break;
+	}
+	io->part = *part;
+}
+
+static void
+join_search(GjIndexOnly *io, const GjKeySet *keys, GjSharedSearch *search)
+{
+	MemoryContext old = MemoryContextSwitchTo(io->context);
+
+	GjSearchJoin(search, &io->match, io->index, keys, io->limit);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+join_ranges(GjIndexOnly *io, const GjKeySet *keys, GjSharedRanges *ranges)
+{
+	MemoryContext old = MemoryContextSwitchTo(io->context);
+
+	GjRangesJoin(ranges, &io->match, io->index, keys, GjEntrySetCapacity(io->whole),
+				 io->limit);
+	MemoryContextSwitchTo(old);
+	index_only_deliver(io, io->whole);
 }

@@ -9,8 +9,8 @@
  * wanted, those of the whole answer that come first (sets/top.c).  If it does not do, the next
  * batch, four times as long, has those that come after the last one of this.  Entries that a
  * device delivered all at once are still there then; otherwise the index is searched again.  So the
- * memory is that of a batch, and of a piece of the match.  After a few batches (sets/topbatches.c)
- * all rows that are left are sorted at once (orderedsort.c).
+ * memory is that of a batch, and of a piece of the match.  After a few batches (sets/top.c)
+ * all rows that are left are sorted at once (ordered.c).
  *
  * The order is a total one: sort columns, then TID.  By it an entry is before, in, or behind a
  * batch, whichever match it comes from.
@@ -28,7 +28,7 @@
  *	  had T before R or has it after R.  If after: R was dead to everybody by then.  If before:
  *	  T became free only when a bulk deletion had removed that entry and raised the vacuum epoch,
  *	  and R came still later.  A match reads the epoch first, E.  It finds on pages what is there
- *	  after that; and what a mirror has is used only if its epoch is E (match/entries.c).  So it
+ *	  after that; and what a mirror has is used only if its epoch is E (match/stream.c).  So it
  *	  can find the older entry only if that was removed after E was read, that is, after our
  *	  snapshot was taken, which then does not see R.
  *	  An answer of a device that is outdated has TIDs alone.  It is not used: the CPU searches.
@@ -36,7 +36,7 @@
  *	  batch.  Met twice, on a tail page and where it moved to, or by a device and on the CPU, it
  *	  has equal words and is kept once.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
- *	  entryvisible.c: each group of entries is tested after it was found, and the epoch after
+ *	  visiblemap.c: each group of entries is tested after it was found, and the epoch after
  *	  that.  Or T is fetched from the heap under the snapshot, along the HOT chain, which gives R.
  * e. Nothing else is delivered.  What passes the visibility map is a row with the entry's
  *	  values.  What is fetched is tested for its key, and for its sort columns, which must be
@@ -62,23 +62,97 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/sysattr.h"
+#include "access/tableam.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/spccache.h"
+#include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "cursor.h"
 #include "entryvisible.h"
 #include "fill.h"
-#include "orderedstate.h"
+#include "ordered.h"
+#include "scan.h"
 #include "search.h"
+#include "visiblemap.h"
 
-/* Every so many chunks are looked at first, then more, then all: see add_set() */
-static const int strides[] = {64, 8, 1};
+/* Entries that are tested for visibility at a time */
+#define GJ_ORDERED_GROUP		256
+
+struct GjOrdered
+{
+	GjTop	   *top;
+	GjSortColumn *columns;
+	AttrNumber *attnos;			/* of the table, for each sort column */
+	int			ncolumns;
+	GjEntryWidths widths;
+	uint64		matched;		/* columns of the index that a match is asked for */
+	bool		index_only;
+	uint64		bound;			/* the first batch */
+
+	/* What the batches are selected from */
+	bool		started;
+	GjTidSet   *all;			/* tuples of the heap; NULL: entries */
+	MemoryContext context;		/* of the match, while there is one */
+	GjEntryMatch match;
+	GjEntrySet *whole;			/* a device's answer */
+
+	/* The batch that is being delivered */
+	GjTopBatches batches;
+	uint64		searched;		/* entries of the index that the CPU looked at for it, */
+	uint64		matched_entries;	/* and those of them that matched */
+	uint64		next;
+	uint64		end_tested;		/* entries up to here have been tested, */
+	bool		visible[GJ_ORDERED_GROUP]; /* so many at most before it */
+	uint64		first_tested;
+	bool		certain;		/* the epoch has not moved yet */
+	BlockNumber nblocks;		/* of the heap, after the match */
+	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
+	uint64		prefetched;		/* blocks of entries up to here were asked for */
+
+	/* Rows after the last batch (ordered.c) */
+	bool		is_rest;		/* true once they are wanted */
+	struct GjOrderedSorter *sorter; /* NULL: no row has been sorted so far */
+
+	GjOrderedStats stats;
+};
+
+typedef struct GjOrderedSorter
+{
+	Tuplesortstate *state;		/* NULL: no sort, or it is over */
+
+	/* What is sorted: made once, in the memory of the query */
+	TupleDesc	desc;			/* of what is sorted; the table's own if that is all of it */
+	bool		is_whole;		/* true if that is so */
+	int			nattnos;
+	AttrNumber *attnos;			/* attributes of the table, for each column but the last */
+	bool		has_tid;		/* the last column is the TID, */
+	bool		fetches;		/* by which the tuple is fetched again */
+	TupleTableSlot *in;			/* slot for a row that is put into the sort */
+	TupleTableSlot *out;		/* slot for a row that comes from it */
+	TupleTableSlot *row;		/* slot of the table's shape; what is not sorted is NULL */
+
+	/* Sort columns, for tuplesort */
+	AttrNumber *places;
+	Oid		   *operators;
+	Oid		   *collations;
+	bool	   *nulls_first;
+
+	/* Roots of the HOT chains of one block of the heap */
+	BlockNumber roots_block;
+	OffsetNumber roots[MaxHeapTuplesPerPage];
+} GjOrderedSorter;
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
 static void start(GjScanState *scan);
@@ -90,6 +164,27 @@ static void begin_match(GjScanState *scan);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
+static bool is_row(GjScanState *scan, uint64 i);
+static void test_group(GjScanState *scan, uint64 first);
+static bool fetch(GjScanState *scan, uint64 i);
+static bool fetch_chain(GjScanState *scan, ItemPointerData *tid);
+static void prefetch(GjScanState *scan, uint64 i);
+static GjOrderedSorter *make_sorter(GjScanState *scan);
+static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
+static TupleDesc describe_columns(const GjOrderedSorter *sorter, TupleDesc table);
+static void choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc desc);
+static void collect(GjScanState *scan);
+static bool comes_later(GjScanState *scan, TupleTableSlot *slot);
+static uint64 find_root(GjScanState *scan, TupleTableSlot *slot);
+static void put_row(GjOrderedSorter *sorter, TupleTableSlot *slot);
+static TupleTableSlot *get_row(GjScanState *scan);
+static TupleTableSlot *ordered_make_row(GjScanState *scan, uint64 i);
+static void ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
+								bool *isnull);
+static void ordered_sort(GjScanState *scan);
+
+/* Every so many chunks are looked at first, then more, then all: see add_set() */
+static const int strides[] = {64, 8, 1};
 
 /*
  * Prepare for the order of a plan; NULL if it has none
@@ -167,7 +262,7 @@ GjOrderedNext(GjScanState *scan)
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
 		{
-			slot = GjOrderedMakeRow(scan, ordered->next++);
+			slot = ordered_make_row(scan, ordered->next++);
 			if (slot != NULL)
 				return slot;
 		}
@@ -206,7 +301,7 @@ GjOrderedSortRest(GjScanState *scan)
 		return false;
 	GjTopLeaveLast(ordered->top);
 	forget_match(ordered);
-	GjOrderedSort(scan);
+	ordered_sort(scan);
 	return true;
 }
 
@@ -290,7 +385,7 @@ add_rows(GjScanState *scan)
 			continue;
 		}
 		ordered->matched_entries++;
-		GjOrderedReadValues(ordered, slot, values, isnull);
+		ordered_read_values(ordered, slot, values, isnull);
 		GjTopAddRow(ordered->top, values, isnull, GjPackTid(&slot->tts_tid));
 	}
 	GjFetchReset(table->fetch);
@@ -460,4 +555,543 @@ const GjOrderedStats *
 GjOrderedGetStats(const GjOrdered *ordered)
 {
 	return &ordered->stats;
+}
+
+/*-------------------------------------------------------------------------
+ * Rows
+ *
+ * ordered.c
+ * A row in its place: the one that an entry of a batch stands for.
+ *
+ * The head of ordered.c says why it is the right one.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make a row of an entry; NULL if the snapshot sees none with the entry's values
+ */
+static TupleTableSlot *
+ordered_make_row(GjScanState *scan, uint64 i)
+{
+	GjOrdered  *ordered = scan->ordered;
+	ScanState  *node = &scan->table.css.ss;
+	TupleTableSlot *slot = scan->table.heap_slot;
+	Datum		values[GJ_MAX_INCLUDED + 1];
+	bool		isnull[GJ_MAX_INCLUDED + 1];
+
+	if (is_row(scan, i))
+	{
+		slot = node->ss_ScanTupleSlot;
+		GjFillFromEntry(scan->table.row_fill, GjTopRow(ordered->top, i), slot);
+		GjNoteEntry(node, scan->cursor, GjTopTid(ordered->top, i));
+		GjIndexOnlyGetStats(scan->table.index_only)->rows++;
+		return slot;
+	}
+	if (!fetch(scan, i))
+		return NULL;
+	ordered_read_values(ordered, slot, values, isnull);
+	if (!GjScanWants(scan, slot) || !GjTopIsSame(ordered->top, i, values, isnull))
+	{
+		GjFetchGetStats(scan->table.fetch)->rechecked++;
+		ResetExprContext(node->ps.ps_ExprContext);
+		return NULL;
+	}
+	if (ordered->index_only)
+		GjNotePlace(node, &slot->tts_tid);
+	return slot;
+}
+
+/*
+ * Is the entry a row, without a look at the heap?
+ */
+static bool
+is_row(GjScanState *scan, uint64 i)
+{
+	GjOrdered  *ordered = scan->ordered;
+
+	if (!ordered->certain)
+		return false;
+	if (i >= ordered->end_tested)
+		test_group(scan, i);
+	return ordered->certain && ordered->visible[i - ordered->first_tested];
+}
+
+/*
+ * Test entries from this one on, by the map and then by the epoch
+ */
+static void
+test_group(GjScanState *scan, uint64 first)
+{
+	GjOrdered  *ordered = scan->ordered;
+	int			n = (int) Min(GjTopCount(ordered->top) - first, GJ_ORDERED_GROUP);
+	uint64		tids[GJ_ORDERED_GROUP];
+
+	for (int i = 0; i < n; i++)
+		tids[i] = GjTopTid(ordered->top, first + i);
+	ordered->first_tested = first;
+	ordered->end_tested = first + n;
+	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
+		GjEpochHasMoved(scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
+						ordered->match.vacuum_epoch))
+		ordered->certain = false;
+}
+
+/*
+ * Fetch what the entry leads to into the slot for heap tuples; false if the snapshot sees
+ * nothing there
+ */
+static bool
+fetch(GjScanState *scan, uint64 i)
+{
+	GjOrdered  *ordered = scan->ordered;
+	uint64		packed = GjTopTid(ordered->top, i);
+	ItemPointerData tid;
+	bool		found;
+
+	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
+	if (GjPackedBlock(packed) >= ordered->nblocks)
+		return false;
+	if (ordered->index_only)
+		GjIndexOnlyGetStats(scan->table.index_only)->heap_fetches++;
+	if (ordered->all != NULL)
+		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
+											 scan->table.css.ss.ps.state->es_snapshot,
+											 scan->table.heap_slot);
+	prefetch(scan, i);
+	found = fetch_chain(scan, &tid);
+	GjFetchGetStats(scan->table.fetch)->exact_blocks++;
+	GjFetchGetStats(scan->table.fetch)->tuples += found;
+	GjCountHeapFetches(scan->table.css.ss.ss_currentRelation, found);
+	return found;
+}
+
+/*
+ * Go from the root of a HOT chain to the member that the snapshot sees
+ */
+static bool
+fetch_chain(GjScanState *scan, ItemPointerData *tid)
+{
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
+	Snapshot	snapshot = scan->table.css.ss.ps.state->es_snapshot;
+	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
+	HeapTuple	tuple = &scan->ordered->tuple;
+	bool		found;
+
+	heap_page_prune_opt(heap, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (found)
+		ExecStoreBufferHeapTuple(tuple, scan->table.heap_slot, buffer);
+	ReleaseBuffer(buffer);
+	return found;
+}
+
+/*
+ * Ask for the blocks of the entries after this one, as far ahead as is allowed
+ */
+static void
+prefetch(GjScanState *scan, uint64 i)
+{
+	GjOrdered  *ordered = scan->ordered;
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
+	uint64		end = i + 1 + get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
+
+	end = Min(end, GjTopCount(ordered->top));
+	for (ordered->prefetched = Max(ordered->prefetched, i + 1); ordered->prefetched < end;
+		 ordered->prefetched++)
+	{
+		BlockNumber block = GjPackedBlock(GjTopTid(ordered->top, ordered->prefetched));
+
+		if (!ordered->certain && block < ordered->nblocks)
+			PrefetchBuffer(heap, MAIN_FORKNUM, block);
+	}
+}
+
+/*
+ * Read the sort columns of the tuple in the slot
+ */
+static void
+ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, bool *isnull)
+{
+	for (int i = 0; i < ordered->ncolumns; i++)
+		values[i] = slot_getattr(slot, ordered->attnos[i], &isnull[i]);
+}
+
+/*-------------------------------------------------------------------------
+ * The sorted rest
+ *
+ * ordered.c
+ * The rows after the last batch of an ordered scan, by one sort.
+ *
+ * Batches are for a scan that is asked for little more than was expected.  When they have cost
+ * enough, the scan does what a Sort above it would do: it makes its rows once, in the order in
+ * which they come most cheaply, drops those that the quals remove, and sorts the others with
+ * PostgreSQL's tuplesort, which uses work_mem and then temporary files.
+ *
+ * Why each row still comes once, and in its place: the rows are those of an ordinary scan of the
+ * same keys under the same snapshot, which delivers each visible row once, from an entry or from
+ * the heap, whatever becomes of the index meanwhile; entries that are inserted later belong to rows
+ * that the snapshot does not see.  The batches have delivered the rows up to a place (values of the
+ * sort columns, TID), that of the last entry of the last batch, and none behind it (ordered.c).
+ * So rows up to that place are dropped here, and all others are sorted.  For that, a row
+ * must have the same place in both.  In the batches it has its own values and the TID of its
+ * entry, the root of its HOT chain.  An entry that is a row has these here, too.  A tuple of
+ * the heap has the values, which all members of the chain share, but not the root: where the values
+ * are those of the last place, it is looked for on the tuple's page.  Where the batches were
+ * made of all of the heap's tuples, their places had their own TIDs, and the same tuples are
+ * sorted here, by their own TIDs.
+ *
+ * Behind that place, the TID no longer decides: each row comes once from the sort.
+ *
+ * Only the columns that the target list uses are sorted, as they would be in a Sort node.  Where it
+ * uses system columns of the tuple, like xmin, the tuple's TID is sorted in place of them, and the
+ * tuple, which the snapshot still sees, is fetched again.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Sort all rows that come after the last entry of the last batch
+ */
+static void
+ordered_sort(GjScanState *scan)
+{
+	GjOrdered  *ordered = scan->ordered;
+	GjOrderedSorter *sorter;
+	MemoryContext old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);
+
+	if (ordered->sorter == NULL)
+		ordered->sorter = make_sorter(scan);
+	sorter = ordered->sorter;
+	sorter->roots_block = InvalidBlockNumber;
+	sorter->state = tuplesort_begin_heap(sorter->desc, ordered->ncolumns,
+										 sorter->places, sorter->operators, sorter->collations,
+										 sorter->nulls_first, work_mem, NULL, TUPLESORT_NONE);
+	MemoryContextSwitchTo(old);
+
+	collect(scan);
+	tuplesort_performsort(sorter->state);
+	tuplesort_get_stats(sorter->state, &ordered->stats.sort);
+	ordered->stats.sorts++;
+}
+
+static GjOrderedSorter *
+make_sorter(GjScanState *scan)
+{
+	GjOrderedSorter *sorter = palloc0(sizeof(GjOrderedSorter));
+	EState	   *estate = scan->table.css.ss.ps.state;
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
+
+	choose_columns(sorter, scan);
+	sorter->desc = describe_columns(sorter, RelationGetDescr(heap));
+	choose_operators(sorter, scan->ordered, RelationGetDescr(heap));
+	sorter->out = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsMinimalTuple);
+	sorter->out->tts_tableOid = RelationGetRelid(heap);
+	if (sorter->is_whole)
+		return sorter;
+	sorter->in = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsVirtual);
+	sorter->row = ExecInitExtraTupleSlot(estate, RelationGetDescr(heap), &TTSOpsVirtual);
+	sorter->row->tts_tableOid = RelationGetRelid(heap);
+	memset(sorter->row->tts_isnull, true, RelationGetDescr(heap)->natts);
+	return sorter;
+}
+
+/*
+ * Choose the columns that have to be sorted: those of the target list, and sort columns.  The quals
+ * have been tested before.
+ */
+static void
+choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
+{
+	const Scan *plan = (const Scan *) scan->table.css.ss.ps.plan;
+	TupleDesc	desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation);
+	const GjOrdered *ordered = scan->ordered;
+	Bitmapset  *used = NULL;
+	int			member = -1;
+	int			ndropped = 0;
+	bool		whole_row;
+
+	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno < 0 && attno != TableOidAttributeNumber)
+			sorter->has_tid = true;
+		if (attno < 0 && attno != TableOidAttributeNumber &&
+			attno != SelfItemPointerAttributeNumber)
+			sorter->fetches = true;
+	}
+	if (scan->cursor != GJ_CURSOR_NONE)
+		sorter->has_tid = true;
+
+	whole_row = bms_is_member(-FirstLowInvalidHeapAttributeNumber, used);
+	if (sorter->fetches)
+	{
+		whole_row = false;
+		used = NULL;
+	}
+	for (int i = 0; i < ordered->ncolumns; i++)
+		used = bms_add_member(used, ordered->attnos[i] - FirstLowInvalidHeapAttributeNumber);
+	sorter->attnos = palloc(desc->natts * sizeof(AttrNumber));
+	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	{
+		if (!TupleDescAttr(desc, attno - 1)->attisdropped &&
+			(whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used)))
+			sorter->attnos[sorter->nattnos++] = attno;
+		ndropped += TupleDescAttr(desc, attno - 1)->attisdropped;
+	}
+	sorter->is_whole = sorter->nattnos + ndropped == desc->natts && !sorter->has_tid;
+}
+
+static TupleDesc
+describe_columns(const GjOrderedSorter *sorter, TupleDesc table)
+{
+	TupleDesc	desc;
+
+	if (sorter->is_whole)
+		return table;
+	desc = CreateTemplateTupleDesc(sorter->nattnos + sorter->has_tid);
+	for (int i = 0; i < sorter->nattnos; i++)
+		TupleDescCopyEntry(desc, i + 1, table, sorter->attnos[i]);
+	if (sorter->has_tid)
+		TupleDescInitEntry(desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
+	return desc;
+}
+
+static void
+choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc desc)
+{
+	sorter->places = palloc(ordered->ncolumns * sizeof(AttrNumber));
+	sorter->operators = palloc(ordered->ncolumns * sizeof(Oid));
+	sorter->collations = palloc0(ordered->ncolumns * sizeof(Oid));
+	sorter->nulls_first = palloc(ordered->ncolumns * sizeof(bool));
+	for (int i = 0; i < ordered->ncolumns; i++)
+	{
+		const GjSortColumn *column = &ordered->columns[i];
+		Oid			type = TupleDescAttr(desc, ordered->attnos[i] - 1)->atttypid;
+		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
+
+		sorter->operators[i] = column->descending ? entry->gt_opr : entry->lt_opr;
+		sorter->nulls_first[i] = column->nulls_first;
+		for (int j = 0; j < sorter->nattnos; j++)
+		{
+			if (sorter->attnos[j] == ordered->attnos[i])
+				sorter->places[i] = sorter->is_whole ? ordered->attnos[i] : j + 1;
+		}
+	}
+}
+
+/*
+ * Put the rows into the sort.  Nothing is left of the scan then.
+ */
+static void
+collect(GjScanState *scan)
+{
+	GjTableScan *table = &scan->table;
+	GjOrdered  *ordered = scan->ordered;
+	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
+	ExprState  *qual = table->css.ss.ps.qual;
+	GjCursor	cursor = scan->cursor;
+	TupleTableSlot *slot;
+
+	if (ordered->all != NULL)
+		GjScanStartFetch(scan, ordered->all);
+	else
+		GjScanStart(scan);
+	scan->cursor = GJ_CURSOR_RESTS; /* an entry's TID is noted, and its chain not followed */
+	while (slot = GjScanNext(scan), !TupIsNull(slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		ResetExprContext(econtext);
+		if (!comes_later(scan, slot))
+			continue;
+		econtext->ecxt_scantuple = slot;
+		if (!ExecQual(qual, econtext))
+		{
+			InstrCountFiltered1(&table->css.ss.ps, 1);
+			continue;
+		}
+		put_row(ordered->sorter, slot);
+		ordered->stats.sorted++;
+	}
+	scan->cursor = cursor;
+
+	GjTableScanClear(table);
+	if (GjIndexOnlyIsStarted(table->index_only))
+		GjIndexOnlyReset(table->index_only);
+	else if (table->tids != ordered->all)
+		GjTidSetFree(table->tids);
+	table->tids = NULL;
+}
+
+/*
+ * Return true if the row comes after the last entry of the last batch
+ */
+static bool
+comes_later(GjScanState *scan, TupleTableSlot *slot)
+{
+	const GjOrdered *ordered = scan->ordered;
+	Datum		values[GJ_MAX_INCLUDED + 1];
+	bool		isnull[GJ_MAX_INCLUDED + 1];
+	uint64		tid;
+	int			order;
+
+	ordered_read_values(ordered, slot, values, isnull);
+	order = GjTopCompareLast(ordered->top, values, isnull);
+	if (order != 0)
+		return order > 0;
+
+	if (ordered->all != NULL || TTS_IS_VIRTUAL(slot))
+		tid = GjPackTid(&slot->tts_tid);
+	else
+		tid = find_root(scan, slot);
+	return tid > GjTopLastTid(ordered->top);
+}
+
+/*
+ * Return the TID of the root of a tuple's HOT chain, which its entry has.  As long as the tuple
+ * is visible, it stays the same.
+ */
+static uint64
+find_root(GjScanState *scan, TupleTableSlot *slot)
+{
+	GjOrderedSorter *sorter = scan->ordered->sorter;
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+	ItemPointerData tid = slot->tts_tid;
+	OffsetNumber root;
+
+	if (!HeapTupleIsHeapOnly(((HeapTupleTableSlot *) slot)->tuple))
+		return GjPackTid(&tid);
+	if (sorter->roots_block != ItemPointerGetBlockNumber(&tid))
+	{
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		heap_get_root_tuples(BufferGetPage(buffer), sorter->roots);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		sorter->roots_block = ItemPointerGetBlockNumber(&tid);
+	}
+	root = sorter->roots[ItemPointerGetOffsetNumber(&tid) - 1];
+	if (!OffsetNumberIsValid(root))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg_internal("failed to find root of heap-only tuple (%u,%u) in table \"%s\"",
+								 ItemPointerGetBlockNumber(&tid),
+								 ItemPointerGetOffsetNumber(&tid),
+								 RelationGetRelationName(heap))));
+	ItemPointerSetOffsetNumber(&tid, root);
+	return GjPackTid(&tid);
+}
+
+static void
+put_row(GjOrderedSorter *sorter, TupleTableSlot *slot)
+{
+	TupleTableSlot *in = sorter->in;
+
+	if (sorter->is_whole)
+	{
+		tuplesort_puttupleslot(sorter->state, slot);
+		return;
+	}
+	ExecClearTuple(in);
+	for (int i = 0; i < sorter->nattnos; i++)
+		in->tts_values[i] = slot_getattr(slot, sorter->attnos[i], &in->tts_isnull[i]);
+	if (sorter->has_tid)
+	{
+		in->tts_values[sorter->nattnos] = PointerGetDatum(&slot->tts_tid);
+		in->tts_isnull[sorter->nattnos] = false;
+	}
+	ExecStoreVirtualTuple(in);
+	tuplesort_puttupleslot(sorter->state, in);
+}
+
+/*
+ * Return the next sorted row, as the target list wants it
+ */
+TupleTableSlot *
+GjOrderedNextSorted(GjScanState *scan)
+{
+	ScanState  *node = &scan->table.css.ss;
+	ProjectionInfo *projection = node->ps.ps_ProjInfo;
+	ExprContext *econtext = node->ps.ps_ExprContext;
+	TupleTableSlot *slot;
+
+	CHECK_FOR_INTERRUPTS();
+	ResetExprContext(econtext);
+	slot = get_row(scan);
+	if (slot == NULL)
+	{
+		GjOrderedEndSort(scan->ordered);
+		ExecClearTuple(node->ss_ScanTupleSlot); /* a cursor stands on no row of ours any more */
+		return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
+	}
+	if (projection == NULL)
+		return slot;
+	econtext->ecxt_scantuple = slot;
+	return ExecProject(projection);
+}
+
+/*
+ * Get the next row from the sort, in a slot of the table's shape; NULL if there are no more
+ */
+static TupleTableSlot *
+get_row(GjScanState *scan)
+{
+	ScanState  *node = &scan->table.css.ss;
+	GjOrderedSorter *sorter = scan->ordered->sorter;
+	TupleTableSlot *out = sorter->out;
+	TupleTableSlot *row = sorter->row;
+	ItemPointer tid = NULL;
+
+	if (sorter->state == NULL ||
+		!tuplesort_gettupleslot(sorter->state, true, false, out, NULL))
+		return NULL;
+	if (sorter->is_whole)
+		return out;
+	slot_getallattrs(out);
+	if (sorter->has_tid)
+		tid = (ItemPointer) DatumGetPointer(out->tts_values[sorter->nattnos]);
+	if (sorter->fetches)
+	{
+		if (!table_tuple_fetch_row_version(node->ss_currentRelation, tid,
+										   node->ps.state->es_snapshot, scan->table.heap_slot))
+			elog(ERROR, "a row of table \"%s\" is not visible any more",
+				 RelationGetRelationName(node->ss_currentRelation));
+		return scan->table.heap_slot;
+	}
+
+	ExecClearTuple(row);
+	for (int i = 0; i < sorter->nattnos; i++)
+	{
+		row->tts_values[sorter->attnos[i] - 1] = out->tts_values[i];
+		row->tts_isnull[sorter->attnos[i] - 1] = out->tts_isnull[i];
+	}
+	ExecStoreVirtualTuple(row);
+	if (tid != NULL)
+	{
+		row->tts_tid = *tid;
+		GjNoteEntry(node, scan->cursor, GjPackTid(tid));
+	}
+	return row;
+}
+
+/*
+ * End the sort, if there is one: temporary files go away
+ */
+void
+GjOrderedEndSort(GjOrdered *ordered)
+{
+	GjOrderedSorter *sorter = ordered->sorter;
+
+	if (sorter == NULL || sorter->state == NULL)
+		return;
+	ExecClearTuple(sorter->out);
+	if (sorter->row != NULL)
+		ExecClearTuple(sorter->row);
+	tuplesort_end(sorter->state);
+	sorter->state = NULL;
 }

@@ -34,7 +34,7 @@ extern void GjOrderedRestart(GjOrdered *ordered);
 extern void GjOrderedReset(GjOrdered *ordered);
 extern const GjOrderedStats *GjOrderedGetStats(const GjOrdered *ordered);
 
-/* orderedsort.c */
+/* ordered.c */
 extern TupleTableSlot *GjOrderedNextSorted(struct GjScanState *scan);
 extern void GjOrderedEndSort(GjOrdered *ordered);
 

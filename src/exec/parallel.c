@@ -5,14 +5,14 @@
  *
  * The process that comes first searches the index and puts the TIDs, in heap order,
  * into the plan's shared memory; the others wait for that, and then all take blocks
- * until there are no more (sets/tidshare.c).  For index-only answers it finds out how the rest
- * is done, and all do it: each asks a device for the entries of some keys (match/ranges.c);
- * or they take from what a device has found for one of them (sets/entryshare.c); or they
+ * until there are no more (sets/share.c).  For index-only answers it finds out how the rest
+ * is done, and all do it: each asks a device for the entries of some keys (match/divide.c);
+ * or they take from what a device has found for one of them (sets/share.c); or they
  * search the index on the CPU (match/divide.c).
  *
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
- * all that the block has; match/ranges.c and match/divide.c say it of what all do.  Each process
+ * all that the block has; match/divide.c and match/divide.c say it of what all do.  Each process
  * rechecks keys against a set that it has made itself: plans are made only where all of these
  * sets are equal (plan/same.c).
  *

@@ -49,6 +49,7 @@
 
 #include "base/compat.h"
 #include "partition.h"
+#include "route.h"
 
 /* Keys between two looks at interrupts */
 #define INTERRUPT_INTERVAL		65536
@@ -76,6 +77,36 @@ struct GjPartitions
 	bool		default_settled;
 };
 
+/* A partitioned table, of which NULL is remembered, too */
+typedef struct Parent
+{
+	Oid			relid;
+	GjPartitions *partitions;
+} Parent;
+
+/* How keys are divided among the partitions of one table */
+typedef struct Route
+{
+	GjPartitions *partitions;
+	const int64 *above;			/* the keys that were divided: where they are tells which */
+	GjKeySplit *split;
+} Route;
+
+struct GjKeyRoutes
+{
+	GjKeyRouter *router;
+	MemoryContext context;
+	const GjKeySet *whole;
+	List	   *routes;			/* of Route */
+};
+
+/* Part of a set */
+typedef struct Slice
+{
+	const int64 *keys;
+	uint64		nkeys;
+} Slice;
+
 static bool is_known_type(Oid type);
 static bool keeps_order(const FmgrInfo *compare);
 static void note_places(GjPartitions *partitions);
@@ -90,13 +121,22 @@ static void locate(GjPartitions *partitions, const int64 *keys, uint64 nkeys, in
 static void locate_by_range(GjPartitions *partitions, const int64 *keys, uint64 nkeys,
 							int *places);
 static bool key_to_value(Oid type, int64 key, Datum *value);
+static Slice find_slice(GjKeyRoutes *routes, List *partitions);
+static GjPartitions *open_parent(GjKeyRouter *router, Oid relid);
+static GjKeySplit *get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice);
+static GjPartitions *partitions_open(EState *estate, Oid parent);
+static int	partitions_place(GjPartitions *partitions, Oid partition);
+static bool partition_is_older(Oid partition, Snapshot snapshot);
+static GjKeySplit *partitions_split(GjPartitions *partitions, MemoryContext context,
+									const int64 *keys, uint64 nkeys);
+static void partitions_close(GjPartitions *partitions);
 
 /*
  * Open the partitioned table for a query that has it in its range table; NULL if keys of
  * its type are not known here
  */
-GjPartitions *
-GjPartitionsOpen(EState *estate, Oid parent_oid)
+static GjPartitions *
+partitions_open(EState *estate, Oid parent_oid)
 {
 	Relation	parent = table_open(parent_oid, AccessShareLock);
 	PartitionKey key = RelationGetPartitionKey(parent);
@@ -179,8 +219,8 @@ compare_places(const void *a, const void *b)
  * The place of a partition; -1 if it is not there, or if rows of other keys may be in it,
  * as far as the snapshot sees
  */
-int
-GjPartitionsPlace(GjPartitions *partitions, Oid partition)
+static int
+partitions_place(GjPartitions *partitions, Oid partition)
 {
 	Place		wanted = {.partition = partition};
 	Place	   *found = bsearch(&wanted, partitions->places, partitions->desc->nparts,
@@ -198,7 +238,7 @@ is_settled(GjPartitions *partitions, int place)
 	PartitionDesc desc = partitions->desc;
 
 	if (place != desc->boundinfo->default_index)
-		return GjPartitionIsOlder(desc->oids[place], partitions->snapshot);
+		return partition_is_older(desc->oids[place], partitions->snapshot);
 
 	if (!partitions->default_checked)
 		partitions->default_settled = all_settled(partitions);
@@ -211,7 +251,7 @@ all_settled(GjPartitions *partitions)
 {
 	for (int i = 0; i < partitions->desc->nparts; i++)
 	{
-		if (!GjPartitionIsOlder(partitions->desc->oids[i], partitions->snapshot))
+		if (!partition_is_older(partitions->desc->oids[i], partitions->snapshot))
 			return false;
 	}
 	return true;
@@ -222,8 +262,8 @@ all_settled(GjPartitions *partitions)
  * taken?  What this transaction itself has done counts as newer: a snapshot does not tell
  * when.
  */
-bool
-GjPartitionIsOlder(Oid partition, Snapshot snapshot)
+static bool
+partition_is_older(Oid partition, Snapshot snapshot)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(partition));
 	TransactionId xmin;
@@ -238,9 +278,9 @@ GjPartitionIsOlder(Oid partition, Snapshot snapshot)
 /*
  * Divide ascending keys among the partitions; those that no partition can have are left out.
  */
-GjKeySplit *
-GjPartitionsSplit(GjPartitions *partitions, MemoryContext context, const int64 *keys,
-				  uint64 nkeys)
+static GjKeySplit *
+partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *keys,
+				 uint64 nkeys)
 {
 	int			nparts = partitions->desc->nparts;
 	GjKeySplit *split = MemoryContextAlloc(context, sizeof(GjKeySplit));
@@ -420,11 +460,173 @@ key_to_value(Oid type, int64 key, Datum *value)
 	return false;
 }
 
-void
-GjPartitionsClose(GjPartitions *partitions)
+static void
+partitions_close(GjPartitions *partitions)
 {
 	DestroyPartitionDirectory(partitions->directory);
 	table_close(partitions->parent, NoLock);
 	pfree(partitions->places);
 	pfree(partitions);
+}
+
+/*-------------------------------------------------------------------------
+ * Routes
+ *
+ * partition.c
+ * Which keys of a set a table can have, where a table above it is partitioned by
+ * the key: each table is searched for its own part of the keys.
+ *
+ * The part of a table is found from the top down.  At each level whose partitions the key
+ * tells (partition.c), keys are divided among all of them at once; what is below is made from
+ * one partition's share.  That of a complement is the same: of the keys that are not wanted,
+ * those that no row of the table has do not matter.  Below a partition that is younger than
+ * the snapshot it begins anew with all keys, since no bound above it had to hold for its rows.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare dividing the keys of a set, in memory below parent
+ */
+GjKeyRoutes *
+GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent, const GjKeySet *whole)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin key routes",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjKeyRoutes *routes = MemoryContextAllocZero(context, sizeof(GjKeyRoutes));
+
+	routes->router = router;
+	routes->context = context;
+	routes->whole = whole;
+	return routes;
+}
+
+/*
+ * Can only other tables have the keys?  Not if there are none.
+ */
+bool
+GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions)
+{
+	return routes->whole->nkeys > 0 && find_slice(routes, partitions).nkeys == 0;
+}
+
+/*
+ * Get the set of those keys that a table may have: the whole, or one in the given memory
+ */
+const GjKeySet *
+GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions, MemoryContext context)
+{
+	const GjKeySet *whole = routes->whole;
+	Slice		slice = find_slice(routes, partitions);
+
+	if (slice.keys == whole->keys)
+		return whole;
+	return GjKeySetPart(context, whole, slice.keys, slice.nkeys);
+}
+
+void
+GjKeyRoutesFree(GjKeyRoutes *routes)
+{
+	MemoryContextDelete(routes->context);
+}
+
+/*
+ * Close the tables
+ */
+void
+GjKeyRouterClose(GjKeyRouter *router)
+{
+	ListCell   *lc;
+
+	foreach(lc, router->parents)
+	{
+		Parent	   *parent = lfirst(lc);
+
+		if (parent->partitions != NULL)
+			partitions_close(parent->partitions);
+	}
+	list_free_deep(router->parents);
+	router->parents = NIL;
+}
+
+static Slice
+find_slice(GjKeyRoutes *routes, List *partitions)
+{
+	const Slice whole = {routes->whole->keys, routes->whole->nkeys};
+	Slice		slice = whole;
+
+	for (int i = 0; i < list_length(partitions); i += 2)
+	{
+		Oid			relid = list_nth_oid(partitions, i);
+		Oid			partition = list_nth_oid(partitions, i + 1);
+		GjPartitions *parent;
+		GjKeySplit *split;
+		int			place;
+
+		if (!partition_is_older(partition, routes->router->estate->es_snapshot))
+		{
+			slice = whole;
+			continue;
+		}
+		if (!OidIsValid(relid) || slice.nkeys == 0)
+			continue;
+		parent = open_parent(routes->router, relid);
+		if (parent == NULL)
+			continue;
+		place = partitions_place(parent, partition);
+		if (place < 0)
+			continue;
+		split = get_split(routes, parent, slice);
+		slice.keys = split->keys + split->starts[place];
+		slice.nkeys = split->starts[place + 1] - split->starts[place];
+	}
+	return slice;
+}
+
+static GjPartitions *
+open_parent(GjKeyRouter *router, Oid relid)
+{
+	MemoryContext old;
+	Parent	   *parent;
+	ListCell   *lc;
+
+	foreach(lc, router->parents)
+	{
+		parent = lfirst(lc);
+		if (parent->relid == relid)
+			return parent->partitions;
+	}
+
+	old = MemoryContextSwitchTo(router->estate->es_query_cxt);
+	parent = palloc(sizeof(Parent));
+	parent->relid = relid;
+	parent->partitions = partitions_open(router->estate, relid);
+	router->parents = lappend(router->parents, parent);
+	MemoryContextSwitchTo(old);
+	return parent->partitions;
+}
+
+static GjKeySplit *
+get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
+{
+	MemoryContext old;
+	Route	   *route;
+	ListCell   *lc;
+
+	foreach(lc, routes->routes)
+	{
+		route = lfirst(lc);
+		if (route->partitions == partitions && route->above == slice.keys)
+			return route->split;
+	}
+
+	old = MemoryContextSwitchTo(routes->context);
+	route = palloc(sizeof(Route));
+	route->partitions = partitions;
+	route->above = slice.keys;
+	route->split = partitions_split(partitions, routes->context, slice.keys, slice.nkeys);
+	routes->routes = lappend(routes->routes, route);
+	MemoryContextSwitchTo(old);
+	return route->split;
 }

@@ -22,11 +22,4 @@ typedef struct GjKeySplit
 	uint64	   *starts;			/* of each place, and the end */
 } GjKeySplit;
 
-extern GjPartitions *GjPartitionsOpen(EState *estate, Oid parent);
-extern int	GjPartitionsPlace(GjPartitions *partitions, Oid partition);
-extern bool GjPartitionIsOlder(Oid partition, Snapshot snapshot);
-extern GjKeySplit *GjPartitionsSplit(GjPartitions *partitions, MemoryContext context,
-									 const int64 *keys, uint64 nkeys);
-extern void GjPartitionsClose(GjPartitions *partitions);
-
 #endif							/* GPUJOIN_EXEC_PARTITION_H */

@@ -25,9 +25,8 @@ typedef struct GjScanState
 	GjCursor	cursor;			/* may somebody ask where a row lies? */
 } GjScanState;
 
-/* scanmatch.c: what a scan asks its index */
+/* scan.c: what a scan asks its index */
 extern void GjScanMakeKeys(GjScanState *scan);
-extern GjTidSet *GjScanMatch(GjScanState *scan);
 extern Size GjScanMemory(const GjScanState *scan);
 
 /* scan.c: return true if the tuple in the slot has a key that is wanted */

@@ -24,7 +24,7 @@ static void take_all(Relation heap, GjTidSet *tids, GjMatchStats *stats, GjFallb
  * Search the index for a set of keys, on behalf of a scan under this snapshot
  *
  * TIDs are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (fetch.c).  What a serializable transaction locks: pages/predicate.c.
+ * makes that safe (heap.c).  What a serializable transaction locks: pages/predicate.c.
  *
  * If the index may lack rows that the snapshot sees, all of the heap is taken.
  */
@@ -108,7 +108,7 @@ prepare_match(Relation index, Snapshot snapshot)
  * Take the whole heap for a match: rows with a NULL key are wanted, which are in no
  * index of ours
  *
- * Plans are not made for that (plan/fold.c), but it may turn out when a scan starts.  A
+ * Plans are not made for that (plan/conditions.c), but it may turn out when a scan starts.  A
  * serializable transaction locks the heap as a sequential scan does.
  */
 void

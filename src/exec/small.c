@@ -9,7 +9,7 @@
  * deformed for each pair; a sort needs one anyway, and makes it then.)
  *
  * When the limit is passed, all rows so far and all that follow go into a sort by
- * key (smallsort.c), which spills to disk.  It is read back in order of keys, a
+ * key (small.c), which spills to disk.  It is read back in order of keys, a
  * batch after the other.  What makes this right:
  *
  *	- Each row is in exactly one batch, so that what the caller marks on it is known
@@ -28,9 +28,13 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
+#include "utils/tuplesort.h"
 
 #include "base/prefetch.h"
 #include "small.h"
@@ -70,6 +74,14 @@ struct GjSmallSide
 	bool		has_pending;	/* it is the next batch's first row */
 };
 
+struct GjSmallSort
+{
+	MemoryContext context;
+	Tuplesortstate *state;
+	TupleTableSlot *in;			/* key, then the columns */
+	TupleTableSlot *out;
+};
+
 static void start_batch(GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
 static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
@@ -80,6 +92,14 @@ static bool batch_is_full(GjSmallSide *side);
 static void spill(GjSmallSide *side);
 static void spill_batch(GjSmallSide *side);
 static bool next_sorted_batch(GjSmallSide *side);
+static TupleDesc make_sort_desc(TupleDesc columns);
+static GjSmallSort *sort_begin(MemoryContext parent, TupleDesc columns);
+static void sort_put(GjSmallSort *sort, const Datum *values, const bool *isnull,
+					 bool key_is_null, int64 key);
+static void sort_finish(GjSmallSort *sort);
+static bool sort_next(GjSmallSort *sort, GjSortedRow *row);
+static void sort_rewind(GjSmallSort *sort);
+static void sort_end(GjSmallSort *sort);
 
 /*
  * Make an empty small side, to which rows with these columns can be added
@@ -137,7 +157,7 @@ GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 	side->stats.rows++;
 	if (side->sort != NULL)
 	{
-		GjSortPut(side->sort, values, isnull, key_is_null, key);
+		sort_put(side->sort, values, isnull, key_is_null, key);
 		return;
 	}
 	add_to_batch(side, values, isnull, key_is_null, key);
@@ -219,7 +239,7 @@ batch_is_full(GjSmallSide *side)
 static void
 spill(GjSmallSide *side)
 {
-	side->sort = GjSortBegin(side->context, side->columns);
+	side->sort = sort_begin(side->context, side->columns);
 	spill_batch(side);
 	drop_batch(side);
 }
@@ -241,8 +261,8 @@ spill_batch(GjSmallSide *side)
 		{
 			CHECK_FOR_INTERRUPTS();
 			row->matched = true;
-			GjSortPut(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
-					  cell->key);
+			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
+					 cell->key);
 		}
 	}
 
@@ -250,7 +270,7 @@ spill_batch(GjSmallSide *side)
 	for (GjSmallRow *row = side->first; row != NULL; row = row->next)
 	{
 		if (!row->matched)
-			GjSortPut(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
+			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
 	}
 }
 
@@ -261,7 +281,7 @@ void
 GjSmallFinish(GjSmallSide *side)
 {
 	if (side->sort != NULL)
-		GjSortFinish(side->sort);
+		sort_finish(side->sort);
 }
 
 /*
@@ -300,7 +320,7 @@ next_sorted_batch(GjSmallSide *side)
 
 	drop_batch(side);
 	start_batch(side);
-	while (side->has_pending || GjSortNext(side->sort, row))
+	while (side->has_pending || sort_next(side->sort, row))
 	{
 		CHECK_FOR_INTERRUPTS();
 		side->has_pending = side->nrows > 0 && batch_is_full(side) &&
@@ -332,7 +352,7 @@ GjSmallRewind(GjSmallSide *side)
 	side->delivered = false;
 	if (side->sort != NULL)
 	{
-		GjSortRewind(side->sort);
+		sort_rewind(side->sort);
 		side->has_pending = false;
 		return;
 	}
@@ -347,7 +367,7 @@ void
 GjSmallReset(GjSmallSide *side)
 {
 	if (side->sort != NULL)
-		GjSortEnd(side->sort);
+		sort_end(side->sort);
 	side->sort = NULL;
 	side->has_pending = false;
 	side->nbatches = 0;
@@ -363,7 +383,7 @@ void
 GjSmallFree(GjSmallSide *side)
 {
 	if (side->sort != NULL)
-		GjSortEnd(side->sort);
+		sort_end(side->sort);
 	MemoryContextDelete(side->context);
 }
 
@@ -466,4 +486,120 @@ const GjSmallStats *
 GjSmallGetStats(const GjSmallSide *side)
 {
 	return &side->stats;
+}
+
+/*-------------------------------------------------------------------------
+ * Sorted rows
+ *
+ * small.c
+ * Sort the rows of a small side that do not fit in memory by their keys.
+ *
+ * A tuplesort of tuples that have the key as their first column; it has work_mem
+ * and spills to temporary files by itself.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin a sort of rows with these columns
+ */
+static GjSmallSort *
+sort_begin(MemoryContext parent, TupleDesc columns)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side sort",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old_context = MemoryContextSwitchTo(context);
+	GjSmallSort *sort = palloc0(sizeof(GjSmallSort));
+	TupleDesc	desc = make_sort_desc(columns);
+	AttrNumber	attno = 1;
+	Oid			less_than = Int8LessOperator;
+	Oid			collation = InvalidOid;
+	bool		nulls_first = false;
+
+	sort->context = context;
+	sort->in = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	sort->out = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	sort->state = tuplesort_begin_heap(desc, 1, &attno, &less_than, &collation, &nulls_first,
+									   work_mem, NULL, TUPLESORT_RANDOMACCESS);
+	MemoryContextSwitchTo(old_context);
+	return sort;
+}
+
+static TupleDesc
+make_sort_desc(TupleDesc columns)
+{
+	TupleDesc	desc = CreateTemplateTupleDesc(columns->natts + 1);
+
+	TupleDescInitEntry(desc, 1, "key", INT8OID, -1, 0);
+	for (AttrNumber i = 1; i <= columns->natts; i++)
+		TupleDescCopyEntry(desc, i + 1, columns, i);
+	return desc;
+}
+
+static void
+sort_put(GjSmallSort *sort, const Datum *values, const bool *isnull,
+		 bool key_is_null, int64 key)
+{
+	TupleTableSlot *slot = sort->in;
+	int			natts = slot->tts_tupleDescriptor->natts - 1;
+
+	ExecClearTuple(slot);
+	slot->tts_values[0] = Int64GetDatum(key);
+	slot->tts_isnull[0] = key_is_null;
+	memcpy(&slot->tts_values[1], values, natts * sizeof(Datum));
+	memcpy(&slot->tts_isnull[1], isnull, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+	tuplesort_puttupleslot(sort->state, slot);
+	ExecClearTuple(slot);
+}
+
+/*
+ * Sort the rows that were added, so that reading can begin
+ */
+static void
+sort_finish(GjSmallSort *sort)
+{
+	tuplesort_performsort(sort->state);
+}
+
+/*
+ * Read the next row; false at the end
+ */
+static bool
+sort_next(GjSmallSort *sort, GjSortedRow *row)
+{
+	TupleTableSlot *slot = sort->out;
+
+	if (!tuplesort_gettupleslot(sort->state, true, false, slot, NULL))
+		return false;
+
+	slot_getallattrs(slot);
+	row->values = &slot->tts_values[1];
+	row->isnull = &slot->tts_isnull[1];
+	row->key_is_null = slot->tts_isnull[0];
+	row->key = row->key_is_null ? 0 : DatumGetInt64(slot->tts_values[0]);
+	return true;
+}
+
+/*
+ * Read again from the start
+ */
+static void
+sort_rewind(GjSmallSort *sort)
+{
+	ExecClearTuple(sort->out);
+	tuplesort_rescan(sort->state);
+}
+
+/*
+ * Drop it all; the slot with a row of the sort goes before the sort does
+ */
+static void
+sort_end(GjSmallSort *sort)
+{
+	ExecDropSingleTupleTableSlot(sort->in);
+	ExecDropSingleTupleTableSlot(sort->out);
+	tuplesort_end(sort->state);
+	MemoryContextDelete(sort->context);
 }

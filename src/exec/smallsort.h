@@ -23,13 +23,4 @@ typedef struct GjSortedRow
 	int64		key;
 } GjSortedRow;
 
-/* smallsort.c */
-extern GjSmallSort *GjSortBegin(MemoryContext parent, TupleDesc columns);
-extern void GjSortPut(GjSmallSort *sort, const Datum *values, const bool *isnull,
-					  bool key_is_null, int64 key);
-extern void GjSortFinish(GjSmallSort *sort);
-extern bool GjSortNext(GjSmallSort *sort, GjSortedRow *row);
-extern void GjSortRewind(GjSmallSort *sort);
-extern void GjSortEnd(GjSmallSort *sort);
-
 #endif							/* GPUJOIN_EXEC_SMALLSORT_H */

@@ -18,7 +18,6 @@ typedef struct GjKeyProgram GjKeyProgram;
 
 extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
 extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
-extern List *GjKeyProgramParamNodes(const GjKeyProgram *program);
 extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 								 MemoryContext context, int key_width);
 

@@ -18,11 +18,15 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parsetree.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "base/nodes.h"
+#include "node/joinplan.h"
+#include "node/scanplan.h"
 #include "explain.h"
 #include "search.h"
 #include "table.h"
@@ -30,6 +34,11 @@
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);
 static void open_index_only(GjTableScan *table, bool to_target);
+static void measure(GjTableScan *table, GjIndexUse *use);
+static void end_after_error(void *arg);
+static bool add_groups(PlanState *node, void *ngroups);
+static void count_begin(GjTableScan *table);
+static void count_end(GjTableScan *table);
 
 /*
  * Open the index for a scan of the table at scanrelid
@@ -115,7 +124,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	init_filter(table);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
-	GjCountBegin(table);
+	count_begin(table);
 }
 
 static void
@@ -226,7 +235,7 @@ GjTableScanEnd(GjTableScan *table)
 	if (table->index == NULL)
 		return;
 	GjTableScanClear(table);
-	GjCountEnd(table);
+	count_end(table);
 	GjFetchFree(table->fetch);
 	if (table->index_only != NULL)
 		GjIndexOnlyReset(table->index_only);
@@ -264,4 +273,121 @@ GjTableScanExplain(const GjTableScan *table, ExplainState *es)
 						   GjIndexOnlyGetStats(table->index_only));
 	if (table->fetch != NULL)
 		GjExplainMatch(es, &table->stats, GjFetchGetStats(table->fetch));
+}
+
+/*-------------------------------------------------------------------------
+ * Counting
+ *
+ * table.c
+ * Counting for an index what a scan of its table has done (mirror/usage.c).
+ *
+ * Each process adds what it has done itself, once, when the node ends; after an error, when the
+ * query's memory goes.  The node's statistics would say it, but for EXPLAIN workers hand theirs
+ * over to the leader, where they are not to be counted again.  So whoever moves statistics holds
+ * the count meanwhile: what was done remains, and what then stands there is taken from it.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin to count, at the end of opening a scan
+ */
+static void
+count_begin(GjTableScan *table)
+{
+	GjUsageMakeRoom(RelationGetRelid(table->index));
+	table->counted_index = RelationGetRelid(table->index);
+	table->at_end.func = end_after_error;
+	table->at_end.arg = table;
+	MemoryContextRegisterResetCallback(table->css.ss.ps.state->es_query_cxt, &table->at_end);
+}
+
+/*
+ * Keep what has been done until here: the statistics will be changed
+ */
+void
+GjCountHold(GjTableScan *table)
+{
+	GjIndexUse	now;
+
+	measure(table, &now);
+	for (int i = 0; i < GJ_USE_COUNT; i++)
+		table->moved.n[i] += now.n[i];
+}
+
+/*
+ * They have been changed: what they say now is not what this process has done
+ */
+void
+GjCountRelease(GjTableScan *table)
+{
+	GjIndexUse	now;
+
+	measure(table, &now);
+	for (int i = 0; i < GJ_USE_COUNT; i++)
+		table->moved.n[i] -= now.n[i];
+}
+
+/*
+ * Find out what the statistics say
+ */
+static void
+measure(GjTableScan *table, GjIndexUse *use)
+{
+	const GjFetchStats *fetch = GjFetchGetStats(table->fetch);
+
+	GjMatchStatsToUse(&table->stats, use);
+	use->n[GJ_USE_HEAP_BLOCKS] = fetch->exact_blocks + fetch->lossy_blocks;
+	use->n[GJ_USE_HEAP_FETCHES] = fetch->tuples;
+	use->n[GJ_USE_GROUPS] = 0;
+}
+
+/*
+ * A node above has made groups of the rows of the scans below this one: count them for each of
+ * their indexes
+ */
+void
+GjCountGroups(PlanState *node, uint64 ngroups)
+{
+	if (ngroups > 0)
+		(void) add_groups(node, &ngroups);
+}
+
+static bool
+add_groups(PlanState *node, void *ngroups)
+{
+	if (IsA(node, CustomScanState))
+	{
+		const CustomScanMethods *methods = castNode(CustomScan, node->plan)->methods;
+		GjTableScan *table = (GjTableScan *) node;
+
+		if ((methods == GjNodeMethods(GJ_SCAN_NAME) ||
+			 methods == GjNodeMethods(GJ_JOIN_SCAN_NAME)) &&
+			table->used)
+			table->moved.n[GJ_USE_GROUPS] += *(uint64 *) ngroups;
+	}
+	return planstate_tree_walker(node, add_groups, ngroups);
+}
+
+/*
+ * Add what was done to what is counted for the index.  The fetch is still there.
+ */
+static void
+count_end(GjTableScan *table)
+{
+	Oid			index = table->counted_index;
+
+	if (!OidIsValid(index))
+		return;
+	table->counted_index = InvalidOid;
+	GjCountHold(table);
+	if (table->used)
+		GjUsageAdd(index, &table->moved);
+}
+
+static void
+end_after_error(void *arg)
+{
+	count_end(arg);
 }

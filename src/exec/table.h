@@ -46,7 +46,7 @@ typedef struct GjTableScan
 	bool		filter_is_all;	/* an entry that passes satisfies all quals of the plan */
 	bool		all_tids;		/* TIDs are to be those of all entries, all the same */
 
-	/* What was done with the index, to be added to what is counted for it (count.c) */
+	/* What was done with the index, to be added to what is counted for it (table.c) */
 	Oid			counted_index;	/* InvalidOid: it has been added */
 	bool		used;			/* this process has asked for a match */
 	GjIndexUse	moved;			/* to be added to what the statistics say; modulo 2^64 */
@@ -61,14 +61,10 @@ typedef struct GjTableScan
 
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
 
-/* count.c */
-extern void GjCountBegin(GjTableScan *table);
+/* table.c */
 extern void GjCountHold(GjTableScan *table);
 extern void GjCountRelease(GjTableScan *table);
 extern void GjCountGroups(PlanState *node, uint64 ngroups);
-extern void GjCountEnd(GjTableScan *table);
-
-/* table.c */
 
 extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);

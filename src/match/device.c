@@ -16,7 +16,7 @@
  * change numbered S or less was made while both its page and the metapage were locked, so it was
  * on the page before the metapage could be read with S.  Where L is not that of the promise
  * before, all pages are gone through, and those that do not live are emptied; what a page has that
- * was published since then is taken whatever its number is (mirror/push.c).  At the end L is
+ * was published since then is taken whatever its number is (mirror/load.c).  At the end L is
  * compared with the index's: if that is another one, pages may have been freed and used anew while
  * they were read, and there is no promise until the next time.  The promise stays true for as long
  * as the index's list version is L, because a copy is only replaced by one with a higher change
@@ -58,7 +58,7 @@
  * Entries deleted from the index are still in the copy until the page is pushed again;
  * what an entry found too many costs is said in match.h.
  *
- * Where entries are to be rows without a look at the heap (exec/entryvisible.c), more is
+ * Where entries are to be rows without a look at the heap (exec/visiblemap.c), more is
  * asked: that none is of a TID that has become another row's.  For that the vacuum epoch
  * E goes with S and the open pages, read at the same moment.
  *

@@ -68,7 +68,7 @@ typedef struct GjTailHits
 	uint64		sequence;		/* the metapage's, read before; 0: unknown */
 } GjTailHits;
 
-/* Some keys of a list, divided among requests to a device (pieces.c) */
+/* Some keys of a list, divided among requests to a device (stream.c) */
 typedef struct GjPieces
 {
 	uint64		end;			/* behind the last of these keys */
@@ -112,7 +112,7 @@ typedef struct GjEntryMatch
 
 	/* Of a match that several processes make together */
 	struct GjSharedSearch *shared;	/* where further places come from (divide.c) */
-	struct GjSharedRanges *ranges;	/* where further keys come from (ranges.c) */
+	struct GjSharedRanges *ranges;	/* where further keys come from (divide.c) */
 } GjEntryMatch;
 
 /* match.c */
@@ -124,7 +124,7 @@ extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
 extern void GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use);
 
-/* entries.c */
+/* stream.c */
 extern void GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 							  GjEntrySet *whole, GjMatchStats *stats);
 extern bool GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
@@ -217,7 +217,7 @@ extern void GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nproc
 extern void GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index,
 						 const GjKeySet *keys, Size limit);
 
-/* ranges.c */
+/* divide.c */
 extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
 						  uint64 capacity, int nprocesses, GjMatchStats *stats);
 extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,

@@ -23,7 +23,7 @@ extern void GjMatchStatsBegin(GjMatchStats *stats);
 extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
 extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
 
-/* entries.c */
+/* stream.c */
 extern void GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
 							   uint64 nentries);
 extern double GjMaxRequests(Relation index, uint64 nentries);
@@ -31,17 +31,9 @@ extern double GjMaxRequests(Relation index, uint64 nentries);
 /* divide.c */
 extern bool GjSearchTake(GjEntryMatch *match);
 
-/* pieces.c */
-extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
-						  double max_requests, double expected);
-extern bool GjPiecesGoOn(const GjPieces *pieces);
-extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
-extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
-
-/* tails.c: rows that have not come to a data page yet */
+/* search.c: rows that have not come to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
-extern GjFewTids *GjTailHitsTids(const GjTailHits *hits, const GjIndexInfo *info);
 extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
 						  GjMatchTarget target, GjMatchStats *stats);
 extern void GjTailHitsForget(GjTailHits *hits);
@@ -81,12 +73,7 @@ typedef struct GjPageHits
 	uint16		slots[GJ_MAX_SLOTS + GJ_HITS_SPARE];
 } GjPageHits;
 
-/* pagehits.c: hits on a page, or a row of a tail page, to entries */
-extern void GjPageHitsList(GjPageHits *hits, int first, int words);
-extern bool GjEntrySetAddPage(GjEntrySet *set, Page page, const GjIndexInfo *info,
-							  const GjPageHits *hits);
-extern bool GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
-							   int n);
+/* hits.c: hits on a page, or a row of a tail page, to entries */
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
 /* device.c: the answer of a device */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * search.h
- *	  The state of the CPU's search; for search.c and its steps only: runs.c, deltas.c,
- *	  readpages.c, readahead.c, pagematch.c.
+ *	  The state of the CPU's search; for search.c and its steps only: runs.c, search.c,
+ *	  readpages.c, readpages.c, hits.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -120,25 +120,16 @@ GjPrefetchKeys(Page page, const GjIndexInfo *info)
 	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
 }
 
-/* search.c */
-extern void GjSearchSpillHits(GjSearch *search);
-
 /* readpages.c */
 extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 						 GjMatchStats *stats);
 extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
 extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 
-/* readahead.c; pages are taken in their order, and read by who gets an invalid buffer */
-extern Buffer GjReadAheadTake(GjSearch *search, int i);
-extern void GjReadAheadFrom(GjSearch *search, int from);
+/* readpages.c; pages are taken in their order, and read by who gets an invalid buffer */
 extern void GjReadAheadEnd(GjSearch *search);
 
-/* deltas.c */
-extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
-						 GjMatchStats *stats);
-
-/* pagematch.c: the hits of a locked data page; false if an entry has an impossible TID */
+/* hits.c: the hits of a locked data page; false if an entry has an impossible TID */
 extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						const GjPageLimits *limits, Page following, GjMatchTarget target,
 						GjMatchStats *stats);

@@ -7,7 +7,7 @@
  * tell too early: what a callback says may be rolled back, lost, or happen on another
  * server.  So the file system is asked: an index whose file is gone, or cut to nothing
  * (which is what PostgreSQL leaves of a dropped file until the next checkpoint), is no
- * more (key.c).  The launcher looks every few seconds, whoever needs memory looks before.
+ * more (registry.c).  The launcher looks every few seconds, whoever needs memory looks before.
  *
  * The one case that a file does not show, because it keeps its name, is TRUNCATE of a
  * table that the same transaction has made: there the index is built anew, and gjbuild()

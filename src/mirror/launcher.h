@@ -34,7 +34,7 @@ typedef struct GjDatabases
 	List	   *list;			/* of GjDatabase */
 } GjDatabases;
 
-/* databases.c */
+/* loader.c */
 extern List *GjDatabaseList(GjDatabases *databases, bool only_open);
 extern bool GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open);
 extern GjDatabase *GjDatabaseFind(GjDatabases *databases, Oid oid);

@@ -50,7 +50,7 @@ typedef enum GjFallback
 #define GJ_MIN_DEVICE_BLOCKS	64
 
 /*
- * What is mirrored: key.c says why it takes all of this.  No padding: keys are compared as
+ * What is mirrored: registry.c says why it takes all of this.  No padding: keys are compared as
  * bytes.
  */
 typedef struct GjMirrorKey
@@ -201,15 +201,15 @@ typedef enum GjLoadMode
 	GJ_LOAD_BY_SUPERUSER		/* a command that evicts any mirror that is not pinned */
 } GjLoadMode;
 
-/* key.c: what is mirrored, and whether it still exists */
+/* registry.c: what is mirrored, and whether it still exists */
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 
-/* shmem.c: the table of mirrors, in shared memory */
+/* registry.c: the table of mirrors, in shared memory */
 extern void GjMirrorInit(void);
 extern bool GjMirrorTableExists(void);
 extern int	GjMirrorTableSize(void);
 
-/* table.c: its entries */
+/* registry.c: its entries */
 extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
 extern void GjMirrorUsed(int place);
@@ -223,20 +223,20 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 /* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
 
-/* commit.c: what is wanted when a transaction commits */
+/* wish.c: what is wanted when a transaction commits */
 extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
 
-/* table.c: a hint, for plans */
+/* registry.c: a hint, for plans */
 extern bool GjMirrorIsResident(Relation index);
 
-/* lag.c: what it lacks */
+/* load.c: what it lacks */
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
 /* load.c: loading and synchronising */
-extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* push.c */
+extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* load.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,

@@ -53,7 +53,7 @@ typedef struct GjMirrorTable
 
 extern GjMirrorTable *gj_mirrors;	/* NULL unless preloaded */
 
-/* table.c; these need the lock */
+/* registry.c; these need the lock */
 extern void GjMirrorDropEntry(GjMirror *mirror);
 extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *place);
 extern GjMirror *GjMirrorFindFreeEntry(int *place);
@@ -61,12 +61,12 @@ extern void GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid inde
 							  bool pinned);
 extern bool GjMirrorIsStale(const GjMirror *mirror);
 
-/* shmem.c */
+/* registry.c */
 extern void GjMirrorExitHook(void);
 extern void GjMirrorAbandon(void);
 extern void GjLauncherWake(void);
 
-/* table.c: entries */
+/* registry.c: entries */
 extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place);
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
@@ -82,7 +82,7 @@ extern void GjMirrorForget(int place);
 extern void GjMirrorAbandonEntry(int place);
 extern void GjMirrorRetry(bool new_device);
 
-/* key.c: does what is mirrored still exist? */
+/* registry.c: does what is mirrored still exist? */
 extern bool GjMirrorIsGone(const GjMirrorKey *key);
 
 /*

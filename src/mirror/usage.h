@@ -39,7 +39,7 @@ typedef struct GjUsageTable
 
 extern GjUsageTable *gj_usage;	/* NULL: not preloaded, and nothing has been counted yet */
 
-/* usage.c; the first two for shmem.c */
+/* usage.c; the first two for registry.c */
 extern void GjUsageRequestShmem(void);
 extern void GjUsageStartupShmem(void);
 extern void GjUsageForget(Oid database, Oid index);

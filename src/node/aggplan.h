@@ -59,7 +59,7 @@ typedef enum GjAggPrivate
 								 * the batch it is, or -1 */
 	GJ_AGG_EXPECTED,			/* Integer: how many groups the planner expects */
 	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch has numbers
-								 * for (agg/codes.c) */
+								 * for (agg/reader.c) */
 	GJ_AGG_PRIVATE_COUNT
 } GjAggPrivate;
 

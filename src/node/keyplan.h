@@ -30,7 +30,7 @@ typedef enum GjSourceKind
 	GJ_SOURCE_NOT_ARRAY,		/* key <> ALL (array) */
 	GJ_SOURCE_NULL,				/* key IS NULL AND value; the value is a boolean */
 	GJ_SOURCE_NULL_IN_ARRAY		/* key IS NULL AND the array has a NULL, or may have: see
-								 * plan/fold.c */
+								 * plan/conditions.c */
 } GjSourceKind;
 
 /* How a value of the source becomes a key */

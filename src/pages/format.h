@@ -30,7 +30,7 @@
  * From first_data on each page carries the number of the run or delta that it belongs to
  * (both are numbered alike, and no number is used twice).  The metapage lists those that live.
  * All other pages are free, though nothing on them says so: thus one record, of the metapage,
- * publishes a new run and frees all that it replaces.  lists.c has the rules.
+ * publishes a new run and frees all that it replaces.  read.c has the rules.
  *
  * NULL keys are not stored.  am/insert.c says why rows come through tails, write.c has the
  * lock order.

@@ -24,6 +24,8 @@
  */
 #include "postgres.h"
 
+#include "fmgr.h"
+#include "port/pg_bitutils.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
@@ -34,8 +36,18 @@
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
+PG_FUNCTION_INFO_V1(gpujoin_key_int2);
+PG_FUNCTION_INFO_V1(gpujoin_key_int4);
+PG_FUNCTION_INFO_V1(gpujoin_key_int8);
+PG_FUNCTION_INFO_V1(gpujoin_key_oid);
+
 static int	null_bytes(int ncolumns);
 static void store_value(char *where, int width, uint64 value);
+static int	list_used(Page page, const GjIndexInfo *info, uint16 *slots);
+static void to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values,
+					int width, const uint16 *slots, int n);
+static void from_rows(char *values, int width, const char *const *rows, int offset, int n);
+static bool any_null(const GjIndexInfo *info, const char *const *rows, int n);
 
 /*
  * Check that the INCLUDE columns of an index can be stored; an error says which not
@@ -258,4 +270,249 @@ store_value(char *where, int width, uint64 value)
 			break;
 	}
 	memcpy(where, &bytes, width);
+}
+
+/*-------------------------------------------------------------------------
+ * Rows of many columns
+ *
+ * layout.c
+ * Many rows at a time: from the columns of a data page, and into them.
+ *
+ * A fold takes each row out of a delta's page and puts it into a run's.  Row by row that is a
+ * call, a switch and a bit for each value; column by column it is a loop that copies.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make rows of a data page's entries, one behind the other; returns how many
+ */
+int
+GjDataGetRows(Page page, const GjIndexInfo *info, char *rows)
+{
+	uint16		slots[GJ_MAX_SLOTS];
+	int			n = list_used(page, info, slots);
+	int			null_bytes = info->row_width - info->row_nulls_offset;
+
+	if (n == 0)
+		return 0;
+	to_rows(rows, info, 0, GjDataKeys(page, info), info->key_width, slots, n);
+	to_rows(rows, info, info->key_width, (char *) GjDataTids(page, info),
+			sizeof(ItemPointerData), slots, n);
+	for (int i = 0; null_bytes > 0 && i < n; i++)
+		memset(rows + i * info->row_width + info->row_nulls_offset, 0, null_bytes);
+	for (int column = 0; column < info->nincluded; column++)
+	{
+		const GjIncludedColumn *included = &info->included[column];
+		const uint32 *nulls = GjDataNulls(page, included);
+		uint32		any = 0;
+
+		to_rows(rows, info, included->row_offset, GjDataValues(page, included),
+				included->width, slots, n);
+		for (int word = 0; word < info->words; word++)
+			any |= nulls[word];
+		for (int i = 0; any != 0 && i < n; i++)
+		{
+			if (nulls[slots[i] / GJ_SLOTS_PER_WORD] & GjSlotBit(slots[i]))
+				rows[i * info->row_width + info->row_nulls_offset + column / 8] |=
+					1 << (column % 8);
+		}
+	}
+	return n;
+}
+
+static int
+list_used(Page page, const GjIndexInfo *info, uint16 *slots)
+{
+	const uint32 *used = GjDataUsed(page, info);
+	int			n = 0;
+
+	for (int word = 0; word < info->words; word++)
+	{
+		for (uint32 left = used[word]; left != 0; left &= left - 1)
+			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
+	}
+	return n;
+}
+
+/* Of a constant size, so that each copy is a load and a store */
+#define COPY_TO_ROWS(size) \
+	for (int i = 0; i < n; i++) \
+		memcpy(rows + i * row_width + offset, values + slots[i] * (size), (size))
+
+static void
+to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values, int width,
+		const uint16 *slots, int n)
+{
+	Size		row_width = info->row_width;
+
+	switch (width)
+	{
+		case 1:
+			COPY_TO_ROWS(1);
+			break;
+		case 2:
+			COPY_TO_ROWS(2);
+			break;
+		case 4:
+			COPY_TO_ROWS(4);
+			break;
+		case sizeof(ItemPointerData):
+			COPY_TO_ROWS(sizeof(ItemPointerData));
+			break;
+		default:
+			COPY_TO_ROWS(8);
+			break;
+	}
+}
+
+/*
+ * Put rows into an empty data page; they are in the order of (key, TID) and fit
+ */
+void
+GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32	   *used = GjDataUsed(page, info);
+
+	Assert(opaque->used == 0 && n > 0 && n <= info->slots);
+	from_rows(GjDataKeys(page, info), info->key_width, rows, 0, n);
+	from_rows((char *) GjDataTids(page, info), sizeof(ItemPointerData), rows, info->key_width, n);
+	for (int column = 0; column < info->nincluded; column++)
+		from_rows(GjDataValues(page, &info->included[column]), info->included[column].width,
+				  rows, info->included[column].row_offset, n);
+	if (any_null(info, rows, n))
+	{
+		for (int column = 0; column < info->nincluded; column++)
+		{
+			uint32	   *nulls = GjDataNulls(page, &info->included[column]);
+
+			for (int i = 0; i < n; i++)
+			{
+				if (rows[i][info->row_nulls_offset + column / 8] & (1 << (column % 8)))
+					nulls[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
+			}
+		}
+	}
+	for (int i = 0; i < n; i++)
+		used[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
+	opaque->used = n;
+	opaque->min_key = GjDataGetKey(page, info, 0);
+	opaque->max_key = GjDataGetKey(page, info, n - 1);
+}
+
+#define COPY_FROM_ROWS(size) \
+	for (int i = 0; i < n; i++) \
+		memcpy(values + i * (size), rows[i] + offset, (size))
+
+static void
+from_rows(char *values, int width, const char *const *rows, int offset, int n)
+{
+	switch (width)
+	{
+		case 1:
+			COPY_FROM_ROWS(1);
+			break;
+		case 2:
+			COPY_FROM_ROWS(2);
+			break;
+		case 4:
+			COPY_FROM_ROWS(4);
+			break;
+		case sizeof(ItemPointerData):
+			COPY_FROM_ROWS(sizeof(ItemPointerData));
+			break;
+		default:
+			COPY_FROM_ROWS(8);
+			break;
+	}
+}
+
+static bool
+any_null(const GjIndexInfo *info, const char *const *rows, int n)
+{
+	int			nbytes = info->row_width - info->row_nulls_offset;
+	char		any = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		for (int byte = 0; byte < nbytes; byte++)
+			any |= rows[i][info->row_nulls_offset + byte];
+	}
+	return any != 0;
+}
+
+/*-------------------------------------------------------------------------
+ * Values as keys
+ *
+ * layout.c
+ * Keys: from a value of an indexed type to the integer that is stored.
+ *
+ * Everything compares keys as int64.  Each operator class says by its support
+ * function 1 how a value becomes one; equal values of any two types of a family
+ * become equal integers, which is what makes int4 = int8 work.  Integers and dates
+ * are themselves.  An oid is taken as the int4 with the same bits, so that it fits
+ * four bytes: the mapping is one to one, and nothing here depends on order.
+ *
+ * A type whose keys are hashes would map unequal values to one integer; the
+ * metapage has a flag for that, and no operator class sets it yet.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Turn a value into its key
+ *
+ * This is done for each row that a query looks at: what the common functions do is
+ * done here, without two calls.
+ */
+int64
+GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
+{
+	if (key_proc->fn_addr == gpujoin_key_int4)
+		return DatumGetInt32(value);
+	if (key_proc->fn_addr == gpujoin_key_int8)
+		return DatumGetInt64(value);
+	return DatumGetInt64(FunctionCall1(key_proc, value));
+}
+
+/*
+ * Is a key that this function makes the value's own bits, so that they can be had back?
+ */
+bool
+GjKeyProcKeepsValue(PGFunction function)
+{
+	return function == gpujoin_key_int2 || function == gpujoin_key_int4 ||
+		function == gpujoin_key_int8 || function == gpujoin_key_oid;
+}
+
+/*
+ * Support functions: key extraction
+ */
+Datum
+gpujoin_key_int2(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT16(0));
+}
+
+/* int4 and date */
+Datum
+gpujoin_key_int4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT32(0));
+}
+
+/* int8, timestamp and timestamptz */
+Datum
+gpujoin_key_int8(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT64(0));
+}
+
+Datum
+gpujoin_key_oid(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int32) PG_GETARG_OID(0));
 }

@@ -114,7 +114,7 @@ typedef struct GjRunReader
 	GjPlace		first;			/* its first entry, */
 	GjPlace		next;			/* and the first one of the page behind it */
 	bool		has_next;		/* false: there is none */
-	/* private to directory.c */
+	/* private to run.c */
 	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
 } GjRunReader;
 
@@ -124,7 +124,7 @@ typedef struct GjRunReader
 /* Pages that one record of WAL has room for */
 #define GJ_PAGES_PER_RECORD		4
 
-/* Writing a run: private to runwrite.c */
+/* Writing a run: private to run.c */
 typedef struct GjRunWriter GjRunWriter;
 
 /* Sorting rows by (key, TID): private to sort.c */
@@ -221,7 +221,7 @@ extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData 
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
-/* rows.c: many rows at a time */
+/* layout.c: many rows at a time */
 extern int	GjDataGetRows(Page page, const GjIndexInfo *info, char *rows);
 extern void GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n);
 
@@ -239,10 +239,9 @@ extern void GjReportCorruption(Relation index, BlockNumber block, const char *de
 extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 
-/* create.c: empty pages, and a new index that nobody else can see */
+/* write.c: empty pages, and a new index that nobody else can see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
 extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
-extern void GjListInit(Page page, uint32 run, BlockNumber previous);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
 							bool hashed);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
@@ -265,8 +264,7 @@ extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 						 const uint32 *dead);
 extern void GjEpochRaise(Relation index);
 
-/* lists.c: which pages hold the index's entries, and how readers know that they still do */
-extern void GjListsCheck(Relation index, const GjMetaPageData *meta);
+/* read.c: which pages hold the index's entries, and how readers know that they still do */
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
 extern uint64 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info,
@@ -276,14 +274,14 @@ extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNum
 							 BlockNumber *nblocks);
 extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
 
-/* directory.c: where in a run a key is */
+/* run.c: where in a run a key is */
 extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run);
 extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
 extern bool GjRunReaderNext(GjRunReader *reader);
 extern void GjRunReaderEnd(GjRunReader *reader);
 extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
 
-/* runwrite.c: making a run of rows in order */
+/* run.c: making a run of rows in order */
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
@@ -325,7 +323,7 @@ extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm 
 /* predicate.c: what a serializable transaction locks */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);
 
-/* key.c: from a value to the integer by which keys are compared */
+/* layout.c: from a value to the integer by which keys are compared */
 extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
 extern bool GjKeyProcKeepsValue(PGFunction function);
 

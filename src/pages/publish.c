@@ -100,7 +100,7 @@ GjFoldForget(Relation index)
 
 	begin_change(&change, index);
 	change.meta->fold_run = 0;
-	change.meta->sequence++;	/* as whoever frees pages: lists.c */
+	change.meta->sequence++;	/* as whoever frees pages: read.c */
 	change.meta->list_version++;
 	finish_change(&change);
 }

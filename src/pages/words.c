@@ -7,7 +7,7 @@
  * bits than the blocks of the table need, both fit a word of 64 bits as a rule: the key above, the
  * TID below it.  Then the order of words is that of entries, a radix sort moves nothing but the
  * entries themselves, and two of them are compared at once.  A fold does so where it can
- * (am/foldwords.c); rows.c and sort.c take everything else.
+ * (am/foldsource.c); layout.c and sort.c take everything else.
  *
  * They are sorted in parts, by their upper bits: a word goes to its part as it comes, and a part is
  * sorted when it is wanted, in the processor's cache.  So the memory of all of them is touched but

@@ -14,7 +14,7 @@
 
 #include "node/aggplan.h"
 
-/* offers.c: the paths that we offered for a relation */
+/* aggquery.c: the paths that we offered for a relation */
 extern void GjOfferNote(const CustomPath *path);
 extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
@@ -48,26 +48,15 @@ extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern bool GjAggEncodes(const GjAggQuery *query, const Path *child);
 
-/* agg.c: the paths */
+/* aggpath.c: the paths */
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
-extern CustomPath *GjAggMakePath(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output,
-								 PathTarget *target, Path *child);
-extern AppendPath *GjAggFindAppend(const RelOptInfo *rel, bool is_partial);
-extern bool GjAggGivesBatches(Path *path);
-extern Cost GjAggReadCost(Path *path);
-extern void GjAggShowReadCost(Path *path, Plan *plan);
-extern double GjAggEstimateGroups(PlannerInfo *root, const GjAggQuery *query, double rows);
-
-/* aggparallel.c: the same in parallel plans */
-extern void GjAddParallelAggPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
-								 PathTarget *target, const GjAggQuery *query);
 
 /* distinct.c: SELECT DISTINCT of rows that are distinct anyway */
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
-/* aggbuild.c: the plan */
+/* aggpath.c: the plan */
 extern const CustomPathMethods GjAggPathMethods;
 extern const CustomPathMethods GjPartialAggPathMethods;
 

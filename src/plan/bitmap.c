@@ -5,7 +5,7 @@
  *
  * Tools write chains of hundreds of "key = value" with OR between them.  Core considers
  * a bitmap scan for each arm and each index that answers it.  GpuScan makes one set of
- * all arms (fold.c); a search of the whole index for each would be the worst of all
+ * all arms (conditions.c); a search of the whole index for each would be the worst of all
  * plans, and looking at a thousand of them takes a fifth of the time of planning.  So
  * where a query has such a chain, the index is taken for one that has no bitmap scans,
  * for this query: what that may cost is a BitmapAnd or BitmapOr with other conditions.

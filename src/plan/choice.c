@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * choice.c
- *	  What the planner's files note for gpujoin_explain_choice() (choicenotes.c).
+ *	  What the planner's files note for gpujoin_explain_choice() (choice.c).
  *
  * Each test that decides whether a path is offered returns its reason, a constant where
  * nobody wants to know.
@@ -13,6 +13,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/index.h"
+#include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -20,15 +21,15 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
-#include "mb/pg_wchar.h"
+#include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
+#include "base/gpujoin.h"
 #include "advise.h"
 #include "agg.h"
 #include "alternative.h"
-#include "base/gpujoin.h"
-#include "joinpath.h"
 #include "choice.h"
+#include "joinpath.h"
 #include "planner.h"
 
 /* Reasons of paths that were offered and not taken */
@@ -56,6 +57,13 @@ static GjChoice *find_aggregate(const char *node, Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
 static bool is_deparsable(Node *clause);
+static const char *choice_text(const char *text);
+static GjChoice *choice_add(Oid relation, Oid index, const char *node);
+static GjChoice *choice_find(Oid relation, Oid index, const char *node);
+
+/* The notes; NULL: none are taken */
+static MemoryContext notes_context = NULL;
+static List *notes = NIL;
 
 /*
  * Note that an index was taken out of the planner's list
@@ -74,7 +82,7 @@ void
 GjChoiceRefused(Oid relation, Oid index, const char *reason)
 {
 	if (GjChoiceIsNoted())
-		GjChoiceAdd(relation, index, NULL)->reason = GjChoiceText(reason);
+		choice_add(relation, index, NULL)->reason = choice_text(reason);
 }
 
 /*
@@ -187,8 +195,8 @@ is_offered(PlannerInfo *root, List *tables)
 
 		foreach(lc2, table->indexlist)
 		{
-			if (GjChoiceFind(relid, lfirst_node(IndexOptInfo, lc2)->indexoid,
-							 GjJoinPathMethods.CustomName) != NULL)
+			if (choice_find(relid, lfirst_node(IndexOptInfo, lc2)->indexoid,
+							GjJoinPathMethods.CustomName) != NULL)
 				return true;
 		}
 	}
@@ -208,7 +216,7 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 	foreach(lc, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		GjChoice   *choice = GjChoiceFind(relid, index->indexoid, NULL);
+		GjChoice   *choice = choice_find(relid, index->indexoid, NULL);
 		ListCell   *lc2;
 
 		if (choice == NULL || (strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0 &&
@@ -221,8 +229,8 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 												 big);
 
 			if (GjChoiceHasKey(rinfo, index))
-				choice->reason = GjChoiceText(refused ? refused :
-											  refuse_clause(root, table, index, rinfo, small));
+				choice->reason = choice_text(refused ? refused :
+											 refuse_clause(root, table, index, rinfo, small));
 		}
 	}
 }
@@ -312,9 +320,9 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 		return;
 
 	table = IndexGetRelation(index, false);
-	choice = GjChoiceFind(table, index, path->methods->CustomName);
+	choice = choice_find(table, index, path->methods->CustomName);
 	if (choice == NULL)
-		choice = GjChoiceAdd(table, index, path->methods->CustomName);
+		choice = choice_add(table, index, path->methods->CustomName);
 	else if (cost >= choice->cost)
 		return;
 
@@ -341,7 +349,7 @@ GjChoiceTaken(CustomPath *path)
 
 	if (!GjChoiceIsNoted())
 		return;
-	choice = GjChoiceFind(IndexGetRelation(index, false), index, path->methods->CustomName);
+	choice = choice_find(IndexGetRelation(index, false), index, path->methods->CustomName);
 	if (choice != NULL)
 		choice->chosen = true;
 }
@@ -362,7 +370,7 @@ GjChoiceAggregate(const char *node, Path *input, const Path *path, const RelOptI
 	if (refused != NULL)
 	{
 		if (choice->reason == NULL)
-			choice->reason = GjChoiceText(refused);
+			choice->reason = choice_text(refused);
 		return;
 	}
 	choice->cost = path->total_cost;
@@ -406,8 +414,8 @@ find_aggregate(const char *node, Path *input)
 		return NULL;
 	index = path_index(leaf);
 	table = IndexGetRelation(index, false);
-	choice = GjChoiceFind(table, index, node);
-	return choice != NULL ? choice : GjChoiceAdd(table, index, node);
+	choice = choice_find(table, index, node);
+	return choice != NULL ? choice : choice_add(table, index, node);
 }
 
 /*
@@ -510,7 +518,7 @@ deparse(PlannerInfo *root, List *rinfos)
 							  bms_membership(pull_varnos(root, clause)) == BMS_MULTIPLE, false);
 	if (strlen(text) > SHOWN_CHARACTERS)
 		text = psprintf("%.*s...", pg_mbcliplen(text, strlen(text), SHOWN_CHARACTERS), text);
-	return GjChoiceText(text);
+	return choice_text(text);
 }
 
 static bool
@@ -527,4 +535,109 @@ is_deparsable(Node *clause)
 			return false;
 	}
 	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Notes
+ *
+ * choice.c
+ * The notes for gpujoin_explain_choice(): which of our indexes a query could
+ * use, which it does, and why not.
+ *
+ * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes while
+ * the planner is at work (choice.c), from GjChoiceStart() to GjChoiceStop().  Which index is chosen
+ * is known from the request to make a plan of the path.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Take notes of all that is planned, in the current memory context; false: they are taken already
+ */
+bool
+GjChoiceStart(void)
+{
+	if (notes_context != NULL)
+		return false;
+	notes_context = CurrentMemoryContext;
+	notes = NIL;
+	return true;
+}
+
+/*
+ * Take no more notes; returns those that were taken
+ */
+List *
+GjChoiceStop(void)
+{
+	List	   *result = notes;
+
+	notes_context = NULL;
+	notes = NIL;
+	return result;
+}
+
+/*
+ * Plan a query with parameters, and take notes
+ *
+ * It is planned first without, to find out for which parameters to assume values.
+ */
+void
+GjChoiceNote(const Query *query, const char *text)
+{
+	MemoryContext context = notes_context;
+	GjTrial    *trial = GjTrialMake(query, text);
+
+	notes_context = NULL;
+	(void) GjTrialStart(trial);
+	notes_context = context;
+	(void) GjNewIndexPlan(trial, NIL);
+}
+
+bool
+GjChoiceIsNoted(void)
+{
+	return notes_context != NULL;
+}
+
+/*
+ * Copy a string to where the notes are: the planner's memory is gone before they are read
+ */
+static const char *
+choice_text(const char *text)
+{
+	return MemoryContextStrdup(notes_context, text);
+}
+
+/*
+ * Make a note, to be filled in
+ */
+static GjChoice *
+choice_add(Oid relation, Oid index, const char *node)
+{
+	MemoryContext old = MemoryContextSwitchTo(notes_context);
+	GjChoice   *choice = palloc0(sizeof(GjChoice));
+
+	choice->relation = relation;
+	choice->index = index;
+	choice->node = node;
+	notes = lappend(notes, choice);
+	MemoryContextSwitchTo(old);
+	return choice;
+}
+
+static GjChoice *
+choice_find(Oid relation, Oid index, const char *node)
+{
+	ListCell   *lc;
+
+	foreach(lc, notes)
+	{
+		GjChoice   *choice = lfirst(lc);
+
+		if (choice->relation == relation && choice->index == index && choice->node == node)
+			return choice;
+	}
+	return NULL;
 }

@@ -34,10 +34,7 @@ extern void GjChoiceAggregateTaken(const CustomPath *path);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
 
-/* choicenotes.c: notes are wanted, and where to */
+/* choice.c: notes are wanted, and where to */
 extern bool GjChoiceIsNoted(void);
-extern GjChoice *GjChoiceAdd(Oid relation, Oid index, const char *node);
-extern const char *GjChoiceText(const char *text);
-extern GjChoice *GjChoiceFind(Oid relation, Oid index, const char *node);
 
 #endif							/* GPUJOIN_PLAN_CHOICE_H */

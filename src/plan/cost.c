@@ -97,7 +97,7 @@
  *			  + (if that is not all) match, heap and a sort of the others
  *
  * In a parallel plan one process does the match, but for one of entries, which all do
- * together, on the CPU or, if the keys are divided (match/ranges.c), with some requests of each
+ * together, on the CPU or, if the keys are divided (match/divide.c), with some requests of each
  * to the device; what is done for each tuple is divided, reading pages is not, as for
  * PostgreSQL's own parallel scans.
  *
@@ -401,7 +401,7 @@ GjCostReturned(const GjCostInput *input)
  *
  * All of the match comes before the first row.  If more rows are taken than the bound allows for,
  * batches follow, for each of which the CPU searches again, and then a sort of the rest
- * (sets/topbatches.c).  A limit takes its part of the run cost, as if each row cost the same.  So
+ * (sets/top.c).  A limit takes its part of the run cost, as if each row cost the same.  So
  * run is what makes that part right for the rows that are expected to be taken; but never less than
  * what all rows cost, for a join that takes more of them.
  */

@@ -5,7 +5,7 @@
  *
  * Only indexes that the planner itself listed are looked at: it has left out
  * those that are not valid, or not yet usable by this transaction's snapshot.
- * Which clauses they answer, fold.c knows.
+ * Which clauses they answer, conditions.c knows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

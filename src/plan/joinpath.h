@@ -67,10 +67,7 @@ extern GjJoinScan *GjJoinChooseScan(PlannerInfo *root, const GjJoinCandidate *ca
 extern Plan *GjPlanJoinScan(PlannerInfo *root, const GjJoinCandidate *cand,
 							const GjJoinScan *scan, List *columns);
 
-/* joincost.c */
-extern void GjJoinCost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
-
-/* joinclauses.c */
+/* joinpath.c */
 extern List *GjOrderClauses(PlannerInfo *root, List *rinfos);
 extern List *GjBareClauses(List *rinfos);
 

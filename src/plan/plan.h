@@ -54,7 +54,7 @@ typedef struct GjChoice
 	Cost		other_cost;		/* of the cheapest other path there, or 0 */
 } GjChoice;
 
-/* choicenotes.c: what the planner thinks of a query's indexes, a list of GjChoice */
+/* choice.c: what the planner thinks of a query's indexes, a list of GjChoice */
 extern bool GjChoiceStart(void);
 extern List *GjChoiceStop(void);
 extern void GjChoiceNote(const Query *query, const char *text);

@@ -58,21 +58,14 @@ typedef struct GjKeyCondition
 	bool		exact;			/* else the clause is to be tested on each row besides */
 } GjKeyCondition;
 
-/* fold.c: clauses to conditions on the key */
+/* conditions.c: clauses to conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo, const char **refused);
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							 RestrictInfo *rinfo, Relids small, GjSource *key,
 							 const char **refused);
 
-/* foldnull.c: rows with a NULL key */
-extern GjKeyNode *GjFoldNullKey(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
-								List *siblings, bool *exact);
-
-/* foldtree.c: the tree, and the plan made of it */
-extern GjKeyNode *GjMakeSource(const GjSource *source);
-extern GjKeyNode *GjMakeAnd(List *operands);
-extern GjKeyNode *GjMakeOr(List *operands);
+/* conditions.c: the tree, and the plan made of it */
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
 /* partition.c: through which partitions one comes to a table */
@@ -177,7 +170,7 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
-/* scan.c, join.c: the bodies of the two path list hooks */
+/* scan.c, joinpath.c: the bodies of the two path list hooks */
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
@@ -187,7 +180,7 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
 
-/* subquery.c: the same as scan.c and join.c for a subquery */
+/* subquery.c: the same as scan.c and joinpath.c for a subquery */
 extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
 
 /*
@@ -205,7 +198,7 @@ extern bool GjPathIsOurs(const Path *path);
 /* scan.c: the clauses that a path's index leaves to be tested */
 extern List *GjScanPathFilters(const CustomPath *path);
 
-/* scan.c, join.c: to tell our paths from others */
+/* scan.c, joinpath.c: to tell our paths from others */
 extern const CustomPathMethods GjScanPathMethods;
 extern const CustomPathMethods GjJoinPathMethods;
 

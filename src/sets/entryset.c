@@ -5,12 +5,12 @@
  *
  * Columns, since that is how pages and devices have them and how they are used: the
  * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  They stay in the order in which they come; entrydistinct.c takes out what is there
+ * array.  They stay in the order in which they come; entryset.c takes out what is there
  * twice.  All lie in one region: base/region.c says why.  But what says which values of a column
  * are NULL is made when the first NULL comes.
  *
  * The memory limit covers the arrays, and what a sort takes if there is one.  A set that
- * would exceed it gives up: whoever asked divides the question (match/pieces.c).  If what
+ * would exceed it gives up: whoever asked divides the question (match/stream.c).  If what
  * comes is outdated, the TIDs alone are kept, in a TID set, which may become lossy.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -18,10 +18,14 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
 #include "base/prefetch.h"
+#include "base/radix.h"
 #include "entryset.h"
+#include "fewtids.h"
 
 #define MIN_CAPACITY			((uint64) 1024)
 
@@ -41,6 +45,51 @@ typedef struct Array
 /* TIDs, keys, INCLUDE columns */
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
+/* Tests end if of this many entries no more than one in this many has been dropped */
+#define TRIED_ENTRIES			(8 * GJ_BATCH_ROWS)
+#define WORTH_DROPPED			2
+
+/* Room beyond what is expected to pass, as entries that pass may not be spread evenly */
+#define SPARE_SHARE				8
+
+/* What the test sees of a column */
+struct GjEntryCopy
+{
+	uint64		values[GJ_BATCH_ROWS];
+	uint8		nulls[GJ_BATCH_ROWS];
+};
+
+/* Others than the bulk's are few up to such a part of it, or so many */
+#define FEW_SHARE				8
+#define FEW_ENTRIES				1024
+
+/* Sorting takes so many bytes for each entry */
+#define SORT_BYTES				(2 * sizeof(uint64))
+
+/* Allocate n elements, however many, in the set's context */
+#define alloc_huge(set, type, n) \
+	((type *) MemoryContextAllocHuge((set)->context, Max(n, 1) * sizeof(type)))
+
+/* The filter has 2^n bits, the table an eighth of that, in slots */
+#define FILTER_BITS_PER_TID		16
+#define MIN_FILTER_BITS			10
+#define SLOT_SHARE_BITS			3
+
+/* A query can be cancelled after so many TIDs */
+#define STEP_TIDS				65536
+
+struct GjFewTids
+{
+	uint64	   *tids;
+	uint64		least;
+	uint64		span;			/* from the least to the greatest */
+	int			filter_shift;	/* of a hash, to a bit of the filter */
+	int			slot_shift;		/* to a slot */
+	uint64		slot_mask;
+	uint64	   *filter;
+	uint32	   *slots;			/* which TID, counted from 1; 0: none */
+};
+
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
 static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n);
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
@@ -50,6 +99,27 @@ static void give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
 static bool copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest);
 static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
+static void copy_column(const GjEntryColumn *column, const char *values, const uint8 *nulls,
+						uint64 first, int n, struct GjEntryCopy *copy, GjBatchColumn *out);
+static bool take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first,
+				 const uint16 *rows, int n);
+static bool make_room(GjEntrySet *set, int n);
+static void take_values(char *to, const char *from, const uint16 *rows, int n, uint16 width);
+static void take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls,
+					   const uint16 *rows, int n);
+static void drop_others(GjEntrySet *set);
+static void drop_doubles(GjEntrySet *set);
+static uint64 *list_doubles(const GjEntrySet *set, uint64 *ndoubles, uint64 *nsurplus);
+static void drop_from_column(GjEntryColumn *column, const uint64 *places, uint64 n,
+							 uint64 nentries);
+static void drop_from_array(void *array, int width, const uint64 *places, uint64 n,
+							uint64 nentries);
+static void add(GjFewTids *few, uint64 which);
+static bool any_byte_set(const uint8 *bytes, uint64 n);
+static bool entry_set_add_passing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
+static bool entry_set_make_distinct(GjEntrySet *set);
+static bool few_tids_next(const GjFewTids *few, const uint64 *tids, uint64 n, uint64 *at,
+						  uint64 *which);
 
 /*
  * Create an empty set in a memory context of its own below parent, for entries of an
@@ -181,7 +251,7 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 	if (n == 0)
 		return true;
 	if (set->test != NULL)
-		return GjEntrySetAddPassing(set, arrays, n);
+		return entry_set_add_passing(set, arrays, n);
 	if (!GjEntrySetReserve(set, n))
 		return true;
 
@@ -233,15 +303,15 @@ GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
 static void
 add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
 {
-	if (column->has_nulls || GjAnyByteSet(nulls, n))
+	if (column->has_nulls || any_byte_set(nulls, n))
 		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, nulls, n);
 }
 
 /*
  * Is any byte not zero?  They are if the first one is, and each equals its neighbour.
  */
-bool
-GjAnyByteSet(const uint8 *bytes, uint64 n)
+static bool
+any_byte_set(const uint8 *bytes, uint64 n)
 {
 	return bytes[0] != 0 || memcmp(bytes, bytes + 1, n - 1) != 0;
 }
@@ -316,7 +386,7 @@ GjEntrySetEndBulk(GjEntrySet *set)
  * Which of two entries with one TID stays does not matter.  If both are certain, they
  * are one entry, found on its tail and again where it has moved to, or by a device and on the
  * CPU.  For a TID belongs to another row only after a bulk deletion, and then none of the set's
- * entries is used as a row (exec/entryvisible.c); and to be dropped by a filter is allowed to
+ * entries is used as a row (exec/visiblemap.c); and to be dropped by a filter is allowed to
  * both (exec/filteredmatch.c).  For the same reason it does no harm if such two stay in a set;
  * so a bulk need only have no entry twice.
  */
@@ -325,7 +395,7 @@ GjEntrySetFinish(GjEntrySet *set)
 {
 	if (set->plain != NULL)
 		GjTidSetFinish(set->plain);
-	else if (!GjEntrySetMakeDistinct(set))
+	else if (!entry_set_make_distinct(set))
 		give_up(set);
 }
 
@@ -519,4 +589,524 @@ free_arrays(GjEntrySet *set)
 	set->nentries = 0;
 	set->nbulk = 0;
 	set->capacity = 0;
+}
+
+/*-------------------------------------------------------------------------
+ * Tests of entries
+ *
+ * entryset.c
+ * Entries that a device delivers, tested as they come: those that do not pass are not kept.
+ *
+ * Where one entry in a hundred passes, memory for all of them costs more than the test: it is
+ * touched for the first time, written and read again.  What the test looks at is copied to a
+ * place that stays in the nearest cache, since others may be writing to the arrays; of the rest
+ * only that of passing entries is read at all.
+ *
+ * Where a device can make a part of the test by itself, what does not pass that does not even come
+ * (GjEntrySetFilter).  Who receives the entries counts it with what has been dropped here.
+ *
+ * Nobody may rely on the test.  Not all entries come as arrays, and where most of them pass the
+ * test ends, as copying whole arrays is quicker then.  So who set it tests what is kept again.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Test entries that come as arrays, by these of their columns: bit 0 is the key, bit i + 1 the
+ * INCLUDE column i.  The set must have them.
+ */
+void
+GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
+{
+	set->test = test;
+	set->test_arg = arg;
+	set->tested_columns = columns;
+	if (set->copies == NULL)
+		set->copies = MemoryContextAlloc(set->context,
+										 (1 + set->nincluded) * sizeof(struct GjEntryCopy));
+}
+
+/*
+ * Have a device keep back what surely does not pass the test
+ */
+void
+GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
+{
+	set->filter = *filter;
+	set->filter_parts = parts;
+}
+
+/*
+ * Add those of n entries from arrays that pass.  False, and the set is of no use any more, if a
+ * TID cannot be a heap tuple's.
+ */
+static bool
+entry_set_add_passing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
+{
+	for (uint64 first = 0; first < n && !set->gave_up; first += GJ_BATCH_ROWS)
+	{
+		GjBatchColumn columns[1 + GJ_MAX_INCLUDED] = {0};
+		uint16		rows[GJ_BATCH_ROWS];
+		int			count = (int) Min(n - first, GJ_BATCH_ROWS);
+		int			npassed;
+
+		if ((set->tested_columns & 1) != 0)
+			copy_column(&set->keys, arrays->keys, NULL, first, count, &set->copies[0],
+						&columns[0]);
+		for (int i = 0; i < set->nincluded; i++)
+		{
+			if ((set->tested_columns >> (i + 1) & 1) != 0)
+				copy_column(&set->included[i], arrays->values[i], arrays->nulls[i], first, count,
+							&set->copies[i + 1], &columns[i + 1]);
+		}
+		npassed = set->test(set->test_arg, columns, count, rows);
+		set->ntested += count;
+		set->ndropped += count - npassed;
+		if (npassed > 0 && !take(set, arrays, first, rows, npassed))
+			return false;
+	}
+	if (!set->gave_up && set->ntested >= TRIED_ENTRIES &&
+		set->ndropped * WORTH_DROPPED < set->ntested)
+	{
+		set->test = NULL;
+		GjEntrySetExpect(set, set->nentries + set->expected - Min(set->expected, set->ntested));
+	}
+	return true;
+}
+
+static void
+copy_column(const GjEntryColumn *column, const char *values, const uint8 *nulls, uint64 first,
+			int n, struct GjEntryCopy *copy, GjBatchColumn *out)
+{
+	memcpy(copy->values, values + first * column->width, n * column->width);
+	out->values = (const char *) copy->values;
+	out->width = column->width;
+	if (nulls == NULL)
+		return;
+	memcpy(copy->nulls, nulls + first, n);
+	if (any_byte_set(copy->nulls, n))
+		out->nulls = copy->nulls;
+}
+
+/*
+ * Add some of the entries from first on
+ */
+static bool
+take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *rows, int n)
+{
+	uint64		at = set->nentries;
+	uint64		highest = 0;
+
+	if (!make_room(set, n))
+		return true;
+
+	take_values((char *) (set->tids + at), (const char *) (arrays->tids + first), rows, n,
+				sizeof(uint64));
+	if (!GjCheckPackedTids(set->tids + at, n, &highest))
+		return false;
+	if (set->keys.width != 0)
+		take_values(set->keys.values + at * set->keys.width,
+					arrays->keys + first * set->keys.width, rows, n, set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_values(column->values + at * column->width,
+					arrays->values[i] + first * column->width, rows, n, column->width);
+		take_nulls(set, column, arrays->nulls[i] + first, rows, n);
+	}
+	GjEntrySetTook(set, n, highest);
+	return true;
+}
+
+/*
+ * Make room for n more entries, and if there is too little, for all that are still to come if
+ * as many pass as until here; false: the set has given up
+ */
+static bool
+make_room(GjEntrySet *set, int n)
+{
+	uint64		capacity = GjEntrySetCapacity(set);
+	uint64		needed = set->nentries + n;
+	double		passed = (double) (set->ntested - set->ndropped) / set->ntested;
+	double		all = passed * set->expected * (1.0 + 1.0 / SPARE_SHARE);
+
+	if (needed > set->capacity && needed < capacity && all > needed)
+		needed = (uint64) Min(all, capacity);
+	return GjEntrySetReserve(set, needed - set->nentries);
+}
+
+#define TAKE(type) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			((type *) to)[i] = ((const type *) from)[rows[i]]; \
+	} while (0)
+
+static void
+take_values(char *to, const char *from, const uint16 *rows, int n, uint16 width)
+{
+	switch (width)
+	{
+		case 1:
+			TAKE(uint8);
+			break;
+		case 2:
+			TAKE(uint16);
+			break;
+		case 4:
+			TAKE(uint32);
+			break;
+		default:
+			TAKE(uint64);
+			break;
+	}
+}
+
+/*
+ * Say which of the entries that are taken are NULL.  Most often none is.
+ */
+static void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uint16 *rows, int n)
+{
+	uint8		taken[GJ_BATCH_ROWS];
+
+	for (int i = 0; i < n; i++)
+		taken[i] = nulls[rows[i]];
+	if (column->has_nulls || any_byte_set(taken, n))
+		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, taken, n);
+}
+
+/*-------------------------------------------------------------------------
+ * Entries that come twice
+ *
+ * entryset.c
+ * Entries that come in any order: each TID once.
+ *
+ * Nothing is put in order.  Nearly all entries of a set come from one place that has none twice,
+ * its bulk, and a few from elsewhere.  These are looked for among the others (entryset.c), and
+ * those that are there leave.  The bulk stays where it is.
+ *
+ * If they are not few, or there is no bulk, the TIDs alone are sorted, to see which are there
+ * twice: again these are few, if there are any at all.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Keep one entry of each TID.  False, and the set is as it was, if there is not the memory.
+ */
+static bool
+entry_set_make_distinct(GjEntrySet *set)
+{
+	uint64		nothers = set->nentries - set->nbulk;
+
+	if (nothers == 0)
+		return true;
+	if (nothers <= Max(set->nbulk / FEW_SHARE, FEW_ENTRIES))
+		drop_others(set);
+	else if (!set->piecewise &&
+			 set->nentries * (set->entry_bytes + SORT_BYTES) > set->memory_limit)
+		return false;
+	else
+		drop_doubles(set);
+	set->nbulk = set->nentries;
+	return true;
+}
+
+/*
+ * Drop all entries that have one of these TIDs; returns how many
+ */
+uint64
+GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few)
+{
+	uint64	   *places = NULL;
+	uint64		ndropped = 0;
+	uint64		capacity = 0;
+	uint64		at = 0;
+	uint64		which;
+
+	for (; few_tids_next(few, set->tids, set->nentries, &at, &which); at++)
+	{
+		if (ndropped == capacity)
+		{
+			capacity = Max(2 * capacity, 64);
+			places = places == NULL ? alloc_huge(set, uint64, capacity) :
+				repalloc_huge(places, capacity * sizeof(uint64));
+		}
+		places[ndropped++] = at;
+	}
+	if (places == NULL)
+		return 0;
+	GjEntrySetDropPlaces(set, places, ndropped);
+	set->nbulk = Min(set->nbulk, set->nentries);
+	pfree(places);
+	return ndropped;
+}
+
+/*
+ * Of the entries behind the bulk, drop those whose TID the bulk has, or one before them
+ */
+static void
+drop_others(GjEntrySet *set)
+{
+	uint64		nothers = set->nentries - set->nbulk;
+	const uint64 *others = set->tids + set->nbulk;
+	GjFewTids  *few = GjFewTidsCreate(set->context, others, nothers);
+	bool	   *met = alloc_huge(set, bool, nothers);
+	uint64	   *places = alloc_huge(set, uint64, nothers);
+	uint64		ndropped = 0;
+	uint64		which;
+
+	memset(met, 0, nothers);
+	for (uint64 at = 0; few_tids_next(few, set->tids, set->nbulk, &at, &which); at++)
+		met[which] = true;
+	for (uint64 i = 0; i < nothers; i++)
+	{
+		uint64		first = GjFewTidsFind(few, others[i]);
+
+		places[ndropped] = set->nbulk + i;
+		ndropped += met[first] || first != i;
+	}
+	GjEntrySetDropPlaces(set, places, ndropped);
+	pfree(places);
+	pfree(met);
+	GjFewTidsFree(few);
+}
+
+/*
+ * Of all entries, drop those whose TID one before them has
+ */
+static void
+drop_doubles(GjEntrySet *set)
+{
+	uint64		ndoubles;
+	uint64		nsurplus;
+	uint64	   *doubles = list_doubles(set, &ndoubles, &nsurplus);
+	GjFewTids  *few;
+	bool	   *met;
+	uint64	   *places;
+	uint64		ndropped = 0;
+	uint64		which;
+
+	if (ndoubles > 0)
+	{
+		few = GjFewTidsCreate(set->context, doubles, ndoubles);
+		met = alloc_huge(set, bool, ndoubles);
+		memset(met, 0, ndoubles);
+		places = alloc_huge(set, uint64, nsurplus);
+		for (uint64 at = 0; few_tids_next(few, set->tids, set->nentries, &at, &which); at++)
+		{
+			if (met[which])
+				places[ndropped++] = at;
+			met[which] = true;
+		}
+		Assert(ndropped == nsurplus);
+		GjEntrySetDropPlaces(set, places, ndropped);
+		pfree(places);
+		pfree(met);
+		GjFewTidsFree(few);
+	}
+	pfree(doubles);
+}
+
+/*
+ * List the TIDs that several entries have, each once, and count the entries that are too many
+ */
+static uint64 *
+list_doubles(const GjEntrySet *set, uint64 *ndoubles, uint64 *nsurplus)
+{
+	uint64		n = set->nentries;
+	uint64	   *tids = alloc_huge(set, uint64, n);
+	uint64	   *scratch = alloc_huge(set, uint64, n);
+	uint64	   *sorted;
+	uint64		kept = 0;
+
+	memcpy(tids, set->tids, n * sizeof(uint64));
+	sorted = radix_sort(tids, scratch, n);
+	pfree(sorted == tids ? scratch : tids);
+
+	*nsurplus = 0;
+	for (uint64 i = 1; i < n; i++)
+	{
+		uint64		tid = sorted[i];
+
+		if (tid != sorted[i - 1])
+			continue;
+		(*nsurplus)++;
+		if (kept == 0 || sorted[kept - 1] != tid)
+			sorted[kept++] = tid;
+	}
+	*ndoubles = kept;
+	return sorted;
+}
+
+/*
+ * Take out the entries at these places, which ascend
+ */
+void
+GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n)
+{
+	if (n == 0)
+		return;
+	drop_from_array(set->tids, sizeof(uint64), places, n, set->nentries);
+	drop_from_column(&set->keys, places, n, set->nentries);
+	for (int i = 0; i < set->nincluded; i++)
+		drop_from_column(&set->included[i], places, n, set->nentries);
+	set->nentries -= n;
+}
+
+static void
+drop_from_column(GjEntryColumn *column, const uint64 *places, uint64 n, uint64 nentries)
+{
+	if (column->width == 0)
+		return;
+	drop_from_array(column->values, column->width, places, n, nentries);
+	if (column->has_nulls)
+		drop_from_array(column->nulls, 1, places, n, nentries);
+}
+
+/*
+ * Move what lies between the gaps, and behind the last one, together
+ */
+static void
+drop_from_array(void *array, int width, const uint64 *places, uint64 n, uint64 nentries)
+{
+	char	   *to = (char *) array + places[0] * width;
+
+	CHECK_FOR_INTERRUPTS();
+	for (uint64 i = 0; i < n; i++)
+	{
+		uint64		first = places[i] + 1;
+		uint64		end = i + 1 < n ? places[i + 1] : nentries;
+		Size		bytes = (end - first) * width;
+
+		memmove(to, (char *) array + first * width, bytes);
+		to += bytes;
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * A few TIDs
+ *
+ * entryset.c
+ * Looking for a few TIDs among many, which are in no order.
+ *
+ * Each of the many is compared with the range of the few, which is narrow where they are of the
+ * newest rows; then with a filter that has sixteen bits or more for each of the few, so that
+ * hardly any of the others comes to the hash table.  A million take 1 to 2 ms.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+static inline uint64
+hash_tid(uint64 tid)
+{
+	return tid * UINT64CONST(0x9E3779B97F4A7C15);
+}
+
+GjFewTids *
+GjFewTidsCreate(MemoryContext context, const uint64 *tids, uint64 n)
+{
+	GjFewTids  *few = MemoryContextAllocZero(context, sizeof(GjFewTids));
+	uint64		greatest = 0;
+	int			bits;
+
+	Assert(n < PG_UINT32_MAX);
+	bits = pg_ceil_log2_64(Max(n, 1) * FILTER_BITS_PER_TID);
+	bits = Max(bits, MIN_FILTER_BITS);
+	few->tids = MemoryContextAllocHuge(context, Max(n, 1) * sizeof(uint64));
+	memcpy(few->tids, tids, n * sizeof(uint64));
+	few->filter_shift = 64 - bits;
+	few->slot_shift = few->filter_shift + SLOT_SHARE_BITS;
+	few->slot_mask = (UINT64CONST(1) << (bits - SLOT_SHARE_BITS)) - 1;
+	few->filter = MemoryContextAllocExtended(context, (Size) 1 << (bits - 3),
+											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	few->slots = MemoryContextAllocExtended(context, (few->slot_mask + 1) * sizeof(uint32),
+											MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	few->least = PG_UINT64_MAX;
+	for (uint64 i = 0; i < n; i++)
+	{
+		few->least = Min(few->least, tids[i]);
+		greatest = Max(greatest, tids[i]);
+		add(few, i);
+	}
+	few->span = greatest - few->least;
+	return few;
+}
+
+static void
+add(GjFewTids *few, uint64 which)
+{
+	uint64		hash = hash_tid(few->tids[which]);
+	uint64		slot = hash >> few->slot_shift;
+	uint64		bit = hash >> few->filter_shift;
+
+	few->filter[bit / 64] |= UINT64CONST(1) << bit % 64;
+	for (; few->slots[slot] != 0; slot = (slot + 1) & few->slot_mask)
+	{
+		if (few->tids[few->slots[slot] - 1] == few->tids[which])
+			return;
+	}
+	few->slots[slot] = (uint32) which + 1;
+}
+
+int64
+GjFewTidsFind(const GjFewTids *few, uint64 tid)
+{
+	uint64		slot = hash_tid(tid) >> few->slot_shift;
+
+	for (; few->slots[slot] != 0; slot = (slot + 1) & few->slot_mask)
+	{
+		if (few->tids[few->slots[slot] - 1] == tid)
+			return (int64) few->slots[slot] - 1;
+	}
+	return -1;
+}
+
+/*
+ * May it be one of them?
+ */
+static inline bool
+passes(const GjFewTids *few, uint64 tid)
+{
+	uint64		bit = hash_tid(tid) >> few->filter_shift;
+
+	return tid - few->least <= few->span && (few->filter[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+static bool
+few_tids_next(const GjFewTids *few, const uint64 *tids, uint64 n, uint64 *at, uint64 *which)
+{
+	for (uint64 i = *at; i < n;)
+	{
+		uint64		end = Min(i + STEP_TIDS, n);
+
+		CHECK_FOR_INTERRUPTS();
+		for (; i < end; i++)
+		{
+			int64		found = passes(few, tids[i]) ? GjFewTidsFind(few, tids[i]) : -1;
+
+			if (found < 0)
+				continue;
+			*at = i;
+			*which = (uint64) found;
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+GjFewTidsFree(GjFewTids *few)
+{
+	pfree(few->tids);
+	pfree(few->filter);
+	pfree(few->slots);
+	pfree(few);
 }

@@ -95,7 +95,7 @@ typedef struct GjEntrySet
 	bool		piecewise;
 	GjTidSet   *plain;
 
-	/* A test of what comes as arrays: entrytest.c */
+	/* A test of what comes as arrays: entryset.c */
 	GjEntryTest test;			/* NULL: none, or no more */
 	void	   *test_arg;
 	uint64		tested_columns;
@@ -133,15 +133,11 @@ extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
-extern bool GjAnyByteSet(const uint8 *bytes, uint64 n);
-
-/* entrytest.c */
+/* entryset.c */
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
 extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
-extern bool GjEntrySetAddPassing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 
-/* entrydistinct.c */
-extern bool GjEntrySetMakeDistinct(GjEntrySet *set);
+/* entryset.c */
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
 

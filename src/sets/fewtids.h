@@ -19,13 +19,6 @@ extern GjFewTids *GjFewTidsCreate(MemoryContext context, const uint64 *tids, uin
 /* Where a TID first was in that array; -1: nowhere */
 extern int64 GjFewTidsFind(const GjFewTids *few, uint64 tid);
 
-/*
- * Look for them among many TIDs, from number at on: false, or where the next one is, and which
- * it is, as GjFewTidsFind() says it
- */
-extern bool GjFewTidsNext(const GjFewTids *few, const uint64 *tids, uint64 n, uint64 *at,
-						  uint64 *which);
-
 extern void GjFewTidsFree(GjFewTids *few);
 
 #endif							/* GPUJOIN_SETS_FEWTIDS_H */

@@ -77,7 +77,7 @@ extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high,
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
-/* combine.c: what is wanted by both, or by one of them; all are finished sets */
+/* keyset.c: what is wanted by both, or by one of them; all are finished sets */
 extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,

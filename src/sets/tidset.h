@@ -57,7 +57,7 @@ extern GjTidSet *GjTidSetCreateView(MemoryContext parent, GjTidSource source, Si
 									void **state);
 extern void GjTidSetFree(GjTidSet *set);
 
-/* tidarray.c: for who keeps packed TIDs beside other things */
+/* tidset.c: for who keeps packed TIDs beside other things */
 extern bool GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 *highest);
 
 #endif							/* GPUJOIN_SETS_TIDSET_H */

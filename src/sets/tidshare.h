@@ -42,7 +42,5 @@ extern GjTidSet *GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, ds
  */
 extern bool GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first,
 					   uint64 *end);
-extern bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-						 int range_bits, uint64 *first, uint64 *end);
 
 #endif							/* GPUJOIN_SETS_TIDSHARE_H */

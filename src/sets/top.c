@@ -3,7 +3,7 @@
  * top.c
  *	  Selecting the first entries in an order, over arrays.
  *
- * Entries are compared by their words (topwords.c), of which the TID is the last one.  So entries
+ * Entries are compared by their words (top.c), of which the TID is the last one.  So entries
  * with equal words are the same entry, met twice.
  *
  * Most entries do not come among the first, and the first word says so: it is made for a
@@ -19,10 +19,14 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "access/tupmacs.h"
+#include "catalog/pg_type_d.h"
 #include "utils/memutils.h"
 
 #include "batch.h"
-#include "topwords.h"
+#include "top.h"
 
 /* Room for entries beside those that are wanted: between two sorts, so many come */
 #define MIN_ROOM				1024
@@ -58,6 +62,21 @@ struct GjTop
 	GjEntrySet	rows;			/* columns that are kept: of these, the arrays by slots */
 };
 
+#define SMALL_MAX				((uint64) PG_UINT32_MAX)
+
+/* Each batch is this many times as long as the one before, if there is memory for it */
+#define BATCH_GROWTH			4
+
+/* This many batches are taken in any case */
+#define MIN_BATCHES				2
+
+/* The part of a sort's cost that all batches together may have */
+#define BATCHES_PART			0.2
+
+/* Cost of a row that is sorted; and of one that is fetched by itself and not with its neighbors */
+#define SORTED_ROW				64.0
+#define FETCHED_ROW				128.0
+
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
 static void look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
 static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
@@ -65,6 +84,15 @@ static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
 static void copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry);
 static void cut(GjTop *top);
+static int	top_count_words(const GjSortColumn *column);
+static void top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first,
+							int n, uint64 *out);
+static uint64 top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column,
+							  uint64 first, int n);
+static void top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
+					  uint64 *out);
+static void top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values,
+						  const bool *isnull, uint64 *out);
 
 static inline const GjEntryColumn *
 set_column(const GjEntrySet *set, int column)
@@ -124,7 +152,7 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 	top->ncolumns = ncolumns;
 	top->nwords = 1;
 	for (int i = 0; i < ncolumns; i++)
-		top->nwords += GjTopCountWords(&columns[i]);
+		top->nwords += top_count_words(&columns[i]);
 	top->last = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
 	top->bound = MemoryContextAlloc(parent, top->nwords * sizeof(uint64));
 
@@ -225,7 +253,7 @@ GjTopCompareLast(const GjTop *top, const Datum *values, const bool *isnull)
 {
 	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
 
-	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	top_row_words(top->columns, top->ncolumns, values, isnull, words);
 	return compare_words(words, top->last, top->nwords - 1);
 }
 
@@ -268,7 +296,7 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 			look_at(top, set, first + i, Min(LOOK_ROWS, n - i));
 		return;
 	}
-	GjTopFirstWords(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
+	top_first_words(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
 	for (int i = 0; i < nrows; i++)
 	{
 		places[nplaces] = rows[i];
@@ -292,9 +320,9 @@ look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
 	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
 	int			nplaces = 0;
 
-	if (top->has_bound && GjTopLowestWord(sort, column, first, n) > high)
+	if (top->has_bound && top_lowest_word(sort, column, first, n) > high)
 		return;
-	GjTopFirstWords(sort, column, first, n, words);
+	top_first_words(sort, column, first, n, words);
 	for (int i = 0; i < n; i++)
 	{
 		places[nplaces] = i;
@@ -318,9 +346,9 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 		const GjSortColumn *sort = &top->columns[i];
 		const GjEntryColumn *column = set_column(set, sort->column);
 
-		GjTopWords(sort, column->width, column->values + entry * column->width,
-				   column->has_nulls && column->nulls[entry], words);
-		words += GjTopCountWords(sort);
+		top_words(sort, column->width, column->values + entry * column->width,
+				  column->has_nulls && column->nulls[entry], words);
+		words += top_count_words(sort);
 	}
 	*words = set->tids[entry];
 	if (!take_slot(top, slot))
@@ -376,7 +404,7 @@ GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
 	uint64		slot = top->free[top->nfree - 1];
 	uint64	   *words = slot_words(top, slot);
 
-	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	top_row_words(top->columns, top->ncolumns, values, isnull, words);
 	words[top->nwords - 1] = tid;
 	if (take_slot(top, slot) && top->nfree == 0)
 		cut(top);
@@ -458,6 +486,288 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
 {
 	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
 
-	GjTopRowWords(top->columns, top->ncolumns, values, isnull, words);
+	top_row_words(top->columns, top->ncolumns, values, isnull, words);
 	return compare_words(words, slot_words(top, top->kept[i].slot), top->nwords - 1) == 0;
+}
+
+/*-------------------------------------------------------------------------
+ * Values as words
+ *
+ * top.c
+ * Sort columns as words that are compared in place of them.
+ *
+ * Each column becomes one or two unsigned words whose ascending order is the one that is
+ * wanted, DESC and NULLs included.
+ *
+ * 	- A value of up to four bytes takes one word, and NULL is a number below or above all.
+ * 	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
+ * 	  second word tells it from that value.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Can values of this type be put in the order of its btree operators?  Only PostgreSQL's own
+ * types, which have no other default order.
+ */
+bool
+GjTypeSorts(Oid type, GjSortKind *kind)
+{
+	switch (type)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case DATEOID:
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			*kind = GJ_SORT_SIGNED;
+			return true;
+		case BOOLOID:
+		case OIDOID:
+			*kind = GJ_SORT_UNSIGNED;
+			return true;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			*kind = GJ_SORT_FLOAT;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * How many words has a value?
+ */
+static int
+top_count_words(const GjSortColumn *column)
+{
+	return column->width > sizeof(uint32) ? 2 : 1;
+}
+
+/*
+ * A value as a number of up to 32 bits, or of 64 (large), in the ascending order of values
+ */
+static pg_attribute_always_inline uint64
+order_value(GjSortKind kind, uint16 width, bool large, const char *at)
+{
+	int64		value = 0;
+
+	if (kind == GJ_SORT_FLOAT && width == sizeof(float4))
+	{
+		float4		f = *(const float4 *) at;
+		uint32		bits = *(const uint32 *) at;
+
+		/* 0 and -0 are equal, and all NaNs are, above infinity */
+		bits = isnan(f) ? 0x7fc00000 : f == 0 ? 0 : bits;
+		return bits >> 31 ? (uint32) ~bits : bits | 0x80000000;
+	}
+	if (kind == GJ_SORT_FLOAT)
+	{
+		float8		f = *(const float8 *) at;
+		uint64		bits = *(const uint64 *) at;
+
+		bits = isnan(f) ? UINT64CONST(0x7ff8000000000000) : f == 0 ? 0 : bits;
+		return bits >> 63 ? ~bits : bits | UINT64CONST(0x8000000000000000);
+	}
+	switch (width)
+	{
+		case sizeof(uint8):
+			value = *(const uint8 *) at;
+			break;
+		case sizeof(int16):
+			value = *(const int16 *) at;
+			break;
+		case sizeof(int32):
+			value = *(const int32 *) at;
+			break;
+		case sizeof(int64):
+			value = *(const int64 *) at;
+			break;
+	}
+	if (large)
+		return (uint64) value ^ (kind == GJ_SORT_SIGNED ? UINT64CONST(0x8000000000000000) : 0);
+	return (uint32) value ^ (kind == GJ_SORT_SIGNED ? 0x80000000 : 0);
+}
+
+/*
+ * The first words of many entries
+ */
+static void
+top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n,
+				uint64 *out)
+{
+	const uint16 width = column->width;
+	const bool	large = sort->width > sizeof(uint32);
+	const char *at = column->values + first * width;
+	const uint64 flip = !sort->descending ? 0 : large ? PG_UINT64_MAX : SMALL_MAX;
+	const uint64 add = large ? 0 : 1;
+
+#define MAKE(kind, width, large) \
+	for (int i = 0; i < n; i++) \
+		out[i] = (order_value(kind, width, large, at + i * (width)) ^ flip) + add
+
+	if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int32) && !large)
+		MAKE(GJ_SORT_SIGNED, sizeof(int32), false);
+	else if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int64) && large)
+		MAKE(GJ_SORT_SIGNED, sizeof(int64), true);
+	else if (sort->kind == GJ_SORT_FLOAT && width == sizeof(float8))
+		MAKE(GJ_SORT_FLOAT, sizeof(float8), true);
+	else
+		MAKE(sort->kind, width, large);
+#undef MAKE
+
+	if (!column->has_nulls)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		uint64		null = sort->nulls_first ? 0 : large ? PG_UINT64_MAX : SMALL_MAX + 2;
+
+		out[i] = column->nulls[first + i] ? null : out[i];
+	}
+}
+
+#define FIND_EXTREME(type, extreme) \
+	do { \
+		const type *values = (const type *) column->values + first; \
+		extreme = values[0]; \
+		if (sort->descending) \
+		{ \
+			for (int i = 1; i < n; i++) \
+				extreme = Max(extreme, values[i]); \
+		} \
+		else \
+		{ \
+			for (int i = 1; i < n; i++) \
+				extreme = Min(extreme, values[i]); \
+		} \
+	} while (0)
+
+/*
+ * No first word of these entries is lower; zero, where that is not found out faster than the
+ * words are made.
+ */
+static uint64
+top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n)
+{
+	uint64		words[2];
+
+	if (column->has_nulls || sort->kind != GJ_SORT_SIGNED)
+		return 0;
+	if (column->width == sizeof(int32))
+	{
+		int32		extreme;
+
+		FIND_EXTREME(int32, extreme);
+		top_words(sort, column->width, (const char *) &extreme, false, words);
+		return words[0];
+	}
+	if (column->width == sizeof(int64))
+	{
+		int64		extreme;
+
+		FIND_EXTREME(int64, extreme);
+		top_words(sort, column->width, (const char *) &extreme, false, words);
+		return words[0];
+	}
+	return 0;
+}
+
+/*
+ * The words of one value
+ */
+static void
+top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull, uint64 *out)
+{
+	bool		large = column->width > sizeof(uint32);
+	uint64		max = large ? PG_UINT64_MAX : SMALL_MAX;
+	uint64		value;
+
+	if (isnull)
+		value = column->nulls_first ? 0 : large ? max : max + 2;
+	else
+		value = (order_value(column->kind, width, large, at) ^ (column->descending ? max : 0)) +
+			(large ? 0 : 1);
+	out[0] = value;
+	if (large)
+		out[1] = isnull != column->nulls_first;
+}
+
+/*
+ * The words of the sort columns of a row that comes from elsewhere
+ */
+static void
+top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, const bool *isnull,
+			  uint64 *out)
+{
+	for (int i = 0; i < ncolumns; i++)
+	{
+		const GjSortColumn *column = &columns[i];
+		union
+		{
+			uint64		align;
+			char		bytes[sizeof(uint64)];
+		}			value;
+
+		store_att_byval(value.bytes, values[i], column->width);
+		top_words(column, column->width, value.bytes, isnull[i], out);
+		out += top_count_words(column);
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Batches
+ *
+ * top.c
+ * When to stop taking batches from an order, and to sort what is left.
+ *
+ * The first entries of an order are found without sorting the others.  But each batch of them
+ * costs a search and a look at every match, while one sort delivers all that is left.  So a scan
+ * that is asked for more than was expected takes one more batch, several times as long, and
+ * others as long as all of them together cost a small part of what the sort will: then the scan
+ * never takes much longer than a sort from the beginning would have taken, however wrong the
+ * estimate was.
+ *
+ * The unit of cost is a look at one entry of the index.  Costs are counted in entries, not measured,
+ * so that equal scans do the same.  The planner asks with estimates, the executor with what it has
+ * seen.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin with a batch of bound entries, or of as many as there is memory for
+ */
+void
+GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most)
+{
+	*batches = (GjTopBatches) {.wanted = Min(bound, most),.most = most,.nbatches = 1};
+}
+
+/*
+ * Go on to the next batch; or return false if the rest should be sorted instead.  For each batch,
+ * so many entries are searched, of which so many match.
+ */
+bool
+GjTopBatchesNext(GjTopBatches *batches, double searched, double matched, bool from_heap)
+{
+	uint64		wanted = Min(batches->wanted * BATCH_GROWTH, batches->most);
+	double		select = searched + matched;
+	double		fetched = from_heap ? FETCHED_ROW : 0.0;
+	double		left;
+
+	batches->delivered += batches->wanted;
+	batches->spent += select + batches->wanted * fetched;
+	left = Max(matched - batches->delivered, 0.0);
+	if (batches->nbatches >= MIN_BATCHES &&
+		batches->spent + select + Min((double) wanted, left) * fetched >
+		BATCHES_PART * (searched + left * SORTED_ROW))
+		return false;
+
+	batches->wanted = wanted;
+	batches->nbatches++;
+	return true;
 }

@@ -58,7 +58,7 @@ extern int	GjTopCompareLast(const GjTop *top, const Datum *values, const bool *i
 extern uint64 GjTopLastTid(const GjTop *top);
 extern void GjTopReset(GjTop *top);
 
-/* topbatches.c: how many entries each batch has, and when a sort of the rest costs less */
+/* top.c: how many entries each batch has, and when a sort of the rest costs less */
 typedef struct GjTopBatches
 {
 	uint64		wanted;			/* entries of the current batch */

@@ -13,7 +13,7 @@
  * code does under the locks of one WAL record, or of one page that is read; between two steps
  * anything can happen.
  *
- * The rules are those of src/pages/lists.c, src/am/fold.c, src/match/search.c and device.c, and
+ * The rules are those of src/pages/read.c, src/am/fold.c, src/match/search.c and device.c, and
  * src/mirror/load.c.  Each mutant leaves one rule out, and must lose a row, find it twice, or
  * believe a dead one; then the program prints the shortest order of steps that does it.
  *

@@ -12,7 +12,7 @@
 
 #include "common/pg_prng.h"
 
-#include "agg/groups.h"
+#include "groups/groups.h"
 
 #define MAX_COLUMNS				12
 #define MAX_AGGS				10

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keysets.c
- *	  Test of sets/combine.c: combinations of random sets against the definition of
+ *	  Test of sets/keyset.c: combinations of random sets against the definition of
  *	  AND and OR, key by key.  Part of gpujoin_kernel_selftest().
  *
  * Copyright (c) 2026, the gpujoin developers

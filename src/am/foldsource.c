@@ -1,0 +1,893 @@
+/*-------------------------------------------------------------------------
+ *
+ * foldsource.c
+ *	  The rows that a fold writes, in order: the previous delta's, sorted, merged with those of
+ *	  runs.
+ *
+ * None of these pages changes while the fold is under way (fold.c).  So what is found on a page
+ * that a list or a directory names must be what they say; everything else is corruption.  So are
+ * rows of a run that do not ascend: one such row is hard to find, but in the new run it could stand
+ * where a page begins, and keep searches from many others.
+ *
+ * All sources give pages: the sort, too, puts its rows on one, in private memory.  So a fold of the
+ * delta alone copies whole pages, and a merge copies stretches of them.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/index.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "postmaster/autovacuum.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/tid.h"
+#include "mirror/mirror.h"
+#include "foldparts.h"
+
+typedef struct GjFoldSource
+{
+	bool		ended;
+	GjPlace		place;			/* of the row at hand */
+	GjRowSort  *sort;			/* of the delta's rows; NULL: a run */
+	GjRunReader reader;
+	int			slot;			/* of the row at hand */
+	int			nslots;			/* up to the page's last row */
+	int			gap;			/* the first slot behind the one at hand that is not used */
+	GjPlace		last;			/* no row that comes is before this one */
+	PGAlignedBlock page;		/* the sort's rows, or a copy of the run's page */
+} GjFoldSource;
+
+/* What is to be read */
+typedef struct Extent
+{
+	int64		min_key;
+	int64		max_key;
+	uint64		n;				/* entries of the delta, which are to be sorted */
+} Extent;
+
+/* Words in order, some of them at hand: the delta's, a run's, or those of two other streams */
+typedef struct Stream
+{
+	const uint64 *words;		/* at hand, */
+	uint64		n;				/* so many */
+	uint64		total;			/* about how many words come in all */
+	struct Stream *first;		/* merged from these two; NULL: it is not */
+	struct Stream *second;
+	bool		is_run;
+	bool		is_delta;
+	bool		ended;			/* nothing comes behind what is at hand */
+	GjRunReader reader;
+	uint64		last;			/* of the run's words that have been read */
+	uint64		buffer[GJ_MAX_SLOTS];
+} Stream;
+
+/* Runs, the delta, and what merges two of them until one is left */
+#define MAX_STREAMS				(2 * (GJ_MAX_RUNS + 1) - 1)
+
+typedef struct GjFoldWords
+{
+	GjWordForm	form;
+	GjWordSort *sort;			/* of the delta's words */
+	Stream	   *streams[MAX_STREAMS];
+	int			nstreams;
+	Stream	   *all;
+} GjFoldWords;
+
+static void list_delta(GjFold *fold);
+static void open_delta(GjFold *fold, GjFoldSource *source);
+static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
+static void advance(GjFold *fold, GjFoldSource *source, int n);
+static bool next_page(GjFold *fold, GjFoldSource *source);
+static void skip_gap(const GjFold *fold, GjFoldSource *source);
+static bool next_run_page(GjFold *fold, GjFoldSource *source);
+static void check_order(const GjFold *fold, GjFoldSource *source);
+static int	find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit);
+static inline GjPlace place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot);
+static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
+static int	next_used_slot(const GjFold *fold, Page page, int slot);
+static int	count_slots(const GjFold *fold, Page page);
+static void measure(const GjFold *fold, int first_run, Extent *extent);
+static void widen(Extent *extent, int64 min_key, int64 max_key);
+static BlockNumber count_table_blocks(Relation index);
+static Stream *add_stream(GjFoldWords *words, uint64 total);
+static void add_delta(GjFold *fold, uint64 room);
+static void merge_streams(GjFoldWords *words);
+static void put_in_order(Stream **streams, int n, Stream *stream);
+static void fill(GjFold *fold, Stream *stream);
+static void read_run_page(GjFold *fold, Stream *stream);
+static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room);
+static void check_run_order(const GjFold *fold, Stream *run);
+static void merge(GjFold *fold, Stream *stream);
+static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
+static uint64 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n);
+static uint64 count_first(const uint64 *first, const uint64 *second, uint64 n);
+static inline void advance_stream(Stream *stream, uint64 n);
+static Size fold_memory(void);
+static Buffer fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run);
+static bool fold_open_words(GjFold *fold, int first_run);
+static bool fold_next_words(GjFold *fold, GjFoldRows *rows);
+static void fold_close_words(GjFold *fold);
+
+/*
+ * Begin to read the previous delta, if there is one, and the runs from the given one on
+ */
+void
+GjFoldOpenSources(GjFold *fold, int first_run)
+{
+	int			nruns = fold->state.nruns;
+
+	list_delta(fold);
+	if (fold_open_words(fold, first_run))
+		return;
+	fold->sources = palloc((nruns - first_run + 1) * sizeof(GjFoldSource));
+	fold->nsources = 0;
+	fold->at = -1;
+	if (fold->state.deltas[1].run != 0)
+		open_delta(fold, &fold->sources[fold->nsources++]);
+	for (int i = first_run; i < nruns; i++)
+		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
+}
+
+static inline bool
+precedes(const GjPlace *a, const GjPlace *b)
+{
+	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
+}
+
+/*
+ * Get the next rows, good until the next call; false when there are no more
+ *
+ * They are as many as stand side by side in one source, before those of all others.
+ */
+bool
+GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
+{
+	GjFoldSource *first = NULL;
+	const GjPlace *limit = NULL;
+
+	if (fold->words != NULL)
+		return fold_next_words(fold, rows);
+	if (fold->at >= 0)
+		advance(fold, &fold->sources[fold->at], fold->given);
+	for (int i = 0; i < fold->nsources; i++)
+	{
+		GjFoldSource *source = &fold->sources[i];
+
+		if (source->ended)
+			continue;
+		if (first == NULL || precedes(&source->place, &first->place))
+		{
+			limit = first == NULL ? NULL : &first->place;
+			first = source;
+			fold->at = i;
+		}
+		else if (limit == NULL || precedes(&source->place, limit))
+			limit = &source->place;
+	}
+	if (first == NULL)
+		return false;
+
+	rows->page = (Page) first->page.data;
+	rows->slot = first->slot;
+	rows->n = find_stretch(fold, first, limit);
+	rows->words = NULL;
+	fold->given = rows->n;
+	return true;
+}
+
+/*
+ * Free what the sources have
+ */
+void
+GjFoldCloseSources(GjFold *fold)
+{
+	if (fold->words != NULL)
+	{
+		fold_close_words(fold);
+		return;
+	}
+	for (int i = 0; i < fold->nsources; i++)
+	{
+		GjFoldSource *source = &fold->sources[i];
+
+		if (source->sort != NULL)
+			GjRowSortEnd(source->sort);
+		else
+			GjRunReaderEnd(&source->reader);
+	}
+	pfree(fold->sources);
+}
+
+/*
+ * List the previous delta's data pages, if there is one, without the current one's
+ */
+static void
+list_delta(GjFold *fold)
+{
+	GjIndexState state = fold->state;
+
+	state.deltas[0].run = 0;
+	if (!GjDeltaGetBlocks(fold->index, &state, &fold->delta_blocks, &fold->ndelta_blocks))
+		GjReportCorruption(fold->index, GJ_META_BLOCK, "Another fold is under way.");
+}
+
+static void
+open_delta(GjFold *fold, GjFoldSource *source)
+{
+	PGAlignedBlock copy;
+
+	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
+	source->sort = GjRowSortBegin(&fold->info, fold_memory());
+	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
+	{
+		GjVacuumDelayPoint();
+		GjProgressDone(i);
+		copy_data_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, copy.data);
+		GjRowSortAddPage(source->sort, (Page) copy.data);
+	}
+	GjRowSortPerform(source->sort);
+	source->slot = source->nslots = source->gap = 0;
+	advance(fold, source, 0);
+}
+
+/*
+ * As much again as VACUUM may use for dead tuples
+ */
+static Size
+fold_memory(void)
+{
+	int			kilobytes = maintenance_work_mem;
+
+	if (MyBackendType == B_AUTOVAC_WORKER && autovacuum_work_mem != -1)
+		kilobytes = autovacuum_work_mem;
+	return (Size) kilobytes * 1024;
+}
+
+static void
+open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
+{
+	source->sort = NULL;
+	GjRunReaderBegin(&source->reader, fold->index, run);
+	source->slot = source->nslots = source->gap = 0;
+	source->last = (GjPlace) {PG_INT64_MIN, 0};
+	advance(fold, source, 0);
+}
+
+/*
+ * Go on by n rows that stand side by side, or to the first one
+ */
+static void
+advance(GjFold *fold, GjFoldSource *source, int n)
+{
+	source->slot += n;
+	if (source->slot == source->gap && source->gap < source->nslots)
+		skip_gap(fold, source);
+	while (source->slot >= source->nslots)
+	{
+		source->ended = !next_page(fold, source);
+		if (source->ended)
+			return;
+	}
+	source->ended = false;
+	source->place = place_of_slot(fold, source, source->slot);
+}
+
+/*
+ * Go to the first row of the next page, if it has any; false: there is no page
+ */
+static bool
+next_page(GjFold *fold, GjFoldSource *source)
+{
+	if (source->sort == NULL)
+		return next_run_page(fold, source);
+	GjDataInit((Page) source->page.data, &fold->info, 0);
+	source->slot = 0;
+	source->nslots = GjRowSortNextPage(source->sort, (Page) source->page.data);
+	source->gap = source->nslots;
+	return source->nslots > 0;
+}
+
+/*
+ * Go on to the first slot that is used, of which there is one, and see where the next gap is
+ */
+static void
+skip_gap(const GjFold *fold, GjFoldSource *source)
+{
+	Page		page = (Page) source->page.data;
+	const uint32 *used = GjDataUsed(page, &fold->info);
+
+	source->slot = next_used_slot(fold, page, source->slot);
+	source->gap = source->slot + 1;
+	while (source->gap < source->nslots)
+	{
+		int			bit = source->gap % GJ_SLOTS_PER_WORD;
+		uint32		unused = ~used[source->gap / GJ_SLOTS_PER_WORD] >> bit;
+
+		if (unused != 0)
+		{
+			source->gap += pg_rightmost_one_pos32(unused);
+			break;
+		}
+		source->gap += GJ_SLOTS_PER_WORD - bit;
+	}
+	source->gap = Min(source->gap, source->nslots);
+}
+
+static bool
+next_run_page(GjFold *fold, GjFoldSource *source)
+{
+	Page		page = (Page) source->page.data;
+
+	GjVacuumDelayPoint();
+	if (!GjRunReaderNext(&source->reader))
+	{
+		if (source->reader.moved)
+			GjReportCorruption(fold->index, source->reader.block,
+							   "A directory has a page of something else.");
+		return false;
+	}
+	copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
+	source->nslots = count_slots(fold, page);
+	source->slot = 0;
+	if (source->nslots > 0)
+		skip_gap(fold, source);
+	check_order(fold, source);
+	return true;
+}
+
+/*
+ * Do rows ascend, from a place on?  It becomes that of the last one.
+ */
+static pg_attribute_always_inline bool
+rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjPlace *last)
+{
+	int64		last_key = last->key;
+	uint64		last_tid = last->tid;
+	bool		ascend = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		key = width == sizeof(int32) ? ((const int32 *) keys)[i] :
+			((const int64 *) keys)[i];
+		uint64		tid = GjPackTid(&tids[i]);
+
+		ascend &= (last_key < key) | ((last_key == key) & (last_tid <= tid));
+		last_key = key;
+		last_tid = tid;
+	}
+	*last = (GjPlace) {last_key, last_tid};
+	return ascend;
+}
+
+/*
+ * See to it that a run's rows ascend.  Deleted ones keep their places among the others, and
+ * searches rely on that, too.
+ */
+static void
+check_order(const GjFold *fold, GjFoldSource *source)
+{
+	const GjIndexInfo *info = &fold->info;
+	const char *keys = GjDataKeys(source->page.data, info);
+	const ItemPointerData *tids = GjDataTids(source->page.data, info);
+	bool		ascend = info->key_width == sizeof(int32) ?
+		rows_ascend(keys, sizeof(int32), tids, source->nslots, &source->last) :
+		rows_ascend(keys, sizeof(int64), tids, source->nslots, &source->last);
+
+	if (!ascend)
+		GjReportCorruption(fold->index, source->reader.block,
+						   "The entries of a run are not in order.");
+}
+
+/*
+ * How many slots, from the one at hand on, are used and before a limit?
+ *
+ * In a merge few are, as a rule, so it looks further with steps that grow.
+ */
+static int
+find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit)
+{
+	int			low = source->slot + 1; /* all slots below are before the limit */
+	int			high = source->gap;
+	int			step = 1;
+
+	if (limit == NULL)
+		return high - source->slot;
+	while (low < high)
+	{
+		int			at = Min(low + step, high) - 1;
+		GjPlace		place = place_of_slot(fold, source, at);
+
+		if (precedes(&place, limit))
+		{
+			low = at + 1;
+			step *= 2;
+		}
+		else
+		{
+			high = at;
+			step = Max((high - low) / 2, 1);
+		}
+	}
+	return low - source->slot;
+}
+
+static inline GjPlace
+place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot)
+{
+	Page		page = (Page) source->page.data;
+	GjPlace		place = {GjDataGetKey(page, &fold->info, slot),
+	GjPackTid(&GjDataTids(page, &fold->info)[slot])};
+
+	return place;
+}
+
+static void
+copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
+{
+	Buffer		buffer = fold_lock_page(fold, block, run);
+
+	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Lock a data page in share mode, after a check that it is of the run or delta that names it
+ */
+static Buffer
+fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run)
+{
+	Buffer		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL,
+											fold->strategy);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	GjPageCheck(fold->index, buffer, GJ_PAGE_DATA);
+	if (GjPageGetOpaque(BufferGetPage(buffer))->run != run)
+		GjReportCorruption(fold->index, block, "A data page is of another run than its directory.");
+	return buffer;
+}
+
+/*
+ * Find the first used slot at or behind a slot; -1: there is none
+ */
+static int
+next_used_slot(const GjFold *fold, Page page, int slot)
+{
+	const uint32 *used = GjDataUsed(page, &fold->info);
+
+	for (int word = slot / GJ_SLOTS_PER_WORD; word < fold->info.words; word++)
+	{
+		uint32		rest = used[word];
+
+		if (word == slot / GJ_SLOTS_PER_WORD)
+			rest &= ~(uint32) 0 << (slot % GJ_SLOTS_PER_WORD);
+		if (rest != 0)
+			return word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
+	}
+	return -1;
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const GjFold *fold, Page page)
+{
+	const uint32 *used = GjDataUsed(page, &fold->info);
+	int			words = fold->info.words;
+
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+}
+
+/*-------------------------------------------------------------------------
+ * Entries as words
+ *
+ * foldwords.c
+ * The rows that a fold writes, where entries are single words: pages/words.c.
+ *
+ * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
+ * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
+ * their words come page by page.  Two streams of words are merged to one, and this with another:
+ * those with few words first, so that a base run's are merged but once.
+ *
+ * How many there are, and from which key to which, is found before they are read: runs and pages
+ * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin to read the previous delta and the runs from the given one on; false: they are not for us
+ */
+static bool
+fold_open_words(GjFold *fold, int first_run)
+{
+	Extent		extent;
+	GjWordForm	form;
+	GjFoldWords *words;
+	Size		size;
+
+	fold->words = NULL;
+	if (fold->info.nincluded > 0)
+		return false;
+	measure(fold, first_run, &extent);
+	size = extent.n * 3 * sizeof(uint64);
+	if (size > fold_memory() || extent.min_key > extent.max_key ||
+		!GjWordFormFind(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
+		return false;
+
+	words = palloc0(sizeof(GjFoldWords));
+	words->form = form;
+	fold->words = words;
+	add_delta(fold, extent.n);
+	for (int i = first_run; i < fold->state.nruns; i++)
+	{
+		const GjRun *run = &fold->state.runs[i];
+		Stream	   *stream = add_stream(words, run->entries);
+
+		stream->is_run = true;
+		GjRunReaderBegin(&stream->reader, fold->index, run);
+	}
+	/* what is merged comes in pages */
+	if (words->nstreams == 1)
+		add_stream(words, 0)->ended = true;
+	merge_streams(words);
+	return true;
+}
+
+/*
+ * Get the next rows, as many as a page has slots for, but for the last; false when there are no
+ * more
+ */
+static bool
+fold_next_words(GjFold *fold, GjFoldRows *rows)
+{
+	Stream	   *all = fold->words->all;
+
+	if (all->n == 0)
+		fill(fold, all);
+	rows->form = &fold->words->form;
+	rows->words = all->words;
+	rows->n = Min(all->n, fold->info.slots);
+	advance_stream(all, rows->n);
+	return rows->n > 0;
+}
+
+static void
+fold_close_words(GjFold *fold)
+{
+	GjFoldWords *words = fold->words;
+
+	for (int i = 0; i < words->nstreams; i++)
+	{
+		if (words->streams[i]->is_run)
+			GjRunReaderEnd(&words->streams[i]->reader);
+		pfree(words->streams[i]);
+	}
+	GjWordSortEnd(words->sort);
+	pfree(words);
+	fold->words = NULL;
+}
+
+/*
+ * Find out what is to be read, by what runs and the delta's pages say of themselves
+ */
+static void
+measure(const GjFold *fold, int first_run, Extent *extent)
+{
+	extent->min_key = PG_INT64_MAX;
+	extent->max_key = PG_INT64_MIN;
+	extent->n = 0;
+	for (int i = first_run; i < fold->state.nruns; i++)
+	{
+		const GjRun *run = &fold->state.runs[i];
+
+		widen(extent, run->min_key, run->max_key);
+	}
+	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
+	{
+		Buffer		buffer;
+		GjPageOpaque opaque;
+
+		GjVacuumDelayPoint();
+		buffer = fold_lock_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run);
+		opaque = GjPageGetOpaque(BufferGetPage(buffer));
+		if (opaque->used > 0)
+			widen(extent, opaque->min_key, opaque->max_key);
+		extent->n += opaque->used;
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+static void
+widen(Extent *extent, int64 min_key, int64 max_key)
+{
+	extent->min_key = Min(extent->min_key, min_key);
+	extent->max_key = Max(extent->max_key, max_key);
+}
+
+/*
+ * No entry that is folded is of a later block: whoever adds one writes to the new delta
+ */
+static BlockNumber
+count_table_blocks(Relation index)
+{
+	Relation	table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
+	BlockNumber nblocks = RelationGetNumberOfBlocks(table);
+
+	table_close(table, NoLock);
+	return nblocks;
+}
+
+static Stream *
+add_stream(GjFoldWords *words, uint64 total)
+{
+	Stream	   *stream = palloc(sizeof(Stream));
+
+	memset(stream, 0, offsetof(Stream, buffer));
+	stream->total = total;
+	words->streams[words->nstreams++] = stream;
+	return stream;
+}
+
+/*
+ * Read the delta's words, to be sorted
+ */
+static void
+add_delta(GjFold *fold, uint64 room)
+{
+	GjFoldWords *words = fold->words;
+	Stream	   *stream = add_stream(words, room);
+	uint64		buffer[GJ_MAX_SLOTS];
+	uint64		n = 0;
+
+	words->sort = GjWordSortBegin(&words->form, room);
+	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
+	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
+	{
+		int			here;
+
+		GjVacuumDelayPoint();
+		GjProgressDone(i);
+		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
+						 Min(room - n, GJ_MAX_SLOTS));
+		GjWordSortAdd(words->sort, buffer, here);
+		n += here;
+	}
+	stream->is_delta = true;
+}
+
+/*
+ * Merge all streams to one: again and again the two that have fewest words
+ */
+static void
+merge_streams(GjFoldWords *words)
+{
+	Stream	   *left[GJ_MAX_RUNS + 1] = {NULL};	/* those with fewest come last */
+	int			nleft = 0;
+
+	while (nleft < words->nstreams)
+	{
+		put_in_order(left, nleft, words->streams[nleft]);
+		nleft++;
+	}
+	while (nleft > 1)
+	{
+		Stream	   *first = left[--nleft];
+		Stream	   *second = left[--nleft];
+		Stream	   *merged = add_stream(words, first->total + second->total);
+
+		merged->first = first;
+		merged->second = second;
+		put_in_order(left, nleft++, merged);
+	}
+	words->all = left[0];
+}
+
+static void
+put_in_order(Stream **streams, int n, Stream *stream)
+{
+	for (; n > 0 && streams[n - 1]->total < stream->total; n--)
+		streams[n] = streams[n - 1];
+	streams[n] = stream;
+}
+
+/*
+ * Have words of a stream at hand, where there are none, unless it has ended
+ */
+static void
+fill(GjFold *fold, Stream *stream)
+{
+	stream->words = stream->buffer;
+	while (stream->n == 0 && !stream->ended)
+	{
+		if (stream->is_delta)
+		{
+			stream->n = GjWordSortNext(fold->words->sort, &stream->words);
+			stream->ended = stream->n == 0;
+		}
+		else if (stream->is_run)
+			read_run_page(fold, stream);
+		else
+			merge(fold, stream);
+	}
+}
+
+static void
+read_run_page(GjFold *fold, Stream *stream)
+{
+	GjRunReader *reader = &stream->reader;
+
+	GjVacuumDelayPoint();
+	if (GjRunReaderNext(reader))
+	{
+		stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
+		check_run_order(fold, stream);
+		return;
+	}
+	if (reader->moved)
+		GjReportCorruption(fold->index, reader->block,
+						   "A directory has a page of something else.");
+	stream->ended = true;
+}
+
+/*
+ * Get the words of a data page, at most so many; returns how many
+ */
+static int
+take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
+{
+	Buffer		buffer = fold_lock_page(fold, block, run);
+	int			n = GjDataGetWords(BufferGetPage(buffer), &fold->info, &fold->words->form, words,
+								   room);
+
+	UnlockReleaseBuffer(buffer);
+	if (n < 0)
+		GjReportCorruption(fold->index, block,
+						   "A data page has entries that its bounds and counts do not tell.");
+	return n;
+}
+
+/*
+ * See to it that a run's words ascend: foldrows.c
+ */
+static void
+check_run_order(const GjFold *fold, Stream *run)
+{
+	bool		ascend = true;
+	uint64		last = run->last;
+
+	for (uint64 i = 0; i < run->n; i++)
+	{
+		ascend &= last <= run->words[i];
+		last = run->words[i];
+	}
+	if (!ascend)
+		GjReportCorruption(fold->index, run->reader.block,
+						   "The entries of a run are not in order.");
+	run->last = last;
+}
+
+/*
+ * Merge words of two streams, as many as a page has slots for, unless there are fewer
+ */
+static void
+merge(GjFold *fold, Stream *stream)
+{
+	uint64		room = fold->info.slots;
+
+	while (stream->n < room)
+	{
+		Stream	   *first = stream->first;
+		Stream	   *second = stream->second;
+
+		if (first->n == 0)
+			fill(fold, first);
+		if (second->n == 0)
+			fill(fold, second);
+		if (first->n == 0 && second->n == 0)
+		{
+			stream->ended = true;
+			break;
+		}
+		stream->n += merge_some(first, second, stream->buffer + stream->n, room - stream->n);
+	}
+}
+
+/*
+ * Merge words at hand of two streams until one might run out, or take those of one where the other
+ * has ended; returns how many
+ */
+static uint64
+merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
+{
+	uint64		n = Min(Min(first->n, second->n), room);
+	uint64		of_first;
+
+	if (n == 0)
+	{
+		Stream	   *left = first->n > 0 ? first : second;
+
+		n = Min(left->n, room);
+		memcpy(out, left->words, n * sizeof(uint64));
+		advance_stream(left, n);
+		return n;
+	}
+	of_first = merge_words(first->words, second->words, out, n);
+	advance_stream(first, of_first);
+	advance_stream(second, n - of_first);
+	return n;
+}
+
+/*
+ * Merge the first n of both, where each has so many; returns how many are of the first
+ *
+ * Both halves at the same time: a step waits for the one before it, but not for the other half's.
+ */
+static uint64
+merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
+{
+	uint64		half = n / 2;
+	uint64		low = 0;		/* of the first, in the lower half */
+	uint64		high = count_first(first, second, half);	/* and before the upper one's next */
+
+	for (uint64 i = 0; i < half; i++)
+	{
+		uint64		a = first[low];
+		uint64		b = second[i - low];
+		uint64		c = first[high];
+		uint64		d = second[half + i - high];
+
+		out[i] = Min(a, b);
+		low += a <= b;
+		out[half + i] = Min(c, d);
+		high += c <= d;
+	}
+	if (n % 2 != 0)
+	{
+		uint64		a = first[high];
+		uint64		b = second[n - 1 - high];
+
+		out[n - 1] = Min(a, b);
+		high += a <= b;
+	}
+	return high;
+}
+
+/*
+ * Of the first n words of a merge, how many are of the first?
+ */
+static uint64
+count_first(const uint64 *first, const uint64 *second, uint64 n)
+{
+	uint64		low = 0;
+	uint64		high = n;
+
+	while (low < high)
+	{
+		uint64		at = (low + high) / 2;
+
+		if (first[at] <= second[n - 1 - at])
+			low = at + 1;
+		else
+			high = at;
+	}
+	return low;
+}
+
+static inline void
+advance_stream(Stream *stream, uint64 n)
+{
+	stream->words += n;
+	stream->n -= n;
+}

@@ -1,0 +1,867 @@
+/*-------------------------------------------------------------------------
+ *
+ * distinct.c
+ *	  What count(DISTINCT) has seen: a set of (group, value), open addressing.
+ *
+ * One set for all groups of an aggregate, for a set for each would be many small ones.  Entries
+ * name groups by number.  Without groups, values that are close together have bits instead:
+ * distinct.c.  What there is no memory for is spilled: distinct.c.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+#include "base/prefetch.h"
+#include "groupparts.h"
+
+/* A table up to this size is in the cache anyway */
+#define GJ_CACHED_SIZE			((Size) 256 * 1024)
+
+/* The widest range: half a megabyte */
+#define GJ_MAX_BITS				((uint64) 1 << 22)
+
+#define GJ_FIRST_BITS			((uint64) 1 << 12)
+
+#define WORD_BITS				64
+
+static bool grow(GjDistinct *set);
+static void grow_to(GjDistinct *set, uint64 nslots);
+static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
+static bool leave_bits(GjDistinct *set, int nrows);
+static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count);
+static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
+static bool cover(GjDistinct *set, int64 low, int64 high);
+static uint64 most_bits(const GjDistinct *set);
+static void move_to(GjDistinct *set, int64 low, uint64 nbits);
+static void add_rows(GjDistinct *set, const GjAggInput *input, int64 *counts);
+static void spill_entries(GjDistinct *set, const uint16 *rows, int n);
+static void add_part(GjDistinct *set, Size room, int64 *counts);
+static int64 *count_of(const GjDistinct *set, int row, int64 *counts);
+static void distinct_fill(GjDistinct *set, Size room);
+static void distinct_find_zero(GjDistinct *set, int nrows, int64 *counts);
+static void distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows);
+static void distinct_hash_entries(GjDistinct *set, int nrows);
+static bool distinct_has(const GjDistinct *set, int row);
+static int	distinct_enter(GjDistinct *set, int row);
+static bool bits_add(GjDistinct *set, const GjAggInput *input, int64 *count);
+static int	bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 *rest);
+static uint64 bits_count(const GjDistinct *set);
+static bool bits_next(const GjDistinct *set, uint64 *at, int64 *value);
+static void bits_free(GjDistinct *set);
+static void distinct_add_to_full(GjDistinct *set, const GjAggInput *input, int64 *counts);
+
+static inline Size
+slot_size(const GjDistinct *set)
+{
+	return (set->is_wide ? 2 : 1) * sizeof(uint64);
+}
+
+GjDistinct *
+GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint16 width)
+{
+	GjDistinct *set = MemoryContextAllocZero(context, sizeof(GjDistinct));
+
+	set->context = context;
+	set->is_grouped = is_grouped;
+	set->width = width;
+	set->is_wide = is_grouped && width == sizeof(uint64);
+	set->has_bits = !is_grouped;
+	set->batch_entries = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * 2 * sizeof(uint64));
+	set->batch_hashes = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * sizeof(uint64));
+	set->spill = GjSpillCreate(context, file, slot_size(set));
+	return set;
+}
+
+/*
+ * Forget all entries but those that are spilled.  The memory stays, if there is not much of it.
+ */
+void
+GjDistinctClear(GjDistinct *set)
+{
+	set->nused = 0;
+	set->has_zero = false;
+	set->has_bits = !set->is_grouped;
+	set->is_full = false;
+	bits_free(set);
+	if (set->nslots > GJ_DISTINCT_FLOOR)
+	{
+		GjRegionFree(&set->slots);
+		set->nslots = 0;
+	}
+	else if (set->nslots > 0)
+		memset(set->slots.start, 0, set->slots.size);
+}
+
+Size
+GjDistinctMemory(const GjDistinct *set)
+{
+	return set->slots.size + set->bits.size;
+}
+
+/*
+ * Prepare to add so many rows, within so many bytes for all that there is
+ */
+void
+GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
+{
+	set->room = room;
+	while (!set->has_bits && !set->is_full && (set->nused + nrows) * 2 > set->nslots)
+	{
+		if (grow(set))
+			continue;
+		/* Fuller than is good for speed, but not than is possible */
+		if ((set->nused + nrows) * 4 <= set->nslots * 3)
+			return;
+		distinct_fill(set, room);
+	}
+}
+
+/*
+ * Take no more entries.  So those that are spilled from now on are no others' equals, and what
+ * has been counted need not be known any more when they are read.
+ */
+static void
+distinct_fill(GjDistinct *set, Size room)
+{
+	set->is_full = true;
+	if (!GjSpillBegin(set->spill, GJ_DISTINCT_PARTS, (int) Min(room / 8 / BLCKSZ, INT_MAX)))
+		elog(ERROR, "no hash tells values apart");
+}
+
+static inline uint64
+hash_entry(uint64 value, uint64 group)
+{
+	uint64		hash = GjHashStep(0, value);
+
+	return GjHashFinish(group != 0 ? GjHashStep(hash, group) : hash);
+}
+
+/* Put in an entry that is not in the set, or is */
+static inline int
+add_narrow(GjDistinct *set, uint64 entry, uint64 hash)
+{
+	uint64	   *slots = (uint64 *) set->slots.start;
+	uint64		mask = set->nslots - 1;
+	uint64		at = hash & mask;
+
+	while (slots[at] != 0)
+	{
+		if (slots[at] == entry)
+			return 0;
+		at = (at + 1) & mask;
+	}
+	slots[at] = entry;
+	return 1;
+}
+
+static inline int
+add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
+{
+	uint64	   *slots = (uint64 *) set->slots.start;
+	uint64		mask = set->nslots - 1;
+	uint64		at = hash & mask;
+
+	while (slots[at * 2 + 1] != 0)
+	{
+		if (slots[at * 2] == entry[0] && slots[at * 2 + 1] == entry[1])
+			return 0;
+		at = (at + 1) & mask;
+	}
+	slots[at * 2] = entry[0];
+	slots[at * 2 + 1] = entry[1];
+	return 1;
+}
+
+/*
+ * Have more slots, if there is memory for them, also while old ones are copied.  A small set
+ * grows faster: it is going to be large, and each step copies.
+ */
+static bool
+grow(GjDistinct *set)
+{
+	uint64		nslots = Max(set->nslots, GJ_DISTINCT_FLOOR / 4);
+
+	for (int times = nslots < 32 * GJ_DISTINCT_FLOOR ? 4 : 2; times > 1; times /= 2)
+	{
+		if (nslots * times <= GJ_DISTINCT_FLOOR || !GjSpillCanBegin(set->spill) ||
+			set->slots.size + nslots * times * slot_size(set) <= set->room)
+		{
+			grow_to(set, nslots * times);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+grow_to(GjDistinct *set, uint64 nslots)
+{
+	GjRegion	old = set->slots;
+	const uint64 *from = (const uint64 *) old.start;
+	uint64		nold = set->nslots;
+
+	CHECK_FOR_INTERRUPTS();
+	set->nslots = nslots;
+	GjRegionAllocate(&set->slots, set->context, set->nslots * slot_size(set));
+	memset(set->slots.start, 0, set->slots.size);
+	for (uint64 i = 0; i < nold; i++)
+	{
+		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (set->is_wide && from[i * 2 + 1] != 0)
+			add_wide(set, &from[i * 2], hash_entry(from[i * 2], from[i * 2 + 1]));
+		else if (!set->is_wide && from[i] != 0)
+			add_narrow(set, from[i], hash_entry(from[i], 0));
+	}
+	GjRegionFree(&old);
+}
+
+/*
+ * Put the values that have bits into the table, with room for so many rows more; false if there
+ * is no memory for that, and the bits stay.
+ */
+static bool
+leave_bits(GjDistinct *set, int nrows)
+{
+	uint64		nvalues = bits_count(set);
+	uint64		nslots = GJ_DISTINCT_FLOOR;
+	uint64		mask = set->width < sizeof(uint64) ?
+		((uint64) 1 << (set->width * BITS_PER_BYTE)) - 1 : PG_UINT64_MAX;
+	uint64		at = 0;
+	int64		value;
+
+	while ((nvalues + nrows) * 2 > nslots)
+		nslots *= 2;
+	if (nslots > GJ_DISTINCT_FLOOR && set->bits.size + nslots * slot_size(set) > set->room)
+		return false;
+	set->has_bits = false;
+	if (nslots > set->nslots)
+		grow_to(set, nslots);
+	while (bits_next(set, &at, &value))
+	{
+		uint64		entry = (uint64) value & mask;
+
+		if (entry == 0)
+			set->has_zero = true;
+		else
+			set->nused += add_narrow(set, entry, hash_entry(entry, 0));
+	}
+	bits_free(set);
+	return true;
+}
+
+/*
+ * Add values of rows, for which there is room, and count those that are new to their groups
+ */
+void
+GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
+{
+	uint16		missed[GJ_DISTINCT_ROWS];
+
+	if (set->has_bits && !set->is_full)
+	{
+		if (bits_add(set, input, counts))
+			return;
+		if (!leave_bits(set, input->nrows))
+			distinct_fill(set, set->room);
+	}
+	if (set->is_full)
+	{
+		distinct_add_to_full(set, input, counts);
+		return;
+	}
+	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
+	{
+		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
+		int			nmissed;
+
+		distinct_make_entries(set, input, first, nrows);
+		nmissed = find_at_once(set, nrows, missed);
+		for (int i = 0; i < nmissed; i++)
+		{
+			int			row = missed[i];
+			const uint64 *entry = &set->batch_entries[set->is_wide ? row * 2 : row];
+			int			added = 0;
+
+			if (set->is_wide)
+				added = add_wide(set, entry, set->batch_hashes[row]);
+			else if (*entry != 0)
+				added = add_narrow(set, *entry, set->batch_hashes[row]);
+			set->nused += added;
+			counts[input->groups == NULL ? 0 : input->groups[first + row]] += added;
+		}
+		if (!set->is_wide && !set->is_grouped && !set->has_zero)
+			distinct_find_zero(set, nrows, counts);
+	}
+}
+
+/*
+ * Look for entries in their first slots only, without a branch.  missed[]: those that are not
+ * there; returns how many.  An entry that is zero is found in each free slot.
+ */
+static int
+find_at_once(const GjDistinct *set, int nrows, uint16 *missed)
+{
+	const uint64 *slots = (const uint64 *) set->slots.start;
+	const uint64 *entries = set->batch_entries;
+	const uint64 *hashes = set->batch_hashes;
+	uint64		mask = set->nslots - 1;
+	int			shift = set->is_wide ? 1 : 0;
+	int			nmissed = 0;
+
+	if (set->slots.size > GJ_CACHED_SIZE)
+	{
+		for (int i = 0; i < nrows; i++)
+			GjPrefetchForWrite(&slots[(hashes[i] & mask) << shift]);
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		const uint64 *slot = &slots[(hashes[i] & mask) << shift];
+		uint64		difference = slot[0] ^ entries[i << shift];
+
+		if (shift)
+			difference |= slot[1] ^ entries[i * 2 + 1];
+		missed[nmissed] = i;
+		nmissed += (difference != 0);
+	}
+	return nmissed;
+}
+
+/*
+ * Without groups a value of zero looks like a free slot
+ */
+static void
+distinct_find_zero(GjDistinct *set, int nrows, int64 *counts)
+{
+	for (int i = 0; i < nrows && !set->has_zero; i++)
+	{
+		if (set->batch_entries[i] == 0)
+		{
+			set->has_zero = true;
+			counts[0]++;
+		}
+	}
+}
+
+#define MAKE_ENTRIES(type) \
+	do { \
+		const type *values = (const type *) input->values + first; \
+		if (groups == NULL) \
+		{ \
+			for (int i = 0; i < nrows; i++) \
+				entries[i] = values[i]; \
+		} \
+		else \
+		{ \
+			for (int i = 0; i < nrows; i++) \
+				entries[i] = ((uint64) groups[i] + 1) << 32 | values[i]; \
+		} \
+	} while (0)
+
+/*
+ * Make entries of rows, and their hashes
+ */
+static void
+distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows)
+{
+	const uint32 *groups = input->groups == NULL ? NULL : input->groups + first;
+	uint64	   *entries = set->batch_entries;
+
+	if (set->is_wide)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			entries[i * 2] = ((const uint64 *) input->values)[first + i];
+			entries[i * 2 + 1] = (uint64) groups[i] + 1;
+			set->batch_hashes[i] = hash_entry(entries[i * 2], entries[i * 2 + 1]);
+		}
+		return;
+	}
+
+	switch (set->width)
+	{
+		case 1:
+			MAKE_ENTRIES(uint8);
+			break;
+		case 2:
+			MAKE_ENTRIES(uint16);
+			break;
+		case 4:
+			MAKE_ENTRIES(uint32);
+			break;
+		default:
+			/* Without groups, or the set would be wide */
+			memcpy(entries, (const uint64 *) input->values + first, nrows * sizeof(uint64));
+			break;
+	}
+	for (int i = 0; i < nrows; i++)
+		set->batch_hashes[i] = hash_entry(entries[i], 0);
+}
+
+/* The same of entries that are there */
+static void
+distinct_hash_entries(GjDistinct *set, int nrows)
+{
+	const uint64 *entries = set->batch_entries;
+
+	for (int i = 0; i < nrows; i++)
+		set->batch_hashes[i] = set->is_wide ? hash_entry(entries[i * 2], entries[i * 2 + 1]) :
+			hash_entry(entries[i], 0);
+}
+
+/*
+ * Is the entry of a row there?
+ */
+static bool
+distinct_has(const GjDistinct *set, int row)
+{
+	const uint64 *slots = (const uint64 *) set->slots.start;
+	const uint64 *entry = set->batch_entries + (set->is_wide ? row * 2 : row);
+	uint64		mask = set->nslots - 1;
+	uint64		at = set->batch_hashes[row] & mask;
+
+	if (set->nslots == 0)
+		return false;
+	if (!set->is_wide)
+	{
+		while (slots[at] != 0 && slots[at] != entry[0])
+			at = (at + 1) & mask;
+		return slots[at] != 0;
+	}
+	while (slots[at * 2 + 1] != 0 &&
+		   (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]))
+		at = (at + 1) & mask;
+	return slots[at * 2 + 1] != 0;
+}
+
+/*
+ * Enter the entry of a row, for which there is room; returns 1 if it was not there, else 0
+ */
+static int
+distinct_enter(GjDistinct *set, int row)
+{
+	int			added = set->is_wide ?
+		add_wide(set, set->batch_entries + row * 2, set->batch_hashes[row]) :
+		add_narrow(set, set->batch_entries[row], set->batch_hashes[row]);
+
+	set->nused += added;
+	return added;
+}
+
+/*-------------------------------------------------------------------------
+ * Bits
+ *
+ * distinct.c
+ * What count(DISTINCT) has seen, without groups and of values that are close together: a
+ * bit for each.
+ *
+ * Numbers of companies or of days need a few kilobytes, which stay in the cache, and no hash.
+ * The bits cover the range that has been seen, until that is too wide; then the values go to
+ * the hash table for good.
+ *
+ * A value is told by its bits as a signed integer of its width, whatever its type: all that
+ * matters is which are the same.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Add values of rows and count those that are new; false if their range is too wide: then some may
+ * have been added, which does no harm to who adds all of them again.
+ */
+static bool
+bits_add(GjDistinct *set, const GjAggInput *input, int64 *count)
+{
+	int			row = 0;
+	int64		low;
+	int64		high;
+
+	while ((row = add_from(set, input, row, count)) < input->nrows)
+	{
+		find_range(set, input, &low, &high);
+		if (!cover(set, low, high))
+			return false;
+	}
+	return true;
+}
+
+#define ADD(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		for (; row < nrows; row++) \
+		{ \
+			uint64		at = (uint64) values[row] - low; \
+			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
+			if (unlikely(at >= nbits)) \
+				break; \
+			nnew += (words[at / WORD_BITS] & bit) == 0; \
+			words[at / WORD_BITS] |= bit; \
+		} \
+	} while (0)
+
+/*
+ * Add values from a row on; returns the first one that there is no bit for, or the number of rows.
+ * To find their range first would take longer.
+ */
+static int
+add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count)
+{
+	uint64	   *words = (uint64 *) set->bits.start;
+	const uint64 low = (uint64) set->bits_low;
+	const uint64 nbits = set->nbits;
+	const int	nrows = input->nrows;
+	int64		nnew = 0;
+
+	switch (set->width)
+	{
+		case sizeof(int8):
+			ADD(int8);
+			break;
+		case sizeof(int16):
+			ADD(int16);
+			break;
+		case sizeof(int32):
+			ADD(int32);
+			break;
+		default:
+			ADD(int64);
+			break;
+	}
+	*count += nnew;
+	return row;
+}
+
+#define ADD_COVERED(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		for (int i = 0; i < input->nrows; i++) \
+		{ \
+			uint64		at = (uint64) values[i] - (uint64) set->bits_low; \
+			uint64		bit = (uint64) 1 << (at % WORD_BITS); \
+			rest[nrest] = i; \
+			if (at >= set->nbits) \
+				nrest++; \
+			else \
+			{ \
+				nnew += (words[at / WORD_BITS] & bit) == 0; \
+				words[at / WORD_BITS] |= bit; \
+			} \
+		} \
+	} while (0)
+
+/*
+ * Add those values that there are bits for.  rest[]: the rows of the others; returns how many.
+ */
+static int
+bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 *rest)
+{
+	uint64	   *words = (uint64 *) set->bits.start;
+	int64		nnew = 0;
+	int			nrest = 0;
+
+	switch (set->width)
+	{
+		case sizeof(int8):
+			ADD_COVERED(int8);
+			break;
+		case sizeof(int16):
+			ADD_COVERED(int16);
+			break;
+		case sizeof(int32):
+			ADD_COVERED(int32);
+			break;
+		default:
+			ADD_COVERED(int64);
+			break;
+	}
+	*count += nnew;
+	return nrest;
+}
+
+#define FIND_RANGE(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		type		lowest = values[0]; \
+		type		highest = values[0]; \
+		for (int i = 1; i < input->nrows; i++) \
+		{ \
+			lowest = Min(lowest, values[i]); \
+			highest = Max(highest, values[i]); \
+		} \
+		*low = lowest; \
+		*high = highest; \
+	} while (0)
+
+static void
+find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high)
+{
+	switch (set->width)
+	{
+		case sizeof(int8):
+			FIND_RANGE(int8);
+			break;
+		case sizeof(int16):
+			FIND_RANGE(int16);
+			break;
+		case sizeof(int32):
+			FIND_RANGE(int32);
+			break;
+		default:
+			FIND_RANGE(int64);
+			break;
+	}
+}
+
+/*
+ * So many bits there may be: half of the memory's, as they are there twice while they move
+ */
+static uint64
+most_bits(const GjDistinct *set)
+{
+	return Max(GJ_FIRST_BITS, Min(GJ_MAX_BITS, set->room * BITS_PER_BYTE / 2));
+}
+
+/*
+ * See that there are bits for a range; false if there would have to be too many
+ */
+static bool
+cover(GjDistinct *set, int64 low, int64 high)
+{
+	uint64		nbits = GJ_FIRST_BITS;
+	uint64		needed;
+
+	if (set->nbits > 0)
+	{
+		int64		last = set->bits_low + (int64) (set->nbits - 1);
+
+		if (low >= set->bits_low && high <= last)
+			return true;
+		low = Min(low, set->bits_low);
+		high = Max(high, last);
+	}
+
+	/* one less than their number, which may not fit */
+	needed = (uint64) high - (uint64) low;
+	if (needed >= most_bits(set) / 2)
+		return false;
+	while (nbits <= needed * 2)
+		nbits *= 2;
+
+	/* with as much room on either side, within the range of the type, and whole words moved */
+	low -= (int64) Min((nbits - needed) / 2, (uint64) low - (uint64) PG_INT64_MIN);
+	low = Min(low, PG_INT64_MAX - (int64) (nbits - 1));
+	move_to(set, low, nbits);
+	return true;
+}
+
+/*
+ * Have bits for another range, which contains the old one
+ */
+static void
+move_to(GjDistinct *set, int64 low, uint64 nbits)
+{
+	GjRegion	old = set->bits;
+	const uint64 *from = (const uint64 *) old.start;
+	int64		old_low = set->bits_low;
+	uint64		nwords = set->nbits / WORD_BITS;
+	uint64	   *to;
+
+	GjRegionAllocate(&set->bits, set->context, nbits / BITS_PER_BYTE);
+	memset(set->bits.start, 0, set->bits.size);
+	set->bits_low = low;
+	set->nbits = nbits;
+
+	to = (uint64 *) set->bits.start;
+	for (uint64 i = 0; i < nwords; i++)
+	{
+		for (uint64 word = from[i]; word != 0; word &= word - 1)
+		{
+			uint64		at = (uint64) old_low - (uint64) low + i * WORD_BITS +
+				pg_rightmost_one_pos64(word);
+
+			to[at / WORD_BITS] |= (uint64) 1 << (at % WORD_BITS);
+		}
+	}
+	GjRegionFree(&old);
+}
+
+/*
+ * How many bits are set
+ */
+static uint64
+bits_count(const GjDistinct *set)
+{
+	const uint64 *words = (const uint64 *) set->bits.start;
+	uint64		n = 0;
+
+	for (uint64 i = 0; i < set->nbits / WORD_BITS; i++)
+		n += pg_popcount64(words[i]);
+	return n;
+}
+
+/*
+ * Get the next value from the one at *at on, which is set behind it; false: there is none
+ */
+static bool
+bits_next(const GjDistinct *set, uint64 *at, int64 *value)
+{
+	const uint64 *words = (const uint64 *) set->bits.start;
+
+	for (; *at < set->nbits; ++*at)
+	{
+		if ((words[*at / WORD_BITS] >> (*at % WORD_BITS) & 1) == 0)
+			continue;
+		*value = set->bits_low + (int64) (*at)++;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Forget all values
+ */
+static void
+bits_free(GjDistinct *set)
+{
+	GjRegionFree(&set->bits);
+	set->nbits = 0;
+}
+
+/*-------------------------------------------------------------------------
+ * Spilling values
+ *
+ * distinct.c
+ * What count(DISTINCT) has no memory for.
+ *
+ * A set that may not grow is full: it still tells which values it has, and entries of others are
+ * spilled.  When all rows have come, what the set has is counted, and can be forgotten; then one
+ * part of the spilled entries after another is put into it, and counted.  An entry names its
+ * group by number; so that is done while the groups are there, before they are delivered.
+ *
+ * Without groups, bits stay when the set is full, for they take values of their range without
+ * growing: only others are spilled.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Add values of rows to a set that is full
+ */
+static void
+distinct_add_to_full(GjDistinct *set, const GjAggInput *input, int64 *counts)
+{
+	uint64		values[GJ_BATCH_ROWS];
+	uint16		rest[GJ_BATCH_ROWS];
+	GjAggInput	others = *input;
+
+	if (set->has_bits)
+	{
+		others.nrows = bits_add_covered(set, input, counts, rest);
+		GjGatherValues((char *) values, input->values, set->width, rest, others.nrows);
+		others.values = values;
+	}
+	add_rows(set, &others, counts);
+}
+
+static void
+add_rows(GjDistinct *set, const GjAggInput *input, int64 *counts)
+{
+	bool		has_zero = set->is_wide || set->is_grouped;
+	uint16		missed[GJ_DISTINCT_ROWS];
+
+	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
+	{
+		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
+		int			nmissed = 0;
+
+		distinct_make_entries(set, input, first, nrows);
+		if (!has_zero)
+			distinct_find_zero(set, nrows, counts);
+		for (int i = 0; i < nrows; i++)
+		{
+			missed[nmissed] = i;
+			nmissed += !distinct_has(set, i) && (has_zero || set->batch_entries[i] != 0);
+		}
+		spill_entries(set, missed, nmissed);
+	}
+}
+
+static void
+spill_entries(GjDistinct *set, const uint16 *rows, int n)
+{
+	int			nwords = set->is_wide ? 2 : 1;
+	uint64		entries[GJ_DISTINCT_ROWS * 2];
+	uint64		hashes[GJ_DISTINCT_ROWS];
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		memcpy(&entries[i * nwords], &set->batch_entries[rows[i] * nwords],
+			   nwords * sizeof(uint64));
+		hashes[i] = set->batch_hashes[rows[i]];
+	}
+	GjSpillWrite(set->spill, (const char *) entries, hashes, n);
+}
+
+/*
+ * Count what has been spilled, within so many bytes.  Then the set is empty.
+ */
+void
+GjDistinctFinish(GjDistinct *set, Size room, int64 *counts)
+{
+	uint64		nentries;
+
+	if (!GjSpillWaits(set->spill))
+		return;
+	while (GjSpillNextPart(set->spill, &nentries))
+	{
+		GjDistinctClear(set);
+		set->has_bits = false;
+		add_part(set, room, counts);
+	}
+	GjDistinctClear(set);
+}
+
+static void
+add_part(GjDistinct *set, Size room, int64 *counts)
+{
+	uint16		missed[GJ_DISTINCT_ROWS];
+	int			nrows;
+
+	while ((nrows = GjSpillRead(set->spill, (char *) set->batch_entries, GJ_DISTINCT_ROWS)) > 0)
+	{
+		int			nmissed = 0;
+
+		GjDistinctMakeRoom(set, nrows, room);
+		distinct_hash_entries(set, nrows);
+		for (int i = 0; i < nrows; i++)
+		{
+			if (!set->is_full)
+				*count_of(set, i, counts) += distinct_enter(set, i);
+			else if (!distinct_has(set, i))
+				missed[nmissed++] = i;
+		}
+		spill_entries(set, missed, nmissed);
+	}
+}
+
+/*
+ * The count of an entry's group
+ */
+static int64 *
+count_of(const GjDistinct *set, int row, int64 *counts)
+{
+	if (!set->is_grouped)
+		return counts;
+	if (set->is_wide)
+		return &counts[set->batch_entries[row * 2 + 1] - 1];
+	return &counts[(set->batch_entries[row] >> 32) - 1];
+}

@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * floatloops.h
+ *	  Loops of the aggregates over floats, for one type: the file is included once for each.
+ *
+ * GJ_VALUE is the C type (without it there is nothing here), GJ_SUFFIX ends the functions'
+ * names, and GJ_PLUS is PostgreSQL's addition, which raises an error where finite numbers have
+ * an infinite sum.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifdef GJ_VALUE
+
+/* Add a value as often as the weight says, until that changes nothing any more */
+static GJ_VALUE
+GJ_LOOP(add_times) (GJ_VALUE sum, GJ_VALUE value, uint32 weight)
+{
+	for (; weight > 0; weight--)
+	{
+		GJ_VALUE	next = GJ_PLUS(sum, value);
+
+		if (next == sum || isnan(next))
+			return next;
+		sum = next;
+		if (weight % GJ_UNINTERRUPTED == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+	return sum;
+}
+
+/*
+ * Add all values, one after the other, as each order of additions has its own result.  Only
+ * a sum that is not finite in the end can have overflown.
+ */
+static GJ_VALUE
+GJ_LOOP(add_all) (GJ_VALUE sum, const GJ_VALUE *values, int nrows)
+{
+	GJ_VALUE	total = sum;
+
+	for (int i = 0; i < nrows; i++)
+		total += values[i];
+	if (likely(!isinf(total) && !isnan(total)))
+		return total;
+
+	for (int i = 0; i < nrows; i++)
+		sum = GJ_PLUS(sum, values[i]);
+	return sum;
+}
+
+static void
+GJ_LOOP(sum) (void *states, const GjAggInput *input)
+{
+	GJ_VALUE   *sums = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	if (input->weights != NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			GJ_VALUE   *sum = &sums[groups == NULL ? 0 : groups[i]];
+
+			*sum = GJ_LOOP(add_times) (*sum, values[i], input->weights[i]);
+		}
+	}
+	else if (groups == NULL)
+		sums[0] = GJ_LOOP(add_all) (sums[0], values, nrows);
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			sums[groups[i]] = GJ_PLUS(sums[groups[i]], values[i]);
+	}
+}
+
+static void
+GJ_LOOP(average) (void *states, const GjAggInput *input)
+{
+	GjFloatAverage *averages = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+
+	for (int i = 0; i < input->nrows; i++)
+	{
+		GjFloatAverage *average = &averages[groups == NULL ? 0 : groups[i]];
+
+		if (likely(input->weights == NULL))
+			*average = accumulate(*average, values[i]);
+		else
+			accumulate_times(average, values[i], input->weights[i]);
+	}
+}
+
+#undef GJ_VALUE
+#undef GJ_SUFFIX
+#undef GJ_PLUS
+
+#endif							/* GJ_VALUE */

@@ -1,0 +1,831 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.c
+ *	  Groups of rows and their aggregates: life, memory, and passes.
+ *
+ * When there is no memory for more groups, those that are there stay, and go on taking their
+ * rows.  Rows of other groups are spilled, in parts by the upper bits of their keys' hash, and
+ * each part is a pass of its own, in which the same may happen.  So each group is whole in one
+ * pass, and a row is read from below once.
+ *
+ * Rows leave before the aggregates see the batch at hand: first all rows get their groups.  Then
+ * nothing can stop the batch half-way but an error.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "groupparts.h"
+
+/* Groups that are read at a time, for who takes one after the other */
+#define GJ_READ_GROUPS			64
+
+struct GjGroups
+{
+	MemoryContext context;		/* all below */
+	Size		memory_limit;
+	bool		is_partial;		/* deliver states; groups need not be whole */
+	double		expected;		/* so many groups */
+	uint32		most_groups;	/* that a pass may have, whatever memory there is */
+
+	GjInput		input;
+	GjGroupTable table;			/* without columns: of one group */
+	int			naggs;
+	GjAgg	   *aggs;
+	GjSelection selection;
+	uint32	   *numbers;		/* of the batch's rows' groups */
+	GjRuns		runs;
+	uint16	   *rows;
+	uint32		nsettled;		/* groups with rows of earlier batches */
+
+	GjSpillFile *file;
+	GjSpill    *spill;			/* of rows */
+	char	   *records;		/* room for a batch of them */
+	bool		is_full;		/* no more groups in this pass */
+	bool		is_first_pass;
+	double		pass_expected;	/* so many groups in this pass, at most */
+
+	uint32		next;			/* group to deliver */
+	int			ncolumns;		/* of the key, and results */
+	int			ncomputed;		/* which are computed group by group, as they take memory */
+	int		   *computed;		/* their numbers */
+	uint32		read_first;		/* all others have been read: from this group */
+	uint32		read_end;		/* up to before that one */
+	Datum	   *read_values;	/* GJ_READ_GROUPS times those of a group */
+	bool	   *read_nulls;
+	uint32		ndelivered;		/* the most that were, in this pass */
+	uint64		nread;			/* rows of batches in this pass */
+	GjGroupsStats stats;
+};
+
+/* A direct table may be so long from the start, and at most */
+#define GJ_DIRECT_FREE_SPAN		((uint64) 1 << 14)
+#define GJ_DIRECT_MAX_SPAN		((uint64) 1 << 20)
+
+/* ... and as many times as long as there were rows */
+#define GJ_DIRECT_ROW_SHARE		128
+
+/* Up to this number of groups the room for them grows fourfold */
+#define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)
+
+/* From this number on what has been expected may be believed */
+#define GJ_GROUPS_EXPECT		((uint32) 16 * 1024)
+
+/* Small parts cost little more than large ones; those that are too large are written again */
+#define GJ_FIRST_PARTS			16
+#define GJ_PART_FACTOR			1.5
+
+static void prepare(GjGroups *groups);
+static void begin_pass(GjGroups *groups);
+static void clear(GjGroups *groups);
+static void add_input(GjGroups *groups);
+static void assign_groups(GjGroups *groups);
+static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
+static void make_findable(GjGroups *groups, const GjInput *keys);
+static void add_to_agg(GjGroups *groups, GjAgg *agg);
+static uint64 direct_span(const GjGroups *groups);
+static void leave_direct(GjGroups *groups);
+static void spill_others(GjGroups *groups);
+static void start_groups(GjGroups *groups);
+static bool read_groups(GjGroups *groups);
+static uint32 expected_capacity(const GjGroups *groups);
+static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
+static bool fill_up(GjGroups *groups, uint64 nslots);
+static Size group_size(const GjGroups *groups);
+static Size records_size(const GjGroupTable *table);
+static Size slots_size(const GjGroupTable *table);
+static Size largest_region(const GjGroups *groups);
+static int	most_parts(const GjGroups *groups);
+static Size groups_limit(const GjGroups *groups);
+static Size sets_room(const GjGroups *groups);
+static Size groups_memory(const GjGroups *groups);
+static bool groups_grow(GjGroups *groups);
+static void groups_make_sets_room(GjGroups *groups);
+static void groups_finish_sets(GjGroups *groups);
+static bool groups_fit(GjGroups *groups, Size growth);
+static void groups_begin_spill(GjGroups *groups);
+static Size GjGroupsMemory(const GjGroups *groups);
+
+GjGroups *
+GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
+			   const GjGroupSpec *groupings, int naggs, const GjAggSpec *aggs)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin groups",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjGroups   *groups = MemoryContextAllocZero(context, sizeof(GjGroups));
+
+	groups->context = context;
+	groups->memory_limit = memory_limit;
+	groups->is_partial = is_partial;
+	groups->most_groups = GJ_MAX_GROUPS;
+	groups->file = GjSpillFileCreate(context);
+	groups->input.context = context;
+	groups->naggs = naggs;
+	groups->aggs = MemoryContextAlloc(context, naggs * sizeof(GjAgg));
+	for (int i = 0; i < naggs; i++)
+		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
+				  &groups->input);
+
+	if (ngroupings > 0)
+		GjAggFindTwins(groups->aggs, naggs);
+
+	GjTableInit(&groups->table, context, ngroupings);
+	groups->table.naggs = naggs;
+	groups->table.aggs = groups->aggs;
+	groups->table.may_defer = true;
+	for (int i = 0; i < naggs; i++)
+		groups->table.may_defer &= GjAggMayMerge(&groups->aggs[i]);
+	for (int i = 0; i < ngroupings; i++)
+	{
+		GjKeyColumn *key = &groups->table.columns[i];
+
+		key->type = groupings[i].type;
+		key->width = GjValueWidth(key->type);
+		key->input = GjInputAddColumn(&groups->input, groupings[i].column, key->type, false);
+	}
+	prepare(groups);
+	return groups;
+}
+
+/*
+ * Allocate what a batch needs
+ */
+static void
+prepare(GjGroups *groups)
+{
+	Size		row_size = GjRowsLayOut(&groups->input);
+
+	GjTableLayOut(&groups->table);
+	GjSelectionInit(&groups->selection, groups->context);
+	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
+	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	groups->ncolumns = groups->table.ncolumns + groups->naggs;
+	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
+											 groups->ncolumns * sizeof(Datum));
+	groups->read_nulls = MemoryContextAlloc(groups->context, GJ_READ_GROUPS * groups->ncolumns);
+	groups->computed = MemoryContextAlloc(groups->context, groups->naggs * sizeof(int));
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjValueType type;
+
+		if (!GjAggIsState(&groups->aggs[i], &type))
+			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
+	}
+	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
+	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
+}
+
+void
+GjGroupsExpect(GjGroups *groups, double ngroups)
+{
+	groups->expected = ngroups;
+}
+
+void
+GjGroupsLimit(GjGroups *groups, uint32 most)
+{
+	groups->most_groups = Min(most, GJ_MAX_GROUPS);
+}
+
+void
+GjGroupsBegin(GjGroups *groups)
+{
+	GjSpillFileReset(groups->file);
+	GjSpillForget(groups->spill);
+	groups->is_first_pass = true;
+	groups->pass_expected = groups->expected;
+	GjTableReset(&groups->table);
+	for (int i = 0; i < groups->naggs; i++)
+		GjAggAllocate(&groups->aggs[i], groups->context, groups->table.capacity,
+					  groups->table.ncolumns > 0);
+	begin_pass(groups);
+}
+
+static void
+begin_pass(GjGroups *groups)
+{
+	groups->next = groups->ndelivered = 0;
+	groups->read_first = groups->read_end = 0;
+	groups->nread = 0;
+	groups->is_full = false;
+	groups->stats.passes++;
+
+	/* Without a key there is a group whether there are rows or not */
+	if (groups->table.ncolumns == 0)
+	{
+		groups->table.ngroups = 1;
+		start_groups(groups);
+	}
+}
+
+void
+GjGroupsFinish(GjGroups *groups)
+{
+	GjSpillEnd(groups->spill);
+	groups_finish_sets(groups);
+	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file));
+}
+
+bool
+GjGroupsNextPass(GjGroups *groups)
+{
+	uint64		nrows;
+	int			n;
+
+	if (!GjSpillNextPart(groups->spill, &nrows))
+		return false;
+	groups->is_first_pass = false;
+	groups->pass_expected = nrows;
+	clear(groups);
+	begin_pass(groups);
+	while ((n = GjSpillRead(groups->spill, groups->records, GJ_BATCH_ROWS)) > 0)
+	{
+		GjRowsTake(&groups->input, groups->records, n);
+		add_input(groups);
+	}
+	GjGroupsFinish(groups);
+	return true;
+}
+
+/*
+ * Forget the groups of a pass, but keep the memory
+ */
+static void
+clear(GjGroups *groups)
+{
+	bool		was_direct = groups->table.is_direct;
+
+	GjTableClear(&groups->table);
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjAgg	   *agg = &groups->aggs[i];
+
+		if (was_direct)
+			GjAggAllocate(agg, groups->context, groups->table.capacity, true);
+		else if (agg->distinct != NULL)
+			GjDistinctClear(agg->distinct);
+	}
+}
+
+bool
+GjGroupsRewind(GjGroups *groups)
+{
+	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
+		return false;
+	groups->next = groups->read_end = 0;
+	return true;
+}
+
+bool
+GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
+{
+	uint32		at;
+
+	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
+		!read_groups(groups))
+		return false;
+	at = (groups->next - groups->read_first) * groups->ncolumns;
+	*values = groups->read_values + at;
+	*isnull = groups->read_nulls + at;
+	for (int i = 0; i < groups->ncomputed; i++)
+	{
+		int			column = groups->computed[i];
+
+		(*values)[column] = GjGroupsValue(groups, 0, column, *isnull + column);
+	}
+	GjGroupsSkip(groups, 1);
+	return true;
+}
+
+/*
+ * Read the next groups, which no longer change, but for results that take memory of their own;
+ * false: there are none
+ */
+static bool
+read_groups(GjGroups *groups)
+{
+	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+	int			at = groups->table.ncolumns;
+
+	groups->read_first = groups->next;
+	groups->read_end = groups->next + n;
+	GjTableRead(&groups->table, groups->next, n, groups->ncolumns, groups->read_values,
+				groups->read_nulls);
+	for (int i = 0; i < groups->naggs; i++, at++)
+	{
+		GjValueType type;
+
+		if (GjAggIsState(&groups->aggs[i], &type))
+			GjAggRead(&groups->aggs[i], groups->next, n, groups->ncolumns,
+					  groups->read_values + at, groups->read_nulls + at);
+	}
+	return n > 0;
+}
+
+uint64
+GjGroupsRemaining(GjGroups *groups)
+{
+	(void) GjTableSettle(&groups->table);
+	return groups->table.ngroups - groups->next;
+}
+
+Datum
+GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
+{
+	uint32		group = groups->next + ahead;
+	int			ngroupings = groups->table.ncolumns;
+
+	if (column < ngroupings)
+		return GjTableValue(&groups->table, group, column, isnull);
+	return (groups->is_partial ? GjAggPartial : GjAggFinal) (&groups->aggs[column - ngroupings],
+															 group, isnull);
+}
+
+void
+GjGroupsSkip(GjGroups *groups, uint64 n)
+{
+	groups->next += n;
+	if (groups->next > groups->ndelivered)
+	{
+		groups->stats.groups += groups->next - groups->ndelivered;
+		groups->ndelivered = groups->next;
+	}
+}
+
+const GjGroupsStats *
+GjGroupsGetStats(const GjGroups *groups)
+{
+	return &groups->stats;
+}
+
+void
+GjGroupsFree(GjGroups *groups)
+{
+	GjSpillFileReset(groups->file);
+	MemoryContextDelete(groups->context);
+}
+
+void
+GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
+{
+	Assert(groups->stats.passes > 0 && groups->is_first_pass);
+	GjInputTake(&groups->input, batch);
+	groups->stats.rows += GjInputWeight(&groups->input);
+	add_input(groups);
+}
+
+static void
+add_input(GjGroups *groups)
+{
+	bool		is_grouped = groups->table.ncolumns > 0;
+
+	groups->nread += groups->input.nrows;
+	if (is_grouped)
+		assign_groups(groups);
+	groups_make_sets_room(groups);
+	groups->nsettled = groups->table.nstarted;
+	start_groups(groups);
+
+	groups->selection.nrows = -1;
+	for (int i = 0; i < groups->naggs; i++)
+		add_to_agg(groups, &groups->aggs[i]);
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
+}
+
+static void
+add_to_agg(GjGroups *groups, GjAgg *agg)
+{
+	bool		is_grouped = groups->table.ncolumns > 0;
+
+	if (groups->runs.nruns > 0)
+	{
+		if (GjAggAddRuns(agg, &groups->input, &groups->runs))
+			return;
+		GjRunsSpread(&groups->runs, groups->numbers);
+	}
+	GjAggAdd(agg, groups->context, &groups->input, is_grouped ? groups->numbers : NULL,
+			 groups->nsettled, groups->table.capacity, &groups->selection);
+}
+
+/*
+ * Give each row of the batch, or each run, its group.  Rows of groups that there is no memory for
+ * leave it.
+ */
+static void
+assign_groups(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+	bool		in_runs = !groups->is_full && GjRunsFind(&groups->runs, table, &groups->input);
+	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
+	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
+	int			row = 0;
+
+	table->is_packed = false;
+	if (!table->is_direct)
+		GjTablePack(table, keys);
+	while (!groups->is_full && (row = find(groups, keys, row, numbers)) < keys->nrows)
+		make_findable(groups, keys);
+	if (groups->is_full)
+	{
+		groups->runs.nruns = 0;
+		if (in_runs && !table->is_direct)
+			GjTablePack(table, &groups->input);
+		spill_others(groups);
+	}
+}
+
+static int
+find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
+{
+	if (groups->table.is_direct)
+		return GjDirectFind(&groups->table, keys, row, numbers);
+	return GjTableFind(&groups->table, row, keys->nrows, numbers);
+}
+
+/*
+ * A row has not been found: its value is not covered, or there is no room for its group
+ */
+static void
+make_findable(GjGroups *groups, const GjInput *keys)
+{
+	GjGroupTable *table = &groups->table;
+
+	if (!table->is_direct || table->ngroups == table->capacity)
+	{
+		if (!groups_grow(groups) && !GjTableSettle(table))
+			groups_begin_spill(groups);
+	}
+	else if (!GjDirectCover(table, keys, direct_span(groups)))
+	{
+		leave_direct(groups);
+		if (!table->is_direct)
+			GjTablePack(table, keys);
+	}
+}
+
+/*
+ * How long a direct table may be
+ */
+static uint64
+direct_span(const GjGroups *groups)
+{
+	uint64		span = GJ_DIRECT_FREE_SPAN;
+
+	while (span < GJ_DIRECT_MAX_SPAN && span < groups->nread * GJ_DIRECT_ROW_SHARE)
+		span *= 2;
+	while (span > GJ_GROUPS_FLOOR && span * sizeof(uint32) > groups->memory_limit / 4)
+		span /= 2;
+	return span;
+}
+
+/*
+ * Have the groups found by their hash from now on, which takes more memory
+ */
+static void
+leave_direct(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+
+	if (table->capacity > GJ_GROUPS_FLOOR &&
+		!groups_fit(groups, GjTableSlots(table->capacity) * sizeof(GjGroupSlot)))
+		groups_begin_spill(groups);
+	else
+		GjDirectEnd(table);
+}
+
+/*
+ * Spill the rows of the batch that have no group, and go on with the others
+ */
+static void
+spill_others(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+	GjInput    *input = &groups->input;
+	uint16		missed[GJ_BATCH_ROWS];
+	uint64		hashes[GJ_BATCH_ROWS];
+	int			n = table->is_direct ?
+		GjDirectLookUp(table, input, groups->rows, groups->numbers, missed) :
+		GjTableLookUp(table, input->nrows, groups->rows, groups->numbers, missed);
+
+	if (n == 0)
+		return;
+	if (table->is_direct)
+		GjTablePack(table, input);
+	for (int i = 0; i < n; i++)
+		hashes[i] = table->batch_hashes[missed[i]];
+	GjRowsPut(input, missed, n, groups->records);
+	GjSpillWrite(groups->spill, groups->records, hashes, n);
+	GjInputSelect(input, groups->rows, input->nrows - n);
+}
+
+/*
+ * Begin the states of new groups
+ */
+static void
+start_groups(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+
+	for (int i = 0; i < groups->naggs; i++)
+		GjAggStart(&groups->aggs[i], table->nstarted, GjTableRecords(table));
+	table->nstarted = GjTableRecords(table);
+}
+
+/*-------------------------------------------------------------------------
+ * Memory
+ *
+ * groups.c
+ * Memory of a set of groups: how it grows, and what happens where it must not.
+ *
+ * All that grows with the number of groups is counted before it grows.  When doubling would be
+ * too much, it grows to what is left, for each group that is there saves its rows a way over the
+ * disk.  If there are sets of count(DISTINCT), groups have half of the memory, and the sets have
+ * the other: these grow with the rows, and would otherwise leave nothing to groups that come later.
+ *
+ * What spilling needs is set aside from the beginning.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make room for more groups; false if there is no memory for them.  Growing fast while it is
+ * cheap saves half of the copying; growing to what is expected, nearly all.
+ */
+static bool
+groups_grow(GjGroups *groups)
+{
+	uint32		capacity = groups->table.capacity;
+	uint32		expected = expected_capacity(groups);
+	uint64		nslots = groups->table.nslots;
+
+	if (expected > capacity && grow_to(groups, expected, GjTableSlots(expected)))
+		return true;
+	for (int times = capacity < GJ_GROUPS_GROW_FAST ? 4 : 2; times > 1; times /= 2)
+	{
+		uint32		wanted = (uint32) Min((uint64) capacity * times, groups->most_groups);
+
+		if (wanted > capacity && grow_to(groups, wanted, GjTableSlots(wanted)))
+			return true;
+	}
+	return fill_up(groups, nslots * 2) || fill_up(groups, nslots);
+}
+
+bool
+GjGroupsMakeRoom(GjGroups *groups)
+{
+	GjGroupTable *table = &groups->table;
+
+	while (table->ncolumns > 0 &&
+		   GjTableRecords(table) + GJ_BATCH_ROWS > table->capacity)
+	{
+		if (GjTableTrySettling(table))
+			continue;
+		if (groups->is_full || (!groups_grow(groups) && !GjTableSettle(table)))
+			return false;
+	}
+	return !groups->is_full;
+}
+
+/*
+ * Room for as many groups as are expected, if that is to be believed: there are many groups
+ * already, and most rows have made one.  0: it is not.
+ */
+static uint32
+expected_capacity(const GjGroups *groups)
+{
+	uint32		capacity = groups->table.capacity;
+
+	if (capacity < GJ_GROUPS_EXPECT || (uint64) capacity * 2 < groups->nread)
+		return 0;
+	return (uint32) Min(groups->pass_expected, groups->most_groups);
+}
+
+static bool
+grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
+{
+	GjGroupTable *table = &groups->table;
+	Size		growth = (Size) (capacity - table->capacity) * group_size(groups);
+	/* a partial one has some groups, and room for a batch */
+	uint32		least = groups->is_partial ? 2 * GJ_GROUPS_FLOOR : GJ_GROUPS_FLOOR;
+
+	if (!table->is_direct)
+		growth += (nslots - table->nslots) * sizeof(GjGroupSlot);
+	/* What grows is there twice for a moment, one after the other */
+	if (capacity > least && !groups_fit(groups, growth + largest_region(groups)))
+		return false;
+
+	GjTableGrow(table, capacity, nslots);
+	for (int i = 0; i < groups->naggs; i++)
+		GjAggGrow(&groups->aggs[i], groups->context, table->nstarted, capacity);
+	return true;
+}
+
+/*
+ * Make room for as many groups as there is memory for, with so many slots, of which a quarter
+ * stays free, or half where rows wait (defer.c); false if that would hardly be any
+ */
+static bool
+fill_up(GjGroups *groups, uint64 nslots)
+{
+	GjGroupTable *table = &groups->table;
+	Size		needed = groups_memory(groups) + largest_region(groups) +
+		(nslots - table->nslots) * sizeof(GjGroupSlot);
+	uint64		capacity = table->capacity;
+
+	if (needed > groups_limit(groups))
+		return false;
+	capacity += (groups_limit(groups) - needed) / group_size(groups);
+	if (!table->is_direct)
+		capacity = Min(capacity, table->defers ? nslots / 2 : nslots / 4 * 3);
+	capacity = Min(capacity, groups->most_groups);
+	return capacity > table->capacity + table->capacity / 8 &&
+		grow_to(groups, (uint32) capacity, nslots);
+}
+
+/*
+ * Have room in the sets of count(DISTINCT) for the rows of the batch
+ */
+static void
+groups_make_sets_room(GjGroups *groups)
+{
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjDistinct *set = groups->aggs[i].distinct;
+
+		if (set != NULL)
+			GjDistinctMakeRoom(set, groups->input.nrows, sets_room(groups) + GjDistinctMemory(set));
+	}
+}
+
+/*
+ * Count what the sets have spilled
+ */
+static void
+groups_finish_sets(GjGroups *groups)
+{
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		GjAgg	   *agg = &groups->aggs[i];
+
+		if (agg->distinct != NULL)
+			GjDistinctFinish(agg->distinct, sets_room(groups) + GjDistinctMemory(agg->distinct),
+							 (int64 *) agg->states.start);
+	}
+}
+
+/*
+ * May the groups take so much memory more?  If rows can be spilled instead, they may not exceed
+ * the limit.
+ */
+static bool
+groups_fit(GjGroups *groups, Size growth)
+{
+	if (groups_memory(groups) + growth > groups_limit(groups) && GjSpillCanBegin(groups->spill))
+		return false;
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups) + growth);
+	return true;
+}
+
+/*
+ * Make no more groups in this pass, but spill their rows
+ */
+static void
+groups_begin_spill(GjGroups *groups)
+{
+	double		ngroups = Max(groups->table.ngroups, GJ_GROUPS_FLOOR);
+	double		wanted = groups->pass_expected / ngroups * GJ_PART_FACTOR;
+
+	GjTableEndDeferring(&groups->table);
+	GjOrderEnd(&groups->table);
+	if (groups->is_first_pass)
+		wanted = Max(wanted, GJ_FIRST_PARTS);
+	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
+		elog(ERROR, "no hash tells groups apart");
+	if (groups->records == NULL)
+		groups->records = MemoryContextAlloc(groups->context,
+											 GJ_BATCH_ROWS * groups->input.row_size);
+	groups->is_full = true;
+}
+
+/* Memory --------------------------------------------------------------------------- */
+
+/*
+ * Bytes that each group takes besides slots.  NULL bits for which records have no place yet are
+ * counted, as any row may need them.
+ */
+static Size
+group_size(const GjGroups *groups)
+{
+	Size		size = (groups->table.nwords + GjTableNullWords(&groups->table)) * sizeof(uint64);
+
+	for (int i = 0; i < groups->naggs; i++)
+		size += GjAggGroupSize(&groups->aggs[i]);
+	return size;
+}
+
+/* Bytes of the records, with NULL bits for which they have no place yet */
+static Size
+records_size(const GjGroupTable *table)
+{
+	int			null_words = GjTableNullWords(table);
+
+	return table->records.size +
+		(null_words > 0 ? table->records.size / table->nwords * null_words : 0);
+}
+
+/* Bytes of the slots, with those that are needed once no order is known any more */
+static Size
+slots_size(const GjGroupTable *table)
+{
+	return table->ordered_by != NULL ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+}
+
+/* The largest of the regions that grow with the number of groups */
+static Size
+largest_region(const GjGroups *groups)
+{
+	Size		size = Max(records_size(&groups->table), slots_size(&groups->table));
+
+	for (int i = 0; i < groups->naggs; i++)
+		size = Max(size, groups->aggs[i].states.size);
+	return size;
+}
+
+/* In so many parts rows may be spilled: each takes a block of memory meanwhile */
+static int
+most_parts(const GjGroups *groups)
+{
+	return (int) Max(GJ_SPILL_MIN_PARTS, Min(groups->memory_limit / 8 / BLCKSZ,
+											 GJ_SPILL_MAX_PARTS));
+}
+
+/*
+ * So much memory groups may take: not what is needed to spill rows, and half of the rest if
+ * there are sets of count(DISTINCT) as well
+ */
+static Size
+groups_limit(const GjGroups *groups)
+{
+	Size		reserved = Min(most_parts(groups) * BLCKSZ, groups->memory_limit / 4);
+	Size		limit = groups->memory_limit - reserved;
+
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		if (groups->aggs[i].distinct != NULL)
+			return limit / 2;
+	}
+	return limit;
+}
+
+/*
+ * So much memory more the sets may take.  Groups may still come to take their half, and each set
+ * to be spilled.
+ */
+static Size
+sets_room(const GjGroups *groups)
+{
+	Size		reserved = 0;
+	Size		taken = groups_memory(groups);
+
+	if (groups->table.ncolumns > 0)
+		taken = Max(taken, groups_limit(groups));
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		if (groups->aggs[i].distinct == NULL)
+			continue;
+		taken += GjDistinctMemory(groups->aggs[i].distinct);
+		reserved += GJ_DISTINCT_PARTS * BLCKSZ;
+	}
+	reserved = Min(reserved, groups->memory_limit / 4);
+	taken += Max(reserved, GjSpillFileMemory(groups->file));
+	return taken < groups->memory_limit ? groups->memory_limit - taken : 0;
+}
+
+static Size
+groups_memory(const GjGroups *groups)
+{
+	Size		size = records_size(&groups->table) + slots_size(&groups->table) +
+		groups->table.direct.size;
+
+	for (int i = 0; i < groups->naggs; i++)
+		size += GjAggMemory(&groups->aggs[i]);
+	return size;
+}
+
+/* All memory */
+static Size
+GjGroupsMemory(const GjGroups *groups)
+{
+	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file);
+
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		if (groups->aggs[i].distinct != NULL)
+			size += GjDistinctMemory(groups->aggs[i].distinct);
+	}
+	return size;
+}

@@ -1,0 +1,1077 @@
+/*-------------------------------------------------------------------------
+ *
+ * hash.c
+ *	  From the key of a row to the number of its group: an open hash table.
+ *
+ * A batch goes through in steps, each over many of its rows, which have been made records and
+ * hashed before.  A slot has half of the hash, so that a record is hardly ever compared in
+ * vain, and growing needs no record.  Of a large table slots and records are asked for well
+ * before they are needed, for a miss of the cache takes longer than all else here.
+ *
+ * The lower half of the hash finds the slot; the upper bits part the rows that are spilled.  If
+ * these were the same, the groups of a part would crowd in a part of the slots.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "groupparts.h"
+
+/* Rows whose slots are asked for at once */
+#define GJ_FIND_ROWS			128
+
+/* A table up to this size is in the cache anyway */
+#define GJ_CACHED_SIZE			((Size) 256 * 1024)
+
+/*
+ * Smaller tables are in the cache anyway.  Before a table is made as large as is expected
+ * (groups.c), or rows begin to wait (defer.c), its order is known.
+ */
+#define GJ_ORDER_GROUPS			((uint32) 16 * 1024)
+
+/* With so many groups in a run, rows had better wait */
+#define GJ_LONG_RUN				((uint32) 4 * 1024)
+
+#define GJ_FIRST_RUN_SLOTS		((uint64) 1024)
+
+static int	find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers);
+static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
+static void put_columns(GjGroupTable *table, const GjInput *input, bool are_first);
+static const GjKeyColumn *upper_half(const GjGroupTable *table, int word);
+static void put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper,
+					   int nrows);
+static void put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values,
+					   int nrows);
+static void put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows);
+static void hash_records(GjGroupTable *table, int nrows);
+static bool any_null(const GjGroupTable *table, uint32 first, int n);
+static bool ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows);
+static uint64 column_value(const GjKeyColumn *column, const uint64 *record);
+static void make_run_slots(GjGroupTable *table, uint64 nslots);
+static void insert(GjGroupTable *table, uint32 group);
+static inline uint32 most_in_run(const GjGroupTable *table);
+static void order_begin(GjGroupTable *table);
+static void order_watch(GjGroupTable *table, const GjInput *input);
+static void order_make_slots(GjGroupTable *table, uint64 nslots);
+static int	order_find(GjGroupTable *table, int row, int nrows, uint32 *numbers);
+
+/*
+ * Begin with no groups and little memory
+ */
+void
+GjTableReset(GjGroupTable *table)
+{
+	GjRegionFree(&table->records);
+	GjRegionFree(&table->slots);
+	table->nslots = 0;
+	table->ngroups = table->ndeferred = table->nstarted = 0;
+	table->defers = false;
+	order_begin(table);
+	table->capacity = GJ_GROUPS_FIRST;
+	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
+	memset(table->records.start, 0, table->nwords * sizeof(uint64));
+	if (table->ncolumns == 1)
+		GjDirectBegin(table);
+	else if (table->ncolumns > 1)
+		GjTableMakeSlots(table, GjTableSlots(table->capacity));
+}
+
+/*
+ * Forget all groups, but keep the memory, for those of other rows.  These are few of the values
+ * that the column has, so that a direct table would not do for them.
+ */
+void
+GjTableClear(GjGroupTable *table)
+{
+	if (table->is_direct)
+	{
+		GjTableReset(table);
+		GjDirectEnd(table);
+	}
+	GjOrderEnd(table);
+	table->ngroups = table->ndeferred = table->nstarted = 0;
+	if (!table->defers)
+		memset(table->slots.start, 0, table->slots.size);
+}
+
+/*
+ * The record that a slot may be of: one that nobody asks for if it certainly is not.  Without
+ * a branch, which could not be foreseen.
+ */
+static pg_attribute_always_inline Size
+candidate(GjGroupSlot slot, uint64 hash)
+{
+	return slot.group & -(uint32) (slot.tag == (uint32) hash);
+}
+
+/*
+ * Ask for the slots of some rows.  Inline, since gcc drops calls of a function that only
+ * prefetches.
+ */
+static pg_attribute_always_inline void
+prefetch_slots(const GjGroupTable *table, int row, int end)
+{
+	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
+	const uint64 *hashes = table->batch_hashes;
+	uint64		mask = table->nslots - 1;
+
+	for (; row < end; row++)
+		GjPrefetchForWrite(&slots[hashes[row] & mask]);
+}
+
+/*
+ * Ask for the records that slots lead to
+ */
+static pg_attribute_always_inline void
+prefetch_records(const GjGroupTable *table, int row, int end, int nwords)
+{
+	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
+	const uint64 *records = (const uint64 *) table->records.start;
+	const uint64 *hashes = table->batch_hashes;
+	uint64		mask = table->nslots - 1;
+
+	for (; row < end; row++)
+		GjPrefetch(records + candidate(slots[hashes[row] & mask], hashes[row]) * nwords);
+}
+
+static pg_attribute_always_inline bool
+is_different(const uint64 *a, const uint64 *b, int nwords)
+{
+	uint64		difference = 0;
+
+	for (int word = 0; word < nwords; word++)
+		difference |= a[word] ^ b[word];
+	return difference != 0;
+}
+
+/*
+ * Look for rows in their first slots only, where nearly all groups that exist are: without a
+ * branch, as none could be foreseen.  missed[]: rows that are not there; returns how many.
+ */
+static pg_attribute_always_inline int
+find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uint16 *missed,
+			 const int nwords, const bool is_large)
+{
+	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
+	const uint64 *records = (const uint64 *) table->records.start;
+	const uint64 *wanted = table->batch_records + row * nwords;
+	const uint64 *hashes = table->batch_hashes + row;
+	uint64		mask = table->nslots - 1;
+	int			nmissed = 0;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		GjGroupSlot slot = slots[hashes[i] & mask];
+		Size		group = is_large ? candidate(slot, hashes[i]) : slot.group;
+		bool		differs = is_different(records + group * nwords, wanted + i * nwords, nwords);
+
+		numbers[row + i] = slot.group - 1;
+		missed[nmissed] = row + i;
+		nmissed += differs | (group == 0);
+	}
+	return nmissed;
+}
+
+/*
+ * Find the group of a row, or make it; false if there is no room for it
+ */
+static pg_attribute_always_inline bool
+find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
+{
+	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
+	uint64	   *records = (uint64 *) table->records.start;
+	const uint64 *record = table->batch_records + row * nwords;
+	uint32		tag = (uint32) table->batch_hashes[row];
+	uint64		mask = table->nslots - 1;
+
+	for (uint64 at = tag & mask;; at = (at + 1) & mask)
+	{
+		GjGroupSlot slot = slots[at];
+
+		if (slot.group == 0)
+		{
+			uint32		group = table->ngroups;
+
+			if (group >= table->capacity)
+				return false;
+			numbers[row] = group++;
+			slots[at] = (GjGroupSlot) {tag, group};
+			memcpy(records + (Size) group * nwords, record, nwords * sizeof(uint64));
+			table->ngroups = group;
+			return true;
+		}
+		if (slot.tag == tag && !is_different(records + (Size) slot.group * nwords, record, nwords))
+		{
+			numbers[row] = slot.group - 1;
+			return true;
+		}
+	}
+}
+
+/*
+ * Find the groups of rows from one on, in slots; returns the row for which there is no more
+ * room, or nrows.  Where most rows make a group, looking for others first is in vain.
+ */
+static pg_attribute_always_inline int
+find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
+{
+	bool		is_large = table->slots.size > GJ_CACHED_SIZE;
+	uint16		missed[GJ_FIND_ROWS];
+
+	if (is_large)
+		prefetch_slots(table, row, Min(row + GJ_FIND_ROWS, nrows));
+	for (; row < nrows; row += GJ_FIND_ROWS)
+	{
+		int			n = Min(GJ_FIND_ROWS, nrows - row);
+		uint32		nbefore = table->ngroups;
+		int			nmissed = n;
+
+		if (is_large)
+			prefetch_slots(table, row + n, Min(row + n + GJ_FIND_ROWS, nrows));
+		if (is_large && table->are_new)
+		{
+			for (int i = 0; i < n; i++)
+				missed[i] = row + i;
+		}
+		else if (is_large)
+		{
+			prefetch_records(table, row, row + n, nwords);
+			nmissed = find_at_once(table, row, n, numbers, missed, nwords, true);
+		}
+		else
+			nmissed = find_at_once(table, row, n, numbers, missed, nwords, false);
+
+		for (int i = 0; i < nmissed; i++)
+		{
+			if (!find_one(table, missed[i], numbers, nwords))
+				return missed[i];
+		}
+		table->are_new = table->ngroups - nbefore > n / 2;
+	}
+	return nrows;
+}
+
+/*
+ * Find the groups of the rows of a batch that has been packed, from a row on; new ones are
+ * made.  Returns the row for which there is no more room, or nrows.
+ */
+int
+GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
+{
+	Assert(table->is_packed && table->nslots > 0);
+	if (table->defers && GjTableDefer(table, row, nrows, numbers))
+		return nrows;
+	if (table->defers)
+		return row;
+	if (table->ordered_by != NULL)
+		return order_find(table, row, nrows, numbers);
+	return find_now(table, row, nrows, numbers);
+}
+
+static int
+find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers)
+{
+	switch (table->nwords)
+	{
+		case 1:
+			return find_in_slots(table, row, nrows, numbers, 1);
+		case 2:
+			return find_in_slots(table, row, nrows, numbers, 2);
+		case 3:
+			return find_in_slots(table, row, nrows, numbers, 3);
+		case 4:
+			return find_in_slots(table, row, nrows, numbers, 4);
+		default:
+			return find_in_slots(table, row, nrows, numbers, table->nwords);
+	}
+}
+
+/*
+ * Is there a group of this row?  It is made nowhere else.
+ */
+static inline bool
+look_up_one(const GjGroupTable *table, int row, uint32 *number)
+{
+	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
+	const uint64 *record = table->batch_records + row * table->nwords;
+	uint32		tag = (uint32) table->batch_hashes[row];
+	uint64		mask = table->nslots - 1;
+
+	for (uint64 at = tag & mask; slots[at].group != 0; at = (at + 1) & mask)
+	{
+		*number = slots[at].group - 1;
+		if (slots[at].tag == tag &&
+			!is_different(GjTableRecord(table, *number), record, table->nwords))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Look for the groups of a batch's rows, without making any.  rows[] and numbers[]: rows that
+ * have one, and which; missed[]: those that have none.  Returns how many have none.
+ */
+int
+GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers, uint16 *missed)
+{
+	int			nfound = 0;
+	int			nmissed = 0;
+
+	Assert(table->is_packed && table->nslots > 0);
+	for (int first = 0; first < nrows; first += GJ_FIND_ROWS)
+	{
+		int			end = Min(first + GJ_FIND_ROWS, nrows);
+
+		prefetch_slots(table, first, end);
+		for (int row = first; row < end; row++)
+		{
+			bool		is_found = look_up_one(table, row, &numbers[nfound]);
+
+			rows[nfound] = row;
+			missed[nmissed] = row;
+			nfound += is_found;
+			nmissed += !is_found;
+		}
+	}
+	return nmissed;
+}
+
+/*
+ * Make a group with this key, for which there is room; returns its number.  The slots do not
+ * learn of it.
+ */
+uint32
+GjTableAppend(GjGroupTable *table, const uint64 *record)
+{
+	table->ngroups++;
+	memcpy((uint64 *) table->records.start + (Size) table->ngroups * table->nwords, record,
+		   table->nwords * sizeof(uint64));
+	return table->ngroups - 1;
+}
+
+/*
+ * Slots for so many groups, a power of two: half of them stay free, or three quarters while they
+ * are in the cache.
+ */
+uint64
+GjTableSlots(uint32 capacity)
+{
+	uint64		nslots = pg_nextpower2_64(Max(capacity, 1));
+
+	return nslots * (nslots * 4 * sizeof(GjGroupSlot) <= GJ_CACHED_SIZE * 2 ? 4 : 2);
+}
+
+/*
+ * Have room for so many groups, and so many slots, if there are slots at all
+ */
+void
+GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
+{
+	CHECK_FOR_INTERRUPTS();
+	Assert(capacity <= GJ_MAX_GROUPS);
+	table->capacity = capacity;
+	GjRegionGrow(&table->records, table->context,
+				 GjRecordsSize(table, GjTableRecords(table)), GjRecordsSize(table, capacity));
+	if (!table->is_direct && nslots != table->nslots)
+		GjTableMakeSlots(table, nslots);
+}
+
+static inline void
+insert_slot(GjGroupTable *table, uint64 hash, uint32 group)
+{
+	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
+	uint64		mask = table->nslots - 1;
+	uint64		at = (uint32) hash & mask;
+
+	while (slots[at].group != 0)
+		at = (at + 1) & mask;
+	slots[at] = (GjGroupSlot) {(uint32) hash, group + 1};
+}
+
+/*
+ * Make so many slots, more than there is room for groups.  Old slots are gone through in order,
+ * so that new ones are written to nearly in order, too.
+ */
+void
+GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
+{
+	GjRegion	old = table->slots;
+	uint64		nold = table->nslots;
+
+	Assert(nslots > table->capacity);
+	if (GjTableShouldDefer(table, nslots))
+	{
+		GjTableMakeTags(table, nslots);
+		return;
+	}
+	if (table->ordered_by != NULL)
+	{
+		order_make_slots(table, nslots);
+		return;
+	}
+	table->nslots = nslots;
+	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
+	memset(table->slots.start, 0, table->slots.size);
+	if (nold > 0)
+	{
+		const GjGroupSlot *from = (const GjGroupSlot *) old.start;
+
+		for (uint64 i = 0; i < nold; i++)
+		{
+			if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+				CHECK_FOR_INTERRUPTS();
+			if (from[i].group != 0)
+				insert_slot(table, from[i].tag, from[i].group - 1);
+		}
+		GjRegionFree(&old);
+		return;
+	}
+	for (uint32 group = 0; group < table->ngroups; group++)
+	{
+		if (group % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
+		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
+									   table->nwords), group);
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Records
+ *
+ * grouprecord.c
+ * Keys of groups as records: the columns of a key in a few words, side by side.
+ *
+ * Records are compared and hashed by words, whatever the columns are.  A batch is made
+ * records column by column, each in a loop that knows one width.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+void
+GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns)
+{
+	memset(table, 0, sizeof(GjGroupTable));
+	table->context = context;
+	table->ncolumns = ncolumns;
+	table->columns = MemoryContextAllocZero(context, ncolumns * sizeof(GjKeyColumn));
+}
+
+/*
+ * Decide what a record looks like, once the columns are known.  The widest come first, so
+ * that none lies in two words.  NULL bits for which the last word has no room come only when
+ * there is a NULL.
+ */
+void
+GjTableLayOut(GjGroupTable *table)
+{
+	int			bits = 0;
+
+	for (int width = sizeof(uint64); width > 0; width /= 2)
+	{
+		for (int i = 0; i < table->ncolumns; i++)
+		{
+			if (table->columns[i].width != width)
+				continue;
+			table->columns[i].word = bits / GJ_WORD_BITS;
+			table->columns[i].shift = bits % GJ_WORD_BITS;
+			bits += width * BITS_PER_BYTE;
+		}
+	}
+	table->data_words = table->nwords = (bits + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
+	table->null_bit = bits;
+	if (bits + table->ncolumns > table->nwords * GJ_WORD_BITS)
+		table->null_bit = -1;
+
+	table->batch_words = table->nwords;
+	table->batch_records = MemoryContextAlloc(table->context,
+											  GJ_BATCH_ROWS * table->nwords * sizeof(uint64));
+	table->batch_hashes = MemoryContextAlloc(table->context, GJ_BATCH_ROWS * sizeof(uint64));
+}
+
+/*
+ * Give records a place for NULL bits: a word, or several, behind the others.  Of the records
+ * that are there no value is NULL.
+ */
+void
+GjTableTakeNulls(GjGroupTable *table)
+{
+	int			old_words = table->nwords;
+	uint64	   *records;
+
+	if (table->null_bit >= 0)
+		return;
+	(void) GjTableSettle(table);
+
+	table->nwords += GjTableNullWords(table);
+	table->null_bit = old_words * GJ_WORD_BITS;
+	GjRegionResize(&table->records, GjRecordsSize(table, table->capacity));
+	records = (uint64 *) table->records.start;
+	for (Size at = (Size) table->ngroups + 1; at-- > 0;)
+	{
+		memmove(records + at * table->nwords, records + at * old_words,
+				old_words * sizeof(uint64));
+		memset(records + at * table->nwords + old_words, 0,
+			   (table->nwords - old_words) * sizeof(uint64));
+	}
+}
+
+/*
+ * Make the records of a batch and their hashes
+ */
+void
+GjTablePack(GjGroupTable *table, const GjInput *input)
+{
+	int			nwords;
+
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (input->columns[table->columns[i].input].nulls != NULL)
+			GjTableTakeNulls(table);
+	}
+	nwords = table->nwords;
+	if (table->batch_words < nwords)
+	{
+		table->batch_words = nwords;
+		table->batch_records = repalloc(table->batch_records,
+										GJ_BATCH_ROWS * nwords * sizeof(uint64));
+	}
+
+	put_columns(table, input, true);
+	put_columns(table, input, false);
+	for (int word = table->data_words; word < nwords; word++)
+	{
+		for (int i = 0; i < input->nrows; i++)
+			table->batch_records[i * nwords + word] = 0;
+	}
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const uint8 *nulls = input->columns[table->columns[i].input].nulls;
+
+		if (nulls != NULL)
+			put_nulls(table->batch_records, nwords, table->null_bit + i, nulls, input->nrows);
+	}
+	hash_records(table, input->nrows);
+	order_watch(table, input);
+	table->is_packed = true;
+}
+
+/*
+ * Put columns into the records: the first ones of their words, which they set, or the others.
+ * Two of four bytes fill a word, and are put there together.
+ */
+static void
+put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const GjKeyColumn *column = &table->columns[i];
+		const GjKeyColumn *upper = upper_half(table, column->word);
+		uint64	   *to = table->batch_records + column->word;
+		const char *values = input->columns[column->input].values;
+
+		if ((column->shift == 0) != are_first || column == upper)
+			continue;
+		if (upper != NULL)
+			put_halves(to, table->nwords, (const uint32 *) values,
+					   (const uint32 *) input->columns[upper->input].values, input->nrows);
+		else
+			put_column(to, table->nwords, column, values, input->nrows);
+	}
+}
+
+/*
+ * The column that fills the upper half of a word; the lower one then has such a column, too
+ */
+static const GjKeyColumn *
+upper_half(const GjGroupTable *table, int word)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const GjKeyColumn *column = &table->columns[i];
+
+		if (column->word == word && column->shift == GJ_WORD_BITS / 2 &&
+			column->width == sizeof(uint32))
+			return column;
+	}
+	return NULL;
+}
+
+static void
+put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper, int nrows)
+{
+	if (nwords == 1)
+	{
+		for (int i = 0; i < nrows; i++)
+			to[i] = lower[i] | (uint64) upper[i] << 32;
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++, to += nwords)
+			*to = lower[i] | (uint64) upper[i] << 32;
+	}
+}
+
+#define PUT(type) \
+	do { \
+		const type *from = (const type *) values; \
+		if (shift == 0 && nwords == 1) \
+		{ \
+			for (int i = 0; i < nrows; i++) \
+				to[i] = from[i]; \
+		} \
+		else if (shift == 0) \
+		{ \
+			for (int i = 0; i < nrows; i++) \
+				to[i * nwords] = from[i]; \
+		} \
+		else \
+		{ \
+			for (int i = 0; i < nrows; i++) \
+				to[i * nwords] |= (uint64) from[i] << shift; \
+		} \
+	} while (0)
+
+static void
+put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values, int nrows)
+{
+	int			shift = column->shift;
+
+	switch (column->width)
+	{
+		case 1:
+			PUT(uint8);
+			break;
+		case 2:
+			PUT(uint16);
+			break;
+		case 4:
+			PUT(uint32);
+			break;
+		default:
+			PUT(uint64);
+			break;
+	}
+}
+
+/*
+ * Set a bit where there is a NULL.  The value there is zero, as whoever made the batch has
+ * promised.
+ */
+static void
+put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows)
+{
+	to += bit / GJ_WORD_BITS;
+	for (int i = 0; i < nrows; i++)
+		to[i * nwords] |= (uint64) (nulls[i] != 0) << (bit % GJ_WORD_BITS);
+}
+
+static pg_attribute_always_inline void
+hash_all(const uint64 *record, uint64 *hashes, int nrows, int data_words, int nwords)
+{
+	for (int i = 0; i < nrows; i++, record += nwords)
+		hashes[i] = GjHashRecord(record, data_words, nwords);
+}
+
+/*
+ * Hash the records of a batch; the usual lengths have their own loops
+ */
+static void
+hash_records(GjGroupTable *table, int nrows)
+{
+	const uint64 *records = table->batch_records;
+	uint64	   *hashes = table->batch_hashes;
+
+	if (table->nwords == table->data_words && table->nwords == 1)
+		hash_all(records, hashes, nrows, 1, 1);
+	else if (table->nwords == table->data_words && table->nwords == 2)
+		hash_all(records, hashes, nrows, 2, 2);
+	else if (table->nwords == table->data_words && table->nwords == 3)
+		hash_all(records, hashes, nrows, 3, 3);
+	else
+		hash_all(records, hashes, nrows, table->data_words, table->nwords);
+}
+
+static inline bool
+is_null(const GjGroupTable *table, const uint64 *record, int column)
+{
+	int			bit = table->null_bit + column;
+
+	return (record[bit / GJ_WORD_BITS] >> (bit % GJ_WORD_BITS)) & 1;
+}
+
+static pg_attribute_always_inline Datum
+make_datum(GjValueType type, uint64 value)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			return BoolGetDatum((uint8) value != 0);
+		case GJ_VALUE_INT2:
+			return Int16GetDatum((int16) value);
+		case GJ_VALUE_INT4:
+			return Int32GetDatum((int32) value);
+		case GJ_VALUE_OID:
+			return ObjectIdGetDatum((Oid) value);
+		default:
+			return Int64GetDatum((int64) value);
+	}
+}
+
+/*
+ * Get a value of a group's key
+ */
+Datum
+GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
+{
+	const uint64 *record = GjTableRecord(table, group);
+	const GjKeyColumn *key = &table->columns[column];
+	uint64		value = record[key->word] >> key->shift;
+
+	*isnull = table->null_bit >= 0 && is_null(table, record, column);
+	if (*isnull)
+		return (Datum) 0;
+
+	return make_datum(key->type, value);
+}
+
+#define READ(type) \
+	for (int i = 0; i < n; i++) \
+		values[i * stride + column] = make_datum(type, record[i * nwords] >> shift)
+
+/*
+ * Get the keys of n groups, one every stride values
+ */
+void
+GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *values,
+			bool *isnull)
+{
+	const int	ncolumns = table->ncolumns;
+	const int	nwords = table->nwords;
+
+	/* without GROUP BY there is one group, and its record has no words */
+	if (ncolumns == 0)
+		return;
+	for (int column = 0; column < ncolumns; column++)
+	{
+		const GjKeyColumn *key = &table->columns[column];
+		const uint64 *record = GjTableRecord(table, first) + key->word;
+		const int	shift = key->shift;
+
+		switch (key->type)
+		{
+			case GJ_VALUE_BOOL:
+				READ(GJ_VALUE_BOOL);
+				break;
+			case GJ_VALUE_INT2:
+				READ(GJ_VALUE_INT2);
+				break;
+			case GJ_VALUE_INT4:
+				READ(GJ_VALUE_INT4);
+				break;
+			case GJ_VALUE_OID:
+				READ(GJ_VALUE_OID);
+				break;
+			default:
+				READ(GJ_VALUE_INT8);
+				break;
+		}
+	}
+	memset(isnull, false, n * stride);
+	if (!any_null(table, first, n))
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		for (int column = 0; column < ncolumns; column++)
+			isnull[i * stride + column] = is_null(table, GjTableRecord(table, first + i), column);
+	}
+}
+
+/*
+ * Has any of these groups a NULL bit?  Nothing else is behind the first one.
+ */
+static bool
+any_null(const GjGroupTable *table, uint32 first, int n)
+{
+	const uint64 *record = GjTableRecord(table, first);
+	int			word = table->null_bit / GJ_WORD_BITS;
+	uint64		any = 0;
+
+	if (table->null_bit < 0)
+		return false;
+	for (int i = 0; i < n; i++, record += table->nwords)
+	{
+		any |= record[word] >> (table->null_bit % GJ_WORD_BITS);
+		for (int other = word + 1; other < table->nwords; other++)
+			any |= record[other];
+	}
+	return any != 0;
+}
+
+/*-------------------------------------------------------------------------
+ * Rows in order
+ *
+ * grouporder.c
+ * Groups of rows that come in the order of a column by which they are grouped.
+ *
+ * Whatever the other columns are, a group then lies within the rows that have one value of that
+ * column, a run.  So the table needs slots for the groups of one run only, which stay in the
+ * nearest cache, however many groups there are.  Nothing has to be cleared for the next run: a
+ * slot whose group has a number below those of the run is free.
+ *
+ * Rows of a key-ordered index come like that, but nobody promises it: columns are watched from
+ * the first row on, and with the first value that is lower than one before, or a NULL, the
+ * table gets slots for all of its groups.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Watch from the first row on which columns ascend
+ */
+static void
+order_begin(GjGroupTable *table)
+{
+	table->ordered_by = NULL;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		table->columns[i].ascends = table->ncolumns > 1;
+		table->columns[i].highest = PG_INT64_MIN;
+	}
+}
+
+/*
+ * No order is known, or good for anything any more
+ */
+void
+GjOrderEnd(GjGroupTable *table)
+{
+	uint64		nslots = table->nslots;
+
+	for (int i = 0; i < table->ncolumns; i++)
+		table->columns[i].ascends = false;
+	if (table->ordered_by == NULL)
+		return;
+	table->ordered_by = NULL;
+	GjRegionFree(&table->slots);
+	table->nslots = 0;
+	GjTableMakeSlots(table, nslots);
+}
+
+/*
+ * Watch a batch none of whose rows has been looked for.  Where rows are looked for twice, as
+ * they are when a table without order has to grow, the later ones would have closed a run.
+ */
+static void
+order_watch(GjGroupTable *table, const GjInput *input)
+{
+	if (table->ordered_by != NULL && table->may_defer &&
+		table->ngroups - table->run_first > GJ_LONG_RUN)
+		GjOrderEnd(table);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		GjKeyColumn *column = &table->columns[i];
+
+		if (!column->ascends || input->nrows == 0)
+			continue;
+		column->ascends = ascends(column, &input->columns[column->input], input->nrows);
+		if (!column->ascends && column == table->ordered_by)
+			GjOrderEnd(table);
+		if (column->ascends && table->ordered_by == NULL && table->capacity >= GJ_ORDER_GROUPS)
+		{
+			table->ordered_by = column;
+			order_make_slots(table, table->nslots);
+		}
+	}
+}
+
+#define ASCENDS(type) \
+	do { \
+		const type *values = (const type *) input->values; \
+		int			ndescents = values[0] < column->highest; \
+		for (int i = 1; i < nrows; i++) \
+			ndescents += values[i] < values[i - 1]; \
+		column->highest = values[nrows - 1]; \
+		return ndescents == 0; \
+	} while (0)
+
+static bool
+ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows)
+{
+	if (input->nulls != NULL)
+		return false;
+	if (column->type == GJ_VALUE_INT4)
+		ASCENDS(int32);
+	if (column->type == GJ_VALUE_INT8)
+		ASCENDS(int64);
+	return false;
+}
+
+/*
+ * Make slots for the groups of one run; so many are needed when the order ends
+ */
+static void
+order_make_slots(GjGroupTable *table, uint64 nslots)
+{
+	table->nslots = nslots;
+
+	/* As values ascend, the groups of the highest one were made last */
+	table->run_first = table->ngroups;
+	if (table->ngroups > 0)
+		table->run_value = column_value(table->ordered_by,
+										GjTableRecord(table, table->ngroups - 1));
+	while (table->run_first > 0 &&
+		   column_value(table->ordered_by,
+						GjTableRecord(table, table->run_first - 1)) == table->run_value)
+		table->run_first--;
+	make_run_slots(table, GJ_FIRST_RUN_SLOTS);
+}
+
+static inline uint64
+column_value(const GjKeyColumn *column, const uint64 *record)
+{
+	uint64		value = record[column->word] >> column->shift;
+
+	return column->width == sizeof(uint32) ? (uint32) value : value;
+}
+
+/*
+ * Have at least so many slots for the run, half of which stay free
+ */
+static void
+make_run_slots(GjGroupTable *table, uint64 nslots)
+{
+	while (nslots < 2 * ((uint64) table->ngroups - table->run_first + 1))
+		nslots *= 2;
+	table->run_slots = Min(nslots, table->nslots);
+	GjRegionFree(&table->slots);
+	GjRegionAllocate(&table->slots, table->context, table->run_slots * sizeof(GjGroupSlot));
+	memset(table->slots.start, 0, table->run_slots * sizeof(GjGroupSlot));
+	for (uint32 group = table->run_first; group < table->ngroups; group++)
+		insert(table, group);
+}
+
+static void
+insert(GjGroupTable *table, uint32 group)
+{
+	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
+	uint64		mask = table->run_slots - 1;
+	uint32		tag = (uint32) GjHashRecord(GjTableRecord(table, group), table->data_words,
+											table->nwords);
+	uint64		at = tag & mask;
+
+	while (slots[at].group != 0)
+		at = (at + 1) & mask;
+	slots[at] = (GjGroupSlot) {tag, group + 1};
+}
+
+static pg_attribute_always_inline bool
+is_same(const uint64 *a, const uint64 *b, int nwords)
+{
+	uint64		difference = 0;
+
+	for (int word = 0; word < nwords; word++)
+		difference |= a[word] ^ b[word];
+	return difference == 0;
+}
+
+/*
+ * Find the groups of the rows of one run, from one on, or make them.  Returns the row with which
+ * another run begins, or for which there is no room, or no slot, or nrows.
+ */
+static pg_attribute_always_inline int
+find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
+{
+	const uint64 *record = table->batch_records + row * nwords;
+	const uint64 *order = record + table->ordered_by->word;
+	const int	shift = table->ordered_by->shift;
+	const uint64 value_mask = table->ordered_by->width == sizeof(uint32) ? PG_UINT32_MAX :
+		PG_UINT64_MAX;
+	const uint64 run_value = table->run_value;
+	const uint64 *hashes = table->batch_hashes;
+	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
+	uint64	   *records = (uint64 *) table->records.start;
+	const uint32 run_first = table->run_first;
+	const uint64 mask = table->run_slots - 1;
+	uint32		ngroups = table->ngroups;
+	uint32		most = most_in_run(table);
+
+	for (; row < nrows && (*order >> shift & value_mask) == run_value;
+		 row++, record += nwords, order += nwords)
+	{
+		uint32		tag = (uint32) hashes[row];
+		uint64		at = tag & mask;
+
+		while (slots[at].group > run_first &&
+			   (slots[at].tag != tag ||
+				!is_same(records + (Size) slots[at].group * nwords, record, nwords)))
+			at = (at + 1) & mask;
+		if (slots[at].group <= run_first)
+		{
+			if (ngroups == most)
+				break;
+			slots[at] = (GjGroupSlot) {tag, ++ngroups};
+			memcpy(records + (Size) ngroups * nwords, record, nwords * sizeof(uint64));
+		}
+		numbers[row] = slots[at].group - 1;
+	}
+	table->ngroups = ngroups;
+	return row;
+}
+
+/*
+ * So many groups may there be before the run needs more slots, or the table more room
+ */
+static inline uint32
+most_in_run(const GjGroupTable *table)
+{
+	if (table->run_slots == table->nslots)
+		return table->capacity;
+	return (uint32) Min(table->run_first + table->run_slots / 2, table->capacity);
+}
+
+static pg_attribute_always_inline int
+find_in_runs(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
+{
+	while ((row = find_in_run(table, row, nrows, numbers, nwords)) < nrows)
+	{
+		uint64		value = column_value(table->ordered_by,
+										 table->batch_records + row * nwords);
+
+		if (value != table->run_value)
+		{
+			table->run_value = value;
+			table->run_first = table->ngroups;
+		}
+		else if (table->ngroups < table->capacity)
+			make_run_slots(table, table->run_slots * 4);
+		else
+			return row;
+	}
+	return nrows;
+}
+
+/*
+ * Find the groups of rows, as GjTableFind()
+ */
+static int
+order_find(GjGroupTable *table, int row, int nrows, uint32 *numbers)
+{
+	switch (table->nwords)
+	{
+		case 1:
+			return find_in_runs(table, row, nrows, numbers, 1);
+		case 2:
+			return find_in_runs(table, row, nrows, numbers, 2);
+		case 3:
+			return find_in_runs(table, row, nrows, numbers, 3);
+		default:
+			return find_in_runs(table, row, nrows, numbers, table->nwords);
+	}
+}

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * intloops.h
+ *	  Loops of the aggregates over integers up to four bytes wide, for one type: the file is
+ *	  included once for each.
+ *
+ * GJ_VALUE is the C type (without it there is nothing here) and GJ_SUFFIX ends the functions'
+ * names.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifdef GJ_VALUE
+
+/* The sum of all rows and how many they stand for; unsigned, so that it wraps around */
+static inline uint64
+GJ_LOOP(total) (const GjAggInput *input)
+{
+	const GJ_VALUE *values = input->values;
+	int			nrows = input->nrows;
+	int64		sum = 0;
+	uint64		weighted = 0;
+
+	if (input->weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			sum += values[i];
+		return (uint64) sum;
+	}
+	for (int i = 0; i < nrows; i++)
+		weighted += (uint64) (int64) values[i] * input->weights[i];
+	return weighted;
+}
+
+static void
+GJ_LOOP(sum) (void *states, const GjAggInput *input)
+{
+	uint64	   *sums = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+		sums[0] += GJ_LOOP(total) (input);
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			sums[groups[i]] += (uint64) (int64) values[i];
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			sums[groups[i]] += (uint64) (int64) values[i] * weights[i];
+	}
+}
+
+static void
+GJ_LOOP(average) (void *states, const GjAggInput *input)
+{
+	GjIntAverage *averages = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		averages[0].sum += GJ_LOOP(total) (input);
+		averages[0].count += total_weight(input);
+	}
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			averages[groups[i]].sum += (uint64) (int64) values[i];
+			averages[groups[i]].count++;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			averages[groups[i]].sum += (uint64) (int64) values[i] * weights[i];
+			averages[groups[i]].count += weights[i];
+		}
+	}
+}
+
+#undef GJ_VALUE
+#undef GJ_SUFFIX
+
+#endif							/* GJ_VALUE */

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * minmaxloops.h
+ *	  Loops of min() and max() for one type: the file is included once for each.
+ *
+ * GJ_VALUE is the C type (without it there is nothing here) and GJ_SUFFIX ends the functions'
+ * names.  GJ_YIELDS_TO_MIN(state, value) and GJ_YIELDS_TO_MAX(state, value) say when a value
+ * takes the place of a state.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifdef GJ_VALUE
+
+static void
+GJ_LOOP(min) (void *states, const GjAggInput *input)
+{
+	GJ_VALUE   *lowest = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		GJ_VALUE	low = lowest[0];
+
+		for (int i = 0; i < nrows; i++)
+			low = GJ_YIELDS_TO_MIN(low, values[i]) ? values[i] : low;
+		lowest[0] = low;
+		return;
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		if (GJ_YIELDS_TO_MIN(lowest[groups[i]], values[i]))
+			lowest[groups[i]] = values[i];
+	}
+}
+
+static void
+GJ_LOOP(max) (void *states, const GjAggInput *input)
+{
+	GJ_VALUE   *highest = states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		GJ_VALUE	high = highest[0];
+
+		for (int i = 0; i < nrows; i++)
+			high = GJ_YIELDS_TO_MAX(high, values[i]) ? values[i] : high;
+		highest[0] = high;
+		return;
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		if (GJ_YIELDS_TO_MAX(highest[groups[i]], values[i]))
+			highest[groups[i]] = values[i];
+	}
+}
+
+/*
+ * Both of the same rows, in groups.  Once a group has had some, hardly any row changes one of its
+ * states; so one branch asks for both.
+ */
+static void
+GJ_LOOP(min_max) (void *min_states, void *max_states, const GjAggInput *input)
+{
+	GJ_VALUE   *lowest = min_states;
+	GJ_VALUE   *highest = max_states;
+	const GJ_VALUE *values = input->values;
+	const uint32 *groups = input->groups;
+	int			nrows = input->nrows;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		GJ_VALUE   *low = &lowest[groups[i]];
+		GJ_VALUE   *high = &highest[groups[i]];
+		bool		is_low = GJ_YIELDS_TO_MIN(*low, values[i]);
+		bool		is_high = GJ_YIELDS_TO_MAX(*high, values[i]);
+
+		if (unlikely(is_low | is_high))
+		{
+			*low = is_low ? values[i] : *low;
+			*high = is_high ? values[i] : *high;
+		}
+	}
+}
+
+#undef GJ_VALUE
+#undef GJ_SUFFIX
+
+#endif							/* GJ_VALUE */

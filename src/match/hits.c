@@ -1,0 +1,657 @@
+/*-------------------------------------------------------------------------
+ *
+ * hits.c
+ *	  Which entries of a data page are wanted?
+ *
+ * There are two ways.  All keys of the page are looked up in the set, many at a time, which takes
+ * half a microsecond whatever is found (sets/kernels.c).  Or, on a page of a run, whose keys
+ * ascend, each listed key is looked for; what equals it stands side by side, and is copied as a
+ * whole.  That takes less if few listed keys can be on the page.
+ *
+ * A run's page keeps keys and TIDs of deleted entries, so that its keys ascend for ever.  But
+ * ranges are copied only where nothing has been deleted.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+
+#include "base/prefetch.h"
+#include "parts.h"
+#include "search.h"
+
+/* With more listed keys on a page it is quicker to look all of the page's up */
+#define MAX_FEW_KEYS			8
+
+/* What hits in so many words consist of is asked for while those in the next ones are found */
+#define PART_WORDS				4
+
+/* Keys are looked for in so many slots around the one where they are expected first */
+#define NEAR_SLOTS				16
+
+/*
+ * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  It is done where no more keys than this are expected
+ * there, if they are spread evenly.
+ */
+#define SPARSE_KEYS				16
+
+#define LAST_BIT				(UINT64CONST(1) << 63)
+
+static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
+static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+					  GjMatchTarget target, GjPageHits *hits);
+static void prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+						  GjMatchTarget target);
+static void prefetch_values(const char *array, int width, const GjPageHits *hits, int first);
+static void drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+					  GjPageHits *hits);
+static int	count_slots(const uint32 *used, int words);
+static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
+static void prefetch_slots(const char *array, int width, int slot);
+static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
+static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
+static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int first, int n);
+static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
+					  int nslots);
+static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
+static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int words, const uint16 *slots, int nslots);
+static void page_hits_list(GjPageHits *hits, int first, int words);
+static bool entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							   const GjPageHits *hits);
+static bool entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
+								int n);
+
+/*
+ * Match a page by looking up all of its keys; following is the page whose keys will be looked up
+ * next, pinned, or NULL if that is not known
+ */
+bool
+GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
+			Page following, GjMatchTarget target, GjMatchStats *stats)
+{
+	GjPageHits	hits;
+
+	hits.nslots = 0;
+	if (GjPageGetOpaque(page)->used == 0 || !page_may_match(GjPageGetOpaque(page), keys))
+	{
+		if (following != NULL)
+			GjPrefetchKeys(following, info);
+		return true;
+	}
+	find_hits(page, info, keys, following, target, &hits);
+	if (limits != NULL && (limits->bounded || limits->known != NULL))
+		drop_hits(page, info, limits, &hits);
+	if (hits.nslots == 0)
+		return true;
+	stats->tids += hits.nslots;
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits, info->words);
+	return entry_set_add_page(target.entries, page, info, &hits);
+}
+
+/*
+ * Find which slots of a page have a key of the set, some at a time, and have what these hits
+ * consist of on its way from memory meanwhile
+ */
+static void
+find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+		  GjMatchTarget target, GjPageHits *hits)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	const uint32 *used = GjDataUsed(page, info);
+	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
+	uint32		all[GJ_MAX_WORDS];
+	int			words;
+
+	/* of a full page the bitmap need not come from memory */
+	if (GjPageGetOpaque(page)->used == info->slots)
+		used = memset(all, 0xFF, info->words * sizeof(uint32));
+	for (int word = 0; word < info->words; word += words)
+	{
+		int			nslots = hits->nslots;
+		const char *ahead = following == NULL ? NULL :
+			GjDataKeys(following, info) + word * word_keys;
+
+		words = Min(info->words - word, PART_WORDS);
+		if (!GjKernelMatch(keys, page_keys + word * word_keys, used + word, words,
+						   &hits->bits[word], ahead))
+			continue;
+		page_hits_list(hits, word, words);
+		prefetch_hits(page, info, hits, nslots, target);
+	}
+}
+
+/*
+ * Have what hits consist of, from one of them on, on its way from memory
+ */
+static void
+prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+			  GjMatchTarget target)
+{
+	for (int i = 0; target.tids == NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width == 0)
+			continue;
+		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
+						first);
+		if (first == 0)
+			GjPrefetchRange(GjDataNulls(page, &info->included[i]), info->words * sizeof(uint32));
+	}
+	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
+}
+
+static pg_attribute_always_inline void
+prefetch_values(const char *array, int width, const GjPageHits *hits, int first)
+{
+	for (int i = first; i < hits->nslots; i++)
+		GjPrefetch(array + hits->slots[i] * width);
+}
+
+/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
+static bool
+page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
+{
+	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
+	uint64		mean_gap;
+	uint64		position;
+
+	if (keys->complement)
+		return true;
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+		return false;
+	if (page_span / SPARSE_KEYS > mean_gap)
+		return true;
+	position = GjKeySetLowerBound(keys, opaque->min_key);
+	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+}
+
+/*
+ * Drop hits that are not wanted
+ */
+static void
+drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
+{
+	const ItemPointerData *tids = GjDataTids(page, info);
+	int			nslots = 0;
+
+	for (int i = 0; i < hits->nslots; i++)
+	{
+		int			slot = hits->slots[i];
+		GjPlace		place;
+
+		place.key = GjDataGetKey(page, info, slot);
+		place.tid = GjPackTid(&tids[slot]);
+		if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
+								 !GjPlaceIsBefore(&place, &limits->end))) ||
+			(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
+			hits->bits[slot / GJ_SLOTS_PER_WORD] &= ~GjSlotBit(slot);
+		else
+			hits->slots[nslots++] = slot;
+	}
+	hits->nslots = nslots;
+}
+
+/* Pages of runs ------------------------------------------------------------------- */
+
+/*
+ * Can so few of the listed keys be on a run's page that they should be looked for one by one?
+ */
+bool
+GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen)
+{
+	uint64		many = chosen->key + MAX_FEW_KEYS;
+
+	return !keys->complement &&
+		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);
+}
+
+static pg_attribute_always_inline int64
+load_key(const char *keys, int width, int slot)
+{
+	if (width == sizeof(int32))
+		return ((const int32 *) keys)[slot];
+	return ((const int64 *) keys)[slot];
+}
+
+/*
+ * The first slot from low on, before high, with a key that is not below this one
+ */
+static pg_attribute_always_inline int
+find_slot(const char *keys, int width, int low, int high, int64 key)
+{
+	int			n = high - low;
+
+	/* without a branch on what is compared, which could not be predicted */
+	while (n > 0)
+	{
+		int			half = n / 2;
+		bool		below = load_key(keys, width, low + half) < key;
+
+		low += below ? n - half : 0;
+		n = half;
+	}
+	return low;
+}
+
+/*
+ * The same, looked for near a slot first
+ */
+static pg_attribute_always_inline int
+find_near(const char *keys, int width, int low, int high, int near, int64 key)
+{
+	int			step = NEAR_SLOTS;
+
+	if (low == high)
+		return low;
+	near = Min(Max(near, low), high - 1);
+	if (load_key(keys, width, near) < key)
+	{
+		low = near + 1;
+		for (; low + step < high; step *= 2)
+		{
+			if (load_key(keys, width, low + step) >= key)
+			{
+				high = low + step;
+				break;
+			}
+			low += step + 1;
+		}
+	}
+	else
+	{
+		high = near;
+		for (; high - step > low; step *= 2)
+		{
+			if (load_key(keys, width, high - step) < key)
+			{
+				low = high - step + 1;
+				break;
+			}
+			high -= step;
+		}
+	}
+	return find_slot(keys, width, low, high, key);
+}
+
+/*
+ * Estimate in which of so many slots a key is, if keys are spread evenly
+ */
+static int
+estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
+{
+	double		span = (double) chosen->next.key - (double) chosen->first.key + 1.0;
+
+	return (int) (((double) key - (double) chosen->first.key) / span * nslots);
+}
+
+/*
+ * Have on its way from memory what GjMatchSorted() will probably look at
+ */
+void
+GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+				 const GjChosenPage *chosen, GjMatchTarget target)
+{
+	int			slot = 0;
+
+	if (chosen->key < keys->nkeys)
+		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
+	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	GjPrefetchEnds(page);
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
+	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
+	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width != 0)
+			prefetch_slots(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+	}
+}
+
+static pg_attribute_always_inline void
+prefetch_slots(const char *array, int width, int slot)
+{
+	GjPrefetchRange(array + slot * width, 2 * NEAR_SLOTS * width);
+}
+
+static pg_attribute_always_inline bool
+match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width,
+			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	int			slot = 0;
+
+	for (uint64 at = chosen->key;
+		 at < keys->nkeys && keys->keys[at] <= chosen->next.key && slot < nslots; at++)
+	{
+		int64		key = keys->keys[at];
+		int			end = nslots;
+
+		slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, key), key);
+		if (slot == nslots || load_key(page_keys, width, slot) != key)
+			continue;
+		if (key < PG_INT64_MAX)
+			end = find_near(page_keys, width, slot + 1, nslots, slot + 1, key + 1);
+		if (!add_slots(target, page, info, slot, end - slot))
+			return false;
+		stats->tids += end - slot;
+		slot = end;
+	}
+	return true;
+}
+
+/*
+ * Match a run's page by looking for the few listed keys that can be on it; all places are wanted
+ */
+bool
+GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+			  const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+{
+	int			nslots = count_slots(GjDataUsed(page, info), info->words);
+
+	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
+		return GjMatchPage(page, info, keys, NULL, NULL, target, stats);
+	if (nslots == 0)
+		return true;
+	if (info->key_width == sizeof(int32))
+		return match_sorted(page, info, keys, sizeof(int32), chosen, nslots, target, stats);
+	return match_sorted(page, info, keys, sizeof(int64), chosen, nslots, target, stats);
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const uint32 *used, int words)
+{
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+}
+
+/*
+ * Add entries that stand side by side
+ */
+static bool
+add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		packed[GJ_MAX_SLOTS];
+
+	if (target.tids == NULL)
+		return entry_set_add_slots(target.entries, page, info, first, n);
+	for (int i = 0; i < n; i++)
+		packed[i] = GjPackTid(&tids[i]);
+	return GjTidSetAddPacked(target.tids, packed, n);
+}
+
+/*-------------------------------------------------------------------------
+ * Hits to entries
+ *
+ * pagehits.c
+ * Taking entries from the index's pages into an entry set.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Count bits as pg_popcount64() does, but without a call by a pointer
+ */
+static inline int
+count_bits(uint64 bits)
+{
+	bits -= (bits >> 1) & UINT64CONST(0x5555555555555555);
+	bits = (bits & UINT64CONST(0x3333333333333333)) +
+		((bits >> 2) & UINT64CONST(0x3333333333333333));
+	bits = (bits + (bits >> 4)) & UINT64CONST(0x0F0F0F0F0F0F0F0F);
+	return (int) ((bits * UINT64CONST(0x0101010101010101)) >> 56);
+}
+
+/*
+ * Append the slots of the bits in so many words to the list
+ *
+ * Where the bits are is chance, and a loop that ended with the last one of a word would end where
+ * no processor expects it, which takes as long as several hits.  So some are listed at a time,
+ * whether there are as many or not.  What was too much is overwritten by what comes next.
+ */
+static void
+page_hits_list(GjPageHits *hits, int first, int words)
+{
+	for (int word = first; word < first + words; word += 2)
+	{
+		uint64		left = hits->bits[word];
+		int			end;
+
+		if (word + 1 < first + words)
+			left |= (uint64) hits->bits[word + 1] << GJ_SLOTS_PER_WORD;
+		end = hits->nslots + count_bits(left);
+		for (int at = hits->nslots; at < end; at += GJ_HITS_SPARE)
+		{
+			for (int i = 0; i < GJ_HITS_SPARE; i++)
+			{
+				hits->slots[at + i] = word * GJ_SLOTS_PER_WORD +
+					pg_rightmost_one_pos64(left | LAST_BIT);
+				left &= left - 1;
+			}
+		}
+		hits->nslots = end;
+	}
+}
+
+/*
+ * Add the entries of a locked data page that are hits.  False, and the set
+ * is of no use any more, if a TID cannot be a heap tuple's.
+ */
+static bool
+entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
+{
+	const uint16 *slots = hits->slots;
+	uint64		at = set->nentries;
+	int			n = hits->nslots;
+
+	if (set->plain != NULL)
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits, info->words);
+	if (!GjEntrySetReserve(set, n))
+		return true;
+
+	if (!take_tids(set, GjDataTids(page, info), slots, n))
+		return false;
+	if (set->keys.width != 0)
+		take_values(set->keys.values + at * info->key_width, GjDataKeys(page, info),
+					info->key_width, slots, n);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_values(column->values + at * column->width,
+					GjDataValues(page, &info->included[i]), column->width, slots, n);
+		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
+				   n);
+	}
+	return true;
+}
+
+/*
+ * Add n entries of a locked data page that stand side by side, all of them in use; false as above
+ */
+static bool
+entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		at = set->nentries;
+	uint64		highest = 0;
+
+	if (!GjEntrySetReserve(set, n))
+		return true;
+	if (!pack_tids(set->tids + at, tids, n, &highest))
+		return false;
+	GjEntrySetTook(set, n, highest);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width,
+			   GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width,
+			   GjDataValues(page, &info->included[i]) + first * column->width,
+			   n * column->width);
+		copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
+	}
+	return true;
+}
+
+static bool
+pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
+{
+	bool		possible = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = GjPackTid(&tids[i]);
+		*highest = Max(*highest, to[i]);
+		possible &= GjTidIsPossible(&tids[i]);
+	}
+	return possible;
+}
+
+/*
+ * Append which of n slots' values are NULL
+ */
+static void
+copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
+		   int n)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int word = first / GJ_SLOTS_PER_WORD; word <= (first + n - 1) / GJ_SLOTS_PER_WORD; word++)
+		any |= from[word];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	for (int i = 0; i < n; i++)
+	{
+		int			slot = first + i;
+
+		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}
+
+/*
+ * Add the entry of a tail row, whose TID must be possible
+ */
+void
+GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
+{
+	ItemPointerData tid;
+	uint64		at = set->nentries;
+	uint16		slot = 0;
+
+	(void) GjRowGetKey(info, row, &tid);
+	if (set->plain != NULL)
+		GjTidSetAddOne(set->plain, &tid);
+	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
+		return;
+
+	(void) take_tids(set, &tid, &slot, 1);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+		uint8		null;
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
+			   column->width);
+		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
+		if (null || column->has_nulls)
+			GjEntrySetNulls(set, column, at)[at] = null;
+	}
+}
+
+/*
+ * Append TIDs, and with that the entries; false if one cannot be a heap tuple's
+ */
+static bool
+take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
+{
+	uint64	   *out = set->tids + set->nentries;
+	uint64		highest = 0;
+	bool		possible = true;
+
+	for (int i = 0; i < nslots; i++)
+	{
+		const ItemPointerData *tid = &tids[slots[i]];
+
+		possible &= GjTidIsPossible(tid);
+		out[i] = GjPackTid(tid);
+		highest = Max(highest, out[i]);
+	}
+	GjEntrySetTook(set, nslots, highest);
+	return possible;
+}
+
+#define TAKE_VALUES(type) \
+	for (int i = 0; i < nslots; i++) \
+		((type *) to)[i] = ((const type *) from)[slots[i]]
+
+static void
+take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
+{
+	switch (width)
+	{
+		case 1:
+			TAKE_VALUES(uint8);
+			break;
+		case 2:
+			TAKE_VALUES(uint16);
+			break;
+		case 4:
+			TAKE_VALUES(uint32);
+			break;
+		default:
+			TAKE_VALUES(uint64);
+			break;
+	}
+}
+
+/*
+ * Append which of the slots' values are NULL.  Where the page has none, it is not even said
+ * so, unless there were some before.
+ */
+static void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
+		   const uint16 *slots, int nslots)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int i = 0; i < words; i++)
+		any |= from[i];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	if (any == 0)
+		memset(to, 0, nslots);
+	else
+	{
+		for (int i = 0; i < nslots; i++)
+			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}

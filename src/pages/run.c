@@ -1,0 +1,788 @@
+/*-------------------------------------------------------------------------
+ *
+ * run.c
+ *	  Where in a run a key is.
+ *
+ * A run's directory is a tree that never changes: its leaves name the data pages, each with its
+ * first entry.  A reader has a copy of one page of each level, so nothing is locked or pinned
+ * between two steps, and a step forward, or a seek that goes forward a little, finds what it needs
+ * in the copy.
+ *
+ * The run may be dropped meanwhile, and its pages put to another use.  A page tells whose it is;
+ * where that is not the run, the reader says "moved", and its caller looks at list_version.  A
+ * copy stays what it was: it may send the caller to a data page that is the run's no more, which
+ * that page tells in turn.
+ *
+ * Callers rely on it that each page begins behind the one before: with one step forward they are
+ * behind the place that they were looking for.  So a step looks at it.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/indexfsm.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/step.h"
+#include "base/tid.h"
+#include "pages.h"
+
+typedef struct GjDirectoryCopy
+{
+	BlockNumber block;			/* InvalidBlockNumber: no page has been copied yet */
+	int			n;				/* elements */
+	int			at;				/* where the reader is */
+	bool		has_next;		/* is there a page behind it on its level? */
+	GjPlace		next;			/* where that begins */
+	GjDirectory directory;
+} GjDirectoryCopy;
+
+/* A finished page that waits to be written */
+typedef struct Waiting
+{
+	int			level;			/* of the directory in which it will be; 0: a data page */
+	GjPlace		first;			/* its first entry or element */
+} Waiting;
+
+/* The directory page that is being filled on a level */
+typedef struct Level
+{
+	GjDirectory *directory;		/* NULL: none yet */
+	int			n;
+	BlockNumber written;		/* pages of this level that have been finished */
+} Level;
+
+struct GjRunWriter
+{
+	Relation	index;
+	GjIndexInfo info;
+	uint64		change;
+	bool		building;
+	GjIndexState state;			/* by which free pages are known; not in a build */
+	BlockNumber length;			/* the file has so many blocks, or more by now */
+	bool		map_is_empty;	/* the free space map knows of no page any more */
+	BlockNumber end;			/* behind the last block that was written */
+	GjRun		run;
+	int			slot;			/* next free one of the data page */
+	GjPlace		first;			/* first entry of the data page */
+	Level		levels[GJ_MAX_HEIGHT];
+	int			nwaiting;		/* fewer than there is room for: the next page is made there */
+	Waiting		waiting[GJ_PAGES_PER_RECORD];
+	PGAlignedBlock images[GJ_PAGES_PER_RECORD];
+};
+
+static bool covers(const GjDirectoryCopy *copy, const GjPlace *place);
+static int	find_element(const GjDirectoryCopy *copy, const GjPlace *place);
+static bool read_root(GjRunReader *reader);
+static bool descend(GjRunReader *reader, int level);
+static bool copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first);
+static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block);
+static void check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n);
+static bool arrive(GjRunReader *reader);
+static inline Page next_image(GjRunWriter *writer);
+static void finish_data(GjRunWriter *writer);
+static void finish_directory(GjRunWriter *writer, int level);
+static void add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber block);
+static void wait_to_write(GjRunWriter *writer, int level, const GjPlace *first);
+static void write_waiting(GjRunWriter *writer);
+static void append_pages(GjRunWriter *writer, BlockNumber *blocks);
+static void log_pages(GjRunWriter *writer, BlockNumber *blocks);
+static void lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n);
+static void find_pages(GjRunWriter *writer, Buffer *buffers, int n);
+static Buffer find_page(GjRunWriter *writer);
+static bool lock_if_free(GjRunWriter *writer, Buffer buffer);
+
+static inline GjPlace
+element(const GjDirectoryCopy *copy, int i)
+{
+	GjPlace		place = {copy->directory.keys[i], GjPackTid(&copy->directory.tids[i])};
+
+	return place;
+}
+
+static inline bool
+precedes(const GjPlace *a, const GjPlace *b)
+{
+	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
+}
+
+/*
+ * Begin to read a run of a state of the index; the reader is before its first page
+ */
+void
+GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run)
+{
+	memset(reader, 0, sizeof(*reader));
+	reader->index = index;
+	reader->run = *run;
+	reader->block = InvalidBlockNumber;
+	reader->levels = palloc(run->height * sizeof(GjDirectoryCopy));
+	for (int level = 0; level < run->height; level++)
+		reader->levels[level].block = InvalidBlockNumber;
+}
+
+/*
+ * Go to the first data page that can have the place or what is behind it
+ *
+ * False: the run has nothing there, or it has moved.
+ */
+bool
+GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
+{
+	int			root = reader->run.height - 1;
+	int			level = 0;
+
+	if (place->key > reader->run.max_key || !read_root(reader))
+		return false;
+	while (level < root && !covers(&reader->levels[level], place))
+		level++;
+
+	for (;;)
+	{
+		GjDirectoryCopy *copy = &reader->levels[level];
+
+		copy->at = find_element(copy, place);
+		if (level == 0)
+			return arrive(reader);
+		if (!descend(reader, level))
+			return false;
+		level--;
+	}
+}
+
+/*
+ * Go to the next data page, or to the first one; false: there is none, or the run has moved
+ */
+bool
+GjRunReaderNext(GjRunReader *reader)
+{
+	int			root = reader->run.height - 1;
+	int			level = 0;
+
+	if (!BlockNumberIsValid(reader->levels[root].block))
+	{
+		if (!read_root(reader))
+			return false;
+		level = root;
+	}
+	else
+	{
+		while (level <= root && reader->levels[level].at + 1 == reader->levels[level].n)
+			level++;
+		if (level > root)
+			return false;
+		reader->levels[level].at++;
+	}
+	for (; level > 0; level--)
+	{
+		if (!descend(reader, level))
+			return false;
+		reader->levels[level - 1].at = 0;
+	}
+	return arrive(reader);
+}
+
+/*
+ * Free what the reader has
+ */
+void
+GjRunReaderEnd(GjRunReader *reader)
+{
+	pfree(reader->levels);
+	reader->levels = NULL;
+}
+
+/*
+ * Get all blocks of a run, those of the directory first, from the root down; false if it has moved
+ */
+bool
+GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
+{
+	uint64		all = (uint64) run->data_pages + run->directory_pages;
+	uint64		n = 1;
+
+	blocks[0] = run->root;
+	for (BlockNumber i = 0; i < run->directory_pages; i++)
+	{
+		Buffer		buffer = lock_directory(index, run, blocks[i]);
+		GjPageOpaque opaque;
+
+		if (!BufferIsValid(buffer))
+			return false;
+		opaque = GjPageGetOpaque(BufferGetPage(buffer));
+		if (n + opaque->used > all)
+			GjReportCorruption(index, blocks[i], "A run has more pages than the metapage counts.");
+		memcpy(blocks + n, GjPageGetDirectory(BufferGetPage(buffer))->blocks,
+			   opaque->used * sizeof(BlockNumber));
+		n += opaque->used;
+		UnlockReleaseBuffer(buffer);
+		if (i + 1 == n)
+			break;
+	}
+	if (n != all)
+		GjReportCorruption(index, run->root, "A run has fewer pages than the metapage counts.");
+	return true;
+}
+
+/*
+ * Is the way to a place known to lead through this copy?
+ */
+static bool
+covers(const GjDirectoryCopy *copy, const GjPlace *place)
+{
+	GjPlace		first;
+
+	if (!BlockNumberIsValid(copy->block))
+		return false;
+	first = element(copy, 0);
+	return !precedes(place, &first) && !(copy->has_next && !precedes(place, &copy->next));
+}
+
+/*
+ * Find the last element at or before a place, or the first one if all are behind it
+ */
+static int
+find_element(const GjDirectoryCopy *copy, const GjPlace *place)
+{
+	GjPlace		here = element(copy, copy->at);
+	int			low = 0;
+	int			high = copy->n;
+
+	/* most go forward, and not far */
+	if (!precedes(place, &here))
+	{
+		low = copy->at;
+		if (low + 1 < copy->n)
+		{
+			here = element(copy, low + 1);
+			if (precedes(place, &here))
+				return low;
+		}
+	}
+	while (high - low > 1)
+	{
+		int			middle = (low + high) / 2;
+
+		here = element(copy, middle);
+		if (precedes(place, &here))
+			high = middle;
+		else
+			low = middle;
+	}
+	return low;
+}
+
+static bool
+read_root(GjRunReader *reader)
+{
+	int			root = reader->run.height - 1;
+
+	if (BlockNumberIsValid(reader->levels[root].block))
+		return true;
+	reader->levels[root].has_next = false;
+	return copy_page(reader, root, reader->run.root, NULL);
+}
+
+/*
+ * Copy the page below the element at which a level stands, unless it is there already
+ */
+static bool
+descend(GjRunReader *reader, int level)
+{
+	GjDirectoryCopy *above = &reader->levels[level];
+	GjDirectoryCopy *below = &reader->levels[level - 1];
+	BlockNumber block = above->directory.blocks[above->at];
+	GjPlace		first = element(above, above->at);
+
+	if (block == below->block)
+		return true;
+	below->has_next = above->at + 1 < above->n || above->has_next;
+	if (above->at + 1 < above->n)
+		below->next = element(above, above->at + 1);
+	else
+		below->next = above->next;
+	return copy_page(reader, level - 1, block, &first);
+}
+
+/*
+ * Copy a page that begins where the one above it says; false if it is not of the run any more
+ */
+static bool
+copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first)
+{
+	GjDirectoryCopy *copy = &reader->levels[level];
+	Buffer		buffer = lock_directory(reader->index, &reader->run, block);
+	GjDirectory *directory;
+	int			n;
+
+	copy->block = InvalidBlockNumber;
+	if (!BufferIsValid(buffer))
+	{
+		reader->block = block;
+		reader->moved = true;
+		return false;
+	}
+
+	directory = GjPageGetDirectory(BufferGetPage(buffer));
+	n = GjPageGetOpaque(BufferGetPage(buffer))->used;
+	if (directory->level != level)
+		GjReportCorruption(reader->index, block, "A directory page is of another level.");
+	memcpy(copy->directory.keys, directory->keys, n * sizeof(int64));
+	memcpy(copy->directory.blocks, directory->blocks, n * sizeof(BlockNumber));
+	memcpy(copy->directory.tids, directory->tids, n * sizeof(ItemPointerData));
+	copy->n = n;
+	copy->at = 0;
+	copy->block = block;
+	UnlockReleaseBuffer(buffer);
+	if (first != NULL)
+	{
+		GjPlace		begin = element(copy, 0);
+
+		if (precedes(&begin, first) || precedes(first, &begin))
+			GjReportCorruption(reader->index, block,
+							   "A directory page does not begin where the one above it says.");
+	}
+	return true;
+}
+
+/*
+ * Lock a page of the directory in share mode; InvalidBuffer if it is not one of this run
+ */
+static Buffer
+lock_directory(Relation index, const GjRun *run, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Page		page = BufferGetPage(buffer);
+	GjPageOpaque opaque;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (GjPageIsUnused(page) || GjPageCheckKind(index, buffer) != GJ_PAGE_DIRECTORY ||
+		GjPageGetOpaque(page)->run != run->run)
+	{
+		UnlockReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	opaque = GjPageGetOpaque(page);
+	if (opaque->used < 1 || opaque->used > GJ_DIRECTORY_FANOUT)
+		GjReportCorruption(index, block, "A directory page has an impossible number of elements.");
+	check_blocks(index, block, GjPageGetDirectory(page), opaque->used);
+	return buffer;
+}
+
+/*
+ * Check that blocks exist: what is on them they say themselves
+ */
+static void
+check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+	BlockNumber last = 0;
+
+	for (int i = 0; i < n; i++)
+		last = Max(last, directory->blocks[i]);
+	if (last >= nblocks)
+		GjReportCorruption(index, block, "A directory names a page that does not exist.");
+}
+
+/*
+ * Tell the caller where the reader is
+ */
+static bool
+arrive(GjRunReader *reader)
+{
+	const GjDirectoryCopy *leaf = &reader->levels[0];
+
+	reader->block = leaf->directory.blocks[leaf->at];
+	reader->first = element(leaf, leaf->at);
+	reader->has_next = leaf->at + 1 < leaf->n || leaf->has_next;
+	reader->next = leaf->at + 1 < leaf->n ? element(leaf, leaf->at + 1) : leaf->next;
+	if (reader->has_next && !precedes(&reader->first, &reader->next))
+		GjReportCorruption(reader->index, leaf->block, "A directory is not in order.");
+	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Writing a run
+ *
+ * runwrite.c
+ * Writing a run: data pages full of rows in order, and the directory above them.
+ *
+ * Pages are made in private memory, some at a time; only when they are written is it decided
+ * where.  Then their blocks go into the directory a level above, whose pages are written in the
+ * same way when they are full.  The root comes last.
+ *
+ * A build appends to a file that nobody else sees yet.  Otherwise, free pages are used, and blocks
+ * are added to the file when the free space map knows no more.  The map is a hint, which others
+ * have read, too: whether a page is free is decided when it is locked (read.c).  The locks are
+ * kept until the pages have been written, so they are all taken together; and none is waited
+ * for, since others hold page locks while they look for a free page.  A block that was taken from
+ * the map and not used is found again by the next VACUUM.
+ *
+ * Nobody reads the pages before the run is published.  If that does not happen, they are free.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin to write a run with a number that has been drawn; all its pages get the change counter
+ */
+GjRunWriter *
+GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 change,
+				 bool building)
+{
+	GjRunWriter *writer = palloc0(sizeof(GjRunWriter));
+
+	writer->index = index;
+	writer->info = *info;
+	writer->change = change;
+	writer->building = building;
+	if (building)
+		writer->end = RelationGetNumberOfBlocks(index);
+	else
+		GjIndexGetState(index, &writer->state);
+	writer->run.run = run;
+	return writer;
+}
+
+/*
+ * Add a row; rows come in the order of (key, TID)
+ */
+void
+GjRunWriterAdd(GjRunWriter *writer, const char *row)
+{
+	if (writer->slot == 0)
+	{
+		ItemPointerData tid;
+
+		writer->first.key = GjRowGetKey(&writer->info, row, &tid);
+		writer->first.tid = GjPackTid(&tid);
+		GjDataInit(next_image(writer), &writer->info, writer->run.run);
+	}
+	GjDataPut(next_image(writer), &writer->info, writer->slot, row);
+	if (++writer->slot == writer->info.slots)
+		finish_data(writer);
+}
+
+/*
+ * Add rows that stand on a page of the same index, in slots that are all used
+ */
+void
+GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
+{
+	while (n > 0)
+	{
+		int			fit = Min(n, writer->info.slots - writer->slot);
+
+		if (writer->slot == 0)
+		{
+			writer->first.key = GjDataGetKey(page, &writer->info, slot);
+			writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[slot]);
+			GjDataInit(next_image(writer), &writer->info, writer->run.run);
+		}
+		GjDataCopy(next_image(writer), &writer->info, writer->slot, page, slot, fit);
+		slot += fit;
+		n -= fit;
+		writer->slot += fit;
+		if (writer->slot == writer->info.slots)
+			finish_data(writer);
+	}
+}
+
+/*
+ * Add entries that are words: as many as a page has slots for, or at last those that are left
+ */
+void
+GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words, int n)
+{
+	Page		page = next_image(writer);
+
+	Assert(writer->slot == 0);
+	GjDataInit(page, &writer->info, writer->run.run);
+	GjDataPutWords(page, &writer->info, form, words, n);
+	writer->first.key = GjDataGetKey(page, &writer->info, 0);
+	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
+	writer->slot = n;
+	if (n == writer->info.slots)
+		finish_data(writer);
+}
+
+/*
+ * Write what is left, describe the run, free the writer; returns the block behind the last one
+ *
+ * A run without rows has no pages and is not to be listed.
+ */
+BlockNumber
+GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
+{
+	BlockNumber end;
+
+	if (writer->slot > 0)
+		finish_data(writer);
+	write_waiting(writer);
+	for (int level = 0; writer->run.entries > 0; level++)
+	{
+		bool		is_root = writer->levels[level].written == 0;
+
+		finish_directory(writer, level);
+		write_waiting(writer);
+		if (is_root)
+			break;
+	}
+
+	*run = writer->run;
+	end = writer->end;
+	for (int level = 0; level < GJ_MAX_HEIGHT; level++)
+	{
+		if (writer->levels[level].directory != NULL)
+			pfree(writer->levels[level].directory);
+	}
+	pfree(writer);
+	return end;
+}
+
+/* Where the next page is made */
+static inline Page
+next_image(GjRunWriter *writer)
+{
+	return (Page) writer->images[writer->nwaiting].data;
+}
+
+static void
+finish_data(GjRunWriter *writer)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(next_image(writer));
+
+	opaque->change = writer->change;
+	if (writer->run.entries == 0)
+		writer->run.min_key = opaque->min_key;
+	writer->run.max_key = opaque->max_key;
+	writer->run.entries += opaque->used;
+	writer->run.data_pages++;
+	writer->slot = 0;
+	wait_to_write(writer, 0, &writer->first);
+}
+
+/*
+ * No data page is being made meanwhile
+ */
+static void
+finish_directory(GjRunWriter *writer, int level)
+{
+	Level	   *from = &writer->levels[level];
+	GjPlace		first = {from->directory->keys[0], GjPackTid(&from->directory->tids[0])};
+	Page		page = next_image(writer);
+	GjPageOpaque opaque;
+
+	Assert(writer->slot == 0);
+	GjPageInit(page, GJ_PAGE_DIRECTORY, writer->run.run);
+	opaque = GjPageGetOpaque(page);
+	opaque->change = writer->change;
+	opaque->used = from->n;
+	memcpy(GjPageGetDirectory(page), from->directory, sizeof(GjDirectory));
+	((PageHeader) page)->pd_lower = (char *) (GjPageGetDirectory(page) + 1) - (char *) page;
+
+	memset(from->directory, 0, sizeof(GjDirectory));
+	from->n = 0;
+	from->written++;
+	writer->run.directory_pages++;
+	writer->run.height = Max(writer->run.height, level + 1);
+	wait_to_write(writer, level + 1, &first);
+}
+
+/*
+ * Enter a page that has been written into the directory, on a level
+ */
+static void
+add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber block)
+{
+	Level	   *to;
+	GjDirectory *directory;
+
+	/* nothing is above the root, and there are never so many blocks that there is a level more */
+	if (level == GJ_MAX_HEIGHT)
+		return;
+	to = &writer->levels[level];
+
+	/* a full page is finished when there is one more: it may be the root */
+	if (to->n == GJ_DIRECTORY_FANOUT)
+		finish_directory(writer, level);
+	if (to->directory == NULL)
+		to->directory = palloc0(sizeof(GjDirectory));
+	directory = to->directory;
+	directory->level = level;
+	directory->keys[to->n] = first->key;
+	directory->blocks[to->n] = block;
+	ItemPointerSet(&directory->tids[to->n], GjPackedBlock(first->tid), GjPackedOffset(first->tid));
+	to->n++;
+}
+
+/*
+ * Have a page that has been made wait until there are enough for a record
+ */
+static void
+wait_to_write(GjRunWriter *writer, int level, const GjPlace *first)
+{
+	writer->waiting[writer->nwaiting].level = level;
+	writer->waiting[writer->nwaiting].first = *first;
+	if (++writer->nwaiting == GJ_PAGES_PER_RECORD)
+		write_waiting(writer);
+}
+
+/*
+ * Write the pages that wait, and enter them in the directory
+ */
+static void
+write_waiting(GjRunWriter *writer)
+{
+	BlockNumber blocks[GJ_PAGES_PER_RECORD];
+	Waiting		waiting[GJ_PAGES_PER_RECORD];
+	int			n = writer->nwaiting;
+
+	if (n == 0)
+		return;
+	GjVacuumDelayPoint();
+	if (writer->building)
+		append_pages(writer, blocks);
+	else
+		log_pages(writer, blocks);
+
+	/* to enter them may finish pages of the directory, which wait in turn */
+	memcpy(waiting, writer->waiting, sizeof(waiting));
+	writer->nwaiting = 0;
+	for (int i = 0; i < n; i++)
+	{
+		writer->end = Max(writer->end, blocks[i] + 1);
+		writer->run.root = blocks[i];	/* the last one is */
+		add_element(writer, waiting[i].level, &waiting[i].first, blocks[i]);
+	}
+}
+
+static void
+append_pages(GjRunWriter *writer, BlockNumber *blocks)
+{
+	for (int i = 0; i < writer->nwaiting; i++)
+	{
+		blocks[i] = writer->end + i;
+		GjIndexAddPage(writer->index, MAIN_FORKNUM, (Page) writer->images[i].data);
+	}
+}
+
+static void
+log_pages(GjRunWriter *writer, BlockNumber *blocks)
+{
+	Buffer		buffers[GJ_PAGES_PER_RECORD] = {InvalidBuffer};
+
+	lock_free_pages(writer, buffers, writer->nwaiting);
+	GjRunPagesWrite(writer->index, buffers, writer->images, writer->nwaiting);
+	for (int i = 0; i < writer->nwaiting; i++)
+	{
+		blocks[i] = BufferGetBlockNumber(buffers[i]);
+		UnlockReleaseBuffer(buffers[i]);
+	}
+}
+
+/*
+ * Lock so many free pages exclusively
+ */
+static void
+lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
+{
+	int			locked = 0;
+
+	while (locked < n)
+	{
+		find_pages(writer, buffers, n);
+		for (locked = 0; locked < n && lock_if_free(writer, buffers[locked]); locked++)
+			;
+		if (locked == n)
+			break;
+
+		ReleaseBuffer(buffers[locked]);
+		buffers[locked] = InvalidBuffer;
+		for (int i = 0; i < locked; i++)
+			LockBuffer(buffers[i], BUFFER_LOCK_UNLOCK);
+	}
+}
+
+/*
+ * Find pages that may be free where buffers has none, and add those that there are not; they are
+ * pinned, not locked
+ *
+ * Nobody adds blocks to the file while holding a page lock.
+ */
+static void
+find_pages(GjRunWriter *writer, Buffer *buffers, int n)
+{
+	Buffer		added[GJ_PAGES_PER_RECORD];
+	int			missing = 0;
+	int			next = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!BufferIsValid(buffers[i]))
+			buffers[i] = find_page(writer);
+		if (!BufferIsValid(buffers[i]))
+			missing++;
+	}
+	if (missing == 0)
+		return;
+
+	(void) GjIndexGetLength(writer->index); /* too short a file is not to be made longer */
+	GjAddBlocks(writer->index, added, missing);
+	for (int i = 0; i < n; i++)
+	{
+		if (!BufferIsValid(buffers[i]))
+			buffers[i] = added[next++];
+	}
+	GjStep("added");
+}
+
+/*
+ * Take a page from the free space map, if it has one that may be free; it is pinned, not locked
+ *
+ * Only folds and deletions enter pages, and neither runs beside us: what has been used up stays so.
+ */
+static Buffer
+find_page(GjRunWriter *writer)
+{
+	BlockNumber block = InvalidBlockNumber;
+
+	while (!writer->map_is_empty)
+	{
+		block = GetFreeIndexPage(writer->index);
+		if (!BlockNumberIsValid(block))
+		{
+			writer->map_is_empty = true;
+			break;
+		}
+		/* after a crash the map may know blocks that the file has lost; what it has, it keeps */
+		if (block >= writer->length)
+			writer->length = GjIndexGetLength(writer->index);
+		if (block >= writer->info.first_data && block < writer->length)
+		{
+			GjStep("taken");
+			return ReadBuffer(writer->index, block);
+		}
+	}
+	return InvalidBuffer;
+}
+
+static bool
+lock_if_free(GjRunWriter *writer, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (!ConditionalLockBuffer(buffer))
+		return false;
+	if (!GjPageIsUnused(page))
+		(void) GjPageCheckKind(writer->index, buffer);
+	if (GjPageGetOwner(&writer->state, page) == GJ_OWNER_NOBODY)
+		return true;
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return false;
+}

@@ -1,0 +1,867 @@
+/*-------------------------------------------------------------------------
+ *
+ * conditions.c
+ *	  Fold a clause into a condition on the key: sources of keys, combined by AND
+ *	  and OR.
+ *
+ * A comparison is recognised by its operator's place in the index's operator family, never
+ * by what its types look like.  A join's clause is a comparison, too, with a value of the
+ * other side.
+ *
+ * In WHERE, a clause lets a row pass if it is true; whether it is false or NULL
+ * otherwise makes no difference.  So what is folded is the set of keys for which a
+ * clause is true, and
+ *
+ *	  x OR y				is the union, x AND y the intersection
+ *	  x IS TRUE,
+ *	  COALESCE(x, false)	is x
+ *	  key <> value,
+ *	  key <> ALL (array)	is a complement
+ *
+ * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
+ * before, and what it has left as a NOT is not folded.
+ *
+ *	  key IS NULL AND x		asks for rows that are in no index: foldnull.c
+ *
+ * Of an AND, operands that say nothing about the key may be left out: the set is too
+ * large then, and the clause is tested on each row besides.  Of an OR, none may.
+ *
+ * The key may be cast, if the cast is one to one: int4 to int8, or to numeric as in
+ * key IN (1.0, 2.5).  match/values.c finds the keys that become a given value.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "pages/pages.h"
+#include "choice.h"
+#include "planner.h"
+
+/* What a clause is folded for */
+typedef struct Fold
+{
+	PlannerInfo *root;
+	RelOptInfo *rel;
+	IndexOptInfo *index;
+	Relids		small;			/* of a join's clause: tables that a value may be of */
+	bool		exact;
+	List	   *siblings;		/* operands of the OR that is being folded */
+
+	/* the operator that was looked up last: long OR chains have but one */
+	Oid			equality;
+	Oid			cast;			/* of the key */
+	bool		is_answered;
+	GjSource	answer;
+} Fold;
+
+static bool may_go_first(RelOptInfo *rel, RestrictInfo *rinfo);
+static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
+static bool has_key_as_side(Fold *cx, Expr *clause);
+static GjKeyNode *fold(Fold *cx, Node *expr);
+static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
+static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
+static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
+static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
+static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
+static bool is_empty_array(Node *array);
+static bool match_key(Fold *cx, Node *expr, Oid *cast);
+static bool cast_is_exact(Oid cast);
+static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
+static bool find_operator(Fold *cx, Oid equality, GjSource *source);
+static bool key_is_integer(const IndexOptInfo *index);
+static bool value_is_usable(Fold *cx, Node *value);
+static GjKeyNode *make_node(GjKeyStep step, List *operands);
+static List *merge_values(List *operands);
+static bool has_same_comparison(const GjKeyNode *a, const GjKeyNode *b);
+static GjKeyNode *make_array_source(List *nodes);
+static Expr *make_array(Oid type, List *nodes);
+static void add_step(GjKeyNode *node, List **lists, List **values);
+static bool is_null_key(Node *test, IndexOptInfo *index);
+static Expr *array_searched_for_null(Node *condition);
+static bool array_is_harmless(PlannerInfo *root, Expr *array, List *siblings);
+static bool cannot_fail(PlannerInfo *root, Node *condition);
+static bool all_cannot_fail(PlannerInfo *root, List *conditions);
+static bool runs_subquery(PlannerInfo *root, const Param *param);
+static GjKeyNode *make_source(const GjSource *source);
+static GjKeyNode *make_and(List *operands);
+static GjKeyNode *make_or(List *operands);
+static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
+								List *siblings, bool *exact);
+
+/*
+ * Fold a restriction of a table for an index; NULL if it says nothing about the key
+ *
+ * Where reasons are wanted, *refused becomes the reason why a clause with the key is not folded.
+ */
+GjKeyCondition *
+GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+			 const char **refused)
+{
+	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true};
+	GjKeyCondition *condition;
+	GjKeyNode  *node = NULL;
+
+	if (may_go_first(rel, rinfo))
+		node = fold(&cx, (Node *) rinfo->clause);
+	if (node == NULL)
+	{
+		say_why(&cx, rinfo, refused);
+		return NULL;
+	}
+
+	condition = palloc0(sizeof(GjKeyCondition));
+	condition->rinfo = rinfo;
+	condition->node = node;
+	condition->exact = cx.exact;
+	return condition;
+}
+
+/*
+ * Fold a join's clause; false if it is not "key = value", with a value of the small side
+ *
+ * The key must not be cast: the join makes the key of a small row by a key extraction function,
+ * not by the conversions that a scan has for its list of values.  *refused is as above.
+ */
+bool
+GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
+				 Relids small, GjSource *key, const char **refused)
+{
+	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small};
+	GjKeyNode  *node = NULL;
+
+	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, rinfo))
+		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
+	{
+		say_why(&cx, rinfo, refused);
+		return false;
+	}
+	*key = node->source;
+	return true;
+}
+
+/*
+ * May our nodes test this clause before all others?  It must depend on the row, and no security
+ * barrier may stand before it.
+ */
+static bool
+may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel);
+}
+
+/*
+ * Find the reason why a clause that has the key was not folded, if somebody wants to know
+ */
+static void
+say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
+{
+	Node	   *clause = (Node *) rinfo->clause;
+	const char *what;
+
+	if (!GjChoiceIsNoted() || !GjChoiceHasKey(rinfo, cx->index))
+		return;
+
+	if (!may_go_first(cx->rel, rinfo))
+		what = "has to wait for a security barrier";
+	else if (contain_volatile_functions(clause))
+		what = "is volatile";
+	else if (contain_subplans(clause))
+		what = "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
+	else if (!has_key_as_side(cx, rinfo->clause))
+		what = "uses the key inside an expression";
+	else if (bms_overlap(rinfo->left_relids, cx->rel->relids) &&
+			 bms_overlap(rinfo->right_relids, cx->rel->relids))
+		what = "compares the key with what depends on the same row";
+	else
+		what = "is of a form, or compares with a type, that the index does not answer";
+	*refused = GjChoiceSay(cx->root, rinfo, what);
+}
+
+/*
+ * Is the key alone on a side of this comparison?  True also if it is no comparison.
+ */
+static bool
+has_key_as_side(Fold *cx, Expr *clause)
+{
+	List	   *args;
+	Oid			cast;
+
+	if (IsA(clause, OpExpr))
+		args = ((OpExpr *) clause)->args;
+	else if (IsA(clause, ScalarArrayOpExpr))
+		args = ((ScalarArrayOpExpr *) clause)->args;
+	else
+		return true;
+	return match_key(cx, linitial(args), &cast) || match_key(cx, llast(args), &cast);
+}
+
+static GjKeyNode *
+fold(Fold *cx, Node *expr)
+{
+	check_stack_depth();
+
+	switch (nodeTag(expr))
+	{
+		case T_OpExpr:
+			return fold_comparison(cx, (OpExpr *) expr);
+		case T_ScalarArrayOpExpr:
+			return fold_array(cx, (ScalarArrayOpExpr *) expr);
+		case T_BoolExpr:
+			if (is_orclause(expr))
+				return fold_or(cx, (BoolExpr *) expr);
+			if (is_andclause(expr))
+				return fold_and(cx, (BoolExpr *) expr);
+			return NULL;
+		case T_BooleanTest:
+			if (((BooleanTest *) expr)->booltesttype == IS_TRUE)
+				return fold(cx, (Node *) ((BooleanTest *) expr)->arg);
+			return NULL;
+		case T_CoalesceExpr:
+			return fold_coalesce(cx, (CoalesceExpr *) expr);
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * Fold an OR: each operand must yield a set, and one of them keys, since an index is not for
+ * reading the whole table
+ */
+static GjKeyNode *
+fold_or(Fold *cx, BoolExpr *expr)
+{
+	List	   *operands = NIL;
+	List	   *outer = cx->siblings;
+	bool		has_keys = false;
+	ListCell   *lc;
+
+	foreach(lc, expr->args)
+	{
+		GjKeyNode  *operand;
+
+		cx->siblings = expr->args;
+		operand = fold(cx, lfirst(lc));
+		cx->siblings = outer;
+		if (operand == NULL)
+			return NULL;
+		has_keys |= operand->step != GJ_STEP_SOURCE ||
+			(operand->source.kind != GJ_SOURCE_NULL &&
+			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
+		operands = lappend(operands, operand);
+	}
+	return has_keys ? make_or(operands) : NULL;
+}
+
+static GjKeyNode *
+fold_and(Fold *cx, BoolExpr *expr)
+{
+	GjKeyNode  *null_key = fold_null_key(cx->root, cx->index, expr, cx->siblings,
+										  &cx->exact);
+	List	   *operands = NIL;
+	ListCell   *lc;
+
+	if (null_key != NULL)
+		return null_key;
+
+	foreach(lc, expr->args)
+	{
+		GjKeyNode  *operand = fold(cx, lfirst(lc));
+
+		if (operand != NULL)
+			operands = lappend(operands, operand);
+		else
+			cx->exact = false;
+	}
+	return operands == NIL ? NULL : make_and(operands);
+}
+
+/*
+ * Fold COALESCE(x, false) as x: false and NULL are the same here
+ */
+static GjKeyNode *
+fold_coalesce(Fold *cx, CoalesceExpr *expr)
+{
+	ListCell   *lc;
+
+	for_each_from(lc, expr->args, 1)
+	{
+		Const	   *value = lfirst(lc);
+
+		if (!IsA(value, Const) || (!value->constisnull && DatumGetBool(value->constvalue)))
+			return NULL;
+	}
+	return fold(cx, linitial(expr->args));
+}
+
+/*
+ * Fold key = value, key <> value, or one of these turned round
+ */
+static GjKeyNode *
+fold_comparison(Fold *cx, OpExpr *op)
+{
+	GjSource	source = {0};
+	Node	   *left = linitial(op->args);
+	Node	   *right;
+
+	if (list_length(op->args) != 2)
+		return NULL;
+	right = lsecond(op->args);
+
+	if (match_key(cx, left, &source.cast))
+	{
+		source.value = (Expr *) right;
+		source.opno = op->opno;
+	}
+	else if (match_key(cx, right, &source.cast))
+	{
+		source.value = (Expr *) left;
+		source.opno = get_commutator(op->opno);
+	}
+	if (!OidIsValid(source.opno))
+		return NULL;
+
+	if (look_up_operator(cx, source.opno, &source))
+		source.kind = GJ_SOURCE_VALUE;
+	else if (look_up_operator(cx, get_negator(source.opno), &source))
+		source.kind = GJ_SOURCE_NOT_VALUE;
+	else
+		return NULL;
+
+	return value_is_usable(cx, (Node *) source.value) ? make_source(&source) : NULL;
+}
+
+/*
+ * Fold key = ANY (array) or key <> ALL (array); = ALL and <> ANY ask for something else, and
+ * <> ALL ('{}') for all rows
+ */
+static GjKeyNode *
+fold_array(Fold *cx, ScalarArrayOpExpr *op)
+{
+	GjSource	source = {0};
+
+	source.kind = op->useOr ? GJ_SOURCE_ARRAY : GJ_SOURCE_NOT_ARRAY;
+	source.value = lsecond(op->args);
+	source.opno = op->opno;
+
+	if (!match_key(cx, linitial(op->args), &source.cast) ||
+		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), &source) ||
+		!value_is_usable(cx, (Node *) source.value) ||
+		(!op->useOr && is_empty_array((Node *) source.value)))
+		return NULL;
+	return make_source(&source);
+}
+
+static bool
+is_empty_array(Node *array)
+{
+	Const	   *constant = (Const *) array;
+
+	return IsA(array, Const) && !constant->constisnull &&
+		ARR_NDIM(DatumGetArrayTypeP(constant->constvalue)) == 0;
+}
+
+/*
+ * Is this the index's key, or an exact cast of it?  Joins take the key alone.
+ */
+static bool
+match_key(Fold *cx, Node *expr, Oid *cast)
+{
+	FuncExpr   *func = (FuncExpr *) expr;
+
+	*cast = InvalidOid;
+	if (match_index_to_operand(expr, 0, cx->index))
+		return true;
+
+	if (cx->small != NULL || !IsA(expr, FuncExpr) || list_length(func->args) != 1 ||
+		!cast_is_exact(func->funcid) || !match_index_to_operand(linitial(func->args), 0, cx->index))
+		return false;
+	*cast = func->funcid;
+	return true;
+}
+
+/*
+ * Is this a cast of integers after which = says the same as before, or one for which
+ * match/values.c finds the integers that become equal to a value?
+ */
+static bool
+cast_is_exact(Oid cast)
+{
+	switch (cast)
+	{
+		case F_INT4_INT2:
+		case F_INT8_INT2:
+		case F_INT8_INT4:
+		case F_NUMERIC_INT2:
+		case F_NUMERIC_INT4:
+		case F_NUMERIC_INT8:
+		case F_FLOAT8_INT2:
+		case F_FLOAT8_INT4:
+		case F_FLOAT8_INT8:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Is this operator an equality that the index can answer, the key being on the left?
+ * If so, fill in how its right side becomes a key.
+ */
+static bool
+look_up_operator(Fold *cx, Oid equality, GjSource *source)
+{
+	if (!OidIsValid(equality))
+		return false;
+
+	if (equality != cx->equality || source->cast != cx->cast)
+	{
+		cx->equality = equality;
+		cx->cast = source->cast;
+		cx->answer = *source;
+		cx->is_answered = find_operator(cx, equality, &cx->answer);
+	}
+	source->conversion = cx->answer.conversion;
+	source->value_type = cx->answer.value_type;
+	source->key_proc = cx->answer.key_proc;
+	return cx->is_answered;
+}
+
+static bool
+find_operator(Fold *cx, Oid equality, GjSource *source)
+{
+	Oid			family = cx->index->opfamily[0];
+	Oid			left_type;
+	int			strategy;
+
+	if (get_op_opfamily_strategy(equality, family) == GJ_EQUAL_STRATEGY)
+	{
+		get_op_opfamily_properties(equality, family, false, &strategy, &left_type,
+								   &source->value_type);
+		source->conversion = GJ_CONVERT_PROC;
+		source->key_proc = get_opfamily_proc(family, source->value_type, source->value_type,
+											 GJ_KEY_PROC);
+		return OidIsValid(source->key_proc);
+	}
+
+	if (!OidIsValid(source->cast) || !key_is_integer(cx->index))
+		return false;
+	switch (get_opcode(equality))
+	{
+		case F_NUMERIC_EQ:
+			source->conversion = GJ_CONVERT_NUMERIC;
+			source->value_type = NUMERICOID;
+			return true;
+		case F_FLOAT8EQ:
+			source->conversion = GJ_CONVERT_FLOAT8;
+			source->value_type = FLOAT8OID;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Are the index's keys the indexed integers themselves?
+ */
+static bool
+key_is_integer(const IndexOptInfo *index)
+{
+	Oid			type = index->opcintype[0];
+
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/*
+ * Is this the same value for each row of the table, so that it can be evaluated before any
+ * of them is read?  Subplans are not: they would have to be initialised where no row stands
+ * behind them.  Uncorrelated ones are parameters by now, and run when the scan starts, as
+ * they are for a btree's scan.
+ */
+static bool
+value_is_usable(Fold *cx, Node *value)
+{
+	if (IsA(value, Const) || IsA(value, Param))
+		return true;
+	return !contain_subplans(value) && !contain_volatile_functions(value) &&
+		bms_is_subset(pull_varnos(cx->root, value), cx->small);
+}
+
+/*-------------------------------------------------------------------------
+ * Trees of clauses
+ *
+ * foldtree.c
+ * The tree that clauses are folded into (fold.c), and how it is written
+ * into a plan.
+ *
+ * Tools write chains of hundreds of "key = value".  Operands of an OR that differ in
+ * the value only become one array here, so that the plan is short and all of them
+ * are evaluated and converted in one go.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Make a leaf
+ */
+static GjKeyNode *
+make_source(const GjSource *source)
+{
+	GjKeyNode  *node = palloc0(sizeof(GjKeyNode));
+
+	node->step = GJ_STEP_SOURCE;
+	node->source = *source;
+	return node;
+}
+
+static GjKeyNode *
+make_node(GjKeyStep step, List *operands)
+{
+	GjKeyNode  *node;
+
+	if (list_length(operands) == 1)
+		return linitial(operands);
+
+	node = palloc0(sizeof(GjKeyNode));
+	node->step = step;
+	node->operands = operands;
+	return node;
+}
+
+static GjKeyNode *
+make_and(List *operands)
+{
+	return make_node(GJ_STEP_AND, operands);
+}
+
+static GjKeyNode *
+make_or(List *operands)
+{
+	return make_node(GJ_STEP_OR, merge_values(operands));
+}
+
+/*
+ * Of an OR's operands, make those that are "key = value" by the same operator one
+ * array
+ */
+static List *
+merge_values(List *operands)
+{
+	GjKeyNode  *first = NULL;
+	List	   *values = NIL;
+	List	   *others = NIL;
+	ListCell   *lc;
+
+	foreach(lc, operands)
+	{
+		GjKeyNode  *node = lfirst(lc);
+
+		if (node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_VALUE &&
+			(first == NULL || has_same_comparison(node, first)))
+		{
+			first = first ? first : node;
+			values = lappend(values, node);
+		}
+		else
+			others = lappend(others, node);
+	}
+	if (list_length(values) < 2)
+		return operands;
+	return lcons(make_array_source(values), others);
+}
+
+static bool
+has_same_comparison(const GjKeyNode *a, const GjKeyNode *b)
+{
+	return a->source.opno == b->source.opno && a->source.cast == b->source.cast;
+}
+
+static GjKeyNode *
+make_array_source(List *nodes)
+{
+	GjKeyNode  *first = linitial(nodes);
+	GjSource	source = first->source;
+
+	source.kind = GJ_SOURCE_ARRAY;
+	source.value = make_array(source.value_type, nodes);
+	return make_source(&source);
+}
+
+/*
+ * Make an array of the sources' values, a constant if they all are
+ */
+static Expr *
+make_array(Oid type, List *nodes)
+{
+	int			nelems = 0;
+	Datum	   *elems = palloc(list_length(nodes) * sizeof(Datum));
+	bool	   *nulls = palloc(list_length(nodes) * sizeof(bool));
+	int			bounds[1] = {1};
+	ArrayExpr  *array = makeNode(ArrayExpr);
+	ArrayType  *constant;
+	ListCell   *lc;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	foreach(lc, nodes)
+	{
+		GjKeyNode  *node = lfirst(lc);
+		Const	   *value = (Const *) node->source.value;
+
+		array->elements = lappend(array->elements, value);
+		if (IsA(value, Const))
+		{
+			elems[nelems] = value->constvalue;
+			nulls[nelems++] = value->constisnull;
+		}
+	}
+	if (nelems < list_length(nodes))
+	{
+		array->array_typeid = get_array_type(type);
+		array->element_typeid = type;
+		array->location = -1;
+		return &array->xpr;
+	}
+
+	get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
+	constant = construct_md_array(elems, nulls, 1, &nelems, bounds, type, typlen, typbyval,
+								  typalign);
+	return (Expr *) makeConst(get_array_type(type), -1, InvalidOid, -1,
+							  PointerGetDatum(constant), false, false);
+}
+
+/*
+ * Write conditions, all of which are to hold, as a key plan; their values go to *values
+ */
+List *
+GjMakeKeyPlan(List *conditions, List **values)
+{
+	List	   *lists[GJ_KEY_PLAN_COUNT] = {NIL};
+	List	   *key_plan = NIL;
+	List	   *nodes = NIL;
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+		nodes = lappend(nodes, ((GjKeyCondition *) lfirst(lc))->node);
+
+	*values = NIL;
+	add_step(make_and(nodes), lists, values);
+
+	for (int i = 0; i < GJ_KEY_PLAN_COUNT; i++)
+		key_plan = lappend(key_plan, lists[i]);
+	return key_plan;
+}
+
+static void
+add_step(GjKeyNode *node, List **lists, List **values)
+{
+	const GjSource *source = &node->source;
+	ListCell   *lc;
+
+	lists[GJ_KEY_PLAN_STEPS] = lappend_int(lists[GJ_KEY_PLAN_STEPS], node->step);
+	if (node->step != GJ_STEP_SOURCE)
+	{
+		lists[GJ_KEY_PLAN_STEPS] = lappend_int(lists[GJ_KEY_PLAN_STEPS],
+											   list_length(node->operands));
+		foreach(lc, node->operands)
+			add_step(lfirst(lc), lists, values);
+		return;
+	}
+
+	lists[GJ_KEY_PLAN_KINDS] = lappend_int(lists[GJ_KEY_PLAN_KINDS], source->kind);
+	lists[GJ_KEY_PLAN_CONVERSIONS] = lappend_int(lists[GJ_KEY_PLAN_CONVERSIONS],
+												 source->conversion);
+	lists[GJ_KEY_PLAN_PROCS] = lappend_oid(lists[GJ_KEY_PLAN_PROCS], source->key_proc);
+	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
+	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
+	*values = lappend(*values, source->value);
+}
+
+/*-------------------------------------------------------------------------
+ * Rows with a NULL key
+ *
+ * foldnull.c
+ * Fold "key IS NULL AND condition".
+ *
+ * A row-independent condition beside "key IS NULL" (as in what the Entity Framework
+ * writes, key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT NULL))
+ * is a source, too: our indexes do not have such rows, so the scan reads the whole
+ * table if the condition turns out to be true.  That is right, and rare.  A plain
+ * "key IS NULL" asks for them always: nothing is offered then.
+ *
+ * Such a condition is looked at before the scan, though PostgreSQL looks at it only
+ * when it meets a NULL key.  So it must be one that nobody can tell has been looked at:
+ * it cannot fail, and no subquery is run for it, which could also write.  array_position()
+ * can fail, with a multidimensional array: the scan looks into the array by itself, takes
+ * such a one for one that may have a NULL, and the whole clause is tested on each row
+ * besides.  The array may be any expression, if keys are taken from the same one.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Fold an AND that has "key IS NULL" among conditions that are the same for each row;
+ * NULL if it is none, or they may not be evaluated before the scan
+ *
+ * siblings are the operands of the OR that it stands in.  exact becomes false if the clause
+ * is to be tested on each row besides.
+ */
+static GjKeyNode *
+fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *siblings,
+			  bool *exact)
+{
+	GjSource	source = {.kind = GJ_SOURCE_NULL};
+	List	   *conditions = NIL;
+	ListCell   *lc;
+
+	foreach(lc, expr->args)
+	{
+		if (!is_null_key(lfirst(lc), index))
+			conditions = lappend(conditions, lfirst(lc));
+	}
+	if (conditions == NIL || list_length(conditions) == list_length(expr->args))
+		return NULL;
+
+	source.value = list_length(conditions) == 1 ?
+		array_searched_for_null(linitial(conditions)) : NULL;
+	if (source.value != NULL && array_is_harmless(root, source.value, siblings))
+	{
+		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
+		*exact = false;
+		return make_source(&source);
+	}
+
+	if (!all_cannot_fail(root, conditions))
+		return NULL;
+	source.value = make_ands_explicit(conditions);
+	return make_source(&source);
+}
+
+static bool
+is_null_key(Node *test, IndexOptInfo *index)
+{
+	NullTest   *null_test = (NullTest *) test;
+
+	return IsA(test, NullTest) && null_test->nulltesttype == IS_NULL &&
+		!null_test->argisrow && match_index_to_operand((Node *) null_test->arg, 0, index);
+}
+
+/*
+ * Return the array of array_position(array, NULL) IS NOT NULL; NULL if it is something else
+ */
+static Expr *
+array_searched_for_null(Node *condition)
+{
+	NullTest   *test = (NullTest *) condition;
+	FuncExpr   *call;
+	Const	   *wanted;
+
+	if (!IsA(test, NullTest) || test->nulltesttype != IS_NOT_NULL || test->argisrow ||
+		!IsA(test->arg, FuncExpr))
+		return NULL;
+
+	call = (FuncExpr *) test->arg;
+	if (call->funcid != F_ARRAY_POSITION_ANYCOMPATIBLEARRAY_ANYCOMPATIBLE)
+		return NULL;
+	wanted = lsecond(call->args);
+	return IsA(wanted, Const) && wanted->constisnull ? linitial(call->args) : NULL;
+}
+
+/*
+ * Is this an array that cannot fail, or one from which keys are taken anyway?
+ */
+static bool
+array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)
+{
+	ListCell   *lc;
+
+	foreach(lc, siblings)
+	{
+		ScalarArrayOpExpr *any = lfirst(lc);
+
+		if (IsA(any, ScalarArrayOpExpr) && equal(lsecond(any->args), array))
+			return true;
+	}
+	return cannot_fail(root, (Node *) array);
+}
+
+/*
+ * Is this an expression of parameters and constants that can be evaluated at any time?
+ */
+static bool
+cannot_fail(PlannerInfo *root, Node *condition)
+{
+	switch (nodeTag(condition))
+	{
+		case T_Const:
+			return true;
+		case T_Param:
+			return !runs_subquery(root, (Param *) condition);
+		case T_RelabelType:
+			return cannot_fail(root, (Node *) ((RelabelType *) condition)->arg);
+		case T_NullTest:
+			return cannot_fail(root, (Node *) ((NullTest *) condition)->arg);
+		case T_BooleanTest:
+			return cannot_fail(root, (Node *) ((BooleanTest *) condition)->arg);
+		case T_BoolExpr:
+			return all_cannot_fail(root, ((BoolExpr *) condition)->args);
+		case T_ArrayExpr:
+			return !((ArrayExpr *) condition)->multidims &&
+				all_cannot_fail(root, ((ArrayExpr *) condition)->elements);
+		default:
+			return false;
+	}
+}
+
+static bool
+all_cannot_fail(PlannerInfo *root, List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		if (!cannot_fail(root, lfirst(lc)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Does an uncorrelated subquery compute this, when its value is first wanted?
+ *
+ * It is one of this query level, or of one above whose condition was pushed down to here.
+ * Other parameters of the executor have their values before a scan starts.
+ */
+static bool
+runs_subquery(PlannerInfo *root, const Param *param)
+{
+	if (param->paramkind != PARAM_EXEC)
+		return false;
+	for (; root != NULL; root = root->parent_root)
+	{
+		ListCell   *lc;
+
+		foreach(lc, root->init_plans)
+		{
+			if (list_member_int(lfirst_node(SubPlan, lc)->setParam, param->paramid))
+				return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,932 @@
+/*-------------------------------------------------------------------------
+ *
+ * joinpath.c
+ *	  Recognise small JOIN big ON big.key = small.k, offer GpuJoin paths.
+ *
+ * A GpuJoin replaces a join and the scan of the big table, so it answers for all
+ * that these two would have tested: every restriction of the big table (also the
+ * pseudoconstant ones, for which core makes a gating node only above the scan that
+ * it plans itself) and every clause of the join.  The clause that the index answers
+ * is left out, since the look-up in the table of small rows tests just that.
+ *
+ * What is not offered, and why:
+ *
+ *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children:
+ *	  what identifies a row to be changed is a column of no table there (ROWID_VAR),
+ *	  which a description of the joined row cannot have.
+ *	- A UNION ALL as the big side where rows are locked or changed: EvalPlanQual keeps a
+ *	  row of the whole, but a scan of one of its tables must know which is its own.
+ *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER: there the caller has to make a side
+ *	  unique.  FULL joins, and those that keep big rows without a match.
+ *	- Joins with a lateral reference left open, and pseudoconstant join clauses.
+ *	- Outer and anti joins whose clauses or target have a placeholder that needs
+ *	  the big table.  Such a value has to become NULL where there is no match, but
+ *	  here it would be computed above the join.  In other joins, the same value
+ *	  comes out above and below.
+ *	- Sides of which a column of type record is wanted, as SEARCH BREADTH FIRST adds one to a
+ *	  recursive query.  What the fields of such a column are called, EXPLAIN finds in the
+ *	  plan that computes it.  From a joined row it looks no further than the description of
+ *	  that, and gives up: it prints a wrong name, or fails where assertions are enabled.
+ *	  Whole rows are no trouble, their fields are those of the range table entry.
+ *
+ * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
+ * rows) is in the join's target like any other column, and each table's scan can take a
+ * replaced row (join/scan.c).
+ *
+ * In an outer join the ON clauses decide whether a row has a match and the others
+ * whether it is returned; both kinds are kept apart up to the executor.  The
+ * index's clause must be one of ON.
+ *
+ * The big side may be a partitioned table, a table with children or a UNION ALL:
+ * then the small side is joined with one table after another (jointables.c).
+ *
+ * Nothing here is parameterised by another relation, so core never has to translate
+ * a path for a child; a partition-wise join asks for a path of its own.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type_d.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/selfuncs.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "base/nodes.h"
+#include "choice.h"
+#include "joinpath.h"
+#include "planner.h"
+
+#define PULL_ALL_VARS \
+	(PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS)
+
+/* Bytes that a collected row takes besides its columns */
+#define SMALL_ROW_OVERHEAD		80
+
+static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
+static bool changes_rows(PlannerInfo *root);
+static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
+						  const char *refused);
+static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
+static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
+static bool has_record_column(const RelOptInfo *rel);
+static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
+static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
+static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
+static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
+static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
+static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
+static int	count_workers(const GjJoinCandidate *cand);
+static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone);
+static double cost_unit(const GjJoinCandidate *cand);
+static bool joins_are_disabled(void);
+static List *copy_scans(List *scans);
+static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					   List *clauses, List *custom_plans);
+static Expr *key_qual(const GjJoinCandidate *cand);
+static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
+static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
+							   List **joinquals, List **otherquals);
+static List *big_columns(const GjJoinCandidate *cand, List *needed);
+static List *build_scan_tlist(List *columns, Plan *small_plan);
+static bool has_column(List *columns, const Var *var);
+static Node *match_scan_tlist(Node *node, List *scan_tlist);
+static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
+static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
+static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
+static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
+
+const CustomPathMethods GjJoinPathMethods = {
+	.CustomName = GJ_JOIN_NAME,
+	.PlanCustomPath = plan_join,
+};
+
+/*
+ * Offer the ways in which one side of this join can be the big table
+ *
+ * The hook is called with either order of an inner join, so that each call has to
+ * try one side only.  A semijoin may come as an inner join when a side has been made unique;
+ * that is for core's own nodes.
+ */
+void
+GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	List	   *clauses = extra->restrictlist;
+	const char *refused;
+
+	if (extra->sjinfo->jointype != jointype)
+		return;
+
+	refused = refuse_join(root, joinrel, clauses);
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_INNER, clauses, refused);
+			break;
+		case JOIN_SEMI:
+			consider_side(root, joinrel, outerrel, innerrel, GJ_JOIN_SEMI, clauses, refused);
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_SEMI, clauses,
+						  refused);
+			break;
+		case JOIN_LEFT:
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT, clauses, refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join also returns its rows without a match (LEFT, RIGHT)");
+			break;
+		case JOIN_ANTI:
+			consider_side(root, joinrel, innerrel, outerrel, GJ_JOIN_RIGHT_ANTI, clauses,
+						  refused);
+			GjChoiceJoinRefused(root, outerrel, innerrel, clauses,
+								"the join returns its rows without a match (NOT EXISTS)");
+			break;
+		case JOIN_FULL:
+			GjChoiceJoinRefused(root, innerrel, outerrel, clauses,
+								"the join is a FULL join, which returns all of its rows");
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * Say why this node cannot run the join, whichever side is the big one; NULL if it can
+ */
+static const char *
+refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
+{
+	ListCell   *lc;
+
+	if (changes_rows(root) &&
+		planner_rt_fetch(root->parse->resultRelation, root)->inh)
+		return "a join that changes a partitioned table, or one with children, is not offered";
+	if (!bms_is_empty(joinrel->lateral_relids))
+		return "the join refers to other tables (LATERAL)";
+
+	foreach(lc, restrictlist)
+	{
+		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
+			return "the join has a condition that depends on no row";
+	}
+	return NULL;
+}
+
+static bool
+changes_rows(PlannerInfo *root)
+{
+	return root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT;
+}
+
+/*
+ * Consider a side as the big one, unless the join was refused before
+ */
+static void
+consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
+			  GjJoinKind kind, List *restrictlist, const char *refused)
+{
+	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = kind,
+	.restrictlist = restrictlist};
+
+	if (refused == NULL)
+		refused = refuse_sides(root, &cand);
+	if (refused == NULL)
+		add_join_paths(root, &cand);
+	GjChoiceJoinRefused(root, big, small, restrictlist, refused);
+}
+
+/*
+ * Say why these sides cannot be joined by us, or why it is not worth it; NULL if nothing is
+ * against it
+ *
+ * If the small side is not smaller than the big one, there is nothing to select.  That is
+ * tested first, so that a join of many tables of one size is planned without looking at each
+ * pair.
+ */
+static const char *
+refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	RelOptInfo *big = cand->big;
+	RelOptInfo *small = cand->small;
+
+	if (!gj_force && small->rows >= Max(big->tuples, big->rows))
+		return GjChoiceFormat("the other side of the join has about %.0f rows, "
+							  "no fewer than this table", small->rows);
+	if (!IS_SIMPLE_REL(big))
+		return "the big side is a join itself";
+	if (!bms_is_empty(big->lateral_relids))
+		return "the table refers to others (LATERAL)";
+	if ((changes_rows(root) || root->rowMarks != NIL) &&
+		planner_rt_fetch(big->relid, root)->rtekind != RTE_RELATION)
+		return "a UNION ALL is not joined where rows are changed or locked";
+	if (IS_DUMMY_REL(big) || IS_DUMMY_REL(small))
+		return "the query's conditions exclude all rows of a side";
+	if (small->cheapest_total_path == NULL ||
+		!bms_is_empty(PATH_REQ_OUTER(small->cheapest_total_path)))
+		return "the other side of the join refers to other tables (LATERAL)";
+	if (has_record_column(big) || has_record_column(small))
+		return "a column of type record is wanted";
+	if (GjJoinKeepsUnmatched(cand->kind) &&
+		(needs_placeholder_of(root, cand->joinrel->reltarget->exprs, big) ||
+		 needs_placeholder_of(root, extract_actual_clauses(cand->restrictlist, false), big)))
+		return "an expression over the table has to be NULL where there is no match";
+	return NULL;
+}
+
+/*
+ * Offer a path for each clause that could be the one that the indexes answer
+ */
+static void
+add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->restrictlist)
+	{
+		cand->rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (!clause_joins_sides(cand, cand->rinfo))
+			continue;
+		if (cand->tables == NIL)
+			cand->tables = GjJoinTables(root, cand->big);
+		if (cand->tables == NIL)
+			return;
+		if (choose_scans(root, cand))
+			add_join_path(root, cand);
+	}
+}
+
+/*
+ * Is a column of type record wanted of this side, the whole row apart?
+ */
+static bool
+has_record_column(const RelOptInfo *rel)
+{
+	List	   *vars = pull_var_clause((Node *) rel->reltarget->exprs,
+									   PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+									   PVC_RECURSE_PLACEHOLDERS);
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+
+		if (var->vartype == RECORDOID && var->varattno != InvalidAttrNumber)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is there a placeholder in these expressions that is computed from the big table?
+ */
+static bool
+needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
+{
+	List	   *vars = pull_var_clause((Node *) exprs,
+									   PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+									   PVC_INCLUDE_PLACEHOLDERS);
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		Node	   *node = lfirst(lc);
+
+		if (IsA(node, PlaceHolderVar) &&
+			(bms_overlap(((PlaceHolderVar *) node)->phrels, big->relids) ||
+			 bms_overlap(pull_varnos(root, node), big->relids)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does this clause compare something of the big side with something of the small side?
+ * Only if it does are the indexes looked at.
+ */
+static bool
+clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
+{
+	if (GjJoinKeepsUnmatched(cand->kind) &&
+		RINFO_IS_PUSHED_DOWN(rinfo, cand->joinrel->relids))
+		return false;
+
+	return (bms_equal(rinfo->left_relids, cand->big->relids) &&
+			!bms_is_empty(rinfo->right_relids) &&
+			bms_is_subset(rinfo->right_relids, cand->small->relids)) ||
+		(bms_equal(rinfo->right_relids, cand->big->relids) &&
+		 !bms_is_empty(rinfo->left_relids) &&
+		 bms_is_subset(rinfo->left_relids, cand->small->relids));
+}
+
+/*
+ * Choose an index of each table that answers the clause
+ */
+static bool
+choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	cand->scans = NIL;
+	foreach(lc, cand->tables)
+	{
+		GjJoinScan *scan = GjJoinChooseScan(root, cand, lfirst_node(RelOptInfo, lc));
+
+		if (scan == NULL)
+			return false;
+		if (cand->scans == NIL)
+			cand->key = scan->key;
+		cand->scans = lappend(cand->scans, scan);
+	}
+	return true;
+}
+
+static void
+add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	Cost		alone;
+
+	cand->small_path = cand->small->cheapest_total_path;
+	cand->workers = 0;
+	alone = add_path_with_workers(root, cand, 0.0);
+
+	cand->small_path = parallel_small_path(root, cand);
+	if (cand->small_path != NULL)
+		cand->workers = count_workers(cand);
+	if (cand->workers > 0)
+		(void) add_path_with_workers(root, cand, alone);
+}
+
+/*
+ * Return a path of the small side that each process of a parallel plan can run; NULL if the
+ * join cannot be parallel.  It cannot where one must know which small rows had a match, since
+ * no process sees all big rows, nor where processes might collect different rows, or filter
+ * entries for others by values that these have not.
+ */
+static Path *
+parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
+		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
+		!GjRowsAreSameEverywhere(root, cand->small) || !filters_are_same(root, cand))
+		return NULL;
+	if (cand->small->cheapest_total_path->parallel_safe)
+		return cand->small->cheapest_total_path;
+	return get_cheapest_parallel_safe_total_inner(cand->small->pathlist);
+}
+
+static bool
+filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+		List	   *clauses = scan->table->baserestrictinfo;
+
+		if (!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->index, clauses)))
+			return false;
+		if (scan->other != NULL &&
+			!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->other->index,
+															 clauses)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Return the number of workers that the largest table's fetch would have
+ */
+static int
+count_workers(const GjJoinCandidate *cand)
+{
+	int			workers = 0;
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		GjJoinScan *scan = lfirst(lc);
+		GjCostInput input = {.rel = scan->table,.index = scan->index,
+			.nmatches = scan->nmatches,.filtered = scan->filtered,
+		.index_only = scan->index_only};
+
+		workers = Max(workers, GjCountWorkers(&input));
+	}
+	return workers;
+}
+
+/*
+ * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * cost without the charge for workers
+ */
+static Cost
+add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
+{
+	CustomPath *path = makeNode(CustomPath);
+	GjJoinCandidate *kept = palloc(sizeof(GjJoinCandidate));
+	RelOptInfo *joinrel = cand->joinrel;
+	Cost		startup;
+	Cost		run;
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = joinrel;
+	path->path.pathtarget = joinrel->reltarget;
+	path->path.parallel_aware = cand->workers > 0;
+	path->path.parallel_safe = joinrel->consider_parallel && cand->big->consider_parallel &&
+		cand->small_path->parallel_safe;
+	path->path.parallel_workers = cand->workers;
+	path->path.rows = clamp_row_est(joinrel->rows / GjParallelDivisor(cand->workers));
+	GjPathInheritDisabled(&path->path, cand->small_path);
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &GjJoinPathMethods;
+	path->custom_paths = list_make1(cand->small_path);
+
+	cand->scans = copy_scans(cand->scans);
+	join_cost(root, cand, &startup, &run);
+	if (joins_are_disabled())
+		GjPathDisable(&path->path, &startup);
+	*kept = *cand;
+	path->custom_private = list_make1(kept);
+	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
+
+	if (cand->workers > 0)
+		GjAddPartialPath(root, joinrel, path, startup, run, alone, cost_unit(cand));
+	else
+		GjAddPath(root, joinrel, path, startup, run);
+	return startup + run;
+}
+
+/*
+ * Return the time that a unit of the join's cost takes (cost.c), on average over the big rows
+ */
+static double
+cost_unit(const GjJoinCandidate *cand)
+{
+	double		rows = 0.0;
+	double		time = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+
+		rows += scan->rows;
+		time += scan->rows * GjCostUnit(scan->table, scan->index_only);
+	}
+	return time / Max(rows, 1.0);
+}
+
+/*
+ * Are joins of all kinds disabled?  So pg_hint_plan lets the planner know that it should not join
+ * these two, where a hint says in which order tables are to be joined.
+ */
+static bool
+joins_are_disabled(void)
+{
+	return !enable_nestloop && !enable_hashjoin && !enable_mergejoin && !gj_force;
+}
+
+/*
+ * Copy the scans, as each path keeps costs of its own in them
+ */
+static List *
+copy_scans(List *scans)
+{
+	List	   *copies = NIL;
+	ListCell   *lc;
+
+	foreach(lc, scans)
+	{
+		GjJoinScan *copy = palloc(sizeof(GjJoinScan));
+
+		*copy = *(GjJoinScan *) lfirst(lc);
+		copies = lappend(copies, copy);
+	}
+	return copies;
+}
+
+/*-------------------------------------------------------------------------
+ * Plans
+ *
+ * joinbuild.c
+ * Build the plan of a GpuJoin path (join.c).
+ *
+ * A join has no scan relation, so all expressions of the node are over a joined row
+ * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.
+ * Expressions stand in custom_exprs and the plan's qual only, since what stands in
+ * custom_private is adjusted by nobody.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * PlanCustomPath: make the plan.  The target list may be empty, then core puts its own there
+ * later.  In either case it can use no more than the path's target.
+ */
+static Plan *
+plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+		  List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	List	   *columns;
+	List	   *exprs;
+	List	   *joinquals;
+	List	   *otherquals;
+	ListCell   *lc;
+
+	GjChoiceTaken(path);
+	split_join_clauses(root, cand, &joinquals, &otherquals);
+	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
+					   otherquals);
+	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
+
+	/* The target comes first: its Vars are those that the nodes above know */
+	columns = big_columns(cand, list_make3(path->path.pathtarget->exprs, tlist, exprs));
+	scan->custom_scan_tlist = build_scan_tlist(columns, linitial(custom_plans));
+	foreach(lc, cand->scans)
+		custom_plans = lappend(custom_plans, GjPlanJoinScan(root, cand, lfirst(lc), columns));
+
+	scan->scan.plan.targetlist = tlist;
+	scan->custom_exprs = (List *) match_scan_tlist((Node *) exprs, scan->custom_scan_tlist);
+	scan->custom_plans = custom_plans;
+	scan->custom_private = list_make4(makeInteger(cand->kind),
+									  makeInteger(list_length(columns)),
+									  list_make1_oid(cand->key.key_proc),
+									  partitions(root, cand));
+	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
+	scan->flags = path->flags;
+	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
+
+	return &scan->scan.plan;
+}
+
+/*
+ * Write the clause that the indexes answer, for EXPLAIN: over the big side, with the key on
+ * the left, however the query or the planner wrote it
+ */
+static Expr *
+key_qual(const GjJoinCandidate *cand)
+{
+	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
+
+	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
+						 cand->key.value, written->opcollid, written->inputcollid);
+}
+
+/*
+ * List the partitions that each table belongs to, if the join goes by partitions; else NIL
+ */
+static List *
+partitions(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (!cand->by_key)
+		return NIL;
+	foreach(lc, cand->tables)
+		result = lappend(result, GjJoinPartitions(root, lfirst(lc), cand->big));
+	return result;
+}
+
+/*
+ * Separate the clauses that decide on a match from those that decide on a result row
+ */
+static void
+split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
+				   List **joinquals, List **otherquals)
+{
+	List	   *rinfos = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+
+	rinfos = GjOrderClauses(root, rinfos);
+	if (GjJoinKeepsUnmatched(cand->kind))
+		extract_actual_join_clauses(rinfos, cand->joinrel->relids, joinquals, otherquals);
+	else
+	{
+		*joinquals = extract_actual_clauses(rinfos, false);
+		*otherquals = NIL;
+	}
+}
+
+/*
+ * List the Vars of the big side that anything needs; there is one at least, in the
+ * clause that the indexes answer.  The tables' filters are tested before the joined row
+ * is made.
+ */
+static List *
+big_columns(const GjJoinCandidate *cand, List *needed)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) needed, PULL_ALL_VARS))
+	{
+		Var		   *var = lfirst_node(Var, lc);
+
+		if (var->varno == cand->big->relid && !has_column(columns, var))
+			columns = lappend(columns, var);
+	}
+	Assert(columns != NIL);
+	return columns;
+}
+
+static bool
+has_column(List *columns, const Var *var)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		if (lfirst_node(Var, lc)->varattno == var->varattno)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Describe the joined row: the columns of the big side, then the small plan's
+ * output as it is
+ */
+static List *
+build_scan_tlist(List *columns, Plan *small_plan)
+{
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	foreach(lc, columns)
+		tlist = lappend(tlist, makeTargetEntry(copyObject(lfirst(lc)), list_length(tlist) + 1,
+											   NULL, false));
+	foreach(lc, small_plan->targetlist)
+	{
+		Expr	   *expr = copyObject(lfirst_node(TargetEntry, lc)->expr);
+
+		tlist = lappend(tlist, makeTargetEntry(expr, list_length(tlist) + 1, NULL, false));
+	}
+	return tlist;
+}
+
+/*
+ * Write Vars as the joined row's description has them
+ *
+ * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  ON
+ * clauses have it without the mark of their own join, the target with it; a scan's
+ * expressions must match its description exactly, in which a column stands once.
+ */
+static Node *
+match_scan_tlist(Node *node, List *scan_tlist)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *var = (Var *) node;
+		ListCell   *lc;
+
+		foreach(lc, scan_tlist)
+		{
+			Var		   *other = (Var *) lfirst_node(TargetEntry, lc)->expr;
+
+			if (IsA(other, Var) && other->varno == var->varno &&
+				other->varattno == var->varattno && var->varlevelsup == 0)
+				return copyObject((Node *) other);
+		}
+	}
+	return expression_tree_mutator(node, match_scan_tlist, (void *) scan_tlist);
+}
+
+/*-------------------------------------------------------------------------
+ * Clauses
+ *
+ * joinclauses.c
+ * The order in which the nodes of a GpuJoin test their clauses.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Sort clauses into the order in which they have to be tested
+ *
+ * Security barriers go first of all, then what is cheap.  Core lets a leakproof
+ * clause pass a barrier; here it keeps its place.  Insertion keeps the order of
+ * equals.
+ */
+List *
+GjOrderClauses(PlannerInfo *root, List *rinfos)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		int			pos = list_length(result);
+
+		while (pos > 0 && goes_before(root, rinfo, list_nth(result, pos - 1)))
+			pos--;
+		result = list_insert_nth(result, pos, rinfo);
+	}
+	return result;
+}
+
+static bool
+goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
+{
+	QualCost	cost_a;
+	QualCost	cost_b;
+
+	if (a->security_level != b->security_level)
+		return a->security_level < b->security_level;
+
+	cost_qual_eval_node(&cost_a, (Node *) a, root);
+	cost_qual_eval_node(&cost_b, (Node *) b, root);
+	return cost_a.per_tuple < cost_b.per_tuple;
+}
+
+/*
+ * List the bare clauses, pseudoconstant ones included: nobody else tests them
+ */
+List *
+GjBareClauses(List *rinfos)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+		result = lappend(result, lfirst_node(RestrictInfo, lc)->clause);
+	return result;
+}
+
+/*-------------------------------------------------------------------------
+ * Costs
+ *
+ * joincost.c
+ * What a GpuJoin costs: its small side, the scans of its tables, the pairs.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Estimate the cost of the join:
+ *
+ *	  small side		its path, then what a hash join charges to build its table;
+ *						where it exceeds the memory limit, a sort besides
+ *	  batches			each searches the index anew: a match a batch
+ *	  big rows			GjCostSearch, over all tables and batches
+ *	  pairs				the join quals on each pair with equal keys
+ *	  result			cpu_tuple_cost and the target list
+ *
+ * All rows of a cursor share the cost of the small side and of the match (cost.c).
+ *
+ * In a parallel plan each process collects the small side; what is done for each big row,
+ * pair and result row is divided.
+ */
+static void
+join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
+{
+	PathTarget *target = cand->joinrel->reltarget;
+	double		divisor = GjParallelDivisor(cand->workers);
+	double		pairs;
+	QualCost	joinquals;
+	ListCell   *lc;
+
+	cand->selectivity = key_selectivity(root, cand);
+	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
+									  cand->small->rows, NULL, NULL);
+	cand->nbatches = cost_collect(cand, startup);
+	cand->by_key = GjJoinIsByKey(root, cand);
+	*run = 0.0;
+
+	/* No row comes before the first table has been searched; the others come later */
+	foreach(lc, cand->scans)
+	{
+		GjJoinScan *scan = lfirst(lc);
+
+		cost_scan(root, cand, scan);
+		if (lc == list_head(cand->scans))
+			*startup += scan->startup;
+		else
+			*run += scan->startup;
+		*run += scan->run;
+	}
+
+	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
+	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
+												   list_make1(cand->rinfo)), root);
+	*startup += joinquals.startup + target->cost.startup;
+	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
+		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
+	if (GjIsForCursor(root))
+	{
+		*run += *startup - cand->small_path->startup_cost;
+		*startup = cand->small_path->startup_cost;
+	}
+}
+
+/*
+ * Estimate what share of all pairs has equal keys, whatever the join's type makes
+ * of them.
+ */
+static Selectivity
+key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	SpecialJoinInfo sjinfo;
+
+	memset(&sjinfo, 0, sizeof(sjinfo));
+	sjinfo.type = T_SpecialJoinInfo;
+	sjinfo.min_lefthand = sjinfo.syn_lefthand = cand->small->relids;
+	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
+	sjinfo.jointype = JOIN_INNER;
+
+	return clauselist_selectivity(root, list_make1(cand->rinfo), 0, JOIN_INNER, &sjinfo);
+}
+
+/*
+ * Estimate the cost of the small side; returns into how many batches it will fall
+ */
+static double
+cost_collect(const GjJoinCandidate *cand, Cost *cost)
+{
+	double		rows = cand->small->rows;
+	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
+	double		nbatches = ceil(bytes / GjWorkMemory());
+
+	*cost = cand->small_path->total_cost +
+		rows * (cpu_operator_cost + cpu_tuple_cost);
+	if (nbatches > 1.0)
+		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +
+			2.0 * bytes / BLCKSZ * seq_page_cost;
+	return Max(nbatches, 1.0);
+}
+
+/*
+ * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
+ * scan, the cheaper one stays
+ */
+static void
+cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+{
+	GjJoinScan	this;
+
+	cost_way(root, cand, scan);
+	if (scan->other == NULL)
+		return;
+	cost_way(root, cand, scan->other);
+	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
+		return;
+
+	/* both stay known: a parallel plan chooses anew */
+	this = *scan;
+	*scan = *this.other;
+	scan->other = palloc(sizeof(GjJoinScan));
+	*scan->other = this;
+}
+
+/*
+ * Estimate one way to scan
+ *
+ * Matches are taken to be spread evenly over the big side's rows.  Where the key tells the
+ * partition, a table is not searched if none of the keys is its own; n of them hit
+ * one of p tables with probability 1 - (1 - 1/p)^n.
+ */
+static void
+cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+{
+	RelOptInfo *table = scan->table;
+	double		share = Min(1.0, cand->nkeys * cand->selectivity);
+	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
+		.nmatches = Min(table->tuples * share, scan->index->tuples),
+		.quals = table->baserestrictcost,.workers = cand->workers,
+	.index_only = scan->index_only};
+	double		searched = cand->by_key ?
+		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
+
+	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
+								   &input.filter_cost);
+	scan->nmatches = input.nmatches;
+	scan->filtered = input.filtered;
+	input.searched = searched;
+	GjCostSearch(root, &input, &scan->startup, &scan->run);
+	scan->run += searched * (cand->nbatches - 1.0) *
+		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
+					input.nmatches / cand->nbatches);
+	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
+}

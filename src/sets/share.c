@@ -1,0 +1,509 @@
+/*-------------------------------------------------------------------------
+ *
+ * share.c
+ *	  Dividing TIDs among processes, by heap blocks.
+ *
+ * An array of packed TIDs is cut into steps of equal length, and a counter says
+ * which step is the next to be taken.  As a block belongs to one process (two that
+ * pin and lock the same page would be slower, and a block's TIDs are fetched
+ * together), each step is moved to the borders of blocks: it begins with the first
+ * block that begins in it, and ends with the last such block, wherever that ends.
+ * Who takes a step finds these borders by looking at the array, which does not change.
+ * So each TID is in exactly one step.
+ *
+ * A set that did not fit into its memory limit is shared as one bit for each heap
+ * block: then each tuple of the block is a candidate.  That is never much, and less
+ * than what such a set takes itself.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+#include "entryshare.h"
+#include "tidshare.h"
+
+/*
+ * A process takes so many steps, on average, so that all end at about the same time;
+ * but a step is large enough for reading ahead, and for the counter not to matter.
+ */
+#define TID_STEPS_PER_PROCESS		32
+#define MIN_STEP_TIDS			64
+#define MAX_STEP_TIDS			2048
+#define MIN_STEP_WORDS			1
+#define MAX_STEP_WORDS			16
+
+#define BITS_PER_WORD			64
+
+/* What a set over shared TIDs needs to get more */
+typedef struct Taker
+{
+	GjSharedTids *shared;
+	const uint64 *words;
+	uint64	   *blocks;			/* lossy: the blocks of a step, as TIDs */
+	void		(*progress) (void *arg);
+	void	   *arg;
+} Taker;
+
+/* As with TIDs, but a step costs another look at the vacuum epoch */
+#define ENTRY_STEPS_PER_PROCESS		16
+#define MIN_STEP_ENTRIES		1024
+#define MAX_STEP_ENTRIES		16384
+
+/* Ranges that the heap is divided into, at most */
+#define MAX_RANGES				4096
+
+static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n,
+						int nprocesses);
+static void share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses);
+static uint64 *allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords);
+static bool take_step(void *taker, const uint64 **tids, uint64 *ntids);
+static uint64 range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits);
+static uint64 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
+static bool find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places);
+static void place_arrays(GjEntrySet *view, char *memory, uint64 n, Size *size);
+static char *place(Size *size, char *memory, Size bytes);
+static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n,
+						const uint32 *places);
+static void copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places);
+static void advance(GjEntryColumn *column, uint64 n);
+static bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+						 int range_bits, uint64 *first, uint64 *end);
+
+/*
+ * Prepare shared memory: there are no TIDs
+ */
+void
+GjTidsShareInit(GjSharedTids *shared)
+{
+	memset(shared, 0, sizeof(GjSharedTids));
+	shared->words = InvalidDsaPointer;
+	pg_atomic_init_u64(&shared->next, 0);
+}
+
+/*
+ * Put a finished set into shared memory, for so many processes
+ */
+void
+GjTidsShare(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses)
+{
+	const uint64 *tids;
+	uint64		n;
+
+	GjTidsShareInit(shared);
+	if (GjTidSetGetArray(set, &tids, &n))
+		share_array(shared, area, tids, n, nprocesses);
+	else
+		share_blocks(shared, area, set, nprocesses);
+}
+
+static void
+share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n, int nprocesses)
+{
+	if (n > 0)
+		memcpy(allocate_words(shared, area, n), tids, n * sizeof(uint64));
+	shared->step = Min(Max(n / nprocesses / TID_STEPS_PER_PROCESS, MIN_STEP_TIDS), MAX_STEP_TIDS);
+}
+
+static void
+share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses)
+{
+	GjTidBlock	block;
+	BlockNumber last = 0;
+	uint64	   *words;
+
+	while (GjTidSetNextBlock(set, &block))
+	{
+		CHECK_FOR_INTERRUPTS();
+		last = block.block;
+	}
+	GjTidSetRewind(set);
+
+	shared->lossy = true;
+	words = allocate_words(shared, area, (uint64) last / BITS_PER_WORD + 1);
+	memset(words, 0, shared->nwords * sizeof(uint64));
+	while (GjTidSetNextBlock(set, &block))
+	{
+		CHECK_FOR_INTERRUPTS();
+		words[block.block / BITS_PER_WORD] |= UINT64CONST(1) << (block.block % BITS_PER_WORD);
+	}
+	shared->step = Min(Max(shared->nwords / nprocesses / TID_STEPS_PER_PROCESS, MIN_STEP_WORDS),
+					   MAX_STEP_WORDS);
+}
+
+static uint64 *
+allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords)
+{
+	shared->words = dsa_allocate_extended(area, nwords * sizeof(uint64), DSA_ALLOC_HUGE);
+	shared->nwords = nwords;
+	return dsa_get_address(area, shared->words);
+}
+
+/*
+ * Free the shared memory; no process may still be reading
+ */
+void
+GjTidsUnshare(GjSharedTids *shared, dsa_area *area)
+{
+	if (DsaPointerIsValid(shared->words))
+		dsa_free(area, shared->words);
+	GjTidsShareInit(shared);
+}
+
+/*
+ * Make a set of this process's share, which gets its TIDs step by step
+ */
+GjTidSet *
+GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
+				 void (*progress) (void *arg), void *arg)
+{
+	Taker	   *taker;
+	GjTidSet   *set = GjTidSetCreateView(parent, take_step, sizeof(Taker), (void **) &taker);
+
+	taker->shared = shared;
+	taker->progress = progress;
+	taker->arg = arg;
+	if (DsaPointerIsValid(shared->words))
+		taker->words = dsa_get_address(area, shared->words);
+	if (shared->lossy)
+		taker->blocks = MemoryContextAlloc(GetMemoryChunkContext(taker),
+										   shared->step * BITS_PER_WORD * sizeof(uint64));
+	return set;
+}
+
+/*
+ * Take the next TIDs that there are; false if all are taken
+ */
+static bool
+take_step(void *arg, const uint64 **tids, uint64 *ntids)
+{
+	const Taker *taker = arg;
+	GjSharedTids *shared = taker->shared;
+	uint64		first;
+	uint64		end;
+
+	if (taker->progress != NULL)
+		taker->progress(taker->arg);
+	if (!shared->lossy)
+	{
+		if (!GjTakeBlocks(&shared->next, shared->step, taker->words, shared->nwords, 0,
+						  &first, &end))
+			return false;
+		*tids = taker->words + first;
+		*ntids = end - first;
+		return true;
+	}
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!GjTakeStep(&shared->next, shared->step, shared->nwords, &first, &end))
+			return false;
+		*ntids = take_blocks(taker, first, end, tids);
+	} while (*ntids == 0);
+	return true;
+}
+
+/*
+ * Take the TIDs of the next ranges of blocks: those from first to before end.  False if all
+ * are taken.
+ */
+static bool
+GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+			 int range_bits, uint64 *first, uint64 *end)
+{
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!GjTakeStep(next, step, ntids, first, end))
+			return false;
+		*first = range_border(tids, *first, ntids, range_bits);
+		*end = range_border(tids, *end, ntids, range_bits);
+	} while (*first == *end);
+	return true;
+}
+
+/*
+ * Take the next step of n things, wherever its ends are; false if all are taken.  The
+ * counter is looked at first, lest it be raised for ever.
+ */
+bool
+GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first, uint64 *end)
+{
+	if (pg_atomic_read_u64(next) >= n)
+		return false;
+	*first = pg_atomic_fetch_add_u64(next, step);
+	*end = Min(*first + step, n);
+	return *first < n;
+}
+
+/*
+ * The first position, not before this one, where a range of blocks begins
+ */
+static uint64
+range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits)
+{
+	while (position > 0 && position < ntids &&
+		   GjPackedBlock(tids[position]) >> range_bits ==
+		   GjPackedBlock(tids[position - 1]) >> range_bits)
+		position++;
+	return position;
+}
+
+/*
+ * The blocks whose bits stand in these words, as TIDs without an offset
+ */
+static uint64
+take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
+{
+	uint64		n = 0;
+
+	for (uint64 word = start; word < end; word++)
+	{
+		for (uint64 left = taker->words[word]; left != 0; left &= left - 1)
+			taker->blocks[n++] = (word * BITS_PER_WORD + pg_rightmost_one_pos64(left)) << 16;
+	}
+	*tids = taker->blocks;
+	return n;
+}
+
+/*-------------------------------------------------------------------------
+ * Entries
+ *
+ * entryshare.c
+ * Dividing entries among processes, by heap blocks.
+ *
+ * The arrays of a finished set are copied into shared memory, one behind the other, and
+ * cut into steps as those of TIDs are (tidshare.c): a heap block's entries go to one
+ * process, so that what they have to fetch of it is fetched together.  As a finished set
+ * has each TID once, each is in exactly one step.
+ *
+ * They come in any order.  So the heap is divided into ranges of blocks, some thousand, and the
+ * entries are copied range by range; within one they stay in their order.  That takes little
+ * more than to copy them as they are.  Steps are cut at the borders of ranges.
+ *
+ * Nothing but the length and the columns' widths says where an array stands, and all
+ * processes know the widths: they run the same plan over the same index.
+ *
+ * /
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare shared memory: there are no entries
+ */
+void
+GjEntriesShareInit(GjSharedEntries *shared)
+{
+	memset(shared, 0, sizeof(GjSharedEntries));
+	shared->memory = InvalidDsaPointer;
+	pg_atomic_init_u64(&shared->next, 0);
+}
+
+/*
+ * Put a finished set, which has tids[] or no entries, into shared memory
+ */
+void
+GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, int nprocesses)
+{
+	uint64		n = set->nentries;
+	GjEntrySet	copy = *set;
+	uint32	   *places;
+	Size		size;
+
+	GjEntriesShareInit(shared);
+	shared->step = Min(Max(n / nprocesses / ENTRY_STEPS_PER_PROCESS, MIN_STEP_ENTRIES),
+					   MAX_STEP_ENTRIES);
+	if (n == 0)
+		return;
+
+	place_arrays(&copy, NULL, n, &size);
+	shared->memory = dsa_allocate_extended(area, size, DSA_ALLOC_HUGE);
+	place_arrays(&copy, dsa_get_address(area, shared->memory), n, &size);
+	places = MemoryContextAllocHuge(set->context, n * sizeof(uint32));
+	if (!find_places(shared, set, places))
+	{
+		pfree(places);
+		places = NULL;
+	}
+	copy_array(copy.tids, set->tids, sizeof(uint64), n, places);
+	copy_column(&copy.keys, &set->keys, n, places);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		copy_column(&copy.included[i], &set->included[i], n, places);
+		shared->has_nulls[i] = set->included[i].has_nulls;
+	}
+	if (places != NULL)
+		pfree(places);
+	shared->nentries = n;
+}
+
+/*
+ * Find out where each entry goes, if they are ordered by ranges of blocks; false: they are
+ */
+static bool
+find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places)
+{
+	uint32		next[MAX_RANGES] = {0};
+	uint64		n = set->nentries;
+	uint32		sum = 0;
+	uint64		greatest = 0;
+	uint32		last = 0;
+	bool		ordered = true;
+	int			shift = 16;		/* of a TID, to a range's number */
+
+	for (uint64 i = 0; i < n; i++)
+		greatest = Max(greatest, set->tids[i]);
+	while (greatest >> shift >= MAX_RANGES)
+		shift++;
+	shared->range_bits = shift - 16;
+	for (uint64 i = 0; i < n; i++)
+	{
+		uint32		range = (uint32) (set->tids[i] >> shift);
+
+		next[range]++;
+		ordered &= range >= last;
+		last = range;
+	}
+	if (ordered)
+		return false;
+	for (int range = 0; range < MAX_RANGES; range++)
+	{
+		uint32		here = next[range];
+
+		next[range] = sum;
+		sum += here;
+	}
+	for (uint64 i = 0; i < n; i++)
+		places[i] = next[set->tids[i] >> shift]++;
+	return true;
+}
+
+static void
+copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n, const uint32 *places)
+{
+	if (from->width == 0)
+		return;
+	copy_array(to->values, from->values, from->width, n, places);
+	if (from->has_nulls)
+		copy_array(to->nulls, from->nulls, 1, n, places);
+}
+
+#define COPY_ARRAY(type) \
+	for (uint64 i = 0; i < n; i++) \
+		((type *) to)[places[i]] = ((const type *) from)[i]
+
+/*
+ * Copy an array, each element to its place; NULL: as it is
+ */
+static void
+copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (places == NULL)
+	{
+		memcpy(to, from, n * width);
+		return;
+	}
+	switch (width)
+	{
+		case 1:
+			COPY_ARRAY(uint8);
+			break;
+		case 2:
+			COPY_ARRAY(uint16);
+			break;
+		case 4:
+			COPY_ARRAY(uint32);
+			break;
+		default:
+			COPY_ARRAY(uint64);
+			break;
+	}
+}
+
+/*
+ * Point a set's arrays to where those of n entries stand in the memory, and say how much
+ * that is
+ */
+static void
+place_arrays(GjEntrySet *view, char *memory, uint64 n, Size *size)
+{
+	*size = 0;
+	view->tids = (uint64 *) place(size, memory, n * sizeof(uint64));
+	if (view->keys.width != 0)
+		view->keys.values = place(size, memory, n * view->keys.width);
+	for (int i = 0; i < view->nincluded; i++)
+	{
+		GjEntryColumn *column = &view->included[i];
+
+		if (column->width == 0)
+			continue;
+		column->values = place(size, memory, n * column->width);
+		column->nulls = (uint8 *) place(size, memory, n);
+	}
+}
+
+static char *
+place(Size *size, char *memory, Size bytes)
+{
+	char	   *at = memory == NULL ? NULL : memory + *size;
+
+	*size += MAXALIGN(bytes);
+	return at;
+}
+
+/*
+ * Free the shared memory; no process may still be reading
+ */
+void
+GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area)
+{
+	if (DsaPointerIsValid(shared->memory))
+		dsa_free(area, shared->memory);
+	GjEntriesShareInit(shared);
+}
+
+/*
+ * Take the next entries; false if all are taken
+ */
+bool
+GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
+{
+	uint64		first;
+	uint64		end;
+	Size		size;
+
+	view->nentries = 0;
+	if (shared->nentries == 0)
+		return false;
+	place_arrays(view, dsa_get_address(area, shared->memory), shared->nentries, &size);
+	if (!GjTakeBlocks(&shared->next, shared->step, view->tids, shared->nentries,
+					  shared->range_bits, &first, &end))
+		return false;
+
+	view->tids += first;
+	advance(&view->keys, first);
+	for (int i = 0; i < view->nincluded; i++)
+	{
+		advance(&view->included[i], first);
+		view->included[i].has_nulls = shared->has_nulls[i];
+	}
+	view->nentries = view->nbulk = end - first;
+	view->highest = PG_UINT64_MAX;	/* nobody has asked */
+	return true;
+}
+
+static void
+advance(GjEntryColumn *column, uint64 n)
+{
+	if (column->width == 0)
+		return;
+	column->values += n * column->width;
+	if (column->nulls != NULL)
+		column->nulls += n;
+}
