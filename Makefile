@@ -207,9 +207,9 @@ device-note: $(CUDA_LIBRARY) all-lib
 	  $(NVCC),no CUDA sources here,no nvcc)))"
 
 # Loops over millions of TIDs and entries, and over the columns of batches.
-src/sets/tidarray.o src/sets/topwords.o: CFLAGS += $(CFLAGS_VECTORIZE)
-src/exec/filter.o src/exec/filterrun.o src/exec/visiblemap.o: CFLAGS += $(CFLAGS_VECTORIZE)
-src/agg/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
+src/sets/tidset.o src/sets/top.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/exec/filter.o src/exec/visiblemap.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/agg/%.o src/groups/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
 
 # The compiler says which headers an object was made from. These rules are narrower than those of
 # PGXS, which has none for headers, or (where PostgreSQL was configured with --enable-depend) keeps

@@ -21,7 +21,7 @@
 
 #include "base/compat.h"
 #include "compute.h"
-#include "groups/groupparts.h"
+#include "groups/groups.h"
 
 /* A column of a batch that goes into the slot */
 typedef struct Input

@@ -43,7 +43,7 @@
 #include "exec/exec.h"
 #include "join/join.h"
 #include "agg.h"
-#include "groups/groupparts.h"
+#include "groups/groups.h"
 #include "reader.h"
 
 typedef struct GjCodes GjCodes;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * foldparts.h
- *	  What the files of a fold share: fold.c has the steps, foldsource.c and foldsource.c the rows.
+ *	  What the files of a fold share: fold.c has the steps, foldsource.c the rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@ typedef struct GjFold
 	GjIndexState state;
 	GjFoldStats *stats;
 
-	/* private to foldsource.c and foldsource.c, but for the blocks of the previous delta */
+	/* private to foldsource.c, but for the blocks of the previous delta */
 	BlockNumber *delta_blocks;
 	BlockNumber ndelta_blocks;
 	struct GjFoldWords *words;	/* entries as words; NULL: rows, from sources */

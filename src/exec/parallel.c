@@ -12,7 +12,7 @@
  *
  * Why each row comes once: the processes have the same snapshot, the TIDs are
  * those of one search under it, and each block is taken by one process, which takes
- * all that the block has; match/divide.c and match/divide.c say it of what all do.  Each process
+ * all that the block has; match/divide.c say it of what all do.  Each process
  * rechecks keys against a set that it has made itself: plans are made only where all of these
  * sets are equal (plan/same.c).
  *

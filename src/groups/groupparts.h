@@ -4,9 +4,9 @@
  *	  Inside of a set of groups: its parts, and what its files use of each other.
  *
  * The way of a batch: its columns are taken as wide as their types (input.c); each row
- * gets the number of its group (hash.c, hash.c, direct.c); then one
+ * gets the number of its group (hash.c, direct.c); then one
  * aggregate after the other runs over the numbers and its argument (aggstate.c, with the loops
- * of aggloops.c and aggloops.c, and distinct.c).  Numbers are given about in the order in which
+ * of aggloops.c, and distinct.c).  Numbers are given about in the order in which
  * groups are first seen, so the states of an aggregate are an array by number.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -65,7 +65,6 @@ extern uint64 GjInputWeight(const GjInput *input);
 extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
 extern void GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows,
 						   int nrows);
-extern uint16 GjValueWidth(GjValueType type);
 
 extern Size GjRowsLayOut(GjInput *input);
 extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);
@@ -150,8 +149,6 @@ extern void GjTablePack(GjGroupTable *table, const GjInput *input);
 extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride,
 						Datum *values, bool *isnull);
 extern Datum GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull);
-
-/* hash.c */
 extern void GjTableReset(GjGroupTable *table);
 extern void GjTableClear(GjGroupTable *table);
 extern int	GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers);

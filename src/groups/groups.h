@@ -43,6 +43,8 @@ typedef struct GjGroupsStats
 
 typedef struct GjGroups GjGroups;
 
+extern uint16 GjValueWidth(GjValueType type);
+
 /*
  * Create a set of groups.  Without ngroupings there is one group, which is there without any
  * row, too.  memory_limit: bytes, for the groups and for the sets behind count(DISTINCT); what

@@ -216,8 +216,6 @@ extern void GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nproc
 						  GjMatchStats *stats);
 extern void GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index,
 						 const GjKeySet *keys, Size limit);
-
-/* divide.c */
 extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
 						  uint64 capacity, int nprocesses, GjMatchStats *stats);
 extern void GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index,

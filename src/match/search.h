@@ -2,7 +2,7 @@
  *
  * search.h
  *	  The state of the CPU's search; for search.c and its steps only: runs.c, search.c,
- *	  readpages.c, readpages.c, hits.c.
+ *	  readpages.c, hits.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -136,8 +136,6 @@ extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 /* entryset.c */
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
 extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
-
-/* entryset.c */
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
 
