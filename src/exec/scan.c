@@ -25,6 +25,7 @@
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
  * changed, so the recheck method tests it against the key set; that copy of the
+ *	- below a Sort, where PostgreSQL looks for no scan;
  * node never searches.
  *
  * Scanning backward is not offered, as a bitmap heap scan does not: a cursor that
@@ -73,6 +74,7 @@ static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 static const GjKeySet *share_keys(GjScanState *scan);
 static bool is_asked_for(const EState *estate);
+static bool is_sorted(const PlanState *node);
 static bool may_ask(PlanState *node, void *context);
 static bool calls_unknown(Node *node, void *context);
 static bool is_unknown(Oid function, void *context);
@@ -591,7 +593,7 @@ GjScanMemory(const GjScanState *scan)
 GjCursor
 GjCursorOf(const EState *estate)
 {
-	if (!is_asked_for(estate))
+	if (!is_asked_for(estate) || is_sorted(ActivePortal->queryDesc->planstate))
 		return GJ_CURSOR_NONE;
 	if ((estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ||
 		estate->es_plannedstmt->subplans != NIL ||
@@ -606,6 +608,17 @@ is_asked_for(const EState *estate)
 	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible &&
 		ActivePortal->queryDesc != NULL && ActivePortal->queryDesc->estate == estate &&
 		!RecoveryInProgress();
+}
+
+/*
+ * Return true if the rows of a query come from a Sort, so that the cursor stands on none of a table
+ */
+static bool
+is_sorted(const PlanState *node)
+{
+	while (IsA(node, LimitState))
+		node = outerPlanState(node);
+	return IsA(node, SortState) || IsA(node, IncrementalSortState);
 }
 
 /*

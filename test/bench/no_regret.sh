@@ -147,7 +147,7 @@ name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$
     echo "# Is the planner's choice the best?"
     echo
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $(nproc) processors of type" \
-        "$(processor_name); device: $device. Tables of $REGRET_ROWS rows; $grid points of the grid" \
+        "$(processor_name); device: $device. Tables of $REGRET_ROWS rows; $grid points of grid" \
         "and $named with a name were reached. Times in ms, $(clock_name)."
     [ ! -s "$log/remarks.txt" ] || { echo; cat "$log/remarks.txt"; }
     perl test/bench/regret.pl report "$log"/{named,grid,cold}.jsonl "$log"/again-*.jsonl

@@ -98,8 +98,10 @@ sub point_of
 	{
 		return if $form eq 'cursor';
 		$point{settings}{plan_cache_mode} = 'force_generic_plan';
-		$point{script} .= "\nPREPARE p (int[]) AS $statement;\nPREPARE whole (int[]) AS $point{whole};";
-		($statement, $point{whole}) = ("EXECUTE p (:'keys')", "EXECUTE whole (:'keys')");
+		$point{script} .= "\nPREPARE p (int[]) AS $statement;"
+		  . "\nPREPARE whole (int[]) AS $point{whole};";
+		$statement = "EXECUTE p (:'keys')";
+		$point{whole} = "EXECUTE whole (:'keys')";
 	}
 	elsif ($form eq 'cursor') { $statement = "DECLARE c CURSOR FOR $statement"; }
 	return if $form eq 'delete' && $x->{n} > 1000;
