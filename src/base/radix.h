@@ -3,15 +3,15 @@
  * radix.h
  *	  Sorting of uint64 arrays, for key sets and TID sets.
  *
- * Both sort plain integers, often a million of them, of which few bits differ:
- * keys of a narrow range, TIDs of one heap (offsets use nine bits of sixteen).
- * So this is a radix sort from the lowest digit up that looks only at bits in
- * which values differ: three passes for a million TIDs.
+ * Both sort plain integers, often a million of them, that differ in few bits: keys of a narrow
+ * range, TIDs of one heap (offsets use nine bits of sixteen).  So this is a radix sort from the
+ * lowest digit up that considers only bits in which values differ: three passes for a million
+ * TIDs.
  *
- * Digits are no longer than the number of passes asks for: with nine bits instead of eleven a
- * pass takes a third less, as there are fewer places to write to.
+ * Digits are no longer than the number of passes requires: with nine bits instead of eleven, a
+ * pass takes a third less time, because there are fewer places to write to.
  *
- * A header, since a static function is all there is to it.
+ * This is a header because it consists of static functions only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
