@@ -1,23 +1,24 @@
 /*
  * gpujoin_device.h
- *	  The border between PostgreSQL's world and the device's.
+ *	  The interface between the helper program and a device library.
  *
- * Two libraries implement it: gpujoin_cuda.so (CUDA) and gpujoin_reference.so (plain C, the oracle
- * of the tests and the device of machines without a GPU). Each exports one symbol, gjd_get_api();
- * all else is reached through the table it returns. The caller is the helper program, a process
- * that dies for the server: nothing here knows PostgreSQL. PostgreSQL code may include this file
- * for its plain structures (page images, TIDs), and loads no library.
+ * Two libraries implement it: gpujoin_cuda.so (CUDA) and gpujoin_reference.so (plain C, the
+ * oracle of the tests and the device of machines without a GPU). Each exports one symbol,
+ * gjd_get_api(); everything else is reached through the table it returns. The caller is the
+ * helper program, a process that may crash without harming the server: nothing here depends on
+ * PostgreSQL. PostgreSQL code may include this file for its plain structures (page images, TIDs),
+ * but never loads a library.
  *
  * SHAPES
- *	A column is the mirror of one index. It has pages 0, 1, 2, ... with one fixed number of slots
- *	(a multiple of 32); position = page * slots + slot. A slot has a key (int32 or int64), a TID
- *	(block, offset), a validity bit, and a value or NULL of each carried column, which only filters
- *	look into; the keys of invalid slots are never looked at. A page that was never written has no
- *	valid slot. No key value is reserved.
+ *	A column is the mirror of one index. It has pages 0, 1, 2, ... with one fixed number of
+ *	slots (a multiple of 32); position = page * slots + slot. A slot has a key (int32 or
+ *	int64), a TID (block, offset), a validity bit, and a value or NULL of each carried column,
+ *	which only filters read; the keys of invalid slots are never read. A page that was never
+ *	written has no valid slot. No key value is reserved.
  *	A key set is a set of distinct keys, built once and usable by any number of matches.
- *	A match is one request: the valid slots of a column whose key is in the set, and which pass a
- *	filter if there is one, as a count, as TIDs, as positions, as a bitmap over positions, or as
- *	entries: TIDs together with the keys and carried columns that the caller wants.
+ *	A match is one request: the valid slots of a column whose key is in the set, and which pass
+ *	a filter if there is one, as a count, as TIDs, as positions, as a bitmap over positions, or
+ *	as entries: TIDs together with the keys and carried columns that the caller wants.
  *	Where all this lies in memory: gpujoin_shapes.h.
  *
  * ORDER
@@ -25,52 +26,54 @@
  *	that column_write_pages() *accepted* before its match_begin(), and none accepted after, though
  *	neither call waits for the device. So a caller that notes its sequence number when the last
  *	page of it was accepted knows exactly which state each later match has seen.
- *	Only a result too large for the memory taken at first is an exception: pages written before the
- *	match is ready it may see as they were or as they are then. An entry is one state's all the
- *	same: its TID, key and carried values were in the slot together, and matched.
+ *	The only exception is a result too large for the memory reserved at first: it may see
+ *	either version of pages written before the match is ready. Each entry is consistent even
+ *	then: its TID, key and carried values were in the slot together, and matched.
  *
  * ASYNCHRONY
  *	No call waits for a kernel or a copy, apart from device_open, device_close, host_register,
- *	host_unregister and what is said below of memory that is not registered. Calls that start
- *	work return at once; the matching poll returns GJD_PENDING until it is done. One thread can so
- *	drive any number of requests. Work runs first come, first served on three streams: in (pages,
- *	keys), execute (kernels), out (results); kernels write device scratch, and a small first_buffer,
- *	and never wait for the caller, who fetches results in chunks whenever there is room.
+ *	host_unregister and copies of unregistered memory, see below. Calls that start work return
+ *	at once; the matching poll returns GJD_PENDING until it is done. So one thread can drive
+ *	any number of requests. Work runs first come, first served on three streams: in (pages,
+ *	keys), execute (kernels), out (results); kernels write device scratch, and a small
+ *	first_buffer, and never wait for the caller, who fetches results in chunks whenever there
+ *	is room.
  *
  * THREADS
- *	A device and everything made from it belong to one thread at a time. The library calls nobody
- *	back. Threads that the driver starts are started with all signals blocked.
+ *	A device and everything made from it belong to one thread at a time. The library has no
+ *	callbacks. The driver's threads are started with all signals blocked.
  *
  * ERRORS
- *	Every entry returns a gjd_status and, if that is neither GJD_OK nor GJD_PENDING and the error
- *	argument is not NULL, fills the caller's gjd_error. No exception, longjmp, exit or output
- *	passes the border. After GJD_DEVICE_LOST the device is beyond repair: every later call answers
- *	the same, and the process has to end (a new one may open the device anew). After any other
- *	error the object named in the call is as it was before, unless said otherwise.
+ *	Every entry returns a gjd_status and, if that is neither GJD_OK nor GJD_PENDING and the
+ *	error argument is not NULL, fills the caller's gjd_error. No exception, longjmp, exit or
+ *	output crosses the interface. After GJD_DEVICE_LOST the device is unusable: every later
+ *	call returns the same, and the process has to end (a new one may open the device again).
+ *	After any other error the object named in the call is as it was before, unless said
+ *	otherwise.
  *
  * OWNERSHIP
- *	Host memory is the caller's: (pointer, capacity) in, counts out. Which calls keep using it
- *	after they return is said with each. Memory that was registered (host_register) is read and
- *	written by the card directly; other memory works too, but then the call that copies waits for
- *	that copy (bounded by the chunk: give modest chunks). Registered memory may be shared with
- *	processes that are not trusted: what the library validates it copies first.
+ *	Host memory is the caller's: (pointer, capacity) in, counts out. The comment of each call
+ *	says whether it keeps using it after it returns. Memory that was registered (host_register)
+ *	is read and written by the card directly; other memory works too, but then the copying call
+ *	waits for that copy (so use chunks of modest size). Registered memory may be shared with
+ *	processes that are not trusted: the library copies data before validating it.
  *
  * USE
- *	device_open and host_register of the result arena; then one loop over all requests. For each:
- *	keyset_create, match_begin (with first_buffer in the request's part of the arena),
- *	keyset_destroy at once, since the match keeps the set; match_poll in every round until GJD_OK or
- *	an error; tell the requester count and items delivered; while it gives room: match_next, poll
- *	until delivered has grown; match_end until GJD_OK, also when the requester is gone: only then
- *	may the buffers be used for something else. GJD_BUSY: keep the request and try again after some
- *	match has ended. GJD_NO_MEMORY: destroy a column that is not in use and try again, or tell the
- *	requester. Pages: column_write_pages with what is left of the batch in every round until all are
- *	accepted, then column_write_poll until GJD_OK, then give the buffer back.
- *	Nothing sleeps: a loop without work under way has to wait for its callers by its own means.
+ *	device_open and host_register of the result arena; then one loop over all requests. For
+ *	each: keyset_create, match_begin (with first_buffer in the request's part of the arena),
+ *	keyset_destroy at once, since the match keeps the set; match_poll in every round until
+ *	GJD_OK or an error; tell the requester count and items delivered; while it has room:
+ *	match_next, poll until delivered has grown; match_end until GJD_OK, also when the requester
+ *	is gone: only then may the buffers be reused. GJD_BUSY: keep the request and try again
+ *	after some match has ended. GJD_NO_MEMORY: destroy an unused column and try again, or tell
+ *	the requester. Pages: column_write_pages with the rest of the batch in every round until
+ *	all are accepted, then column_write_poll until GJD_OK, then return the buffer. Nothing
+ *	sleeps: a loop without work in progress must itself wait for its callers.
  *
  * GROWING THIS FILE
- *	Structures begin with struct_size, set by the caller to the sizeof it was compiled with; new
- *	members are added at the end and zero means "as before"; a structure that ends before them is
- *	still accepted. New entries are added at the end of gjd_api; its struct_size tells how far it
+ *	Structures begin with struct_size, set by the caller to the sizeof it was compiled with;
+ *	new members are added at the end and zero means "as before"; a shorter structure is still
+ *	accepted. New entries are added at the end of gjd_api; its struct_size tells how far it
  *	reaches. New kinds of result will be new values of gjd_what.
  */
 #ifndef GPUJOIN_DEVICE_H
@@ -101,15 +104,16 @@ typedef struct gjd_match gjd_match;
 typedef enum gjd_status
 {
 	GJD_OK = 0,
-	GJD_PENDING = 1, /* not an error: still under way, ask again */
-	GJD_BUSY = 2,	 /* no room now, but there will be when requests under way have ended */
+	GJD_PENDING = 1, /* not an error: still in progress, poll again */
+	GJD_BUSY = 2,	 /* no room now, but there will be when requests in progress have ended */
 	GJD_INVALID = 16,	/* the caller's mistake; nothing was done */
-	GJD_NO_MEMORY,		/* the budget or the card is full: evict a column, or do without */
+	GJD_NO_MEMORY,		/* the budget or the card is full: evict a column, or do without the
+						 * device */
 	GJD_NO_HOST_MEMORY, /* malloc or page locking failed */
-	GJD_NO_DRIVER,		/* no driver, or one too old for the library: trying again is no use */
+	GJD_NO_DRIVER,		/* no driver, or one too old for the library: retrying is of no use */
 	GJD_NO_DEVICE,		/* driver there, device absent, or none by that name */
 	GJD_NO_PERMISSION,	/* the device exists but this process may not use it */
-	GJD_DEVICE_IN_USE,	/* exclusive or prohibited compute mode: somebody else has it */
+	GJD_DEVICE_IN_USE,	/* exclusive or prohibited compute mode: another process uses it */
 	GJD_UNSUPPORTED,	/* the device or the system cannot do this */
 	GJD_DEVICE_LOST,	/* sticky: end the process */
 	GJD_INTERNAL		/* a bug of the library */
@@ -118,7 +122,7 @@ typedef enum gjd_status
 typedef struct gjd_error
 {
 	gjd_status status;
-	int32_t device_code; /* cudaError_t or errno, 0 if none */
+	int32_t device_code; /* cudaError_t or errno, 0 if neither */
 	char message[256];	 /* lower case, no full stop; always terminated */
 } gjd_error;
 
@@ -127,11 +131,12 @@ typedef struct gjd_error
 typedef struct gjd_open_params
 {
 	uint32_t struct_size;
-	uint32_t shared_limit; /* tests: pretend that a block has only so many bytes of shared memory */
+	uint32_t shared_limit; /* tests: pretend that a block has only this many bytes of shared
+						    * memory */
 	const char *device;	   /* NULL or "": the first; "2": by index; "GPU-..." or "MIG-...": by UUID,
 							* which must precede the process's first use of CUDA */
-	uint64_t memory_budget;	  /* bytes taken from the card at open, rounded down to extents;
-							   * 0: three quarters of what is free */
+	uint64_t memory_budget;	  /* bytes taken from the card at open, rounded down to extents; 0:
+							   * three quarters of the free memory */
 	uint64_t scratch_reserve; /* part of it that columns cannot take, for results and key sets;
 							   * 0: a sixteenth of the budget, at least 64 MB, at most 4 GB */
 } gjd_open_params;
@@ -153,7 +158,7 @@ typedef struct gjd_device_info
 typedef struct gjd_memory_info
 {
 	uint64_t budget;	   /* bytes reserved at open */
-	uint64_t columns_limit; /* what columns may take of it */
+	uint64_t columns_limit; /* part of it that columns may take */
 	uint64_t columns_used; /* held by columns, in whole extents */
 	uint64_t scratch_used; /* held by key sets, matches, staging (from open to close) and columns'
 							  lists of extents */
@@ -168,9 +173,9 @@ typedef struct gjd_column_params
 	uint32_t key_bytes; /* 4 or 8 */
 	uint32_t slots;		/* a page; multiple of 32, at most GJD_MAX_SLOTS */
 	uint32_t n_carried; /* carried columns */
-	uint64_t reserve_pages; /* as column_reserve() */
+	uint64_t reserve_pages; /* like column_reserve() */
 
-	/* Since there are carried columns: as in gjd_shape */
+	/* Only with carried columns: as in gjd_shape */
 	uint32_t nullable;
 	uint8_t carried_bytes[GJD_MAX_CARRIED];
 } gjd_column_params;
@@ -178,14 +183,14 @@ typedef struct gjd_column_params
 typedef struct gjd_column_info
 {
 	uint64_t pages;			 /* highest page accepted + 1 */
-	uint64_t reserved_pages; /* pages there is memory for */
+	uint64_t reserved_pages; /* pages that fit into the reserved memory */
 	uint64_t bytes;			 /* device memory held */
-	uint64_t copies_applied; /* page copies taken ... */
-	uint64_t copies_ignored; /* ... and left out because a newer one was there */
-	uint32_t users;			 /* matches that hold the column */
+	uint64_t copies_applied; /* page copies applied ... */
+	uint64_t copies_ignored; /* ... and ignored because a newer one was present */
+	uint32_t users;			 /* number of matches that hold the column */
 } gjd_column_info;
 
-/* What goes with a page copy. Copied by the library before it looks at it. */
+/* Metadata of a page copy. The library copies it before reading it. */
 typedef struct gjd_page_head
 {
 	uint64_t page;
@@ -195,8 +200,9 @@ typedef struct gjd_page_head
 /* ---- key set ------------------------------------------------------------------------------- */
 
 /*
- * How a set is tested. The library chooses (GJD_BY_AUTO); tests and benchmarks may name one, and
- * get GJD_INVALID if it does not fit the set or the device. All give the same answer.
+ * How keys are tested against a set. The library chooses (GJD_BY_AUTO); tests and benchmarks may
+ * name a strategy, and get GJD_INVALID if it does not fit the set or the device. All give the
+ * same answer.
  */
 typedef enum gjd_strategy
 {
@@ -235,9 +241,9 @@ typedef enum gjd_what
 	GJD_TIDS,	   /* items are gjd_tid; if "ascending" is set, ascending and distinct */
 	GJD_POSITIONS, /* items are uint64 positions, ascending */
 	GJD_BITMAP,	   /* items are uint32, pages * slots / 32 of them; bit p % 32 of item p / 32 */
-	GJD_ENTRIES	   /* items are entries, in the order of GJD_TIDS; of those with one TID the first
-					* by position stays. They come in parts (gjd_entry_layout), whose room is the
-					* capacity of the buffer */
+	GJD_ENTRIES	   /* items are entries, in the order of GJD_TIDS; of entries with equal TIDs,
+				    * the first by position is kept. They come in parts (gjd_entry_layout), whose
+				    * room is the capacity of the buffer */
 } gjd_what;
 
 typedef struct gjd_match_params
@@ -246,43 +252,45 @@ typedef struct gjd_match_params
 	gjd_what what;
 
 	/*
-	 * Optional: where the first items go without being asked for with match_next(), which saves a
-	 * round trip. The buffer is the library's until match_poll() first returns GJD_OK; what lies
-	 * behind the items delivered is undefined then.
+	 * Optional: destination of the first items, delivered without a match_next() call, which
+	 * saves a round trip. The buffer is the library's until match_poll() first returns GJD_OK;
+	 * its contents after the delivered items are undefined then.
 	 */
 	void *first_buffer;
 	uint64_t first_capacity; /* in items */
 
-	gjd_want want; /* GJD_ENTRIES: what beside TIDs; columns that there are not: GJD_INVALID */
+	gjd_want want; /* GJD_ENTRIES: what to return beside TIDs; GJD_INVALID if it names columns
+				    * that do not exist */
 
 	/*
-	 * Not 0: TIDs and entries may come in the order in which they stand in the column, and with
-	 * doubles. Nobody looks whether they ascend then, and the state does not say so.
+	 * Not 0: TIDs and entries may come in column order, and with duplicates. The library does not
+	 * check then whether they ascend, and the state does not report it.
 	 */
 	uint32_t any_order;
 	uint32_t reserved;
 
-	gjd_filter filter; /* conditions on columns that there are not: GJD_INVALID */
+	gjd_filter filter; /* GJD_INVALID if a condition names a column that does not exist */
 } gjd_match_params;
 
 typedef struct gjd_match_state
 {
 	bool ready;		/* count, items and ascending are final; match_next() may be called */
-	bool ascending; /* TIDs ascend strictly. If they do not by position, the library sorts them and
-					 * drops doubles; false is left where memory did not suffice: sort them
-					 * yourself, and expect doubles */
+	bool ascending; /* TIDs ascend strictly. If they do not in column order, the library sorts
+					 * them and removes duplicates; false if memory did not suffice: sort them
+					 * yourself, and expect duplicates */
 	uint32_t item_bytes; /* GJD_ENTRIES: in all arrays together */
-	uint64_t count;		/* slots that matched; doubles in sorted TIDs not counted */
-	uint64_t matched;	/* slots whose key is in the set, before the filter; without one as count */
+	uint64_t count;		/* slots that matched; without duplicates if TIDs were sorted */
+	uint64_t matched;	/* slots whose key is in the set, before the filter; equals count if
+						 * there is no filter */
 	uint64_t items;		/* of the whole result */
 	uint64_t begun;		/* items handed to copies so far */
-	uint64_t delivered; /* items that lie in the caller's buffers; grows in order */
+	uint64_t delivered; /* items present in the caller's buffers; grows in order */
 } gjd_match_state;
 
 typedef struct gjd_chunk
 {
 	uint64_t first; /* index of the first item */
-	uint64_t items; /* under way into the buffer given */
+	uint64_t items; /* items being copied into the given buffer */
 } gjd_chunk;
 
 /* ---- faults (reference library only) ------------------------------------------------------- */
@@ -292,7 +300,8 @@ typedef enum gjd_fault_kind
 	GJD_FAULT_NONE = 0,
 	GJD_FAULT_NO_MEMORY, /* the call fails with GJD_NO_MEMORY */
 	GJD_FAULT_LOST,		 /* the call fails with GJD_DEVICE_LOST, and so do all after it */
-	GJD_FAULT_DELAY,	 /* what the call starts takes millis longer: polls say GJD_PENDING */
+	GJD_FAULT_DELAY,	 /* the work that the call starts takes millis longer: polls return
+						  * GJD_PENDING */
 	GJD_FAULT_BLOCK,	 /* the call itself takes millis longer */
 	GJD_FAULT_HANG,		 /* the call never returns */
 	GJD_FAULT_CRASH,	 /* SIGSEGV in the call */
@@ -302,7 +311,7 @@ typedef enum gjd_fault_kind
 
 typedef enum gjd_fault_point
 {
-	GJD_AT_RESERVE = 0, /* column_create, column_reserve: when they take memory */
+	GJD_AT_RESERVE = 0, /* column_create, column_reserve: when they allocate memory */
 	GJD_AT_WRITE,		/* column_write_pages */
 	GJD_AT_KEYSET,		/* keyset_create */
 	GJD_AT_BEGIN,		/* match_begin */
@@ -317,8 +326,8 @@ typedef struct gjd_fault
 	uint32_t struct_size;
 	gjd_fault_point point;
 	gjd_fault_kind kind; /* GJD_FAULT_NONE disarms the point */
-	uint32_t skip;		 /* calls that pass unharmed first */
-	uint32_t times;		 /* calls that are hit then; 0: all */
+	uint32_t skip;		 /* number of calls that pass unharmed first */
+	uint32_t times;		 /* number of calls that are hit then; 0: all */
 	uint32_t millis;
 } gjd_fault;
 
@@ -330,58 +339,58 @@ typedef struct gjd_api
 	uint32_t struct_size;
 	const char *name; /* "cuda" or "reference" */
 
-	/* Takes the device, makes streams and reserves the budget. Costs some 0.3 s. */
+	/* Takes the device, creates streams and reserves the budget. Takes about 0.3 s. */
 	gjd_status (*device_open)(const gjd_open_params *params, gjd_device **device,
 							  gjd_error *error);
 
-	/* Waits for the device and gives everything back. GJD_BUSY while objects made from it live. */
+	/* Waits for the device and releases everything. GJD_BUSY while objects made from it exist. */
 	gjd_status (*device_close)(gjd_device *device, gjd_error *error);
 	gjd_status (*device_info)(gjd_device *device, gjd_device_info *info, gjd_error *error);
 	gjd_status (*memory_info)(gjd_device *device, gjd_memory_info *info, gjd_error *error);
 
 	/*
 	 * Locks [base, base + bytes) for direct copies; page aligned. May fail (GJD_NO_HOST_MEMORY,
-	 * GJD_NO_PERMISSION, GJD_UNSUPPORTED) without harm: carry on without. A region is unregistered
-	 * by its base, when no work uses it. At most 16 regions.
+	 * GJD_NO_PERMISSION, GJD_UNSUPPORTED) without harm: continue without it. A region is
+	 * unregistered by its base, when no work uses it. At most 16 regions.
 	 */
 	gjd_status (*host_register)(gjd_device *device, void *base, uint64_t bytes, gjd_error *error);
 	gjd_status (*host_unregister)(gjd_device *device, void *base, gjd_error *error);
 
-	/* Makes a column. GJD_NO_MEMORY if reserve_pages do not fit. */
+	/* Creates a column. GJD_NO_MEMORY if reserve_pages do not fit. */
 	gjd_status (*column_create)(gjd_device *device, const gjd_column_params *params,
 								gjd_column **column, gjd_error *error);
 
 	/*
-	 * Takes memory for at least that many pages in all, in whole extents; never shrinks. All or
-	 * nothing: after GJD_NO_MEMORY the column is as before.
+	 * Reserves memory for at least this many pages in total, in whole extents; never shrinks. All
+	 * or nothing: after GJD_NO_MEMORY the column is unchanged.
 	 */
 	gjd_status (*column_reserve)(gjd_column *column, uint64_t pages, gjd_error *error);
 
 	/*
-	 * Pushes copies of count pages: heads[i] goes with the i-th image. Accepts the first *accepted
-	 * of them, fewer than count if staging is full (0 and GJD_PENDING if none fits now: offer the
-	 * rest again later) and reserves memory as needed (on GJD_NO_MEMORY *accepted tells how many
-	 * were taken before). A copy whose version is below that of the copy held is counted and
-	 * ignored, also within one call. To erase entries, push the page with their validity cleared.
-	 * heads are done with on return; the accepted images must stay unchanged until
+	 * Pushes copies of count pages: heads[i] goes with the i-th image. Accepts the first
+	 * *accepted of them, fewer than count if staging is full (0 and GJD_PENDING if none fits now:
+	 * offer the rest again later) and reserves memory as needed (on GJD_NO_MEMORY, *accepted is
+	 * the number accepted before). A copy with a lower version than the copy held is counted and
+	 * ignored, even within one call. To erase entries, push the page with their validity cleared.
+	 * heads are no longer used after return; the accepted images must stay unchanged until
 	 * column_write_poll() of *ticket returns GJD_OK.
 	 */
 	gjd_status (*column_write_pages)(gjd_column *column, const gjd_page_head *heads,
 									 const void *images, uint64_t count, uint64_t *accepted,
 									 uint64_t *ticket, gjd_error *error);
 
-	/* GJD_OK when the images of this ticket, and of all before it, are no longer needed. */
+	/* GJD_OK when the images of this ticket, and of all earlier ones, are no longer needed. */
 	gjd_status (*column_write_poll)(gjd_column *column, uint64_t ticket, gjd_error *error);
 	gjd_status (*column_info)(gjd_column *column, gjd_column_info *info, gjd_error *error);
 
-	/* Versions of the copies held of pages first ..; 0 for pages never written. */
+	/* Gets the versions of the copies held, starting with page first; 0 for pages never written. */
 	gjd_status (*column_versions)(gjd_column *column, uint64_t first, uint64_t count,
 								  uint64_t *versions, gjd_error *error);
 
 	/*
-	 * Ends the handle. Matches under way keep what they need; the memory is free when the last of
-	 * them ends. GJD_PENDING, and nothing done, while page copies are still being applied: call it
-	 * again.
+	 * Ends the handle. Matches in progress keep what they need; the memory is freed when the last
+	 * of them ends. GJD_PENDING, without any effect, while page copies are still being applied:
+	 * call it again.
 	 */
 	gjd_status (*column_destroy)(gjd_column *column, gjd_error *error);
 
@@ -390,40 +399,41 @@ typedef struct gjd_api
 								gjd_keyset **keyset, gjd_error *error);
 	gjd_status (*keyset_info)(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
 
-	/* Ends the handle, at any time; matches under way keep the set. */
+	/* Ends the handle, at any time; matches in progress keep the set. */
 	gjd_status (*keyset_destroy)(gjd_keyset *keyset, gjd_error *error);
 
 	/*
-	 * Starts a match. GJD_INVALID if the key widths differ; GJD_BUSY if there is no scratch memory
-	 * before another match ends; GJD_NO_MEMORY if there never will be.
+	 * Starts a match. GJD_INVALID if the key widths differ; GJD_BUSY if there is no scratch
+	 * memory until another match ends; GJD_NO_MEMORY if there never will be.
 	 */
 	gjd_status (*match_begin)(gjd_column *column, gjd_keyset *keyset,
 							  const gjd_match_params *params, gjd_match **match, gjd_error *error);
 
 	/*
-	 * Drives the match and tells its state. GJD_OK: nothing is under way (ready is set, all copies
-	 * begun are delivered). GJD_PENDING: something is; state says what is there already.
+	 * Drives the match and returns its state. GJD_OK: nothing is in progress (ready is set, all
+	 * copies begun are delivered). GJD_PENDING: something is; state tells what has arrived
+	 * already.
 	 */
 	gjd_status (*match_poll)(gjd_match *match, gjd_match_state *state, gjd_error *error);
 
 	/*
 	 * Starts copying the next items, as many as fit into capacity (in items, at least 1), into a
 	 * buffer that is the library's until delivered has reached first + items. Up to four copies
-	 * may be under way. chunk->items is 0, with GJD_OK, when all items have been begun, and with
-	 * GJD_PENDING when nothing can be begun before a poll has made progress. GJD_INVALID before
-	 * ready.
+	 * may be in progress. chunk->items is 0, with GJD_OK, when all items have been begun, and
+	 * with GJD_PENDING when nothing can be begun before a poll has made progress. GJD_INVALID
+	 * before ready.
 	 */
 	gjd_status (*match_next)(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
 							 gjd_error *error);
 
 	/*
-	 * Ends the match, whatever its state. GJD_OK: all is free, and no buffer of the caller will be
-	 * touched any more. GJD_PENDING: work of it is still under way; the handle lives on and only
-	 * match_end() may be called on it, again, until it says GJD_OK.
+	 * Ends the match, whatever its state. GJD_OK: everything is freed, and the library will not
+	 * touch the caller's buffers any more. GJD_PENDING: some of its work is still in progress;
+	 * the handle lives on, and the only valid call is match_end() again, until it returns GJD_OK.
 	 */
 	gjd_status (*match_end)(gjd_match *match, gjd_error *error);
 
-	/* Arms a fault. NULL in every library but the reference one. */
+	/* Arms a fault. NULL in every library except the reference library. */
 	gjd_status (*inject_fault)(gjd_device *device, const gjd_fault *fault, gjd_error *error);
 } gjd_api;
 

@@ -1,42 +1,42 @@
 /*
  * gpujoin_protocol.h
- *	  What PostgreSQL's processes and the helper program say to each other, through one memfd.
+ *	  The protocol between PostgreSQL's processes and the helper program, in one memfd.
  *
  * The arena, as this file calls the memfd's contents, has a control block, one message block for
- * each request slot, and one chunk of data for each slot. PostgreSQL's postmaster makes it, every
+ * each request slot, and one chunk of data for each slot. The postmaster creates it; every
  * backend and the helper map it. Plain C: included by src/service/ and cuda/helper/.
  *
  * TRUST
- *	Neither side believes the other. PostgreSQL keeps all that must be right (who owns a slot,
- *	which generation it has, where chunks begin) in its own shared memory, and copies what it reads
- *	here once before it checks and uses it. The helper does the same with requests: a backend that
- *	writes wildly can spoil answers, but not the helper's memory.
+ *	Neither side trusts the other. PostgreSQL keeps all state that must be correct (who owns a
+ *	slot, which generation it has, where chunks begin) in its own shared memory, and copies
+ *	data read here once before it checks and uses it. The helper does the same with requests: a
+ *	backend that writes wildly can spoil answers, but not the helper's memory.
  *
  * WORDS
- *	Each word has one writer. A request is named by its slot and a generation, which PostgreSQL
- *	draws anew for each. Words that tell progress carry the generation in their upper half: a word
- *	of another generation says nothing. So a late answer to a request that nobody waits for any
- *	more is not mistaken for the answer to the next one.
+ *	Each word has one writer. A request is named by its slot and a generation, which is
+ *	different for each. Progress words carry the generation in their upper half: a word of
+ *	another generation means nothing. So a late answer to an abandoned request is not mistaken
+ *	for the answer to the next one.
  *
  * A REQUEST
- *	The client fills in the request, stores "posted" and rings the doorbell. Data goes both ways
- *	through the chunk's two halves: part number k of a stream is in half k % 2. The sender fills a
- *	half, writes its length to in[] or out[], and stores the number of parts sent so far
- *	(produced, filled); the receiver stores how many it is done with (taken, consumed), and the
- *	sender never is more than two ahead. So copying out of one half and filling the other overlap.
- *	A request first sends (keys, pages), then receives (TIDs, entries). Entries come in parts as
- *	gpujoin_shapes.h has them; each part has the room that its message says, which says where the
- *	arrays begin.
+ *	The client fills in the request, stores "posted" and rings the doorbell. Data goes both
+ *	ways through the chunk's two halves: part number k of a stream is in half k % 2. The sender
+ *	fills a half, writes its length to in[] or out[], and stores the number of parts sent so
+ *	far (produced, filled); the receiver stores the number it has finished with (taken,
+ *	consumed), and the sender is never more than two ahead. So copying out of one half and
+ *	filling the other overlap. A request first sends (keys, pages), then receives (TIDs,
+ *	entries). Entries come in parts as defined by gpujoin_shapes.h; the message gives the
+ *	capacity of each part, which determines where the arrays begin.
  *
- *	The helper's last word is the state GJP_DONE or GJP_FAILED: from then on it touches neither
- *	the chunk nor the message. Only after that may the slot be used again, also when the client
- *	has lost interest, which it says by "cancelled".
+ *	The helper finally stores the state GJP_DONE or GJP_FAILED: from then on it touches neither
+ *	the chunk nor the message. The slot may be reused only after that, even if the client has
+ *	lost interest, which it signals by "cancelled".
  *
  * SLEEP
- *	The helper sleeps on the doorbell (a futex) after it has said so in "sleeping"; who rings looks
- *	there. A client that is going to sleep says so in its message; the helper then sets the slot's
- *	bit in "wake" and writes to the supervisor's eventfd, and the supervisor sets the latch. On
- *	both ways the sleeper looks once more after it has announced itself.
+ *	The helper sleeps on the doorbell (a futex) after setting "sleeping", which processes that
+ *	ring test. A client that is going to sleep sets a flag in its message; the helper then sets
+ *	the slot's bit in "wake" and writes to the supervisor's eventfd, and the supervisor sets
+ *	the latch. In both directions, the sleeper looks once more after setting its flag.
  */
 #ifndef GPUJOIN_PROTOCOL_H
 #define GPUJOIN_PROTOCOL_H
@@ -52,11 +52,14 @@
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
-#define GJP_PAGE_BYTES 4096 /* all parts of the arena begin at multiples of this */
-#define GJP_LINE 64			/* what two writers must not share */
+#define GJP_PAGE_BYTES 4096 /* alignment of all parts of the arena */
+#define GJP_LINE 64			/* unit that two writers must not share */
 #define GJP_TEXT_BYTES 256
 
-/* Keys of one request, and of all requests whose keys are being collected: 512 MB of them */
+/*
+ * Maximum number of keys of one request, and of all requests whose keys are being collected: 512
+ * MB
+ */
 #define GJP_MAX_KEYS ((uint64_t) 64 << 20)
 
 #define GJP_OWN_LINE __attribute__((aligned(GJP_LINE)))
@@ -65,11 +68,11 @@
 #define GJP_ARENA_FD 3
 #define GJP_EVENT_FD 4
 
-/* Exit codes of the helper; a gjd_status (16 and up) is another way to end */
+/* Exit codes of the helper; it may also exit with a gjd_status (16 and up) */
 enum
 {
 	GJP_EXIT_STOPPED = 0, /* as asked */
-	GJP_EXIT_USAGE = 64,  /* called wrongly, or by another version */
+	GJP_EXIT_USAGE = 64,  /* wrong usage, or called by another version */
 	GJP_EXIT_LIBRARY = 65, /* the device library cannot be loaded */
 	GJP_EXIT_HUNG = 66,	  /* the device makes no progress */
 	GJP_EXIT_EXEC = 67	  /* the program could not be started at all */
@@ -79,12 +82,12 @@ typedef enum gjp_phase
 {
 	GJP_OPENING = 0,
 	GJP_READY,
-	GJP_ENDING /* failed: the failure is filled in, the exit code follows */
+	GJP_ENDING /* failed: the failure is filled in, and the process is about to exit */
 } gjp_phase;
 
 typedef enum gjp_op
 {
-	GJP_CREATE = 1, /* a column; its name comes as a part without data */
+	GJP_CREATE = 1, /* a column; its name is returned as a part without data */
 	GJP_DROP,
 	GJP_PUSH, /* in: pages */
 	GJP_MATCH, /* in: keys; out: TIDs or entries, unless only counted */
@@ -99,14 +102,14 @@ typedef enum gjp_state
 	GJP_FAILED
 } gjp_state;
 
-/* How a request failed, beside gjd_status values */
+/* Additional failure codes of a request, beside gjd_status values */
 enum
 {
 	GJP_GONE = 1000, /* no column of that name and generation */
-	GJP_CANCELLED	 /* as its client wished */
+	GJP_CANCELLED	 /* at its client's request */
 };
 
-/* What the helper is doing right now, for the watchdog and the log */
+/* The helper's current call, for the watchdog and the log */
 typedef enum gjp_call
 {
 	GJP_CALL_NONE = 0,
@@ -128,7 +131,7 @@ typedef enum gjp_call
 
 /* ---- control block ------------------------------------------------------------------------- */
 
-/* Written once, before anybody else maps the arena */
+/* Written once, before any other process maps the arena */
 typedef struct gjp_layout
 {
 	uint32_t magic;
@@ -141,16 +144,16 @@ typedef struct gjp_layout
 	uint64_t chunk_bytes;
 } gjp_layout;
 
-/* What the helper tells of itself and its device */
+/* The helper's report on itself and its device */
 typedef struct gjp_report
 {
 	char device[128];
 	char uuid[48];
 	int32_t compute_major, compute_minor;
 	int32_t driver_version, runtime_version;
-	uint32_t direct_copies; /* the chunks are registered with the device */
+	uint32_t direct_copies; /* are the chunks registered with the device? */
 	uint64_t memory_budget, memory_columns_limit, memory_columns, memory_scratch;
-	uint64_t memory_total, memory_free; /* of the card, the latter from time to time */
+	uint64_t memory_total, memory_free; /* of the card; the latter is updated from time to time */
 	uint64_t columns, keysets, matches;
 	int32_t failure_status; /* gjd_status or exit code */
 	int32_t failure_code;	/* gjd_error.device_code */
@@ -160,7 +163,7 @@ typedef struct gjp_report
 	int32_t register_status;
 	int32_t register_code;
 	char register_failure[256];
-	uint64_t locked_limit; /* RLIMIT_MEMLOCK, bytes; all bits set: none */
+	uint64_t locked_limit; /* RLIMIT_MEMLOCK, bytes; all bits set if unlimited */
 } gjp_report;
 
 typedef struct gjp_control
@@ -168,7 +171,7 @@ typedef struct gjp_control
 	gjp_layout layout;
 
 	/* Written by the supervisor */
-	GJP_OWN_LINE uint32_t epoch; /* of the helper that runs or is about to start */
+	GJP_OWN_LINE uint32_t epoch; /* of the running helper, or of the one about to start */
 	uint32_t timeout_ms;		 /* gpujoin.device_timeout */
 	uint32_t stop;				 /* end */
 
@@ -197,22 +200,22 @@ typedef struct gjp_request
 						 * key_bytes */
 	uint32_t count_only; /* MATCH */
 	uint32_t entries;	 /* MATCH: not TIDs but entries, with ... */
-	gjd_want want;		 /* ... this */
+	gjd_want want;		 /* ... these columns */
 	uint32_t any_order;	 /* MATCH: they need not ascend, nor be distinct */
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
-	uint64_t keys;							   /* MATCH: of all parts */
-	gjd_filter filter;						   /* MATCH: what they have to pass */
+	uint64_t keys;							   /* MATCH: number of keys in all parts */
+	gjd_filter filter;						   /* MATCH: condition that entries must pass */
 } gjp_request;
 
-/* Length of a part on its way to the helper: keys or pages */
+/* Length of a part sent to the helper: keys or pages */
 typedef struct gjp_part
 {
 	uint32_t items;
 	uint32_t last;
 } gjp_part;
 
-/* What a request came to; final together with the state */
+/* Result of a request; final together with the state */
 typedef struct gjp_result
 {
 	int32_t status; /* gjd_status, GJP_GONE, GJP_CANCELLED */
@@ -220,13 +223,13 @@ typedef struct gjp_result
 	uint32_t column_id; /* CREATE: valid with the first part */
 	uint32_t column_generation;
 	uint64_t count;		/* MATCH: slots that matched; PUSH: pages */
-	uint64_t matched;	/* MATCH: the same before the filter */
+	uint64_t matched;	/* MATCH: the same, before the filter */
 
 	/*
-	 * MATCH, by the helper's clock: from the request's arrival until the key set is on its way to
-	 * the device, from there until the device has said how much matches, from there until all
-	 * TIDs lie in the chunk. What the device does for others before is in them, and in the last
-	 * the time for which the client did not make room.
+	 * MATCH, by the helper's clock: from the request's arrival until the key set is being sent to
+	 * the device, from there until the device has reported the number of matches, from there
+	 * until all TIDs are in the chunk. These include time in which the device works for earlier
+	 * requests, and the last one includes time in which the client did not make room.
 	 */
 	uint64_t set_ns, kernel_ns, transfer_ns;
 	uint32_t ascending;
@@ -249,9 +252,10 @@ typedef struct gjp_message
 	GJP_OWN_LINE uint64_t state; /* word of generation and gjp_state */
 	uint64_t taken;
 	uint64_t filled;
-	uint32_t out[GJP_HALVES]; /* items of the parts that are there */
-	uint32_t room[GJP_HALVES]; /* of parts of entries */
-	uint64_t expected;		  /* items of all parts, there with the first; for making room */
+	uint32_t out[GJP_HALVES]; /* number of items of the parts that are present */
+	uint32_t room[GJP_HALVES]; /* capacity of parts of entries */
+	uint64_t expected;		  /* number of items of all parts, present with the first; for
+							   * reserving memory */
 	GJP_OWN_LINE gjp_result result;
 } gjp_message;
 
@@ -263,7 +267,7 @@ gjp_word(uint32_t generation, uint32_t value)
 	return (uint64_t) generation << 32 | value;
 }
 
-/* The number in a progress word, 0 if it is of another generation */
+/* Returns the number in a progress word, 0 if it is of another generation */
 static inline uint32_t
 gjp_read_word(const uint64_t *word, uint32_t generation)
 {
@@ -278,7 +282,7 @@ gjp_write_word(uint64_t *word, uint32_t generation, uint32_t value)
 	__atomic_store_n(word, gjp_word(generation, value), __ATOMIC_RELEASE);
 }
 
-/* After this, what was copied before is not read again from where others may have changed it. */
+/* Prevents the compiler from rereading copied data from memory that others may have changed. */
 static inline void
 gjp_copied(void)
 {
@@ -293,14 +297,17 @@ gjp_half_bytes(uint64_t chunk_bytes)
 	return chunk_bytes / GJP_HALVES / GJP_PAGE_BYTES * GJP_PAGE_BYTES;
 }
 
-/* A part of pages: the heads of all it may have, then the images */
+/*
+ * Gets the offset of the images in a part of pages, which follow the heads of the maximum number
+ * of pages
+ */
 static inline uint64_t
 gjp_images_at(uint64_t max_pages)
 {
 	return (max_pages * sizeof(gjd_page_head) + GJP_LINE - 1) / GJP_LINE * GJP_LINE;
 }
 
-/* Pages that a part may have; 0 if not even one fits */
+/* Gets the number of pages that a part can hold; 0 if not even one fits */
 static inline uint64_t
 gjp_max_pages(uint64_t half_bytes, uint64_t image_bytes)
 {

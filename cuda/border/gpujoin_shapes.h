@@ -1,9 +1,10 @@
 /*
  * gpujoin_shapes.h
- *	  Where things lie in the memory that crosses the border: page images on their way in, entries
- *	  on their way out; and what is asked of entries. Part of gpujoin_device.h, which includes it.
+ *	  Layouts of the memory that crosses the interface: page images sent to a library, entries
+ *	  returned by it; and the parameters of entries. Part of gpujoin_device.h, which includes
+ *	  it.
  *
- * Nothing here calls a library; both sides compute the same places from the same shape.
+ * Nothing here calls a library; both sides compute the same offsets from the same shape.
  */
 #ifndef GPUJOIN_SHAPES_H
 #define GPUJOIN_SHAPES_H
@@ -17,23 +18,23 @@ extern "C" {
 #endif
 
 #define GJD_PAGE_ALIGN 16	/* page images start at multiples of this */
-#define GJD_MAX_SLOTS 65536 /* slots a page, at most */
-#define GJD_MAX_CARRIED 32	/* columns carried beside the key, at most */
+#define GJD_MAX_SLOTS 65536 /* maximum number of slots of a page */
+#define GJD_MAX_CARRIED 32	/* maximum number of columns carried beside the key */
 #define GJD_MAX_IMAGE_BYTES ((size_t) 8 << 20)
 #define GJD_ENTRY_ALIGN 64	/* arrays of entries start at multiples of this */
-#define GJD_MAX_CONDITIONS 8 /* of a filter */
+#define GJD_MAX_CONDITIONS 8 /* maximum number of conditions of a filter */
 
-/* What a column consists of, all pages alike. Zero n_carried: keys and TIDs alone. */
+/* Shape of a column; all pages have the same. If n_carried is zero: keys and TIDs alone. */
 typedef struct gjd_shape
 {
 	uint32_t key_bytes; /* 4 or 8 */
-	uint32_t slots;		/* a page; multiple of 32, at most GJD_MAX_SLOTS */
+	uint32_t slots;		/* of a page; multiple of 32, at most GJD_MAX_SLOTS */
 	uint32_t n_carried; /* carried columns, numbered from 0 */
 	uint32_t nullable;	/* bit c: carried column c has a bitmap of NULLs */
 	uint8_t carried_bytes[GJD_MAX_CARRIED]; /* width of each: 1, 2, 4 or 8 */
 } gjd_shape;
 
-/* Bytes that the carried columns before c have in one slot. */
+/* Returns the bytes of one slot in the carried columns before c. */
 static inline uint32_t
 gjd_carried_before(const gjd_shape *shape, uint32_t c)
 {
@@ -44,7 +45,7 @@ gjd_carried_before(const gjd_shape *shape, uint32_t c)
 	return bytes;
 }
 
-/* Nullable columns among those before c. */
+/* Returns the number of nullable columns among those before c. */
 static inline uint32_t
 gjd_nullable_before(const gjd_shape *shape, uint32_t c)
 {
@@ -65,12 +66,12 @@ gjd_align(uint64_t bytes, uint64_t align)
 
 /*
  * A page image, GJD_PAGE_ALIGN aligned, holds in this order and without gaps: slots keys of the
- * column's width; slots TID blocks (uint32); slots TID offsets (uint16); slots validity bits (slot
- * s is bit s % 32 of uint32 s / 32); for each nullable carried column as many bits, set where the
- * value is NULL. Padded to a multiple of GJD_PAGE_ALIGN, the carried columns follow, slots values
- * each; they end at such a multiple by themselves. The images of one call lie one after the other.
- * Numbers are in the machine's byte order. What a carried column holds in a NULL's place does not
- * matter, and comes back as it is.
+ * column's width; slots TID blocks (uint32); slots TID offsets (uint16); slots validity bits
+ * (slot s is bit s % 32 of uint32 s / 32); for each nullable carried column an equal number of
+ * bits, set where the value is NULL. Padded to a multiple of GJD_PAGE_ALIGN, the carried columns
+ * follow, slots values each; they need no padding to end at such a multiple. The images of one
+ * call are contiguous. Numbers are in the machine's byte order. The value of a carried column in
+ * a NULL's place is arbitrary, and is returned unchanged.
  */
 static inline size_t
 gjd_image_blocks_at(uint32_t slots, uint32_t key_bytes)
@@ -90,7 +91,7 @@ gjd_image_valid_at(uint32_t slots, uint32_t key_bytes)
 	return (size_t) slots * (key_bytes + 6);
 }
 
-/* The bitmap of NULLs of carried column c, which is nullable. */
+/* Returns the offset of the bitmap of NULLs of carried column c, which must be nullable. */
 static inline size_t
 gjd_image_nulls_at(const gjd_shape *shape, uint32_t c)
 {
@@ -98,7 +99,7 @@ gjd_image_nulls_at(const gjd_shape *shape, uint32_t c)
 		   (size_t) shape->slots / 8 * (1 + gjd_nullable_before(shape, c));
 }
 
-/* Carried column c; with c = n_carried the end of the image. */
+/* Returns the offset of carried column c, or of the image's end if c is n_carried. */
 static inline size_t
 gjd_image_carried_at(const gjd_shape *shape, uint32_t c)
 {
@@ -136,7 +137,10 @@ gjd_shape_is_valid(const gjd_shape *shape)
 	return gjd_shape_image_bytes(shape) <= GJD_MAX_IMAGE_BYTES;
 }
 
-/* Device memory that a page takes of an extent: its image without padding, and its bounds. */
+/*
+ * Returns the device memory that a page takes in an extent: its image without padding, and its
+ * bounds.
+ */
 static inline uint64_t
 gjd_shape_page_bytes(const gjd_shape *shape)
 {
@@ -159,10 +163,10 @@ gjd_tid_make(uint32_t block, uint16_t offset)
 
 /* ---- filters ------------------------------------------------------------------------------- */
 
-/* How a value is tested. A NULL is between nothing, and outside of nothing. */
+/* How a value is tested. A NULL passes neither test. */
 typedef enum gjd_test
 {
-	GJD_BETWEEN = 0, /* low <= value <= high; with low above high no value is */
+	GJD_BETWEEN = 0, /* low <= value <= high; never true if low > high */
 	GJD_OUTSIDE,	 /* value < low or value > high */
 	GJD_IS_NULL,
 	GJD_IS_NOT_NULL
@@ -176,7 +180,10 @@ typedef struct gjd_condition
 	int64_t low, high;
 } gjd_condition;
 
-/* What an entry has to be beside having its key in the set: all of the first n. Zero: nothing. */
+/*
+ * A filter of entries whose key is in the set: the first n conditions must all hold. All zero: no
+ * filter.
+ */
 typedef struct gjd_filter
 {
 	uint32_t n;
@@ -198,7 +205,7 @@ gjd_filter_is_valid(const gjd_filter *filter, const gjd_shape *shape)
 
 /* ---- entries ------------------------------------------------------------------------------- */
 
-/* What is wanted of each matching entry, beside its TID. */
+/* Columns to return of each matching entry, beside its TID. */
 typedef struct gjd_want
 {
 	uint32_t columns; /* bit c: carried column c, with its NULLs if it is nullable */
@@ -206,19 +213,19 @@ typedef struct gjd_want
 } gjd_want;
 
 /*
- * Entries are delivered in columns. A part is a piece of memory with room for so many entries, and
- * has an array for each thing wanted, with one element an entry, in the same order in each:
+ * Entries are delivered in columns. A part is a piece of memory with room for a given number of
+ * entries. It has an array for each wanted column, with one element for each entry, in the same
+ * order in each:
  *
- *	8 bytes wide	TIDs (gjd_tid), always, the first of all; keys of 8 bytes; carried columns
- *	4 bytes wide	keys of 4 bytes; carried columns
- *	2 bytes wide	carried columns
- *	1 byte wide		carried columns; then, for each nullable column wanted, a byte that is 1 where
+ *	8 bytes wide TIDs (gjd_tid), always present, first of all; keys of 8 bytes; carried columns
+ *	4 bytes wide keys of 4 bytes; carried columns 2 bytes wide carried columns 1 byte wide
+ *	carried columns; then, for each nullable column wanted, a byte that is 1 where
  *					the value is NULL and 0 where not
  *
- * Arrays of one width are neighbours, carried columns among them in the order of their numbers.
+ * Arrays of one width are adjacent, carried columns among them in the order of their numbers.
  * Each array takes room * width bytes rounded up to GJD_ENTRY_ALIGN. If fewer entries come than
- * there is room for, the rest of each array is left as it was: where arrays begin depends on the
- * room, never on how many entries came.
+ * there is room for, the rest of each array is left unchanged: the offsets of arrays depend on
+ * the room, never on the number of entries.
  */
 typedef struct gjd_entry_layout
 {
@@ -230,7 +237,7 @@ typedef struct gjd_entry_layout
 	uint64_t column_at[GJD_MAX_CARRIED]; /* 0: not wanted */
 	uint64_t nulls_at[GJD_MAX_CARRIED];	 /* 0: not wanted, or never NULL */
 
-	/* The arrays by width, 1 << w bytes: where the first begins, and how far it is to the next */
+	/* The arrays by width, 1 << w bytes: offset of the first, and distance from each to the next */
 	struct
 	{
 		uint64_t at, pitch;
@@ -245,7 +252,7 @@ gjd_width_log(uint32_t bytes)
 	return bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2 ? 1 : 0;
 }
 
-/* Gives the next array of that width its place, which is relative to the first. */
+/* Assigns the next array of that width its place, relative to the first. */
 static inline uint64_t
 gjd_entry_array(gjd_entry_layout *layout, uint32_t bytes)
 {
@@ -296,7 +303,7 @@ gjd_entry_layout_of(const gjd_shape *shape, gjd_want want, uint64_t room, gjd_en
 	}
 }
 
-/* The room of the largest part that so many bytes are used for; 0 if they are too few for any. */
+/* Returns the largest room of a part that fits into the given number of bytes; 0 if none does. */
 static inline uint64_t
 gjd_entry_room(const gjd_shape *shape, gjd_want want, uint64_t bytes)
 {

@@ -1,11 +1,12 @@
 /*
  * layout.h
- *	  How a column lies in its extents, and what parameters are taken for. Plain C, shared by both
- *	  libraries, so that they run out of memory at the same page and refuse the same.
+ *	  Layout of a column in its extents, and the accepted values of parameters. Plain C,
+ *	  shared by both libraries, so that they run out of memory at the same page and reject the
+ *	  same parameters.
  *
- * An extent holds whole pages, and of them a multiple of LAYOUT_PAGE_GROUP: 128 pages of 32 or more
- * slots are a multiple of 4096 rows, so kernels cut an extent into whole tiles and need no code
- * for a partial one.
+ * An extent holds whole pages, in a multiple of LAYOUT_PAGE_GROUP: 128 pages of 32 or more slots
+ * are a multiple of 4096 rows, so kernels divide an extent into whole tiles and need no code for
+ * partial ones.
  */
 #ifndef GPUJOIN_LAYOUT_H
 #define GPUJOIN_LAYOUT_H
@@ -20,7 +21,7 @@
 #define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
 #define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
 
-/* Extents of wide pages are several of the smallest kind, so that one group always fits. */
+/* For wide pages, an extent is a multiple of the smallest size, so that one group always fits. */
 static inline uint64_t
 layout_extent_bytes(const gjd_shape *shape)
 {
@@ -38,8 +39,8 @@ layout_pages_per_extent(const gjd_shape *shape)
 }
 
 /*
- * Where the arrays of carried columns lie in an extent of so many rows: behind the validity bits
- * the bitmaps of NULLs, behind those the values.
+ * Offsets of the arrays of carried columns in an extent with the given number of rows: after the
+ * validity bits come the bitmaps of NULLs, then the values.
  */
 static inline uint64_t
 layout_nulls_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
@@ -53,14 +54,14 @@ layout_carried_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
 	return layout_nulls_at(shape, rows, shape->n_carried) + rows * gjd_carried_before(shape, c);
 }
 
-/* Behind them the smallest and the greatest key of each page. */
+/* Then come the smallest and the greatest key of each page. */
 static inline uint64_t
 layout_bounds_at(const gjd_shape *shape, uint64_t rows)
 {
 	return layout_carried_at(shape, rows, shape->n_carried);
 }
 
-/* What columns may take of a budget of whole extents. */
+/* Returns the part that columns may take of a budget of whole extents. */
 static inline uint64_t
 layout_columns_limit(uint64_t budget, uint64_t scratch_reserve)
 {
@@ -80,9 +81,9 @@ layout_columns_limit(uint64_t budget, uint64_t scratch_reserve)
 }
 
 /*
- * Copies parameters into a structure of this version, which may be longer than the caller's; what
- * that does not have is zero. least: the length of the first version. False if even that is not
- * there.
+ * Copies parameters into a structure of this version, which may be longer than the caller's;
+ * missing members become zero. least is the length of the first version. Returns false if the
+ * caller's structure is even shorter.
  */
 static inline bool
 layout_take_params(void *to, uint32_t bytes, const void *from, uint32_t least)
@@ -99,7 +100,7 @@ layout_take_params(void *to, uint32_t bytes, const void *from, uint32_t least)
 	return true;
 }
 
-/* The shape that parameters describe; false if there is no such column. */
+/* Gets the shape that parameters describe; returns false if it is invalid. */
 static inline bool
 layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
 {
@@ -111,7 +112,7 @@ layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
 	return gjd_shape_is_valid(shape);
 }
 
-/* Do these parameters ask for something that a column of this shape can answer? */
+/* Returns true if a column of this shape can answer a match with these parameters. */
 static inline bool
 layout_match_is_valid(const gjd_match_params *params, const gjd_shape *shape)
 {

@@ -1,7 +1,6 @@
 /*
  * base.c
- *	  What all files of the helper stand on: its state, the clock, the call that is under way, and
- *	  the end.
+ *	  Foundations of the helper: its state, the clock, the current library call, and exiting.
  */
 #define _GNU_SOURCE
 
@@ -42,7 +41,7 @@ call_begins(gjp_call call)
 	beat();
 }
 
-/* A lost device is beyond repair for this process, whoever meets it first. */
+/* A lost device cannot be recovered by this process, no matter which call finds out first. */
 gjd_status
 call_ends(gjd_status status)
 {
@@ -54,7 +53,10 @@ call_ends(gjd_status status)
 	return status;
 }
 
-/* Leaves the reason in the report and ends. The driver's exit handlers are not worth a hang. */
+/*
+ * Writes the reason to the report and exits. The driver's exit handlers could hang, so they are
+ * skipped.
+ */
 void
 die(int status, int device_code, const char *format, ...)
 {
@@ -73,7 +75,7 @@ die(int status, int device_code, const char *format, ...)
 	_exit(status);
 }
 
-/* Tells the figures that change. */
+/* Reports the figures that change. */
 void
 report_memory(void)
 {
@@ -93,8 +95,8 @@ report_memory(void)
 }
 
 /*
- * Tells how much of the card is free, which others change, too. It asks the driver, and so takes
- * longer than the figures of our own.
+ * Reports the free memory of the card, which other processes change as well. This asks the
+ * driver, and so takes longer than reporting our own figures.
  */
 void
 report_card(void)

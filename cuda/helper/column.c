@@ -1,13 +1,14 @@
 /*
  * column.c
- *	  Requests that make, fill and drop columns.
+ *	  Requests that create, fill and drop columns.
  *
- * Clients name a column by its place in the table and a generation that is never used twice, so
- * a name that has outlived its column hits nothing. A column that is being dropped is gone for
- * all other requests at once; its handle is destroyed when no push holds it any more.
+ * Clients name a column by its index in the table and a generation that is never reused, so a
+ * stale name matches nothing. A column that is being dropped is invisible to all other requests
+ * at once; its handle is destroyed when no push holds it any more.
  *
- * A column belongs to the client only after it has acknowledged the name. If it leaves before (a
- * query that was cancelled), the column is dropped here: nobody else knows of it.
+ * A column belongs to the client only after the client has acknowledged the name. If the client
+ * leaves before that (a canceled query), the column is dropped here, because no one else knows
+ * its name.
  */
 #include "helper.h"
 
@@ -20,7 +21,10 @@ static column *columns;
 static uint32_t n_columns;
 static uint32_t last_generation;
 
-/* The column a request names; NULL if there is none. The pointer is good for this step only. */
+/*
+ * Finds the column that a request names; NULL if it does not exist. The pointer is valid for this
+ * step only.
+ */
 column *
 column_find(const request *q)
 {
@@ -36,7 +40,7 @@ column_find(const request *q)
 
 /* ---- create, drop ---------------------------------------------------------------------------- */
 
-/* A free place in the table, -1 if there is none. */
+/* Finds a free place in the table; -1 if the table is full. */
 static int64_t
 find_place(void)
 {
@@ -85,7 +89,7 @@ drop_begin(request *q)
 	return MOVED;
 }
 
-/* The name is known to the client only when it has consumed the part that told it. */
+/* The client knows the name only when it has consumed the part that contains it. */
 static outcome
 await_owner(request *q)
 {
@@ -142,7 +146,7 @@ create_begin(request *q)
 
 /* ---- push ------------------------------------------------------------------------------------ */
 
-/* Releases parts whose images the device has taken, in the order in which they came. */
+/* Releases parts whose images the device has taken, in order of arrival. */
 static bool
 release_parts(request *q, gjd_column *handle)
 {
@@ -164,8 +168,8 @@ release_parts(request *q, gjd_column *handle)
 }
 
 /*
- * Winds a push up: the images of parts that were accepted, and of the part at hand, are read by
- * the device until their tickets are through.
+ * Winds up a push: the device reads the images of accepted parts, and of the current part, until
+ * their tickets are done.
  */
 static outcome
 push_wind_up(request *q)
@@ -193,7 +197,7 @@ push_fail(request *q, int32_t status, const char *text)
 	return MOVED;
 }
 
-/* Offers what is left of the part at hand. */
+/* Offers the rest of the current part. */
 static outcome
 accept_pages(request *q, gjd_column *handle, gjp_part part)
 {
@@ -247,7 +251,7 @@ push_step(request *q)
 		q->step = push_wind_up;
 		return MOVED;
 	}
-	/* Both halves may be accepted and not yet released; then the next part cannot be there. */
+	/* Both halves may be accepted but not released yet; then the next part cannot have arrived. */
 	if (q->accepted < produced && q->accepted - q->taken < GJP_HALVES)
 	{
 		outcome o = accept_pages(q, c->handle, read_part(q, q->accepted));

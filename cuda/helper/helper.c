@@ -2,18 +2,18 @@
  * helper.c
  *	  The helper program: drives the device for PostgreSQL, in a process of its own.
  *
- * PostgreSQL's supervisor starts it with the arena and an eventfd as descriptors; nothing else of
- * PostgreSQL is in reach, so whatever happens here (a crash in the driver, a wild write, a call
- * that never returns) costs the queries that wait their device's answer and nothing more. The
- * supervisor sees it end and starts another.
+ * PostgreSQL's supervisor starts it with the arena and an eventfd as descriptors; it can reach
+ * nothing else of PostgreSQL. So whatever goes wrong here (a crash in the driver, a wild write, a
+ * call that never returns) only costs the waiting queries the device's answer. The supervisor
+ * sees the helper end and starts another.
  *
- * One thread runs everything. A request is a little state machine (request.c and others);
- * the loop takes new ones in, steps each that is under way in turn, and rings those who sleep.
- * No step waits: the library's calls are asynchronous, and what another process owes us is looked
- * at again in the next round. So nobody, a frozen backend for instance, holds up the others.
+ * One thread runs everything. A request is a small state machine (request.c and others); the loop
+ * takes in new requests, steps each active one in turn, and wakes sleeping processes. No step
+ * waits: the library's calls are asynchronous, and data expected from another process is checked
+ * for again in the next round. So no client, not even a frozen backend, delays the others.
  *
- * How it ends: exit code 0 when asked to; a gjd_status or GJP_EXIT_* code after a failure, which
- * it describes in the report before; or by the supervisor's or the kernel's SIGKILL.
+ * It ends with exit code 0 when asked to; with a gjd_status or GJP_EXIT_* code after a failure,
+ * which it first describes in the report; or by SIGKILL from the supervisor or the kernel.
  */
 #define _GNU_SOURCE
 
@@ -29,31 +29,37 @@
 #include <unistd.h>
 
 /*
- * Without work for the device, it looks for news from clients this long before it sleeps; longer if
- * one is in the middle of something, most probably of copying a part. More would take a processor
- * from others where there are few.
+ * How long the helper spins for news from clients, without work for the device, before it sleeps;
+ * longer if a client is in the middle of a request, most likely copying a part. Longer spinning
+ * would take a processor from other processes on small machines.
  */
 #define IDLE_SPIN_NS ((int64_t) 50000)
 #define ACTIVE_SPIN_NS ((int64_t) 100000)
 
-/* While the device works it polls; after this long it sleeps in between, an eighth of the wait */
+/*
+ * While the device works the helper polls; after this long it sleeps between polls, for an eighth
+ * of the time waited so far
+ */
 #define POLL_SPIN_NS ((int64_t) 200000)
 #define POLL_SLEEP_MAX_NS NS_PER_MS
 #define ACTIVE_NAP_NS (20 * NS_PER_MS)
 #define IDLE_NAP_NS (500 * NS_PER_MS)
 
-/* A longer round than this was not the device's: this process was stopped, or had no processor */
+/*
+ * A round longer than this was not the device's fault: this process was stopped, or had no
+ * processor
+ */
 #define ROUND_MAX_NS (100 * NS_PER_MS)
 
-/* Figures for the status view, while busy */
+/* Interval of updating figures for the status view, while busy */
 #define INFO_EVERY_NS (100 * NS_PER_MS)
 
-/* How much of the card is free is asked so often, and only while there is nothing else to do */
+/* Interval of asking for the card's free memory, only while there is nothing else to do */
 #define CARD_EVERY_NS (10000 * NS_PER_MS)
 
 /* ---- bells ----------------------------------------------------------------------------------- */
 
-/* Has the supervisor wake those whose bits were set in this round. */
+/* Has the supervisor wake the clients whose bits were set in this round. */
 static void
 ring_supervisor(void)
 {
@@ -62,12 +68,12 @@ ring_supervisor(void)
 	if (!h.ring)
 		return;
 	h.ring = false;
-	/* A full counter means that the supervisor has not yet looked: it will see the new bits too. */
+	/* A full counter means that the supervisor has not looked yet: it will see the new bits too. */
 	if (write(GJP_EVENT_FD, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		_exit(GJP_EXIT_USAGE);
 }
 
-/* Sleeps until somebody rings, or so long, unless the bell has rung since it read "seen". */
+/* Sleeps until the doorbell rings or the time is over, unless it has rung since "seen" was read. */
 static void
 sleep_on_doorbell(uint32_t seen, int64_t ns)
 {
@@ -93,7 +99,7 @@ relax(void)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* Takes requests that were posted. */
+/* Takes in requests that were posted. */
 static bool
 take_requests(void)
 {
@@ -117,15 +123,15 @@ take_requests(void)
 	return any;
 }
 
-/* How a round went */
+/* Outcome of a round */
 typedef struct round
 {
-	bool active; /* there are requests */
-	bool moved;	 /* one of them got further */
-	bool device; /* one of them, or a match being ended, waits for the device */
+	bool active; /* are there requests? */
+	bool moved;	 /* has one of them made progress? */
+	bool device; /* does one of them, or a match being ended, wait for the device? */
 } round_t;
 
-/* Is there a piece of work that the device has forgotten? */
+/* Ends this process if the device makes no progress on a piece of work. */
 static void
 check_waits(void)
 {
@@ -136,7 +142,7 @@ check_waits(void)
 		wait_check(&h.endings[i].device_wait);
 }
 
-/* Steps a request; notes in the round what it came to. */
+/* Steps a request and records the outcome in the round. */
 static void
 play_request(request *q, round_t *r)
 {
@@ -180,7 +186,7 @@ play_round(void)
 	return r;
 }
 
-/* What to do after a round in which nothing moved. quiet: how long that has been so. */
+/* Spins or sleeps after a round without progress; quiet is the time since the last progress. */
 static void
 rest(const round_t *r, uint32_t seen, int64_t quiet)
 {
@@ -209,7 +215,7 @@ rest(const round_t *r, uint32_t seen, int64_t quiet)
 		report_card();
 		last_card = h.now;
 	}
-	/* Scratch memory that a request waits for becomes free without a bell. */
+	/* Scratch memory that a request waits for is freed without ringing the doorbell. */
 	sleep_on_doorbell(seen, r->active && nap > ACTIVE_NAP_NS ? ACTIVE_NAP_NS : nap);
 }
 
@@ -252,7 +258,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "gpujoin_helper is started by PostgreSQL only\n");
 		return GJP_EXIT_USAGE;
 	}
-	/* Not to outlive the supervisor; it may have gone before this call. */
+	/* Die with the supervisor; it may have ended before this call. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != (pid_t) strtol(argv[5], NULL, 10))
 		return GJP_EXIT_USAGE;

@@ -1,39 +1,39 @@
 /*
  * helper.h
- *	  Inside of the helper program: its state, and what its files use of each other.
+ *	  Internals of the helper program: its state, and the functions that its files share.
  */
 #ifndef GPUJOIN_CUDA_HELPER_H
 #define GPUJOIN_CUDA_HELPER_H
 
 #include "border/gpujoin_protocol.h"
 
-/* Longest key lists and results go through parts of this size when the chunks are not registered */
+/* Size of parts for long key lists and results when the chunks are not registered */
 #define STAGED_PART_BYTES ((uint64_t) 256 << 10)
 #define NS_PER_MS ((int64_t) 1000000)
 
-/* How long a request waits for scratch memory that others hold */
+/* How long a request waits for scratch memory held by others */
 #define BUSY_LIMIT_NS (1000 * NS_PER_MS)
 
-/* What a step of a request came to */
+/* Outcome of a request's step */
 typedef enum outcome
 {
-	MOVED,		 /* something was done: step again soon */
+	MOVED,		 /* progress was made: step again soon */
 	WANTS_DEVICE, /* waits for the device */
 	WANTS_OTHERS /* waits for its client, or for other requests to end */
 } outcome;
 
 /*
- * How long a piece of work has waited for the device without getting further. The device works
- * first come, first served: as long as an older piece moves, a younger one is only in the queue.
- * What moves behind its back proves nothing, though.
+ * Time that a piece of work has waited for the device without progress. The device works first
+ * come, first served: while an older piece makes progress, a younger one is merely queued.
+ * Progress of younger pieces proves nothing, though.
  */
 typedef struct wait
 {
-	uint64_t order; /* of pieces, by when they first waited; 0: it has not */
+	uint64_t order; /* rank of the piece by when it first waited; 0 if it has not */
 	int64_t ns;
 } wait;
 
-/* A match whose request has ended, and which the library has not yet let go of */
+/* A match whose request has ended, but which the library has not released yet */
 typedef struct ending
 {
 	gjd_match *match;
@@ -46,20 +46,21 @@ typedef outcome (*step_fn)(request *q);
 /* A column that clients can name */
 typedef struct column
 {
-	gjd_column *handle; /* NULL: free */
+	gjd_column *handle; /* NULL if the place is free */
 	uint32_t generation;
 	gjd_shape shape;
-	uint32_t pushes; /* requests that still hold the handle */
+	uint32_t pushes; /* number of requests that still hold the handle */
 	bool dropping;
-	uint64_t usual_items[2]; /* TIDs or entries that matches of late had, at most; with a filter */
+	uint64_t usual_items[2]; /* maximum number of TIDs or entries of recent matches; without and
+							  * with a filter */
 } column;
 
 struct request
 {
-	step_fn step; /* NULL: no request in this slot */
+	step_fn step; /* NULL if the slot has no request */
 	uint32_t slot;
 	uint32_t generation;
-	gjp_request asked; /* private copy: the message may change under us */
+	gjp_request asked; /* private copy: clients can change the message at any time */
 	bool cancelled;
 	int64_t started, busy_since;
 	wait device_wait;
@@ -67,13 +68,13 @@ struct request
 
 	uint32_t column; /* CREATE, PUSH */
 
-	/* PUSH: parts accepted and released, pages accepted of the part at hand */
+	/* PUSH: parts accepted and released, pages accepted of the current part */
 	uint32_t accepted, taken, position;
 	uint64_t tickets[GJP_HALVES];
 	bool last;
 
 	/* MATCH */
-	int64_t *keys; /* collected; NULL while a single part can be read where it lies */
+	int64_t *keys; /* collected keys; NULL while a single part can be read in place */
 	uint64_t room_keys;
 	const int64_t *key_list;
 	uint64_t n_keys;
@@ -83,9 +84,10 @@ struct request
 	int64_t match_began, match_ready; /* times */
 	uint32_t begun, filled; /* parts handed to the library, parts published */
 	uint64_t begun_items, published_items;
-	uint64_t ends[GJP_HALVES]; /* index behind the last item of a part */
-	uint64_t part_items;	   /* room of a part */
-	uint32_t rooms[GJP_HALVES]; /* of the parts at hand, the first of which may have less */
+	uint64_t ends[GJP_HALVES]; /* index after the last item of a part */
+	uint64_t part_items;	   /* capacity of a part */
+	uint32_t rooms[GJP_HALVES]; /* capacities of the current parts, of which the first may be
+								 * smaller */
 };
 
 typedef struct helper
@@ -100,8 +102,8 @@ typedef struct helper
 	gjd_error error; /* of the last call that failed */
 	gjd_device *device;
 	int64_t now;
-	bool info_is_old; /* memory_info has changed since it was reported */
-	bool ring;		  /* wake bits were set */
+	bool info_is_old; /* has memory_info changed since it was reported? */
+	bool ring;		  /* have wake bits been set? */
 	request requests[GJP_MAX_SLOTS];
 	uint64_t at_work[GJP_SLOT_WORDS]; /* bits of slots with a request */
 	uint64_t keys_room; /* of all requests together, in keys */
@@ -109,21 +111,21 @@ typedef struct helper
 	uint32_t n_endings, room_endings;
 
 	/* The watchdog for the device */
-	uint64_t wait_order;   /* given out last */
-	uint64_t moved_order;  /* of the oldest piece that has moved in this round */
-	int64_t round_ns;	   /* how long the round before took, or what is believed of it */
+	uint64_t wait_order;   /* rank given out last */
+	uint64_t moved_order;  /* of the oldest piece that made progress in this round */
+	int64_t round_ns;	   /* duration of the previous round, capped */
 } helper;
 
 extern helper h;
 
 /*
- * Each call into the library is published for the watchdog: if the program never comes back from
- * it, the supervisor can say where it went. Calls leave their error in h.error.
+ * Publishes each call into the library for the watchdog: if a call never returns, the supervisor
+ * can name it. Calls leave their error in h.error.
  */
 #define CALL(what, expression) (call_begins(GJP_CALL_##what), call_ends(expression))
 
 /* base.c */
-void beat(void); /* tells the watchdog that this process runs */
+void beat(void); /* tells the watchdog that this process is alive */
 void call_begins(gjp_call call);
 gjd_status call_ends(gjd_status status);
 int64_t clock_ns(void);

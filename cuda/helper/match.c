@@ -2,13 +2,13 @@
  * match.c
  *	  Requests that search a column: keys in, TIDs or entries out.
  *
- * A list of keys that comes as one part is read where it lies, since the library copies it before
- * it checks it; a longer one is collected here first. The first part of the result is asked for
- * with the match itself and goes to half 0, which the keys have left by then. How much there will
- * be is not known at that time, and what is asked for too much is copied as well, 20 us a
- * megabyte; so it is as much as this column's matches of late have had. Further parts follow as the
- * client gives halves back: the device's scratch memory holds the result until then, so a slow
- * client delays nobody else.
+ * A key list that comes as one part is read in place, since the library copies it before it
+ * checks it; a longer one is collected here first. The first part of the result is requested
+ * together with the match and goes to half 0, which the keys have left by then. The size of the
+ * result is not known at that time, and requesting too much costs 20 us a megabyte, because the
+ * excess is copied as well; so the helper requests as much as this column's recent matches
+ * returned. Further parts follow as the client hands halves back: the device's scratch memory
+ * holds the result until then, so a slow client does not delay others.
  */
 #include "helper.h"
 
@@ -23,7 +23,7 @@ drop_keyset(request *q)
 	q->keyset = NULL;
 }
 
-/* Winds a failed or cancelled match up: the device may still be writing to the chunk. */
+/* Winds up a failed or canceled match: the device may still be writing to the chunk. */
 static outcome
 match_wind_up(request *q)
 {
@@ -45,10 +45,10 @@ match_fail(request *q, int32_t status, const char *text)
 
 /* ---- how much to ask for --------------------------------------------------------------------- */
 
-/* What is asked for at least: 64 kB, which take no time to speak of */
+/* Least number of items to request: 64 kB, which take negligible time */
 #define LEAST_FIRST_ITEMS ((uint64_t) 8192)
 
-/* The length of a first part that will probably hold all. */
+/* Estimates the length of a first part that will hold the whole result. */
 static uint64_t
 first_items(const request *q, const column *c)
 {
@@ -60,7 +60,7 @@ first_items(const request *q, const column *c)
 	return items < q->part_items ? items : q->part_items;
 }
 
-/* Grows at once and shrinks slowly: a part too short costs more than one too long. */
+/* Grows at once and shrinks slowly: too short a part costs more than too long a one. */
 static void
 note_items(const request *q, uint64_t items)
 {
@@ -78,7 +78,7 @@ note_items(const request *q, uint64_t items)
 
 /* ---- result ---------------------------------------------------------------------------------- */
 
-/* Publishes the parts that have arrived in full. */
+/* Publishes the parts that have arrived completely. */
 static bool
 publish_parts(request *q, uint64_t delivered)
 {
@@ -100,13 +100,13 @@ publish_parts(request *q, uint64_t delivered)
 	return any;
 }
 
-/* Starts copies into the halves that the client has given back. */
+/* Starts copies into the halves that the client has handed back. */
 static gjd_status
 begin_parts(request *q, uint64_t items, bool *moved)
 {
 	uint32_t consumed = gjp_read_word(&message_of(q)->consumed, q->generation);
 
-	/* A client that claims more than it was given gains nothing. */
+	/* A client that claims to have consumed more than it was given gains nothing. */
 	if (consumed > q->filled)
 		consumed = q->filled;
 	while (q->begun - consumed < GJP_HALVES && q->begun_items < items)
@@ -129,8 +129,8 @@ begin_parts(request *q, uint64_t items, bool *moved)
 }
 
 /*
- * Ends a match that has delivered all. Nothing of it is under way, so the client can be told
- * before the library has cleaned up.
+ * Ends a match that has delivered everything. None of its work is in progress, so the client can
+ * be told before the library has cleaned up.
  */
 static outcome
 match_done(request *q, const gjd_match_state *state)
@@ -192,7 +192,10 @@ match_run(request *q)
 	return q->filled < q->begun || status == GJD_PENDING ? WANTS_DEVICE : WANTS_OTHERS;
 }
 
-/* What is asked of the library, and into what it goes. False if a part has no room for anything. */
+/*
+ * Fills in what to request from the library, and the part that receives it. Returns false if a
+ * part has no room for even one item.
+ */
 static bool
 ask_for_items(request *q, const column *c, gjd_match_params *params)
 {
@@ -268,8 +271,8 @@ match_build(request *q)
 }
 
 /*
- * Makes room for keys that have come, in steps: what a request says of itself is not yet a reason
- * to take memory. GJD_BUSY if the keys of others take too much.
+ * Reserves memory for keys that have arrived, step by step: a request's announcement alone does
+ * not justify allocating memory. Returns GJD_BUSY if the keys of others take too much.
  */
 static gjd_status
 reserve_keys(request *q, uint64_t keys)

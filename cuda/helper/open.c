@@ -1,9 +1,9 @@
 /*
  * open.c
- *	  The helper's start: the arena, the library, the device.
+ *	  Startup of the helper: the arena, the library, the device.
  *
- * Whatever fails here ends the process with a reason for the supervisor, apart from the chunks'
- * registration: without it all works, only slower.
+ * Any failure here ends the process with a reason for the supervisor, except a failure to
+ * register the chunks: without that everything works, only slower.
  */
 #define _GNU_SOURCE
 
@@ -19,7 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maps the arena; its layout must be what this program was compiled for, and fit the file. */
+/*
+ * Maps the arena; its layout must be the one that this program was compiled for, and fit the
+ * file.
+ */
 void
 map_arena(void)
 {
@@ -67,8 +70,9 @@ load_library(const char *path)
 }
 
 /*
- * Ends because the device cannot be opened. A card whose device files this user may not open is
- * as good as none to the driver; that it is there, and who keeps it from us, is seen here.
+ * Exits because the device cannot be opened. To the driver, a card whose device files this user
+ * may not open does not exist; here we detect that it exists and name the file that denies
+ * access.
  */
 static void
 die_of_open(void)
@@ -112,7 +116,10 @@ open_device(const char *name, uint64_t budget)
 	report_memory();
 }
 
-/* Without registration all works, but each copy waits for the card: then in small parts. */
+/*
+ * Without registration everything works, but each copy waits for the card; so use small parts
+ * then.
+ */
 void
 register_chunks(void)
 {

@@ -1,10 +1,10 @@
 /*
  * request.c
- *	  Requests of the helper: taking them in, stepping them, publishing how they end.
+ *	  Requests of the helper: taking them in, stepping them, publishing their outcome.
  *
- * What a message says is copied once and checked before use; sizes that come with parts likewise.
- * A request ends exactly once, by request_end(), and only when the device touches nothing of its
- * chunk any more: from then on the slot may belong to somebody else.
+ * The contents of a message are copied once and checked before use, as are the sizes that come
+ * with parts. A request ends exactly once, by request_end(), and only when the device no longer
+ * touches its chunk: from then on the slot may belong to another client.
  */
 #include "helper.h"
 
@@ -18,7 +18,7 @@ message_of(const request *q)
 	return (gjp_message *) (h.arena + h.layout.messages_at) + q->slot;
 }
 
-/* Where part number "part" of a stream lies. */
+/* Returns the address of a stream's part number "part". */
 char *
 half_of(const request *q, uint32_t part)
 {
@@ -64,8 +64,8 @@ first_step(uint32_t op)
 }
 
 /*
- * Takes in what was posted in a slot. Nothing happens if it is for an earlier helper, if the slot
- * is at work, or if the bell was rung twice for one request.
+ * Takes in the request posted in a slot. Does nothing if it is for an earlier helper, if the slot
+ * is busy, or if the bell was rung twice for one request.
  */
 bool
 request_begin(uint32_t slot)
@@ -95,7 +95,7 @@ request_begin(uint32_t slot)
 	return true;
 }
 
-/* Does the next thing. The step functions notice q->cancelled and wind the request up. */
+/* Executes the next step. The step functions notice q->cancelled and wind the request up. */
 outcome
 request_step(request *q)
 {
@@ -105,7 +105,7 @@ request_step(request *q)
 	return q->step(q);
 }
 
-/* Has the client woken, should it sleep. What it is to see was stored before. */
+/* Has the client woken if it sleeps. The caller has already stored the news. */
 static void
 wake_client(const request *q)
 {
@@ -117,7 +117,7 @@ wake_client(const request *q)
 	h.ring = true;
 }
 
-/* What the client says of a part. */
+/* Reads the client's description of a part. */
 gjp_part
 read_part(const request *q, uint32_t part)
 {
@@ -127,7 +127,7 @@ read_part(const request *q, uint32_t part)
 	return copy;
 }
 
-/* Tells the client how far a stream is. */
+/* Tells the client the progress of a stream. */
 void
 publish(const request *q, uint64_t *word, uint32_t value)
 {
@@ -135,7 +135,7 @@ publish(const request *q, uint64_t *word, uint32_t value)
 	wake_client(q);
 }
 
-/* Ends a request: the last word to its client, and the slot is free for the next one. */
+/* Ends a request: its final state is published, and the slot is free for the next one. */
 void
 request_end(request *q, gjp_state state)
 {
@@ -149,7 +149,7 @@ request_end(request *q, gjp_state state)
 	publish(q, &message->state, state);
 }
 
-/* Notes why a request fails; without a text, because of the call just made. */
+/* Records why a request fails; without a text, the error of the call just made. */
 void
 set_failure(request *q, int32_t status, const char *text)
 {
@@ -158,7 +158,7 @@ set_failure(request *q, int32_t status, const char *text)
 	snprintf(q->result.text, sizeof(q->result.text), "%s", text ? text : h.error.message);
 }
 
-/* Ends a request that holds nothing of the device, or no longer, with a failure. */
+/* Fails a request that no longer holds anything of the device. */
 outcome
 request_fail(request *q, int32_t status, const char *text)
 {
@@ -167,7 +167,7 @@ request_fail(request *q, int32_t status, const char *text)
 	return MOVED;
 }
 
-/* The same for the call that has just failed. */
+/* The same, with the error of the call that has just failed. */
 outcome
 request_fail_call(request *q)
 {
@@ -175,8 +175,8 @@ request_fail_call(request *q)
 }
 
 /*
- * No scratch memory at present: others will end. But not for ever, since who holds it may be a
- * backend that was stopped in the middle of its result.
+ * Returns true if the request has waited too long for scratch memory. Other requests will end and
+ * free some, but a backend stopped in the middle of its result may hold its memory forever.
  */
 bool
 out_of_patience(request *q)
@@ -186,7 +186,7 @@ out_of_patience(request *q)
 	return h.now - q->busy_since >= BUSY_LIMIT_NS;
 }
 
-/* Lets go of the keys that were collected. */
+/* Frees the keys that were collected. */
 void
 give_keys(request *q)
 {
@@ -196,7 +196,7 @@ give_keys(request *q)
 	q->room_keys = 0;
 }
 
-/* Keeps a match whose request is done until the library has let go of it. */
+/* Keeps a match whose request has ended until the library has released it. */
 void
 end_later(gjd_match *match)
 {
@@ -215,7 +215,7 @@ end_later(gjd_match *match)
 	h.endings[h.n_endings++] = (ending){match, {0, 0}};
 }
 
-/* Ends matches whose requests are done; true if one is gone. */
+/* Ends matches whose requests have ended; returns true if one was released. */
 bool
 end_matches(void)
 {

@@ -1,28 +1,28 @@
 /*
  * wait.c
- *	  The watchdog for the device: has a piece of work been waiting for too long?
+ *	  The watchdog for the device: detects pieces of work that have waited too long.
  *
- * Each piece (a request, a match being ended) is watched by itself. Were it one timer for all, a
- * stream that hangs would never be noticed as long as others are served: their movement says
- * nothing about it. Pieces that were begun before it are another matter: the device works first
- * come, first served, so while these move, it is only in the queue.
+ * Each piece (a request, a match being ended) has its own timer. With one timer for all, a stream
+ * that hangs would never be noticed while others are served: their progress says nothing about
+ * it. Progress of older pieces is different: the device works first come, first served, so while
+ * these advance, a younger one is merely queued.
  *
- * The device is told to hang by ending this process: nothing else frees what a kernel that never
- * ends holds.
+ * If the device hangs, this process exits: nothing else frees the resources of a kernel that
+ * never ends.
  */
 #include "helper.h"
 
-/* It waits, from now on or still. */
+/* Notes that the piece waits, from now on or still. */
 void
 wait_on(wait *w)
 {
 	if (w->order != 0)
 		return;
 	w->order = ++h.wait_order;
-	w->ns = -h.round_ns; /* this round does not count */
+	w->ns = -h.round_ns; /* the current round does not count */
 }
 
-/* It has got further, or does not wait for the device. */
+/* Notes that the piece has made progress or does not wait for the device. */
 void
 wait_over(wait *w, bool moved)
 {
@@ -32,7 +32,7 @@ wait_over(wait *w, bool moved)
 	w->ns = 0;
 }
 
-/* At the end of each round, for all that wait. */
+/* Checks all waiting pieces, at the end of each round. */
 void
 wait_check(wait *w)
 {

@@ -2,9 +2,9 @@
  * column.cuh
  *	  A column as kernels see it.
  *
- * An extent holds, one array after the other, the keys, TID blocks, TID offsets and validity bits
- * of its pages, then the bitmaps of NULLs and the values of carried columns, and the bounds of each
- * page's keys (border/layout.h). Its rows are a whole number of tiles, and what was never written
+ * An extent holds, one array after another, the keys, TID blocks, TID offsets and validity bits
+ * of its pages, then the bitmaps of NULLs and the values of carried columns, and the bounds of
+ * each page's keys (border/layout.h). Its rows are a whole number of tiles, and unwritten memory
  * is zero, so a kernel may read any tile of an extent in full.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_COLUMN_CUH
@@ -23,11 +23,11 @@ struct column_view
 	char *const *extents;
 	uint64_t tiles;
 	uint32_t tiles_per_extent;
-	uint64_t blocks_at, offsets_at, valid_at, bounds_at; /* in an extent */
+	uint64_t blocks_at, offsets_at, valid_at, bounds_at; /* offsets in an extent */
 	uint32_t slots;										 /* of a page */
 };
 
-/* Of the keys of a page that are valid; without any, least is above greatest. */
+/* Bounds of the valid keys of a page; if it has none, least is above greatest. */
 template <class Key>
 struct page_bounds
 {
@@ -50,7 +50,7 @@ view_of(const gjd_column *column)
 					   column->shape.slots};
 }
 
-/* A step of so many tiles, taken apart so that walking needs no division. */
+/* A step of a given number of tiles, decomposed so that walking needs no division. */
 struct tile_stride
 {
 	uint32_t tiles, extents, within, tiles_per_extent;
@@ -65,7 +65,7 @@ struct tile_stride
 	}
 };
 
-/* Where a tile lies. */
+/* Position of a tile. */
 struct tile_cursor
 {
 	uint64_t tile;

@@ -1,12 +1,12 @@
 /*
  * compact.cuh
- *	  What a warp does with the answers of its lanes: puts them into row order, adds up, and
- *	  verifies candidates.
+ *	  Operations of a warp on the answers of its lanes: put them into row order, sum up,
+ *	  verify candidates.
  *
- * A warp owns a tile of 1024 rows. It loads them 16 bytes a lane, so a lane's answers belong to
- * rows that lie apart; bit b of its mask is vector b / per, key b % per of it. Exchanging bits with
- * its neighbours, in as many steps as a butterfly has, each lane gets 32 rows that lie together:
- * one word of the bitmap over positions.
+ * A warp owns a tile of 1024 rows. It loads them 16 bytes a lane, so the answers of a lane belong
+ * to rows that are not adjacent; bit b of its mask is vector b / per, key b % per of it. By
+ * exchanging bits with its neighbors, in the steps of a butterfly, each lane gets 32 adjacent
+ * rows: one word of the bitmap over positions.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_COMPACT_CUH
 #define GPUJOIN_CUDA_KERNELS_COMPACT_CUH
@@ -19,7 +19,7 @@ namespace gjd
 
 constexpr uint32_t all_lanes = 0xffffffffu;
 
-/* One step: lanes whose number differs in bit step exchange fields of width bits. */
+/* One step: lanes whose numbers differ in bit step exchange fields of width bits. */
 template <uint32_t step, uint32_t width>
 __device__ inline uint32_t
 exchange_fields(uint32_t mask, uint32_t low_fields, uint32_t lane)
@@ -30,7 +30,7 @@ exchange_fields(uint32_t mask, uint32_t low_fields, uint32_t lane)
 					   : (mask & low_fields) | ((other & low_fields) << (step * width));
 }
 
-/* Brings a tile's masks into row order. Lane i then holds word row_word<Key>(i) of the tile. */
+/* Puts a tile's masks into row order. Lane i then holds word row_word<Key>(i) of the tile. */
 template <class Key>
 __device__ inline uint32_t
 into_row_order(uint32_t mask, uint32_t lane)
@@ -51,13 +51,14 @@ template <class Key>
 __device__ inline uint32_t
 row_word(uint32_t lane)
 {
-	constexpr uint32_t groups = 16 / sizeof(Key); /* of lanes that exchange among themselves */
+	constexpr uint32_t groups = 16 / sizeof(Key); /* number of lanes that exchange among
+												   * themselves */
 	constexpr uint32_t lanes = 32 / groups;
 
 	return lane % lanes * groups + lane / lanes;
 }
 
-/* Sum over the lanes before this one; *total gets the sum over all. */
+/* Returns the sum over the lanes before this one; *total gets the sum over all. */
 __device__ inline uint32_t
 sum_before(uint32_t value, uint32_t lane, uint32_t *total)
 {
@@ -77,15 +78,16 @@ sum_before(uint32_t value, uint32_t lane, uint32_t *total)
 /* ---- candidates ---------------------------------------------------------------------------- */
 
 /*
- * Where the lanes of a warp keep the keys that passed a filter that is not exact, each its own, in
- * the order in which it tested them. Reading them again from the column instead was measured: it
- * finds them in no cache any more and costs up to two thirds of the column's bytes once more.
+ * Shared memory in which each lane of a warp keeps its own keys that passed an inexact filter, in
+ * the order in which it tested them. Reading them again from the column instead was measured:
+ * they are no longer in any cache, which costs up to two thirds of the column's bytes once more.
  */
 template <class Policy, class Key>
 struct candidate_store
 {
 	static constexpr uint32_t step = 32 * sizeof(Key); /* from one key of a lane to its next */
-	static constexpr uint32_t slack = 16 / sizeof(Key); /* written between two looks at the end */
+	static constexpr uint32_t slack = 16 / sizeof(Key); /* written between two checks of the
+														 * limit */
 	static constexpr uint32_t depth = Policy::kept_bytes / step - slack;
 
 	const Key *first; /* of this lane */
@@ -98,7 +100,10 @@ struct candidate_store
 	{
 	}
 
-	/* Keeps the key if the answer's top bit says so. No branch: lanes differ at every key. */
+	/*
+	 * Keeps the key if the answer's top bit is set. It has no branch, because lanes differ at
+	 * every key.
+	 */
 	static __device__ void
 	keep(uint32_t answer, int32_t key, uint32_t &place)
 	{
@@ -125,7 +130,10 @@ struct candidate_store
 					 : "r"(answer), "l"(key));
 	}
 
-	/* To be called after every slack keys: what is too much is overwritten, and read again. */
+	/*
+	 * Must be called after every slack keys: candidates beyond the limit are overwritten, and
+	 * read again.
+	 */
 	__device__ void
 	limit(uint32_t &place) const
 	{
@@ -133,7 +141,10 @@ struct candidate_store
 	}
 };
 
-/* The row in its tile that bit of the lane's mask stands for, before it is in row order. */
+/*
+ * Returns the row in its tile that a bit of the lane's mask stands for, before the mask is put
+ * into row order.
+ */
 template <class Key>
 __device__ inline uint32_t
 row_of_bit(uint32_t bit, uint32_t lane)
@@ -144,8 +155,8 @@ row_of_bit(uint32_t bit, uint32_t lane)
 }
 
 /*
- * Looks the candidates up in the table, several a lane at a time, so that the waits overlap.
- * Returns the mask with only true matches left.
+ * Looks the candidates up in the table, several per lane at a time, so that their latencies
+ * overlap. Returns the mask with only true matches left.
  */
 template <class Policy, class Key>
 __device__ inline uint32_t
@@ -155,7 +166,7 @@ verify_candidates(uint32_t mask, const candidate_store<Policy, Key> &store, cons
 	constexpr uint32_t n = Policy::verified_at_once;
 	uint32_t left = mask;
 
-	__syncwarp(); /* for the compiler: what keep() has stored is loaded below */
+	__syncwarp(); /* for the compiler: the loads below depend on the stores of keep() */
 	for (uint32_t taken = 0; left != 0; taken += n)
 	{
 		uint32_t bits[n], numbers[n];
@@ -168,7 +179,7 @@ verify_candidates(uint32_t mask, const candidate_store<Policy, Key> &store, cons
 			uint32_t bit = 31 - __clz((int) left);
 			bool kept = taken + k < candidate_store<Policy, Key>::depth;
 
-			/* The highest bit was tested first. Without a bit left, bits[k] is 0. */
+			/* The highest bit was tested first. If no bit is left, bits[k] is 0. */
 			bits[k] = left & 1u << (bit & 31);
 			left ^= bits[k];
 			sought[k] = kept ? store.first[(taken + k) * 32]
@@ -182,7 +193,7 @@ verify_candidates(uint32_t mask, const candidate_store<Policy, Key> &store, cons
 				!(found[k].is_full() && table.has_behind(numbers[k], sought[k])))
 				mask ^= bits[k];
 	}
-	__syncwarp(); /* and the next tile's candidates come after */
+	__syncwarp(); /* before the next tile's candidates are stored */
 	return mask;
 }
 

@@ -1,11 +1,11 @@
 /*
  * filter.cu
- *	  Drops from the bitmap what does not pass a filter, and counts the tiles anew.
+ *	  Removes rows that fail a filter from the bitmap, and recounts the tiles.
  *
- * It runs between the scan and the sums, over what the scan has found: of a tile without matches
- * only the count is read, of carried columns only what is in matching rows. Each lane tests the
- * rows of its own words: few matches a tile are the rule, and where there are many, neighbouring
- * rows of a lane share what the cache has loaded.
+ * It runs between the scan and the sums, on the result of the scan: of a tile without matches
+ * only the count is read, and carried columns are read only in matching rows. Each lane tests the
+ * rows of its own words: usually a tile has few matches, and if it has many, adjacent rows of a
+ * lane share the loaded cache lines.
  */
 #include "kernels.cuh"
 
@@ -24,10 +24,10 @@ constexpr uint32_t blocks_a_processor = 8;
 
 static_assert(lane_words == 4, "a lane loads its words as one vector");
 
-/* A condition, and where in an extent its column lies. */
+/* A condition, and the offset of its column in an extent. */
 struct placed_condition
 {
-	uint64_t values_at, nulls_at; /* nulls_at 0: never NULL */
+	uint64_t values_at, nulls_at; /* nulls_at is 0 if the column is never NULL */
 	int64_t low, high;
 	uint32_t bytes, test;
 };
@@ -74,7 +74,7 @@ holds(const placed_condition &condition, const char *extent, uint64_t row)
 	return between == (condition.test == GJD_BETWEEN);
 }
 
-/* The bits of a word, whose first row is given, that pass. */
+/* Returns the bits of a word, given its first row, that pass. */
 __device__ inline uint32_t
 passing(const placed_filter &filter, const char *extent, uint64_t row, uint32_t word)
 {
@@ -92,8 +92,8 @@ passing(const placed_filter &filter, const char *extent, uint64_t row, uint32_t 
 }
 
 /*
- * A warp takes four tiles at a time, which lie in one extent, eight lanes each. The bitmap has
- * nothing where a tile's count is zero (skip.cu), and is not read there.
+ * A warp takes four tiles at a time, which lie in one extent, eight lanes each. If a tile's count
+ * is zero, its bitmap is undefined (skip.cu) and not read.
  */
 __global__ void __launch_bounds__(policy::gather_threads)
 filter_kernel(const __grid_constant__ column_view column,
@@ -103,7 +103,7 @@ filter_kernel(const __grid_constant__ column_view column,
 	uint32_t lane = threadIdx.x % 32;
 	uint64_t warp = ((uint64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	uint64_t warps = (uint64_t) gridDim.x * blockDim.x / 32;
-	uint32_t seen = 0; /* a warp sees fewer than 2^32 rows of any column that fits a card */
+	uint32_t seen = 0; /* a warp sees fewer than 2^32 rows of any column that fits on a card */
 
 	for (uint64_t base = warp * tiles_a_warp; base < column.tiles; base += warps * tiles_a_warp)
 	{

@@ -1,10 +1,11 @@
 /*
  * gather.cu
- *	  From a bitmap and the counts of its tiles to lists of TIDs or positions, or to entries in
- *	  columns.
+ *	  Turns a bitmap and the counts of its tiles into lists of TIDs or positions, or into
+ *	  columns of entries.
  *
- * The scan of the counts is CUB's: it runs over one number a tile, so nothing is to be won there on
- * the device. On the host there is: for small columns one launch takes the place of CUB's two.
+ * The scan of the counts is CUB's: it processes one number per tile, so a kernel of our own could
+ * not gain anything on the device. It does on the host: for small columns one launch replaces
+ * CUB's two.
  */
 #include "kernels.cuh"
 
@@ -20,26 +21,29 @@ namespace gjd
 namespace
 {
 
-constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: few matches a tile are the rule */
+constexpr uint32_t tile_lanes = 8; /* lanes that share a tile: usually a tile has few matches */
 constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
-constexpr uint32_t list_rows = 1024; /* a warp's list; longer results take several turns */
+constexpr uint32_t list_rows = 1024; /* length of a warp's list; longer results take several
+									  * rounds */
 constexpr uint32_t blocks_a_processor = 8;
-constexpr uint32_t sum_threads = 1024; /* of the block that sums up the tiles of a small column */
-constexpr uint32_t sum_each = 8;	   /* tiles a thread at a time */
+constexpr uint32_t sum_threads = 1024; /* threads of the block that sums up the tiles of a small
+									    * column */
+constexpr uint32_t sum_each = 8;	   /* tiles per thread at a time */
 
-/* Rows that a warp has listed, and which items of the result they are. */
+/* Rows that a warp has listed, and the items of the result that they become. */
 struct listed_rows
 {
 	const char *extent;
 	uint64_t row;		/* in the extent, of the first tile */
-	uint64_t position;	/* of the same */
-	const uint16_t *list; /* rows from there on */
+	uint64_t position;	/* position of that row */
+	const uint16_t *list; /* rows, relative to it */
 	uint32_t n;
-	uint64_t place;		/* of the first, in the window; before it, it has wrapped around */
+	uint64_t place;		/* of the first item, in the window; wraps around if the item is before
+						 * the window */
 	uint64_t capacity;	/* of the window */
 };
 
-/* Writes a value a row: neighbouring lanes write neighbouring items. */
+/* Writes one value for each row: adjacent lanes write adjacent items. */
 template <class Item, class Value>
 __device__ inline void
 write_items(const listed_rows &rows, uint32_t lane, Item *to, Value value)
@@ -65,7 +69,7 @@ write_tids(const column_view &column, const listed_rows &rows, uint32_t lane, ui
 	});
 }
 
-/* What becomes of listed rows: TIDs, ... */
+/* Destinations of listed rows: TIDs, ... */
 struct tid_sink
 {
 	uint64_t *to;
@@ -91,7 +95,7 @@ struct position_sink
 	}
 };
 
-/* One array of an extent that is wanted of entries, and where its values go. */
+/* A wanted array of an extent, and the destination of its values. */
 struct entry_array
 {
 	uint64_t from_at; /* in an extent */
@@ -152,8 +156,8 @@ struct entry_sink
 };
 
 /*
- * A warp takes four tiles at a time, eight lanes each, which are a run of neighbours in the result
- * as well. It lists their rows in shared memory and writes the items from the list.
+ * A warp takes four tiles at a time, eight lanes each, whose items are adjacent in the result as
+ * well. It lists their rows in shared memory and writes the items from the list.
  */
 template <class Sink>
 __global__ void __launch_bounds__(policy::gather_threads)
@@ -176,8 +180,8 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 			continue;
 
 		/*
-		 * An extent has a multiple of four tiles; the bitmap ends with the last tile, and has
-		 * nothing where the scan has left a tile out.
+		 * An extent has a multiple of four tiles; the bitmap ends with the last tile, and is
+		 * undefined where the scan has skipped a tile.
 		 */
 		uint64_t tile = base + lane / tile_lanes;
 		uint4 loaded = {0, 0, 0, 0};
@@ -211,10 +215,10 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 }
 
 /*
- * Turns counts into beginnings, in one block. Neighbouring threads read and write neighbouring
- * tiles; in between, each has eight neighbours, for the scan. Each tile is read and written by the
- * same thread, so no turn can spoil another's counts; sums within a turn fit 32 bits, since a tile
- * has 1024 rows.
+ * Turns counts into start positions, in one block. Adjacent threads read and write adjacent
+ * tiles; in between, each has eight adjacent ones, for the scan. Each tile is read and written by
+ * the same thread, so a round cannot overwrite another's counts; sums within a round fit into 32
+ * bits, since a tile has 1024 rows.
  */
 __global__ void __launch_bounds__(sum_threads)
 sum_kernel(uint64_t *tile_start, uint32_t tiles)
@@ -272,7 +276,7 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 			*unordered = 1;
 }
 
-/* One thread tells the host; what is written last says that the rest is there. */
+/* One thread writes the report; the last word written signals that the rest is complete. */
 __device__ inline void
 write_report(const report_job &job)
 {
@@ -289,7 +293,7 @@ report_kernel(const __grid_constant__ report_job job)
 	write_report(job);
 }
 
-/* Copies an array, 16 bytes a thread; both begin at multiples of 16. */
+/* Copies an array, 16 bytes per thread; both start at multiples of 16. */
 __device__ inline void
 copy_array(char *to, const char *from, uint64_t bytes)
 {
@@ -304,10 +308,10 @@ copy_array(char *to, const char *from, uint64_t bytes)
 }
 
 /*
- * Writes the first items into the caller's memory on the host, then the report. Each block has all
- * its threads write, and one of them count it, behind a fence for the whole system: so the block
- * that counts last knows that all items are on the host before the report is. Once the report is
- * there, nobody touches the caller's memory any more.
+ * Writes the first items into the caller's memory on the host, then the report. In each block all
+ * threads write, then one thread counts the block, after a system-wide fence: so the block that
+ * counts last knows that all items are on the host before the report is. Once the report is
+ * written, the kernel no longer touches the caller's memory.
  */
 __global__ void __launch_bounds__(policy::gather_threads)
 deliver_kernel(const __grid_constant__ delivery_job delivery,
@@ -369,7 +373,7 @@ launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t byt
 		check_launch(stream, "could not sum up tiles");
 		return;
 	}
-	/* What stands behind the last count adds to no sum, but CUB reads it. */
+	/* The value after the last count is not part of any sum, but CUB reads it. */
 	check(cudaMemsetAsync(tile_start + tiles, 0, sizeof(*tile_start), stream),
 		  "could not clear counts");
 	check(cub::DeviceScan::ExclusiveSum(space, space_bytes, tile_start, tile_start,

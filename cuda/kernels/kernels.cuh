@@ -1,6 +1,6 @@
 /*
  * kernels.cuh
- *	  What the library asks the launching files to put on the execute stream.
+ *	  Interface of the launching files for the library: work to put on the execute stream.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_CUH
 #define GPUJOIN_CUDA_KERNELS_CUH
@@ -18,25 +18,26 @@ bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
 void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
 /*
- * filter.cu: drops from bitmap and counts what does not pass; adds to *matched what was there
- * before.
+ * filter.cu: removes rows that fail from bitmap and counts; adds the number of rows before that
+ * to *matched.
  */
 void launch_conditions(const gjd_column *column, const gjd_filter &filter, const match_output &out,
 					   uint64_t *matched);
 
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
-struct key_transfer /* of keys that a block fetches itself; without vectors they are there */
+struct key_transfer /* keys that a block fetches itself; if vectors is 0, they are on the device
+					 * already */
 {
 	const uint4 *from; /* page-locked */
 	uint32_t vectors;
-	volatile uint32_t *built; /* set to 1 when nothing of the set is worked on any more */
+	volatile uint32_t *built; /* set to 1 when the build no longer uses its inputs */
 };
 
 bool is_built_by_block(const gjd_keyset *keyset, uint64_t zero_bytes);
 void launch_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes,
 				  const key_transfer &transfer);
 
-/* gather.cu: from bitmap and counts to lists and entries, on the execute stream. */
+/* gather.cu: turns bitmap and counts into lists and entries, on the execute stream. */
 struct gather_job
 {
 	const gjd_column *column;
@@ -47,23 +48,26 @@ struct gather_job
 	gjd_want want; /* of entries */
 };
 
-/* Turns the counts of the tiles into where their items begin; one entry more gets the total. */
+/*
+ * Turns the counts of the tiles into the start positions of their items; an additional last
+ * element gets the total.
+ */
 uint64_t scan_space_bytes(uint64_t tiles);
 void launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t bytes,
 					  cudaStream_t stream);
 
 /*
- * Writes items first .. first + capacity of the result, as far as there are so many. Entries go
- * into arrays that lie by the layout, whose room is capacity at least; NULL otherwise.
+ * Writes items first .. first + capacity of the result, or as many of them as exist. Entries go
+ * into arrays placed by the layout, whose room must be at least capacity; NULL otherwise.
  */
 void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, void *to,
 				   const gjd_entry_layout *layout);
 
-/* Sets *unordered if of the items that launch_gather() has written any two do not ascend. */
+/* Sets *unordered if any two adjacent items written by launch_gather() do not ascend. */
 void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
 						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
 
-/* Tells the host: the numbers go into the report, and last its own number. */
+/* Reports to the host: the numbers go into the report, and its own sequence number last. */
 struct report_job
 {
 	match_report *report;
@@ -74,8 +78,9 @@ struct report_job
 void launch_report(const report_job &job, cudaStream_t stream);
 
 /*
- * Writes the first items of the result, as many as there are but no more than most, where kernels
- * reach the caller's memory, and then the report. All arrays begin at multiples of 16 bytes.
+ * Writes the first items of the result, as many as exist but at most "most", to the address at
+ * which kernels reach the caller's memory, and then the report. All arrays start at multiples of
+ * 16 bytes.
  */
 struct delivery_job
 {
@@ -93,12 +98,18 @@ struct delivery_job
 void launch_delivery(const gjd_device *device, const delivery_job &delivery,
 					 const report_job &job);
 
-/* sort.cu: sorts items and drops doubles. Returns where the result lies: in items or in spare. */
+/*
+ * sort.cu: sorts items and removes duplicates. Returns the array that holds the result: items or
+ * spare.
+ */
 uint64_t sort_space_bytes(uint64_t count);
 uint64_t *launch_sort(uint64_t *items, uint64_t *spare, uint64_t count, void *space,
 					  uint64_t bytes, uint64_t *distinct, cudaStream_t stream);
 
-/* The same for entries, whose TIDs lie first; of equal ones the first stays. from is spoilt. */
+/*
+ * The same for entries, whose TIDs come first; of equal ones the first is kept. Destroys the
+ * contents of from.
+ */
 uint64_t entry_sort_space_bytes(uint64_t count);
 void launch_entry_sort(char *from, const gjd_entry_layout &from_layout, char *to,
 					   const gjd_entry_layout &to_layout, uint64_t count, char *space,

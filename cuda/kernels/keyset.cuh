@@ -1,15 +1,16 @@
 /*
  * keyset.cuh
- *	  Sets of keys as kernels see them: filters in shared and device memory, and the exact table.
+ *	  Key sets as kernels see them: filters in shared and device memory, and the exact table.
  *
  * A filter's test() returns a word whose top bit is the answer, because that bit can be shifted
  * into a lane's mask by one instruction. To get it there by one shift too, bit b of a filter word
- * is kept at place 31 - b. A filter says whether it is exact; what passes one that is not has to be
- * looked up in the table. Filters are small values, passed to kernels by value; what they keep in
- * shared memory is copied there from their image at the start of a block.
+ * is stored at position 31 - b. A filter declares whether it is exact; keys that pass an inexact
+ * one must be looked up in the table. Filters are small values, passed to kernels by value; their
+ * part in shared memory is copied from an image at the start of a block.
  *
- * No key value is reserved anywhere: the unused places of a bucket repeat a key of the set, so that
- * finding it there is right, and a bucket counts as full if its last place differs from its first.
+ * No key value is reserved anywhere: the unused places of a bucket repeat a key of the set, so
+ * that finding it there is correct, and a bucket is full if its last place differs from its
+ * first.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_KEYSET_CUH
 #define GPUJOIN_CUDA_KERNELS_KEYSET_CUH
@@ -34,7 +35,7 @@ fold(int64_t key)
 	return (uint32_t) key + (uint32_t) (key >> 32) * 0x85ebca6bu;
 }
 
-/* Good in its upper bits, one multiplication: for the filters, which every row passes. */
+/* A hash with good upper bits, one multiplication: for the filters, which test every row. */
 template <class Key>
 __device__ inline uint32_t
 quick_hash(Key key)
@@ -42,14 +43,14 @@ quick_hash(Key key)
 	return fold(key) * 0x9e3779b1u;
 }
 
-/* A second one made of the first, for the filter in device memory. */
+/* Derives a second hash from the first, for the filter in device memory. */
 __device__ inline uint32_t
 second_hash(uint32_t hash)
 {
 	return (hash ^ hash >> 15) * 0x2c1b3c6du;
 }
 
-/* Good in all bits: for the table, which few rows reach. */
+/* A hash with good bits throughout: for the table, which few rows reach. */
 template <class Key>
 __device__ inline uint32_t
 full_hash(Key key)
@@ -61,7 +62,7 @@ full_hash(Key key)
 	return x ^ x >> 16;
 }
 
-/* A place in words, and bits that the choice of the word has not used up. */
+/* An index of a word, and the hash bits not used up by choosing the word. */
 struct word_and_rest
 {
 	uint32_t word, rest;
@@ -88,7 +89,7 @@ struct word_and_rest
 	}
 };
 
-/* Bit (bit % 32) of a filter word, as the top bit of the result. */
+/* Returns bit (bit % 32) of a filter word, as the top bit of the result. */
 __device__ inline uint32_t
 bit_to_top(uint32_t word, uint32_t bit)
 {
@@ -101,7 +102,7 @@ set_filter_bit(uint32_t *word, uint32_t bit)
 	atomicOr(word, 0x80000000u >> (bit & 31));
 }
 
-/* A load that lanes without need leave out, without a branch, so that many can be under way. */
+/* Loads if wanted; predicated instead of branching, so that many loads can be in progress. */
 __device__ inline uint32_t
 load_if(bool wanted, const uint32_t *from)
 {
@@ -140,7 +141,10 @@ struct constants_filter
 	}
 };
 
-/* Index of a key in a bitmap that begins at least; limit, a bit that is never set, if outside. */
+/*
+ * Returns the index of a key in a bitmap that starts at least; limit, a bit that is never set, if
+ * outside.
+ */
 __device__ inline uint32_t
 span_index(int32_t key, int32_t least, uint32_t limit)
 {
@@ -208,7 +212,7 @@ struct two_bits_filter
 	}
 };
 
-/* words is 0 where a filter in shared memory would let nearly all pass. */
+/* words is 0 if a filter in shared memory would let nearly all keys pass. */
 template <class Key, bool prefilter>
 struct global_span_filter
 {
@@ -266,7 +270,7 @@ struct global_bloom_filter
 
 /* ---- the exact table ----------------------------------------------------------------------- */
 
-/* Buckets of 32 bytes, one sector of the L2 cache; a full one goes over into the next. */
+/* Buckets of 32 bytes, one sector of the L2 cache; a full one overflows into the next. */
 template <class Key>
 struct bucket_table
 {
@@ -317,7 +321,10 @@ struct bucket_table
 		return b;
 	}
 
-	/* The same for lanes that want it; nothing is read for the others, and they must not look. */
+	/*
+	 * The same for lanes that want it; for the others nothing is read, and the result is
+	 * undefined.
+	 */
 	__device__ bucket
 	load_if(bool wanted, uint32_t number) const
 	{
@@ -328,7 +335,7 @@ struct bucket_table
 		return b;
 	}
 
-	/* Goes on behind a full bucket that does not have the key. */
+	/* Continues the search after a full bucket that does not contain the key. */
 	__device__ bool
 	has_behind(uint32_t number, Key key) const
 	{

@@ -1,6 +1,6 @@
 /*
  * keyset_build.cu
- *	  The kernels that make filters and tables of the keys.
+ *	  The kernels that build filters and tables from the keys.
  */
 #include "kernels.cuh"
 
@@ -108,7 +108,7 @@ fill_bucket(const build_job<Key> &job, uint32_t bucket)
 		slots[i] = repeated;
 }
 
-/* Adds the keys to structures that are zero. */
+/* Adds the keys to structures that have been zeroed. */
 template <class Key>
 __global__ void __launch_bounds__(policy::build_threads)
 build_kernel(build_job<Key> job)
@@ -130,12 +130,12 @@ fill_kernel(build_job<Key> job)
 }
 
 /*
- * The same in one launch of one block, which for small sets is faster than three launches. Keys
- * that are still on the host are fetched from there first: to start a copy, and to have this stream
- * wait for it, would take the host longer than the bus takes for so few.
+ * The same in one launch of one block, which is faster than three launches for small sets. Keys
+ * that are still on the host are fetched from there first: for so few, starting a copy and making
+ * this stream wait for it would take the host longer than the transfer takes.
  *
- * The host is told when all threads have come to the last barrier, and behind a fence for the whole
- * system: from then on nothing of what they have read or written is touched by them.
+ * The host is notified when all threads have reached the last barrier, after a system-wide fence:
+ * from then on the kernel touches none of the memory that it has read or written.
  */
 template <class Key>
 __global__ void __launch_bounds__(1024)

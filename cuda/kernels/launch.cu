@@ -1,6 +1,6 @@
 /*
  * launch.cu
- *	  From the strategy of a key set to the kernel made for it.
+ *	  Selects the kernel for the strategy of a key set.
  */
 #include "launch.cuh"
 
@@ -91,7 +91,7 @@ launch_strategy(const gjd_column *column, const gjd_keyset *keyset, const match_
 
 }  // namespace
 
-/* The empty set has no kernel: its counts and bitmap are the zeros that are there already. */
+/* The empty set has no kernel: its counts and bitmap are already zero. */
 void
 launch_match(const gjd_column *column, const gjd_keyset *keyset, const match_output &out)
 {

@@ -1,7 +1,7 @@
 /*
  * launch.cuh
- *	  Launching the scan with one filter and one policy: as many blocks as the device holds at once,
- *	  each of which works through many tiles.
+ *	  Launches the scan with one filter and one policy: as many blocks as the device can hold
+ *	  at once, each of which processes many tiles.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
 #define GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
@@ -12,8 +12,8 @@ namespace gjd
 {
 
 /*
- * So much shared memory is asked for. In steps, since filters differ by a few words from one
- * request to the next, and to ask the driver for each of them takes microseconds.
+ * Rounds the shared memory to request up to a step, since filters differ by a few words from one
+ * request to the next, and asking the driver for each size takes microseconds.
  */
 inline uint32_t
 in_steps(const gjd_device *device, uint32_t bytes)
@@ -24,7 +24,7 @@ in_steps(const gjd_device *device, uint32_t bytes)
 	return up <= most ? up : most >= bytes ? most : bytes;
 }
 
-/* Blocks that fit a multiprocessor at once. */
+/* Returns the number of blocks that fit on a multiprocessor at once. */
 template <class Kernel>
 uint32_t
 blocks_a_multiprocessor(Kernel kernel, uint32_t threads, uint32_t shared_bytes)
@@ -64,7 +64,7 @@ launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &
 		shared_bytes += warps * Policy::kept_bytes;
 	shared_bytes = in_steps(device, shared_bytes);
 
-	/* Asking takes microseconds, and most requests in a row ask the same. */
+	/* Asking takes microseconds, and most consecutive requests ask the same. */
 	if (known.ordinal != device->ordinal || known.shared_bytes != shared_bytes)
 		known = {device->ordinal, shared_bytes,
 				 blocks_a_multiprocessor(kernel, Policy::threads, shared_bytes)};

@@ -1,13 +1,13 @@
 /*
  * match.cuh
- *	  The scan: reads the keys of a column once, and leaves a bitmap over positions and the count
- *	  of each tile, or only the count of all.
+ *	  The scan: reads the keys of a column once, and produces a bitmap over positions and the
+ *	  count of each tile, or only the total count.
  *
- * Where the pages' bounds say which tiles can have a match (skip.cu), it reads only those.
+ * If the pages' bounds tell which tiles can have a match (skip.cu), it reads only those.
  *
- * A warp owns a tile. Order needs no communication between tiles: the bitmap is in order by
- * itself, and the counts of the tiles, summed up afterwards, say where in a list a tile's results
- * begin. There are no partial tiles (see column.cuh): rows behind the last page are invalid.
+ * A warp owns a tile. Order requires no communication between tiles: the bitmap is in order by
+ * construction, and the summed counts of the tiles give the start of each tile's results in a
+ * list. There are no partial tiles (see column.cuh): rows after the last page are invalid.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_MATCH_CUH
 #define GPUJOIN_CUDA_KERNELS_MATCH_CUH
@@ -19,12 +19,12 @@ namespace gjd
 
 struct match_output
 {
-	uint32_t *bitmap;	  /* NULL: only the total is wanted */
-	uint64_t *tile_count; /* one a tile */
-	uint64_t *total;	  /* added to, if there is no bitmap */
-	uint64_t tiles;		  /* scanned; 0: all that the column has now */
-	uint32_t *list = nullptr; /* of tiles to be scanned; NULL: all are */
-	uint32_t *listed = nullptr; /* so many */
+	uint32_t *bitmap;	  /* NULL if only the total is wanted */
+	uint64_t *tile_count; /* one per tile */
+	uint64_t *total;	  /* incremented if there is no bitmap */
+	uint64_t tiles;		  /* number of tiles to scan; 0: all that the column has now */
+	uint32_t *list = nullptr; /* tiles to scan; all of them if NULL */
+	uint32_t *listed = nullptr; /* their number */
 };
 
 template <class Key>
@@ -56,7 +56,7 @@ struct key_vector<int64_t>
 
 /*
  * Loads past the L1 cache, which would only hold each line for a moment. Volatile, because the
- * loads of the next tile must not sink behind the work on this one.
+ * loads of the next tile must not be moved after the work on this one.
  */
 template <class Vector>
 __device__ inline Vector
@@ -95,8 +95,9 @@ struct key_batch
 	}
 
 	/*
-	 * Tests the keys, the last first, because each answer is shifted in at the mask's low end. What
-	 * is not exact is kept, a vector at a time, so that the tests of a vector go together.
+	 * Tests the keys, the last first, because each answer is shifted in at the mask's low end.
+	 * Candidates of an inexact filter are kept after each vector, so that the tests of a vector
+	 * overlap.
 	 */
 	template <class Filter, class Store>
 	__device__ uint32_t
@@ -127,9 +128,9 @@ struct key_batch
 };
 
 /*
- * The loop is a pipeline: as soon as a tile's keys have been tested, the loads of the next tile's
- * start, and what is left to do for this one (verifying above all, a chain of loads that depend on
- * each other) is done while they are under way.
+ * The loop is a pipeline: as soon as a tile's keys have been tested, the loads of the next tile
+ * start, and the remaining work for this one (above all verifying, a chain of dependent loads)
+ * overlaps with them.
  */
 template <class Policy, class Key, class Filter, bool with_bitmap>
 __global__ void __launch_bounds__(Policy::threads, Policy::blocks)
@@ -147,11 +148,11 @@ match_kernel(const __grid_constant__ column_view column, const __grid_constant__
 	uint64_t found = 0;
 	key_batch<Key> batch;
 
-	/* Neighbouring tiles go to different blocks, so that the last round is spread over all. */
+	/* Adjacent tiles go to different blocks, so that the last round is spread over all of them. */
 	uint64_t place = warp * gridDim.x + blockIdx.x;
 	uint64_t listed = out.list != nullptr ? *out.listed : column.tiles;
 
-	/* To look where each tile lies is worth it if some are left out. */
+	/* Computing the position of each tile is worthwhile only if some are skipped. */
 	bool by_list = listed < column.tiles - column.tiles / 8;
 	uint64_t end = by_list ? listed : column.tiles;
 	bool inside = place < end;
@@ -212,7 +213,7 @@ match_kernel(const __grid_constant__ column_view column, const __grid_constant__
 	}
 	if (!with_bitmap)
 	{
-		/* A warp sees fewer than 2^32 rows of any column that fits a card. */
+		/* A warp sees fewer than 2^32 rows of any column that fits on a card. */
 		found = __reduce_add_sync(all_lanes, (uint32_t) found);
 		if (lane == 0 && found > 0)
 			atomicAdd((unsigned long long *) out.total, (unsigned long long) found);

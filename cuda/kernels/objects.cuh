@@ -1,10 +1,11 @@
 /*
  * objects.cuh
- *	  Inside of the CUDA library: failures, and the objects behind the border's handles.
+ *	  Internals of the CUDA library: failures, and the objects behind the handles.
  *
- * Host code may throw gjd::failure (and std::bad_alloc), which ends at the table (guarded() in
- * library/library.cuh). Objects are plain: what they hold is given back by their files'
- * release functions, because it can only be given back when the device is done with it.
+ * Host code may throw gjd::failure (and std::bad_alloc), which are caught in each entry point
+ * (guarded() in library/library.cuh). Objects are plain: their resources are released by the
+ * release functions of their files, because they can only be released when the device is done
+ * with them.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_OBJECTS_CUH
 #define GPUJOIN_CUDA_KERNELS_OBJECTS_CUH
@@ -31,7 +32,7 @@ struct failure
 	gjd_status status;
 	int code;
 	const char *what;	/* lower case, static */
-	const char *detail; /* CUDA's words, or NULL */
+	const char *detail; /* CUDA's message, or NULL */
 };
 
 gjd_status status_of(cudaError_t code);
@@ -51,7 +52,7 @@ check(cudaError_t code, const char *what)
 		throw_cuda(code, what);
 }
 
-/* To be called after every launch; debug builds wait for the kernel, to blame the right one. */
+/* Must be called after every launch; debug builds wait for the kernel, to blame the right one. */
 inline void
 check_launch(cudaStream_t stream, const char *what)
 {
@@ -70,7 +71,7 @@ require(bool condition, const char *what)
 		throw_status(GJD_INVALID, what);
 }
 
-/* What the driver says to a question whether something is over. */
+/* Returns true if the driver's code means completed, false if not ready; throws on failure. */
 inline bool
 is_over(cudaError_t code)
 {
@@ -83,14 +84,14 @@ is_over(cudaError_t code)
 	return true;
 }
 
-/* True when the event has happened. */
+/* Returns true if the event has happened. */
 inline bool
 has_happened(cudaEvent_t event)
 {
 	return is_over(cudaEventQuery(event));
 }
 
-/* True when all that was put on the stream is done. */
+/* Returns true if all work put on the stream is done. */
 inline bool
 is_idle(cudaStream_t stream)
 {
@@ -105,12 +106,12 @@ is_idle(cudaStream_t stream)
 struct match_report
 {
 	volatile uint64_t count;
-	volatile uint64_t unordered; /* neighbours that do not ascend */
+	volatile uint64_t unordered; /* number of adjacent items that do not ascend */
 	volatile uint64_t matched;	 /* before the filter, if there is one */
-	volatile uint64_t written;	 /* set last: which of the match's reports this is, from 1 */
+	volatile uint64_t written;	 /* set last: sequence number of the match's report, from 1 */
 };
 
-/* One page of a scatter: image number image of the staging buffer goes to that page. */
+/* One page of a scatter: the number of its image in the staging buffer, and its destination. */
 struct scatter_entry
 {
 	uint32_t page, image;
@@ -120,7 +121,7 @@ struct staging_buffer
 {
 	char *memory;
 	scatter_entry *list; /* page-locked, read by the scatter kernel where it lies */
-	cudaEvent_t applied; /* the scatter kernels that read it are done */
+	cudaEvent_t applied; /* set when the scatter kernels that read it are done */
 	bool in_use;
 };
 
@@ -138,16 +139,16 @@ struct gjd_device
 	std::vector<staging_buffer> staging;
 	uint32_t next_staging;
 	std::vector<cudaEvent_t> spare_events;
-	std::vector<gjd_keyset *> building; /* their kernels may still be under way */
+	std::vector<gjd_keyset *> building; /* sets whose kernels may still be running */
 	struct region
 	{
 		char *base;
 		uint64_t bytes;
-		char *mapped; /* where kernels find it; NULL: nowhere */
+		char *mapped; /* address for kernels, or NULL */
 	};
 	std::vector<region> regions;
 	uint64_t columns, keysets, matches;
-	uint32_t looks; /* for reports that were not there */
+	uint32_t looks; /* number of polls that found no report */
 	bool lost;
 };
 
@@ -158,20 +159,20 @@ struct gjd_column
 	uint32_t pages_per_extent;
 	uint64_t extent_bytes, image_bytes;
 	std::vector<char *> extents;
-	char **extent_table; /* the same on the device */
+	char **extent_table; /* its copy on the device */
 	uint64_t table_bytes;
 	uint64_t pages;
 	std::vector<uint64_t> versions;
-	std::vector<uint32_t> last_round; /* the scatter that last touched a page */
+	std::vector<uint32_t> last_round; /* for each page, the last scatter that touched it */
 	uint32_t round;
-	cudaEvent_t changed; /* the last work that changes the column is done */
+	cudaEvent_t changed; /* set when the last work that changes the column is done */
 	bool changing;
 	uint64_t applied, ignored;
 	uint64_t ticket;
 	struct copy
 	{
 		uint64_t ticket;
-		cudaEvent_t copied; /* images have left the caller's memory */
+		cudaEvent_t copied; /* set when the images have left the caller's memory */
 	};
 	std::vector<copy> copies; /* in order of tickets */
 	uint32_t users;
@@ -181,16 +182,16 @@ struct gjd_column
 namespace gjd
 {
 
-/* Where the parts of a key set lie in its one piece of device memory. */
+/* Positions of the parts of a key set in its one piece of device memory. */
 struct keyset_parts
 {
 	void *keys;
-	uint32_t *filter;		/* image of what goes into shared memory */
+	uint32_t *filter;		/* image of the filter in shared memory */
 	uint32_t filter_words;
 	uint32_t *global;		/* bitmap or Bloom filter in device memory */
 	uint32_t global_words;
 	void *table;			/* exact table of 32-byte buckets */
-	uint32_t *fill;			/* keys in each bucket */
+	uint32_t *fill;			/* number of keys in each bucket */
 	uint32_t buckets;
 };
 
@@ -209,10 +210,11 @@ struct gjd_keyset
 	uint64_t bytes;
 	char *locked; /* page-locked copy of the keys until built */
 	uint64_t locked_bytes;
-	volatile uint32_t *built_word; /* behind them, where the kernel says so itself; or ... */
+	volatile uint32_t *built_word; /* after the keys, if the kernel itself reports its end; or
+								    * ... */
 	cudaEvent_t built;			   /* ... an event */
 	bool building;
-	uint64_t *zeros; /* as the first match needs them; NULL: there are none, or no more */
+	uint64_t *zeros; /* counters for the first match; NULL if absent or taken */
 	uint32_t users;
 	bool destroyed;
 };
@@ -226,53 +228,54 @@ struct gjd_match
 	gjd_keyset *keyset;
 	gjd_what what;
 	gjd_want want;
-	bool any_order; /* nobody minds how the items are ordered */
+	bool any_order; /* may items come in any order? */
 	gjd_filter filter;
 	uint64_t rows, tiles;
 	uint64_t seen; /* the column's last write before the scan */
 
-	char *scratch; /* holds all up to the window */
+	char *scratch; /* contains everything up to the window */
 	uint64_t scratch_bytes;
 	uint32_t *bitmap;
-	uint64_t *tile_start; /* counts, then beginnings, of the tiles; the total behind them */
-	uint64_t *totals;	  /* [0] of a count or of distinct TIDs, [1] unordered, [2] tiles listed,
-						   * [3] matches before the filter, [4] blocks that have delivered */
-	bool totals_are_zero; /* when the first kernel starts */
-	uint32_t *tile_list;  /* of tiles that can have a match; NULL: all are looked at */
+	uint64_t *tile_start; /* counts, then start positions, of the tiles; the total after them */
+	uint64_t *totals;	  /* [0] a count or the number of distinct TIDs, [1] unordered, [2] tiles
+						   * listed, [3] matches before the filter, [4] blocks that have
+						   * delivered */
+	bool totals_are_zero; /* are they zero when the first kernel starts? */
+	uint32_t *tile_list;  /* tiles that can have a match; all are scanned if NULL */
 	void *scan_space;
 	uint64_t scan_bytes;
 	char *window; /* gathered items */
 	uint64_t window_items;
-	gjd_entry_layout window_layout; /* of entries; so are all layouts */
+	gjd_entry_layout window_layout; /* layout of entries, like all layouts here */
 
-	char *whole; /* the result, where the window is too small */
+	char *whole; /* the whole result, if the window is too small */
 	uint64_t whole_bytes, whole_items;
 	char *sorting_space;
 	uint64_t sorting_bytes;
-	const char *list; /* where the items lie: window, whole or sorted */
+	const char *list; /* location of the items: window, whole or sorted */
 	gjd_entry_layout list_layout;
 
 	match_report *report;
-	uint64_t reports;	  /* asked for */
-	cudaEvent_t executed; /* what copies wait for; NULL: none has done so */
+	uint64_t reports;	  /* number of reports requested */
+	cudaEvent_t executed; /* what copies wait for; NULL if none has waited yet */
 	enum
 	{
-		counting, /* first kernels under way */
-		checking, /* the whole result is being gathered, or looked through */
+		counting, /* first kernels are running */
+		checking, /* the whole result is being gathered, or its order checked */
 		sorting,
 		finished
 	} phase;
-	bool rescanned; /* what send_first() sent is of another scan */
-	bool windowed; /* the whole result does not fit: gathered a window at a time */
+	bool rescanned; /* are the items sent by send_first() of another scan? */
+	bool windowed; /* does the whole result not fit, so that it is gathered a window at a time? */
 	uint64_t window_first;
 
 	char *first_buffer;
 	uint64_t first_capacity;
-	uint64_t written; /* as many of the first items come with the first report */
+	uint64_t written; /* number of first items that come with the first report */
 
 	struct copy
 	{
-		uint64_t end; /* items delivered when it is done */
+		uint64_t end; /* number of items delivered when it is done */
 		cudaEvent_t copied;
 	};
 	std::vector<copy> copies;

@@ -1,9 +1,9 @@
 /*
  * pool.cuh
- *	  Hands out pieces of one reserved stretch of memory: extents from the bottom, scratch from the
- *	  top, so that neither breaks up the other's room.
+ *	  Allocates pieces of one reserved range of memory: extents from the bottom, scratch from
+ *	  the top, so that neither fragments the other's space.
  *
- * The bookkeeping is one bit a granule, on the host; nothing is written into the memory itself.
+ * The bookkeeping is one bit per granule, on the host; nothing is written into the memory itself.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_POOL_CUH
 #define GPUJOIN_CUDA_KERNELS_POOL_CUH
@@ -61,7 +61,7 @@ class pool
 
 		for (uint64_t at = granules_; at > 0; at--)
 		{
-			/* Under load the top is taken for a long way. */
+			/* Under load, a long stretch at the top is in use. */
 			if (at % 64 == 0 && used_[at / 64 - 1] == ~(uint64_t) 0)
 			{
 				at -= 63;
@@ -110,7 +110,7 @@ class pool
 
 	uint64_t granule_ = 1;
 	uint64_t granules_ = 0;
-	std::vector<uint64_t> used_; /* a bit each */
+	std::vector<uint64_t> used_; /* one bit per granule */
 };
 
 }  // namespace gjd

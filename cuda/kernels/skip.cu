@@ -1,13 +1,15 @@
 /*
  * skip.cu
- *	  Which tiles can have a match at all, by the bounds that each page's keys have.
+ *	  Finds the tiles that can have a match, by the bounds of each page's keys.
  *
- * Where pages are in the order of their keys, few can have a key of a small set, and the scan reads
- * only those. The bounds are written with the page (library/column.cu). A thread looks at a tile:
- * its bounds are those of the pages that it is part of, and the set's keys are an ascending list.
+ * If pages are ordered by key, few of them can contain a key of a small set, and the scan reads
+ * only those. The bounds are written with the page (library/column.cu). Each thread checks one
+ * tile: its bounds are those of the pages that overlap it, and the set's keys are an ascending
+ * list.
  *
- * The list of tiles is in no order: what the scan finds in a tile goes to the tile's own place. Of
- * the tiles that it leaves out only the count is written, as zero; gathering looks at that first.
+ * The list of tiles is in no order: the scan writes its result for a tile to the tile's own
+ * place. For the tiles that it leaves out only the count is written, as zero; gathering reads
+ * that first.
  */
 #include "kernels.cuh"
 
@@ -19,7 +21,7 @@ namespace gjd
 namespace
 {
 
-/* The keys of a set, of which the few of a strategy without a list come along by value. */
+/* The keys of a set; for strategies without a list, the few keys are passed by value. */
 template <class Key>
 struct sought_keys
 {
@@ -28,7 +30,7 @@ struct sought_keys
 	Key few[policy::most_constants];
 };
 
-/* Is a key between two bounds, themselves included? */
+/* Returns true if a key is within two bounds, inclusive. */
 template <class Key>
 __device__ inline bool
 has_between(const sought_keys<Key> &keys, Key least, Key greatest)
@@ -113,7 +115,7 @@ launch(const gjd_column *column, const gjd_keyset *keyset, const match_output &o
 
 }  // namespace
 
-/* With as many keys as tiles hardly any can be left out: then the scan reads all. */
+/* Returns false if there are about as many keys as tiles: hardly any tile could be skipped then. */
 bool
 worth_skipping(const gjd_keyset *keyset, uint64_t tiles)
 {

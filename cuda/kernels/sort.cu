@@ -1,10 +1,10 @@
 /*
  * sort.cu
- *	  Bringing results that do not ascend by TID into that order, each TID once.
+ *	  Sorts results by TID and removes duplicate TIDs.
  *
- * Sorting and dropping doubles are CUB's. Entries are sorted as pairs of TID and rank, the number
- * that they have by position; then every array is put into the order of the ranks. They are taken
- * from arrays gathered before, not from the column, which may have changed by now.
+ * Sorting and removing duplicates are CUB's. Entries are sorted as pairs of TID and rank, which
+ * is their number by position; then every array is permuted by the ranks. Values are taken from
+ * the gathered arrays, not from the column, which may have changed by now.
  */
 #include "kernels.cuh"
 
@@ -71,7 +71,7 @@ launch_sort(uint64_t *items, uint64_t *spare, uint64_t count, void *space, uint6
 namespace
 {
 
-/* The space of a sort: TIDs once more, ranks twice, and what CUB wants. */
+/* The space of a sort: a second array of TIDs, two of ranks, and CUB's temporary storage. */
 struct entry_sort_space
 {
 	uint64_t tids, ranks, temporary; /* bytes */
@@ -194,7 +194,7 @@ launch_entry_sort(char *from, const gjd_entry_layout &from_layout, char *to,
 		p.groups[w] = {from + from_layout.widths[w].at, to + to_layout.widths[w].at,
 					   from_layout.widths[w].pitch, to_layout.widths[w].pitch,
 					   from_layout.widths[w].arrays};
-	/* The TIDs, the first array of all, are there already. */
+	/* The TIDs, the first array of all, are already in place. */
 	p.groups[3].from += p.groups[3].from_pitch;
 	p.groups[3].to += p.groups[3].to_pitch;
 	p.groups[3].arrays--;

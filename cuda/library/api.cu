@@ -1,6 +1,7 @@
 /*
  * api.cu
- *	  The exported table. Each entry checks its arguments and calls the file that does the work.
+ *	  The exported table. Each entry checks its arguments and calls the file that does the
+ *	  work.
  */
 #include "library.cuh"
 

@@ -1,11 +1,12 @@
 /*
  * column.cu
- *	  Columns: memory in extents, and page copies on their way into them.
+ *	  Columns: memory in extents, and the page copies sent to them.
  *
- * Page versions are kept on the host, where all pushes pass one thread: so what is older is left
- * out before it costs a copy within the device, and no kernel has to compare. All that touches a
- * column's memory runs on the execute stream; therefore extents can be given to another column as
- * soon as the host lets go of them, its kernels come later by stream order.
+ * Page versions are kept on the host, where all pushes pass through one thread: so an outdated
+ * copy is dropped before it costs a copy within the device, and no kernel has to compare
+ * versions. All work on a column's memory runs on the execute stream; therefore extents can be
+ * given to another column as soon as the host releases them: the other column's kernels come
+ * later in stream order.
  */
 #include "library.cuh"
 
@@ -24,7 +25,7 @@ namespace
 struct page_array
 {
 	uint64_t image_at, extent_at;
-	uint32_t bits; /* an element: whole bytes, or 1 */
+	uint32_t bits; /* of an element: whole bytes, or 1 */
 };
 
 struct scatter_shape
@@ -49,7 +50,9 @@ copy_words(char *to, const char *from, uint32_t bytes)
 		target[i] = source[i];
 }
 
-/* Finds the bounds of an image's valid keys, by which skip.cu goes; all threads of the block. */
+/*
+ * Finds the bounds of an image's valid keys, used by skip.cu; called by all threads of the block.
+ */
 template <class Key>
 __device__ void
 write_bounds(const scatter_shape &shape, const char *image, char *extent, uint32_t page)
@@ -76,7 +79,7 @@ write_bounds(const scatter_shape &shape, const char *image, char *extent, uint32
 		((page_bounds<Key> *) (extent + shape.bounds_at))[page] = {least, greatest};
 }
 
-/* Copies images from staging to their pages, a block each. */
+/* Copies images from staging to their pages, one block each. */
 __global__ void __launch_bounds__(policy::scatter_threads)
 scatter_kernel(const __grid_constant__ scatter_shape shape, const char *images,
 			   const scatter_entry *list)
@@ -91,7 +94,10 @@ scatter_kernel(const __grid_constant__ scatter_shape shape, const char *images,
 	char *extent = shape.extents[entry.page / shape.pages_per_extent];
 	uint64_t row = (uint64_t) (entry.page % shape.pages_per_extent) * shape.slots;
 
-	/* Slots come in 32s: words of bits are whole, and arrays of bytes begin at vectors. */
+	/*
+	 * The number of slots is a multiple of 32: words of bits are whole, and arrays of bytes start
+	 * at vectors.
+	 */
 	for (uint32_t i = 0; i < shape.n; i++)
 	{
 		const page_array &array = shape.arrays[i];
@@ -173,7 +179,7 @@ free_column(gjd_column *column)
 	delete column;
 }
 
-/* Clears a new extent and makes kernels see it. */
+/* Clears a new extent and makes it visible to kernels. */
 void
 add_extent(gjd_column *column, char *extent)
 {
@@ -202,8 +208,8 @@ scatter(gjd_column *column, const staging_buffer &staging, uint32_t first, uint3
 }
 
 /*
- * Picks what is not older than the copy held. Two copies of one page must not be in one launch, so
- * the second one starts a new one.
+ * Selects the copies that are not older than those held. Two copies of one page must not be in
+ * one launch, so the second one starts a new one.
  */
 void
 apply_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *heads, uint32_t count)
@@ -236,7 +242,7 @@ apply_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *he
 	scatter(column, staging, first, n);
 }
 
-/* Sends one staging buffer full of images on its way. */
+/* Sends a staging buffer full of images. */
 void
 send_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *heads,
 		   const char *images, uint32_t count)
@@ -338,7 +344,7 @@ write_pages(gjd_column *column, const gjd_page_head *heads, const char *images, 
 	*ticket = ++column->ticket;
 	while (*accepted < count)
 	{
-		/* The heads may lie in memory that others write: look at a copy only. */
+		/* The heads may be in memory that other processes write: read only a copy. */
 		std::vector<gjd_page_head> batch(heads + *accepted,
 										 heads + std::min(count, *accepted + fit));
 		uint64_t pages = 0;

@@ -1,6 +1,6 @@
 /*
  * delivery.cu
- *	  What a match has found, on its way to the caller's memory.
+ *	  Delivery of a match's result to the caller's memory.
  */
 #include "library.cuh"
 
@@ -37,9 +37,9 @@ note_execution(gjd_match *match)
 }
 
 /*
- * The bitmap that a window of entries is gathered by must be of the column as it is. For TIDs alone
- * this is not asked: one that is newer than the scan is one too many at worst, and one that is gone
- * was erased.
+ * Fails unless the column is unchanged since the scan, because a window of entries is gathered by
+ * the scan's bitmap. TIDs alone do not require this: a TID newer than the scan is at worst a
+ * superfluous one, and one that is gone was erased.
  */
 void
 require_unchanged(const gjd_match *match)
@@ -52,7 +52,7 @@ require_unchanged(const gjd_match *match)
 namespace
 {
 
-/* Copies entries first .. first + n of the list into a part that has room for room of them. */
+/* Copies entries first .. first + n of the list into a part with the given room. */
 void
 copy_entries(gjd_match *match, char *part, uint64_t room, uint64_t first, uint64_t n)
 {
@@ -83,7 +83,9 @@ copy_entries(gjd_match *match, char *part, uint64_t room, uint64_t first, uint64
 	}
 }
 
-/* Copies items of the list into the caller's memory, behind what was executed for them. */
+/*
+ * Starts copying items of the list into the caller's memory, after the kernels that produce them.
+ */
 void
 start_copy(gjd_match *match, char *buffer, uint64_t room, uint64_t first, uint64_t n, uint64_t end)
 {
@@ -101,13 +103,13 @@ start_copy(gjd_match *match, char *buffer, uint64_t room, uint64_t first, uint64
 	check(cudaEventRecord(copy.copied, device->out), "could not record an event");
 }
 
-/* Loads the window with the items from the next to be copied. */
+/* Gathers the items from the next one to be copied into the window. */
 void
 load_window(gjd_match *match)
 {
 	require_unchanged(match);
 	match->window_first = match->state.begun;
-	if (match->executed == nullptr) /* before there is something that it must tell the end of */
+	if (match->executed == nullptr) /* created only when it is needed to mark an end */
 		match->executed = take_event(match->device);
 	launch_gather(job_of(match), match->window_first, match->window_items, match->window,
 				  &match->window_layout);
@@ -116,8 +118,9 @@ load_window(gjd_match *match)
 }
 
 /*
- * How many items go into the first buffer without being asked for, and how long it is; 0 items if
- * it is none, or not registered: to copy elsewhere, the call would wait for the kernels.
+ * Returns the number of items to deliver into the first buffer without match_next(), and the
+ * buffer's length; 0 if there is no such buffer or it is not registered, because a copy to other
+ * memory would wait for the kernels.
  */
 uint64_t
 first_items(const gjd_match *match, uint64_t *bytes, const gjd_device::region **region)
@@ -139,7 +142,7 @@ first_items(const gjd_match *match, uint64_t *bytes, const gjd_device::region **
 	return *region != nullptr ? n : 0;
 }
 
-/* Where arrays of a result lie, by width: in a part with so much room, or in the window. */
+/* Fills in the arrays of a result by width, in a part with the given room, or in the window. */
 delivery_job
 delivery_of(const gjd_match *match, char *to)
 {
@@ -161,10 +164,10 @@ delivery_of(const gjd_match *match, char *to)
 }
 
 /*
- * Has a kernel write the first items into the caller's memory, and the report behind them. For
- * small results, of which there may be many a second: two events, a wait, a copy a width and a
- * report are one launch, and the kernel knows how many items there are. False, and nothing done,
- * where that is not possible or not worth it.
+ * Has a kernel write the first items into the caller's memory, and the report after them. For
+ * small results, which can come at a high rate, one launch replaces two events, a wait, a copy
+ * per width and a report, and the kernel knows the number of items. Returns false, without doing
+ * anything, if that is not possible or not worthwhile.
  */
 bool
 deliver_first(gjd_match *match, const report_job &job)
@@ -186,7 +189,7 @@ deliver_first(gjd_match *match, const report_job &job)
 	return true;
 }
 
-/* Sends what will be the first items without knowing how many there are. */
+/* Sends the first items before their number is known. */
 void
 send_first(gjd_match *match)
 {
@@ -201,7 +204,7 @@ send_first(gjd_match *match)
 	start_copy(match, match->first_buffer, match->first_capacity, 0, n, n);
 }
 
-/* What the next report tells. */
+/* Describes the next report. */
 report_job
 report_of(const gjd_match *match, const uint64_t *total)
 {
@@ -211,7 +214,7 @@ report_of(const gjd_match *match, const uint64_t *total)
 
 }  // namespace
 
-/* Has the kernels tell what has come of it; it is the last that they do for now. */
+/* Has the kernels report their result; this is their last action for now. */
 void
 report(gjd_match *match, const uint64_t *total)
 {

@@ -1,6 +1,6 @@
 /*
  * device.cu
- *	  Opening and closing of a device, its memory and events, and the wall against errors.
+ *	  Opening and closing a device, its memory and events, and the conversion of errors.
  */
 #include "library.cuh"
 
@@ -46,7 +46,10 @@ status_of(cudaError_t code)
 		case cudaErrorLaunchOutOfResources:
 			return GJD_INTERNAL;
 		default:
-			/* Illegal addresses, ECC errors, a card off the bus: all sticky. So is the unknown. */
+			/*
+			 * Illegal addresses, ECC errors, a card off the bus: all are sticky. So are unknown
+			 * errors.
+			 */
 			return GJD_DEVICE_LOST;
 	}
 }
@@ -71,7 +74,10 @@ report_failure(const failure &f, gjd_error *error)
 	return f.status;
 }
 
-/* Makes a device the thread's, if it is not: each entry asks for it, and nobody else sets one. */
+/*
+ * Makes a device current for the thread, unless it is already: each entry calls this, and no
+ * other code sets one.
+ */
 static void
 select_device(int ordinal, const char *what)
 {
@@ -122,7 +128,7 @@ take_scratch(gjd_device *device, uint64_t *bytes)
 
 	if (offset == pool::none)
 	{
-		/* Columns stay until somebody evicts them; scratch comes back by itself. */
+		/* Columns stay until they are evicted; scratch is freed by itself. */
 		if (wanted > device->memory.size() - device->columns_used || device->scratch_used == 0)
 			throw_status(GJD_NO_MEMORY, "out of device memory for results");
 		throw_status(GJD_BUSY, "no scratch memory at present");
@@ -194,7 +200,8 @@ class signals_blocked
 
 /*
  * Finds the device by index or UUID. A MIG instance is only visible to a process that names it in
- * its environment before CUDA starts, so UUIDs of both kinds go that way and become device 0.
+ * its environment before CUDA starts, so UUIDs of both kinds are passed that way and become
+ * device 0.
  */
 static int
 find_device(const char *name)
@@ -221,7 +228,7 @@ find_device(const char *name)
 	return (int) index;
 }
 
-/* Gives back whatever of a device was made; the device may be half open. */
+/* Releases all resources of a device, which may be only half open. */
 static void
 tear_down(gjd_device *device)
 {
@@ -412,7 +419,7 @@ host_register(gjd_device *device, void *base, uint64_t bytes, gjd_error *error)
 
 		void *mapped = nullptr;
 
-		/* Without it, copies bring all results. */
+		/* Without it, all results are delivered by copies. */
 		if (cudaHostGetDevicePointer(&mapped, base, 0) != cudaSuccess)
 		{
 			mapped = nullptr;

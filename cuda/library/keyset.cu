@@ -1,10 +1,10 @@
 /*
  * keyset.cu
- *	  Key sets: choice of the strategy, memory, and the way of the keys to the device.
+ *	  Key sets: choice of the strategy, memory, and transfer of the keys to the device.
  *
  * Keys are narrowed to the column's width while they are checked and copied on the host, once,
- * because they may lie in memory that others write. The rest is built on the device, from 4 or 8
- * bytes a key that cross the bus, in place of filters and tables that are larger.
+ * because they may be in memory that other processes write. The rest is built on the device: 4 or
+ * 8 bytes a key cross the bus, instead of filters and tables, which are larger.
  */
 #include "library.cuh"
 
@@ -19,7 +19,7 @@ namespace
 
 /* ---- choice -------------------------------------------------------------------------------- */
 
-/* Shared memory that is left for a filter beside the candidates of the warps, in words. */
+/* Returns the shared memory left for a filter beside the candidates of the warps, in words. */
 uint32_t
 filter_room(const gjd_device *device, bool exact)
 {
@@ -49,7 +49,7 @@ two_bits_words(const gjd_keyset *keyset)
 	return (uint32_t) std::min<uint64_t>(std::max<uint64_t>(keyset->count, 1024), most);
 }
 
-/* Words of the filter before a structure in device memory; 0 if it would not pay. */
+/* Returns the words of the filter before a structure in device memory; 0 if it would not pay. */
 uint32_t
 prefilter_words(const gjd_keyset *keyset, bool exact)
 {
@@ -110,7 +110,7 @@ rounded(uint64_t bytes)
 	return (bytes + 255) / 256 * 256;
 }
 
-/* Sizes of the parts: what a strategy does not use stays 0. */
+/* Computes the sizes of the parts; those that a strategy does not use stay 0. */
 void
 size_parts(gjd_keyset *keyset)
 {
@@ -149,8 +149,8 @@ size_parts(gjd_keyset *keyset)
 }
 
 /*
- * Takes memory and lays the parts out: keys, then what must be zero at first, then the table. What
- * the first match counts in is among the zeros, so that it need not clear anything itself.
+ * Allocates memory and places the parts: keys, then memory that must initially be zero, then the
+ * table. The counters of the first match are in the zeroed part, so that it need not clear them.
  */
 void
 place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
@@ -175,7 +175,7 @@ place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 
 /* ---- upload and build ---------------------------------------------------------------------- */
 
-/* Copies and checks the keys, each read once; leaves out what Key cannot hold. */
+/* Copies and checks the keys, each read once; drops those that Key cannot hold. */
 template <class Key>
 void
 copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, Key *to)
@@ -205,8 +205,8 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, Key *to)
 }
 
 /*
- * Has a kernel fetch the keys and build, and say itself that it is done. Only what the kernel was
- * started for waits for its word: a launch that fails leaves nothing under way.
+ * Has a kernel fetch the keys, build the set and report its own end. The set waits for that
+ * report only after a successful launch: a failed one leaves nothing running.
  */
 void
 fetch_and_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
@@ -253,7 +253,10 @@ upload_and_build(gjd_keyset *keyset, const void *keys)
 		copy_and_build(keyset, keys, zero, zero_bytes);
 }
 
-/* Is what the build has used no longer worked on? The device writes the word as its last deed. */
+/*
+ * Returns true if the build no longer uses its inputs. The device writes the word as its last
+ * action.
+ */
 bool
 is_built(const gjd_keyset *keyset)
 {
@@ -265,7 +268,7 @@ is_built(const gjd_keyset *keyset)
 	return true;
 }
 
-/* Gives back the page-locked copy of the keys. */
+/* Releases the page-locked copy of the keys. */
 void
 give_keys(gjd_keyset *keyset)
 {
@@ -288,8 +291,8 @@ free_keyset(gjd_keyset *keyset)
 }
 
 /*
- * Page-locked memory for the keys on their way, and behind them, for whole vectors and a word; or,
- * for giant sets, plain memory.
+ * Page-locked memory for the keys in transfer, rounded up to whole vectors, and a word after
+ * them; or, for giant sets, ordinary memory.
  */
 class key_buffer
 {
@@ -371,8 +374,8 @@ release_keyset(gjd_keyset *keyset)
 }
 
 /*
- * Lets go of what builds that are done have used; all says that the device is idle. Builds run in
- * the order in which they were begun, on one stream: behind the first that is not done, none is.
+ * Releases the inputs of completed builds, of all if the device is idle. Builds run in the order
+ * in which they were begun, on one stream: after the first that is not complete, none is.
  */
 void
 reap_keysets(gjd_device *device, bool all)

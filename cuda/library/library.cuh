@@ -1,7 +1,7 @@
 /*
  * library.cuh
- *	  The host's side of the CUDA library: the wall that turns exceptions into status values, and
- *	  what its files use of each other.
+ *	  The host side of the CUDA library: conversion of exceptions to status values, and the
+ *	  functions that its files share.
  */
 #ifndef GPUJOIN_CUDA_LIBRARY_CUH
 #define GPUJOIN_CUDA_LIBRARY_CUH
@@ -19,7 +19,7 @@ void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
 char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
 void give_locked(gjd_device *device, char *memory, uint64_t bytes);
 
-/* The registered memory that a buffer is part of, or NULL. */
+/* Returns the registered memory that contains a buffer, or NULL. */
 const gjd_device::region *region_of(const gjd_device *device, const void *base, uint64_t bytes);
 void use(gjd_device *device); /* throws if lost; makes the device current */
 
@@ -45,7 +45,7 @@ gjd_status end_match(gjd_match *match);
 
 /* delivery.cu */
 gjd_status next_chunk(gjd_match *match, char *buffer, uint64_t capacity, gjd_chunk *chunk);
-bool is_list(const gjd_match *match); /* of items that are gathered */
+bool is_list(const gjd_match *match); /* is the result a list of gathered items? */
 bool has_tids(const gjd_match *match);
 gather_job job_of(const gjd_match *match);
 void note_execution(gjd_match *match);
@@ -54,7 +54,7 @@ void report(gjd_match *match, const uint64_t *total);
 void report_first(gjd_match *match, const uint64_t *total); /* with the first items */
 void collect_copies(gjd_match *match);
 
-/* Runs an entry: no exception leaves it, and a lost device stays lost. */
+/* Runs an entry: no exception escapes, and a lost device stays lost. */
 template <class Body>
 gjd_status
 guarded(gjd_device *device, gjd_error *error, Body body) noexcept

@@ -2,14 +2,14 @@
  * match.cu
  *	  A match from begin to end.
  *
- * match_begin() puts all on the execute stream that can be put there without knowing how much will
- * match: scan, sums of the tiles, gathering of as much as the window holds, a look whether it
- * ascends, and a report to the host. For most requests that is all. Where the window was too small
- * or the TIDs do not ascend, polls carry the match through further phases. No phase waits.
+ * match_begin() puts all work on the execute stream that does not depend on the number of
+ * matches: scan, sums of the tiles, gathering of as much as the window holds, a check whether it
+ * ascends, and a report to the host. For most requests that is all. If the window was too small
+ * or the TIDs do not ascend, polls drive the match through further phases. No phase waits.
  *
- * Pages may be written between two phases. What is gathered later is therefore scanned again, if
- * the column was written to, in one go with the gathering, which sees one state of each page. Only
- * TIDs that are gathered a window at a time, for want of memory, may be newer than the scan.
+ * Pages may be written between two phases. So if the column was written to, a later gathering is
+ * preceded by another scan, in one go, which sees one state of each page. Only TIDs that are
+ * gathered a window at a time, for lack of memory, may be newer than the scan.
  */
 #include "library.cuh"
 
@@ -56,7 +56,7 @@ free_match(gjd_match *match)
 	delete match;
 }
 
-/* Decides how much is gathered without knowing how much there is. Returns the bytes. */
+/* Decides how much to gather before the number of matches is known. Returns the bytes. */
 uint64_t
 size_window(gjd_match *match)
 {
@@ -75,8 +75,8 @@ size_window(gjd_match *match)
 }
 
 /*
- * Counts in what the set was built with, if no other match has. The build stands before the match
- * on the stream, and the set stays as long as the match does.
+ * Uses the zeroed counters that the set was built with, unless another match has. The build
+ * precedes the match on the stream, and the set lives as long as the match does.
  */
 void
 take_zeros(gjd_match *match)
@@ -90,7 +90,7 @@ take_zeros(gjd_match *match)
 	keyset->zeros = nullptr;
 }
 
-/* Takes all the memory that the first phase needs. */
+/* Allocates all memory that the first phase needs. */
 void
 take_memory(gjd_match *match)
 {
@@ -128,14 +128,14 @@ take_memory(gjd_match *match)
 	take_zeros(match);
 }
 
-/* Is it to be found out whether TIDs ascend? */
+/* Returns true if the TIDs must be checked for ascending order. */
 bool
 must_ascend(const gjd_match *match)
 {
 	return has_tids(match) && !match->any_order;
 }
 
-/* Gathers items, and looks whether their TIDs ascend. */
+/* Gathers items, and checks whether their TIDs ascend. */
 void
 gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_layout *layout)
 {
@@ -145,7 +145,7 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 						   match->device->execute);
 }
 
-/* Puts the scan on the stream; what it counts is zero. */
+/* Puts the scan on the stream; its counters have been zeroed. */
 void
 scan(gjd_match *match)
 {
@@ -168,7 +168,7 @@ start(gjd_match *match)
 		check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
 			  "could not clear counts");
 	if (match->bitmap != nullptr && match->tiles > 0 &&
-		match->keyset->strategy == GJD_BY_NOTHING) /* there is no scan that would write them */
+		match->keyset->strategy == GJD_BY_NOTHING) /* no scan runs that would write them */
 	{
 		check(cudaMemsetAsync(match->tile_start, 0, match->tiles * 8, stream),
 			  "could not clear counts");
@@ -186,7 +186,7 @@ start(gjd_match *match)
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/* Makes the result final and sees to the first buffer where that is still to be done. */
+/* Makes the result final and fills the first buffer if that has not been done. */
 void
 finish(gjd_match *match, uint64_t count, bool ascending)
 {
@@ -225,7 +225,10 @@ try_scratch(gjd_device *device, uint64_t *bytes)
 	}
 }
 
-/* Takes memory for so many items of the result; false if there is none. */
+/*
+ * Allocates memory for the given number of items of the result; returns false if there is not
+ * enough.
+ */
 bool
 take_whole(gjd_match *match, uint64_t items)
 {
@@ -243,8 +246,8 @@ take_whole(gjd_match *match, uint64_t items)
 }
 
 /*
- * The bitmap says where the column had matches when it was scanned. Since then it was written to:
- * what is there now need not match. The scan costs less than what is to be gathered.
+ * Scans again: the bitmap is the state of the column when it was scanned, and the column has been
+ * written to since. The scan costs less than gathering the result.
  */
 void
 scan_again(gjd_match *match)
@@ -261,8 +264,9 @@ scan_again(gjd_match *match)
 }
 
 /*
- * There is no memory for the whole result: it will be gathered a window at a time, and is looked
- * through for its order now. Windows share an item, to be compared with both neighbours.
+ * Handles lack of memory for the whole result: it will be gathered a window at a time, and its
+ * order is checked now. Adjacent windows share an item, so that it is compared with both
+ * neighbors.
  */
 void
 look_through(gjd_match *match)
@@ -274,21 +278,23 @@ look_through(gjd_match *match)
 	match->list = match->window;
 	match->list_layout = match->window_layout;
 	require_unchanged(match);
-	if (!match->copies.empty()) /* what send_first() copies lies in the window */
+	if (!match->copies.empty()) /* the window contains the items that send_first() copies */
 		check(cudaStreamWaitEvent(match->device->execute, match->copies.back().copied, 0),
 			  "could not order streams");
 	for (uint64_t first = 0; must_ascend(match) && first < count; first += match->window_items - 1)
 		gather(match, first, match->window_items, match->window, &match->window_layout);
 }
 
-/* The window was too small: gathers the whole result, or, where that does not fit, looks at it. */
+/*
+ * The window was too small: gathers the whole result, or, if that does not fit, checks its order.
+ */
 void
 gather_whole(gjd_match *match)
 {
 	uint64_t count = match->report->count;
 	bool changed = match->seen != match->column->ticket;
 
-	/* A new scan may find more; if it finds more than fit, there will be another. */
+	/* A new scan may find more items; if they do not fit, another one follows. */
 	if (take_whole(match, changed ? count + count / 8 + policy::rescan_slack : count))
 	{
 		if (changed)
@@ -301,7 +307,10 @@ gather_whole(gjd_match *match)
 	match->phase = gjd_match::checking;
 }
 
-/* Takes memory for a sort, and for the sorted entries behind it; false if there is none. */
+/*
+ * Allocates memory for a sort, followed by the sorted entries; returns false if there is not
+ * enough.
+ */
 bool
 take_sorting_space(gjd_match *match, uint64_t count, uint64_t *space, gjd_entry_layout *layout)
 {
@@ -329,7 +338,7 @@ take_sorting_space(gjd_match *match, uint64_t count, uint64_t *space, gjd_entry_
 	return true;
 }
 
-/* TIDs do not ascend. Returns false where there is no memory to sort them. */
+/* Starts a sort of TIDs that do not ascend. Returns false if memory does not suffice. */
 bool
 start_sort(gjd_match *match)
 {
@@ -390,11 +399,11 @@ advance(gjd_match *match)
 }
 
 /*
- * Has the last report that was asked for come? It stands behind all kernels of the match on their
- * stream, and is written when they are over, so none of them touches anything any more.
+ * Returns true if the last requested report has arrived. It follows all kernels of the match on
+ * their stream and is written when they are over, so none of them touches anything any more.
  *
- * A device that has failed never writes it. To ask the driver takes a microsecond, though, and all
- * matches under way are asked in each round, so that is done now and then.
+ * A failed device never writes it. Asking the driver takes a microsecond, though, and all active
+ * matches are polled in each round, so the driver is asked only now and then.
  */
 bool
 is_reported(gjd_match *match)
@@ -447,7 +456,10 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	}
 	catch (...)
 	{
-		/* Nothing was started unless CUDA failed; then what was must be over before it is freed. */
+		/*
+		 * Nothing was started unless CUDA failed; then wait for the started work before freeing
+		 * memory.
+		 */
 		if (match->report)
 		{
 			cudaStreamSynchronize(match->device->execute);

@@ -1,7 +1,7 @@
 /*
  * column.c
- *	  Columns of the reference library: pages are kept as their images, each change of a page is
- *	  done when the call returns.
+ *	  Columns of the reference library: pages are kept as images, and each change of a page is
+ *	  complete when the call returns.
  */
 #include "reference.h"
 
@@ -21,7 +21,7 @@ free_column(gjd_column *column)
 	free(column);
 }
 
-/* Makes room for one more extent in every array; on failure nothing has changed but capacity. */
+/* Makes room for one more extent in every array; after a failure only capacities have changed. */
 static gjd_status
 add_extent(gjd_column *column, gjd_error *error)
 {

@@ -1,14 +1,14 @@
 /*
  * entries.c
- *	  Entries in the reference library: gathered from the pages when the match begins, one by one,
- *	  into arrays that lie as those of a part.
+ *	  Entries in the reference library: gathered from the pages when the match begins, one by
+ *	  one, into arrays laid out like those of a part.
  */
 #include "reference.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts one entry, found at a position, into element i of the arrays. */
+/* Stores the entry found at a position as element i of the arrays. */
 static void
 put_entry(gjd_match *match, uint64_t i)
 {
@@ -43,7 +43,7 @@ put_entry(gjd_match *match, uint64_t i)
 bool
 make_entries(gjd_match *match)
 {
-	/* Doubles are gone: fewer than there was room charged for. */
+	/* Duplicates have been removed, so there are fewer than charged for. */
 	gjd_entry_layout_of(&match->column->shape, match->want, match->state.items, &match->entries);
 	match->entry_arrays = malloc(match->entries.bytes + 1);
 	if (match->entry_arrays == NULL)
@@ -53,7 +53,7 @@ make_entries(gjd_match *match)
 	return true;
 }
 
-/* Copies the next n entries into a part that has room for at least as many. */
+/* Copies the next n entries into a part that has room for at least n. */
 void
 copy_entries(const gjd_match *match, char *part, uint64_t room, uint64_t n)
 {

@@ -1,9 +1,10 @@
 /*
  * fault.c
- *	  Failures of the reference library's start, for tests: inject_fault() needs an open device.
+ *	  Faults while the reference library starts, for tests: inject_fault() needs an open
+ *	  device.
  *
- * The environment variable GPUJOIN_REFERENCE_FAULTS names a file, which is read whenever it
- * matters, so that a test can change it while the server runs. Each line has the point ("open" or
+ * The environment variable GPUJOIN_REFERENCE_FAULTS names a file, which is read at each of these
+ * points, so that a test can change it while the server runs. Each line has the point ("open" or
  * "register"), a status as below, and the code of the error.
  */
 #include "reference.h"

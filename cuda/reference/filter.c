@@ -71,7 +71,7 @@ holds(const gjd_shape *shape, const gjd_condition *condition, const char *image,
 	}
 }
 
-/* Does a slot of a page pass all conditions? */
+/* Returns true if a slot of a page passes all conditions. */
 bool
 passes(const gjd_filter *filter, const gjd_shape *shape, const char *image, uint32_t slot)
 {

@@ -145,7 +145,10 @@ free_match(gjd_match *match)
 	free(match);
 }
 
-/* Calls visit for each matching position, in order. Returns how many have a key of the set. */
+/*
+ * Calls visit for each matching position, in order. Returns the number of slots whose key is in
+ * the set.
+ */
 static uint64_t
 visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t position, gjd_tid tid),
 		   void *context)
@@ -214,7 +217,7 @@ compare_hits(const void *a, const void *b)
 	return (x->position > y->position) - (x->position < y->position);
 }
 
-/* Brings hits that do not ascend by position into order, the first of each TID. */
+/* Sorts hits that do not ascend by position, keeping the first of each TID. */
 static void
 order_hits(gjd_match *match)
 {
@@ -234,7 +237,7 @@ order_hits(gjd_match *match)
 	match->state.items = match->state.count = kept;
 }
 
-/* Bytes of the result, which are taken from scratch; the number of matches is known. */
+/* Returns the size of the result, which is charged to scratch; the number of matches is known. */
 static uint64_t
 result_bytes(gjd_match *match)
 {

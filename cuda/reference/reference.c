@@ -1,12 +1,12 @@
 /*
  * reference.c
- *	  The device border in plain C: oracle of the device tests, stand-in on machines without a GPU,
- *	  and the only library in which faults can be injected.
+ *	  The device interface in plain C: oracle of the device tests, stand-in on machines
+ *	  without a GPU, and the only library in which faults can be injected.
  *
- * It is written to be obviously right, not fast: keys are found by binary search, matches are
- * computed in match_begin(), which is why a match sees exactly the pages accepted before it. It
- * imitates the time of a real device only so far that callers which forget to poll are found out:
- * whatever was started is GJD_PENDING for at least one poll, longer under GJD_FAULT_DELAY.
+ * It is written to be obviously correct, not fast: keys are found by binary search, and matches
+ * are computed in match_begin(), which is why a match sees exactly the pages accepted before it.
+ * It imitates the timing of a real device only enough to expose callers that forget to poll: all
+ * started work is GJD_PENDING for at least one poll, longer under GJD_FAULT_DELAY.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -74,7 +74,10 @@ is_due(due *d)
 	return over;
 }
 
-/* Plays the fault armed at a point, if its turn has come; *delay is what it adds to the work. */
+/*
+ * Executes the fault armed at a point, if its turn has come; *delay is the time it adds to the
+ * work.
+ */
 gjd_status
 play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay, gjd_error *error)
 {
@@ -125,7 +128,7 @@ play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay, gjd_error
 	return GJD_OK;
 }
 
-/* Charges scratch memory as the real device would run out of it. */
+/* Charges scratch memory, so that it runs out as on the real device. */
 gjd_status
 charge(gjd_device *device, uint64_t bytes, gjd_error *error)
 {

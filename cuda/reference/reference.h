@@ -1,6 +1,6 @@
 /*
  * reference.h
- *	  Inside of the reference library: its objects, and what its files use of each other.
+ *	  Internals of the reference library: its objects, and the functions that its files share.
  */
 #ifndef GPUJOIN_CUDA_REFERENCE_H
 #define GPUJOIN_CUDA_REFERENCE_H
@@ -8,10 +8,10 @@
 #include "border/layout.h"
 
 #define MAX_REGIONS 16
-#define STAGING_BYTES ((uint64_t) 8 << 20) /* accepted by one column_write_pages() */
-#define KEPT_BYTES 4096					   /* scratch that every object is charged at least */
+#define STAGING_BYTES ((uint64_t) 8 << 20) /* limit of one column_write_pages() call */
+#define KEPT_BYTES 4096					   /* least scratch charged for each object */
 
-/* A moment at which work under way counts as done: after that time, and at least one poll. */
+/* The moment at which started work counts as done: after that time, and at least one poll. */
 typedef struct due
 {
 	int64_t at; /* ms */
@@ -33,7 +33,7 @@ struct gjd_column
 	gjd_shape shape;
 	uint32_t pages_per_extent;
 	uint64_t page_bytes, extent_bytes;
-	char **extents; /* pages of an extent, each laid out as its image */
+	char **extents; /* pages of an extent, each stored as its image */
 	uint64_t n_extents, pages;
 	uint64_t *versions; /* one for each reserved page */
 	uint64_t applied, ignored;
@@ -64,11 +64,11 @@ struct gjd_match
 	gjd_keyset *keyset;
 	gjd_what what;
 	gjd_want want;
-	bool any_order;			  /* nobody minds how the items are ordered */
+	bool any_order;			  /* may items come in any order? */
 	gjd_filter filter;
 	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
 	hit *hits;				  /* what TIDs and entries are made from */
-	gjd_entry_layout entries; /* how entries lie in ... */
+	gjd_entry_layout entries; /* layout of the entries in ... */
 	char *entry_arrays;		  /* ... this */
 	gjd_match_state state;
 	uint64_t charged;

@@ -1,27 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * buffers.c
- *	  In which buffer is a block of a heap or an index?
+ *	  Guess which shared buffer holds a block of a heap or an index.
  *
- * ReadBuffer() finds it in a hash table that all processes share: a lock, and a chain
- * through memory of which nothing is in the processor's cache.  For a table in memory of
- * which nearly every block is wanted, that takes longer than all else there is to do for
- * a block; for a page of an index that is searched, half as long as the search.  But buffers
- * are handed out in order, and a relation is mostly written and read in order, so that long
- * runs of its blocks lie in ascending buffers: one behind the other, or, where several
- * sessions were at work at that time, with some of other relations in between.  The buffers'
- * headers lie in ascending order, too, and say what is in them.  So, once a block was found a
- * few buffers behind the one before, the next ones are looked for there.  Where blocks lie in no
- * order, that soon ends.
+ * ReadBuffer() looks a block up in a shared hash table: it takes a lock and follows a chain
+ * through memory that is not in the processor's cache.  For a cached table of which nearly every
+ * block is wanted, that takes longer than everything else done for a block; for an index page,
+ * half as long as searching the page.  But buffers are handed out in order, and a relation is
+ * mostly written and read in order, so long runs of its blocks lie in ascending buffers: adjacent
+ * ones, or, if several sessions were active at that time, ones interleaved with buffers of other
+ * relations.  The buffers' headers ascend as well and name the blocks.  So, once a block has been
+ * found a few buffers after the previous one, we look for the next blocks there.  If the blocks
+ * are in no order, we soon stop.
  *
- * Why that is safe: ReadRecentBuffer() pins the buffer only if it holds the very block,
- * valid, as tested under the lock of the buffer's header.  Otherwise it is read as usual.
- * That headers are looked at without a lock gives a wrong guess at worst.
+ * This is safe because ReadRecentBuffer() pins the buffer only if it holds exactly that block and
+ * is valid, which it tests under the lock of the buffer's header.  Otherwise the block is read as
+ * usual.  Looking at headers without a lock can at worst give a wrong guess.
  *
- * ReadRecentBuffer() does not say that the buffer has been used, and a buffer that is
- * never used by others would soon be given away.  So a buffer whose usage count is low is
- * read as usual, which raises it, so far as the strategy allows.  The count is read without
- * a lock, as a hint.
+ * ReadRecentBuffer() does not raise the buffer's usage count, and a buffer that no one else uses
+ * would soon be evicted.  So a buffer with a low usage count is read as usual, which raises the
+ * count as far as the strategy allows.  The count is read without a lock, as a hint.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,14 +35,14 @@
 #include "compat.h"
 #include "prefetch.h"
 
-/* A buffer that survives so many rounds of the clock is in no danger */
+/* A buffer that survives this many rounds of the clock sweep is in no danger */
 #define SAFE_USAGE_COUNT		(BM_MAX_USAGE_COUNT - 2)
 
-/* How many buffers a block may be behind the one before it, and behind one much before it */
+/* Maximum distance, in buffers, for each block since the previous one, and in total */
 #define MOST_BUFFERS_A_BLOCK	16
 #define MOST_BUFFERS			128
 
-/* How many blocks are looked for in vain, one after the other, until that ends */
+/* Number of consecutive failed guesses after which we stop guessing */
 #define MOST_VAIN				3
 
 static int64 last_place(const GjGuess *guess, BlockNumber block);
@@ -87,7 +85,7 @@ GjGuessFind(GjGuess *guess, BlockNumber block)
 }
 
 /*
- * The last buffer in which a block is looked for that comes behind the last one
+ * Get the last buffer in which to look for a block that follows the last one found
  */
 static int64
 last_place(const GjGuess *guess, BlockNumber block)
@@ -111,7 +109,7 @@ GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found)
 {
 	Buffer		buffer;
 
-	/* Another one may have been read since, from which the search goes on */
+	/* Another block may have been read since; continue the search from there. */
 	if (!BufferIsValid(found))
 		found = GjGuessFind(guess, block);
 	if (BufferIsValid(found) && is_in_use(found) &&
@@ -128,8 +126,8 @@ GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found)
 }
 
 /*
- * A block was not where it was looked for, or not looked for.  Blocks further on may have been
- * found meanwhile, which counts more.
+ * Learn that a block was read elsewhere, or without a guess.  If later blocks have been found by
+ * guessing meanwhile, keep their position.
  */
 static void
 learn(GjGuess *guess, BlockNumber block, Buffer buffer)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * buffers.h
- *	  In which buffer is a block of a heap or an index?
+ *	  Guess which shared buffer holds a block of a heap or an index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,22 +17,22 @@
 typedef struct GjGuess
 {
 	Relation	rel;
-	BufferAccessStrategy strategy;	/* NULL: the usual one */
-	bool		possible;		/* the relation is in shared buffers, not in a session's own */
-	int			trust;			/* how many may be looked for in vain; 0: none is looked for */
-	BlockNumber block;			/* the last one that was found or read, */
-	Buffer		buffer;			/* and where */
+	BufferAccessStrategy strategy;	/* NULL for the default strategy */
+	bool		possible;		/* is the relation in shared buffers, not in session-local ones? */
+	int			trust;			/* number of failed guesses still allowed; 0: do not guess */
+	BlockNumber block;			/* the last block found or read, */
+	Buffer		buffer;			/* and its buffer */
 } GjGuess;
 
 extern void GjGuessStart(GjGuess *guess, Relation rel, BufferAccessStrategy strategy);
 
 /*
- * Find the buffer where the block probably is, behind that of the last one, and ask for its
- * header; InvalidBuffer if it is not there.  Blocks must ascend.
+ * Find the buffer where the block probably is, after that of the last block, and prefetch its
+ * header.  Returns InvalidBuffer if there is no good guess.  Blocks must ascend.
  */
 extern Buffer GjGuessFind(GjGuess *guess, BlockNumber block);
 
-/* ReadBufferExtended(), without a search if the block is where it has been found */
+/* ReadBufferExtended(), without the hash table lookup if the block is in buffer "found" */
 extern Buffer GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found);
 
 #endif							/* GPUJOIN_BASE_BUFFERS_H */

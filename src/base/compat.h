@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  What differs between PostgreSQL 15, 16, 17 and 18.  No other file names a
- *	  version: it tests a feature macro from here, or calls a wrapper.
+ *	  Differences between PostgreSQL 15, 16, 17 and 18.  No other file names a version: it
+ *	  tests a feature macro from here, or calls a wrapper.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -59,7 +59,7 @@
 #endif
 
 /*
- * Write the path of a permanent relation's first segment, from the data directory
+ * Write the path of a permanent relation's first segment, relative to the data directory
  */
 static inline void
 GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
@@ -94,7 +94,7 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GjCheckMayExecute(funcid)	pg_proc_aclcheck(funcid, GetUserId(), ACL_EXECUTE)
 #endif
 
-/* May the user read what a plan reads?  An error if not. */
+/* Raise an error unless the user may read everything that the plan reads. */
 #if PG_VERSION_NUM >= 160000
 #define GjCheckMayRead(plan) \
 	((void) ExecCheckPermissions((plan)->rtable, (plan)->permInfos, true))
@@ -113,8 +113,8 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 /* Snapshots ------------------------------------------------------------------ */
 
 /*
- * With old_snapshot_threshold, gone in 17, rows that a snapshot sees may be removed
- * under it; who reads index pages past the buffer manager's test must not be used.
+ * With old_snapshot_threshold, removed in 17, rows visible to a snapshot may be removed while it
+ * is in use; code that bypasses the buffer manager's test for that must not be used then.
  */
 #if PG_VERSION_NUM >= 170000
 #define GjOldSnapshotsExpire()	false
@@ -123,8 +123,8 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #endif
 
 /*
- * Reading ahead: 17 has streams of pages.  Those of ours want all pages that they are asked for,
- * and next to nothing is done to tell which; 18 wants to know that.
+ * Reading ahead: 17 has read streams.  Ours want every page that they are asked for, and choosing
+ * the next page is cheap; 18 has flags for that.
  */
 #if PG_VERSION_NUM >= 170000
 #define GJ_HAVE_READ_STREAMS	1
@@ -136,7 +136,7 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #define GJ_READ_STREAM_OF_ALL	READ_STREAM_FULL
 #endif
 
-/* Adding blocks: 16 adds several at once, and takes the lock for it ------------------ */
+/* Adding blocks: 16 adds several at once, and takes the extension lock itself -------- */
 
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -177,8 +177,8 @@ GjCountHeapFetches(Relation heap, int n)
 }
 
 /*
- * Count what ReadBuffer() counts and ReadRecentBuffer() does not: a block found in shared
- * buffers.  pg_stat_io came with 16; 18 counts bytes.
+ * Count a block found in shared buffers, as ReadBuffer() does and ReadRecentBuffer() does not.
+ * pg_stat_io exists since 16; 18 counts bytes.
  */
 static inline void
 GjCountBufferHit(Relation heap)
@@ -214,8 +214,8 @@ GjCountBufferHit(Relation heap)
 #endif
 
 /*
- * Since 16 a Var says which outer joins may have made it NULL.  Below them, at the
- * scan of its table, none has.
+ * Since 16, a Var records which outer joins may have made it NULL.  Below these joins, at the
+ * scan of its table, the set is empty.
  */
 #if PG_VERSION_NUM >= 160000
 #define GjVarAtScan(var)		((var)->varnullingrels = NULL)
@@ -224,14 +224,14 @@ GjCountBufferHit(Relation heap)
 #endif
 
 /*
- * Can a subquery that has InitPlans be below a Gather, so that each process evaluates these
- * for itself?
+ * True if a subquery with InitPlans can be below a Gather, so that each process evaluates them
+ * for itself
  */
 #define GJ_INITPLANS_BELOW_GATHER	(PG_VERSION_NUM >= 170000)
 
 /*
- * EXPLAIN: 18 split its header.  It also has a range table entry for GROUP BY, which is no
- * table: a statement with it and one more still needs no names of tables before columns.
+ * EXPLAIN: 18 split its header.  It also has a range table entry for GROUP BY, which is not a
+ * table: a statement with that entry and one table still needs no table names before columns.
  */
 
 #include "commands/explain.h"
@@ -245,8 +245,8 @@ GjCountBufferHit(Relation heap)
 #endif
 
 /*
- * Return what it costs to sort so many rows with work_mem, apart from what makes them, even with
- * enable_sort off.  18 counts disabled nodes instead of adding to the cost.
+ * Return the cost of sorting the given number of rows with work_mem, without the cost of its
+ * input, even if enable_sort is off. 18 counts disabled nodes instead of adding to the cost.
  */
 static inline Cost
 GjCostSort(PlannerInfo *root, double rows, int width)
@@ -280,8 +280,8 @@ typedef TBMIterator GjBitmapIterator;
 #endif
 
 /*
- * Step to the next heap block.  offsets has room for MaxHeapTuplesPerPage, or is
- * NULL if only the block is asked for; noffsets is -1 for a lossy block.
+ * Advance to the next heap block. offsets has room for MaxHeapTuplesPerPage, or is NULL if only
+ * the block is wanted; noffsets is -1 for a lossy block.
  */
 static inline bool
 GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offsets,
@@ -310,7 +310,7 @@ GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offse
 	return true;
 }
 
-/* Columns that are NOT NULL: 18 has a constraint for that, which may have to be validated ----- */
+/* NOT NULL columns: 18 has constraints for them, which may be not yet validated ------ */
 
 #if PG_VERSION_NUM >= 180000
 #include "catalog/pg_constraint.h"
@@ -345,7 +345,7 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 	return result;
 }
 
-/* Joins: 18 counts the disabled nodes of a path's inputs --------------------------- */
+/* Return true if a column is NOT NULL, and set *since to the transaction that made it so. */
 
 #if PG_VERSION_NUM >= 180000
 #define GjPathInheritDisabled(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)
@@ -353,7 +353,7 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 #define GjPathDisable(path, startup)	((path)->disabled_nodes++)
 #else
 #define GjPathInheritDisabled(path, input) ((void) 0)
-#define GjPathIsDisabled(path)	false	/* its cost says so */
+#define GjPathIsDisabled(path)	false	/* already part of its cost */
 #define GjPathDisable(path, startup)	(*(startup) += disable_cost)
 #endif
 
@@ -388,7 +388,7 @@ GJ_WAIT_EVENT(GjWaitEventSupervisor, "GpujoinSupervisorMain")
 GJ_WAIT_EVENT(GjWaitEventLauncher, "GpujoinLauncherMain")
 GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
 
-/* 17 ties a set to a resource owner; ours lives as long as the process needs it */
+/* 17 ties a wait event set to a resource owner; ours lives as long as the process needs it */
 #if PG_VERSION_NUM >= 180000
 #include "storage/waiteventset.h"
 #endif
@@ -398,7 +398,7 @@ GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
 #define GjCreateWaitEventSet(nevents)	CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
-/* Path keys: 18 says it by a comparison, before that it was a btree strategy --------- */
+/* Path keys: 18 has a compare type, earlier versions a btree strategy ---------------- */
 
 #include "access/stratnum.h"
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * gpujoin.h
- *	  Names that every part of the PostgreSQL side shares: settings, their
- *	  limits, and one Init function per subsystem.
+ *	  Names shared by the whole PostgreSQL side: settings, their limits, and one Init function
+ *	  for each subsystem.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,24 +14,24 @@
 #error "src/ is the PostgreSQL side: CUDA code includes cuda/border/gpujoin_device.h only"
 #endif
 
-/* Name of the access method, of the extension and of the settings' prefix */
+/* Name of the access method, the extension and the prefix of the settings */
 #define GJ_NAME					"gpujoin"
 
-/* INCLUDE columns of an index, at most */
+/* Maximum number of INCLUDE columns of an index */
 #define GJ_MAX_INCLUDED			30
 
-/* gpujoin.min_rows: tables with fewer rows are left to PostgreSQL's own plans */
+/* gpujoin.min_rows: smaller tables are left to PostgreSQL's own plans */
 #define GJ_DEFAULT_MIN_ROWS		10000
 #define GJ_MIN_MIN_ROWS			0
 #define GJ_MAX_MIN_ROWS			INT_MAX
 
-/* gpujoin.assumed_keys: length of an array that only the execution knows */
+/* gpujoin.assumed_keys: assumed length of an array that is not known before execution */
 #define GJ_DEFAULT_ASSUMED_KEYS	1000
 #define GJ_MAX_ASSUMED_KEYS		INT_MAX
 
 /*
- * Cost knobs, in the planner's units (seq_page_cost = 1).  The formulas that
- * use them stand in plan/cost.c.
+ * Cost settings, in the planner's units (seq_page_cost = 1).  The formulas that use them are in
+ * plan/cost.c.
  */
 #define GJ_DEFAULT_SETUP_COST		20.0	/* per search: key set, latches */
 #define GJ_DEFAULT_SEARCH_COST		0.0002 /* per index entry searched on the CPU */
@@ -40,7 +40,7 @@
 #define GJ_DEFAULT_DEVICE_SEARCH_COST	0.00001 /* per index entry searched by a device */
 #define GJ_MAX_COST					1.0e6
 
-/* Device service: which device, and what is shared with its process */
+/* Device service: the choice of device, and the memory shared with its process */
 typedef enum GjDevice
 {
 	GJ_DEVICE_AUTO,				/* a GPU if there is one */
@@ -55,7 +55,7 @@ typedef enum GjDevice
 #define GJ_MIN_RESULT_BUFFER		1024
 #define GJ_MAX_RESULT_BUFFER		(16 * 1024 * 1024)
 
-/* Share of the result buffer that a request gets at least: two page images and more */
+/* Smallest share of the result buffer for a request: two page images and more */
 #define GJ_MIN_CHUNK_BYTES			((Size) 128 * 1024)
 
 #define GJ_DEFAULT_MAX_REQUESTS		64
@@ -72,11 +72,11 @@ extern int	gj_result_buffer;
 extern int	gj_max_requests;
 extern int	gj_device_timeout;
 
-/* Mirrors: how many there can be, and how far behind one may be before it is synchronised */
+/* Mirrors: their maximum number, and how far one may lag before it is synchronized */
 #define GJ_DEFAULT_MAX_MIRRORS		256
 #define GJ_MAX_MAX_MIRRORS			65536
 
-/* Searching so many pages on the CPU takes about as long as the rest of a request */
+/* Searching this many pages on the CPU takes about as long as the rest of a request */
 #define GJ_DEFAULT_SYNC_BLOCKS		128
 #define GJ_MAX_SYNC_BLOCKS			INT_MAX
 
@@ -84,7 +84,7 @@ extern bool gj_auto_load;
 extern int	gj_max_mirrors;
 extern int	gj_sync_blocks;
 
-/* For tests: believe the visibility map even if VACUUM has been there; gives wrong answers */
+/* For tests: trust the visibility map even after a VACUUM; gives wrong answers */
 extern bool gj_debug_ignore_vacuum_epoch;
 
 /* guc.c */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guc.c
- *	  Every setting of gpujoin, with its limits from gpujoin.h.
+ *	  All settings of gpujoin, with their limits from gpujoin.h.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -63,7 +63,7 @@ static void define_cost(const char *name, const char *description, double *varia
 						double default_value);
 
 /*
- * Define the settings and close the name space
+ * Define the settings and reserve their prefix
  */
 void
 GjGucInit(void)
@@ -152,10 +152,10 @@ GjGucInit(void)
 }
 
 /*
- * Settings of the device service.  What shared memory depends on is fixed when the server
- * starts, if the library is preloaded.  If it is not, there is no service and these settings
- * do nothing; but they exist, so that a configuration file that has them gives no warning in
- * each session.  A setting that only the postmaster could change cannot be made that late.
+ * Define the settings of the device service.  Settings that determine the size of shared memory
+ * are fixed at server start, if the library is preloaded.  If it is not, there is no service and
+ * these settings do nothing; but they exist, so that a configuration file that sets them does not
+ * cause a warning in each session.  A PGC_POSTMASTER setting cannot be defined that late.
  */
 static void
 define_service(void)
@@ -286,7 +286,7 @@ define_mirrors(void)
 }
 
 /*
- * Settings that only the project's own tests have a use for
+ * Define the settings for the project's own tests
  */
 static void
 define_debugging(void)
@@ -316,7 +316,7 @@ define_debugging(void)
 }
 
 /*
- * Check hook: what is less than one piece would be rounded down to nothing
+ * Check hook: reject less than one unit, which would be rounded down to zero
  */
 static bool
 check_device_memory(int *newval, void **extra, GucSource source)
@@ -331,7 +331,7 @@ check_device_memory(int *newval, void **extra, GucSource source)
 }
 
 /*
- * Assign hook: plans made under the old value must not be used under the new one
+ * Assign hook: discard plans made under the old value
  */
 static void
 reset_plans(bool newval, void *extra)
@@ -357,7 +357,7 @@ define_cost(const char *name, const char *description, double *variable, double 
 }
 
 /*
- * What a node may use for keys and TIDs before it has to do with less
+ * Return the memory that a node may use for keys and TIDs before it must economize
  */
 Size
 GjWorkMemory(void)

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.c
- *	  The names under which PostgreSQL knows our nodes.
+ *	  The names under which our nodes are registered with PostgreSQL.
  *
- * Every process that may be handed a plan has to know its nodes by name, parallel workers
- * included.  The names are those that EXPLAIN prints, one library's for all: PG-Strom has a GpuScan
- * and a GpuJoin, too, and whoever comes second with a name is refused, which would keep the server
- * from starting.  So where a name of ours is taken, the node gets another, "gpujoin GpuScan".
+ * Every process that may receive a plan, parallel workers included, must have registered its
+ * nodes by name.  The names are those that EXPLAIN prints, and they are shared by all libraries:
+ * PG-Strom has a GpuScan and a GpuJoin as well, and the second library to register a name gets an
+ * error, which would keep the server from starting.  So if a name is taken, our node gets another
+ * one, "gpujoin GpuScan".
  *
- * Libraries that are preloaded after us have not had their turn yet.  Then we register when all are
- * loaded, so that their order does not matter.
+ * Libraries preloaded after us have not registered their nodes yet.  So we register ours when all
+ * libraries have been loaded; their order does not matter then.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,7 +28,7 @@
 
 typedef struct OurNode
 {
-	const char *name;			/* as our code calls it */
+	const char *name;			/* name used in our code */
 	CustomScanMethods *methods;
 } OurNode;
 
@@ -40,7 +41,7 @@ static void register_nodes(void);
 static void register_after_all(void);
 
 /*
- * Have a node registered by GjNodesInit
+ * Add a node to those that GjNodesInit() registers
  */
 void
 GjNodeRegister(CustomScanMethods *methods)
@@ -51,7 +52,7 @@ GjNodeRegister(CustomScanMethods *methods)
 }
 
 /*
- * Register the nodes, now or when all libraries are loaded
+ * Register the nodes, now or when all libraries have been loaded
  */
 void
 GjNodesInit(void)
@@ -66,7 +67,7 @@ GjNodesInit(void)
 }
 
 /*
- * The methods of a node of ours, which may be registered under another name
+ * Get the methods of one of our nodes, which may be registered under another name
  */
 const CustomScanMethods *
 GjNodeMethods(const char *name)
@@ -79,7 +80,10 @@ GjNodeMethods(const char *name)
 	elog(ERROR, "there is no node \"%s\"", name);
 }
 
-/* shmem_startup_hook: the first that runs when all libraries are loaded; again after a crash */
+/*
+ * shmem_startup_hook, the first hook to run when all libraries are loaded; runs again after a
+ * crash
+ */
 static void
 register_after_all(void)
 {

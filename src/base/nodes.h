@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.h
- *	  The names under which PostgreSQL knows our nodes.
+ *	  The names under which our nodes are registered with PostgreSQL.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * prefetch.h
- *	  Having a cache line on its way from memory before it is needed.
+ *	  Prefetching of cache lines.
  *
- * Any address will do: nothing is read or written, and nothing happens if nothing is there.
- * With a compiler that cannot ask, nothing is asked for.
+ * Any address is allowed: nothing is read or written, and an invalid address does no harm.  With
+ * a compiler that has no builtin for it, this does nothing.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,7 +23,7 @@
 #define GJ_CACHE_LINE			64
 
 /*
- * Each line that has some of so many bytes
+ * Prefetch each cache line of a range of bytes
  */
 static pg_attribute_always_inline void
 GjPrefetchRange(const void *start, Size size)

@@ -3,15 +3,15 @@
  * radix.h
  *	  Sorting of uint64 arrays, for key sets and TID sets.
  *
- * Both sort plain integers, often a million of them, of which few bits differ:
- * keys of a narrow range, TIDs of one heap (offsets use nine bits of sixteen).
- * So this is a radix sort from the lowest digit up that looks only at bits in
- * which values differ: three passes for a million TIDs.
+ * Both sort plain integers, often a million of them, that differ in few bits: keys of a narrow
+ * range, TIDs of one heap (offsets use nine bits of sixteen).  So this is a radix sort from the
+ * lowest digit up that considers only bits in which values differ: three passes for a million
+ * TIDs.
  *
- * Digits are no longer than the number of passes asks for: with nine bits instead of eleven a
- * pass takes a third less, as there are fewer places to write to.
+ * Digits are no longer than the number of passes requires: with nine bits instead of eleven, a
+ * pass takes a third less time, because there are fewer places to write to.
  *
- * A header, since a static function is all there is to it.
+ * This is a header because it consists of static functions only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -22,11 +22,11 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 
-/* The longest digit: 2048 counters are 16 kB, they and the heads of as many runs stay in L2 */
+/* Longest digit: 2048 counters are 16 kB; they and the heads of as many runs stay in L2 */
 #define GJ_RADIX_BITS			11
 #define GJ_RADIX_DIGITS			(1 << GJ_RADIX_BITS)
 
-/* Below this, clearing the counters would cost more than sorting */
+/* For fewer values, clearing the counters would cost more than sorting */
 #define GJ_RADIX_MIN			64
 
 /* Sort a few values in place */
@@ -44,7 +44,7 @@ insertion_sort(uint64 *values, uint64 n)
 	}
 }
 
-/* How many passes it takes to go through the bits that differ, with digits of so many bits */
+/* Get the number of passes over the differing bits, with digits of the given length */
 static inline int
 radix_passes(uint64 differing, int bits)
 {
@@ -55,7 +55,7 @@ radix_passes(uint64 differing, int bits)
 	return passes;
 }
 
-/* The shortest digits with which it takes no more passes than with the longest */
+/* Get the length of the shortest digits that take no more passes than the longest */
 static inline int
 radix_bits(uint64 differing)
 {
@@ -90,9 +90,9 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift, int bits)
 }
 
 /*
- * Sort values[] by the bits from low_bit on; those below, if any, must ascend where the
- * upper ones are equal, and do so in the result.  scratch[] is as long; the sorted array
- * is one of the two, and the function returns which.
+ * Sort values[] by the bits from low_bit up.  The bits below, if any, must already ascend among
+ * values that are equal above, and do so in the result. scratch[] must have the same length.
+ * Returns the array that holds the result, which is one of the two.
  */
 static inline uint64 *
 radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)

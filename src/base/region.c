@@ -3,17 +3,17 @@
  * region.c
  *	  Large pieces of memory that are cheap to touch for the first time.
  *
- * A device delivers millions of entries in an instant, and touching memory for the first
- * time takes longer than writing to it: for each page a fault, and a page is 4 kB.  Huge
- * pages are 2 MB, where the system has them, and a region begins at the border of one.
- * Where it has none, one call for many pages takes two thirds of the time of as many faults.
+ * A device delivers millions of entries in an instant, and touching memory for the first time
+ * takes longer than writing to it: each page costs a fault, and a page is 4 kB.  Huge pages, if
+ * the system has them, are 2 MB, and a region starts at the boundary of one.  Otherwise, one
+ * system call for many pages takes two thirds of the time of as many faults.
  *
- * A region is a chunk of a memory context like any other, and goes with that.  What is
- * allocated for the sake of the border is not touched, and so takes no memory.
+ * A region is a chunk of a memory context like any other, and is freed with it.  The bytes
+ * allocated for alignment are not touched and take no physical memory.
  *
- * Nothing is kept here from one query to the next.  The C library does keep what it is given
- * back, if that is not too large (glibc: chunks of less than 32 MB), and then the next query
- * takes no fault at all.
+ * Nothing is cached here from one query to the next.  The C library does cache freed memory that
+ * is not too large (glibc: chunks of less than 32 MB), and then the next query takes no faults at
+ * all.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,15 +28,15 @@
 
 #include "region.h"
 
-/* Size of a huge page, and from which size on memory is to consist of them */
+/* Size of a huge page, and the least size of a region that uses them */
 #define HUGE_PAGE				((Size) 2 * 1024 * 1024)
 #define HUGE_REGION				(2 * HUGE_PAGE)
 
-/* So much is touched at a time, since a query can be cancelled only in between */
+/* Amount touched at a time; queries can only be canceled in between */
 #define TOUCH_SIZE				((Size) 64 * 1024 * 1024)
 
 /*
- * Allocate bytes of any number.  What is small is allocated as it is.
+ * Allocate any number of bytes.  Small regions are allocated without alignment.
  */
 void
 GjRegionAllocate(GjRegion *region, MemoryContext context, Size size)
@@ -54,8 +54,8 @@ GjRegionAllocate(GjRegion *region, MemoryContext context, Size size)
 }
 
 /*
- * Make a region larger.  What it has stays, at another address.  It begins at the border of a
- * huge page no more: large ones are allocated as large as is expected, and seldom grow.
+ * Enlarge a region, keeping its contents, at a new address.  It is no longer aligned to a huge
+ * page: callers allocate large regions with the expected size, and these seldom grow.
  */
 void
 GjRegionResize(GjRegion *region, Size size)
@@ -69,9 +69,8 @@ GjRegionResize(GjRegion *region, Size size)
 }
 
 /*
- * Make a region larger by a new one, for one that is written to from its beginning on: of
- * what it has, the first bytes are used, and stay.  So it consists of huge pages before
- * anything is written, as after GjRegionAllocate().
+ * Enlarge a region that is filled from its start, by allocating a new one and copying the bytes
+ * in use.  So it consists of huge pages before anything is written, as after GjRegionAllocate().
  */
 void
 GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size)
@@ -84,7 +83,7 @@ GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size)
 }
 
 /*
- * Touch all of a region, which is going to be written to
+ * Touch all pages of a region that is about to be written
  */
 void
 GjRegionTouch(const GjRegion *region)
@@ -102,7 +101,7 @@ GjRegionTouch(const GjRegion *region)
 		 at += TOUCH_SIZE)
 	{
 		CHECK_FOR_INTERRUPTS();
-		/* Linux 5.14 has it.  Where it is not taken, pages come one by one. */
+		/* Available since Linux 5.14.  If it fails, pages are faulted in one by one. */
 		if (madvise(at, Min(end - at, TOUCH_SIZE), MADV_POPULATE_WRITE) != 0)
 			break;
 	}
@@ -118,7 +117,7 @@ GjRegionFree(GjRegion *region)
 }
 
 /*
- * Ask for huge pages for memory.  Only advice: where it is not taken, all works the same.
+ * Advise the kernel to use huge pages.  If it does not, everything works the same.
  */
 void
 GjAskForHugePages(void *memory, Size size)

@@ -11,12 +11,12 @@
 
 #include "nodes/memnodes.h"
 
-/* All zero: none */
+/* A region; all zero if nothing is allocated */
 typedef struct GjRegion
 {
 	char	   *start;			/* maximally aligned */
 	Size		size;
-	void	   *chunk;			/* what was allocated */
+	void	   *chunk;			/* the chunk as allocated */
 } GjRegion;
 
 extern void GjRegionAllocate(GjRegion *region, MemoryContext context, Size size);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * step.c
- *	  What happens at a step of a change to an index, or of a search, if gpujoin.debug_step says so.
+ *	  Actions of gpujoin.debug_step at named steps of a change to an index, or of a search.
  *
- *	error	fails, as for want of memory or disk space
- *	wait	waits for an advisory lock, where no page is locked
+ *	error	fails, as if out of memory or disk space
+ *	wait	waits for an advisory lock, while no page is locked
  *	crash	writes all WAL, which a commit or the WAL writer may do at any time, and ends the
  *			process like a power failure: the server recovers, with just this step done
  *
@@ -22,7 +22,7 @@
 
 #include "step.h"
 
-/* The advisory lock that is waited for */
+/* Advisory lock that "wait" waits for */
 #define STEP_LOCK				INT64CONST(1313)
 
 char	   *gj_debug_step = NULL;

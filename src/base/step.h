@@ -9,13 +9,13 @@
 #ifndef GPUJOIN_BASE_STEP_H
 #define GPUJOIN_BASE_STEP_H
 
-/* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty: none */
+/* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty if unused */
 extern char *gj_debug_step;
 
 extern void GjStepReached(const char *name);
 
 /*
- * A step has been reached.  Callers may hold page locks; outside of tests this is one comparison.
+ * Mark a step.  Callers may hold page locks; outside of tests this is one comparison.
  */
 #define GjStep(name) \
 	do { \

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tid.h
- *	  TIDs as numbers, in which form all sets of them are kept.
+ *	  TIDs as integers, the representation used by all TID sets.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -12,7 +12,7 @@
 #include "access/htup_details.h"
 #include "storage/itemptr.h"
 
-/* Can this be the TID of a heap tuple?  Nothing read from disk is trusted. */
+/* Return true if this can be the TID of a heap tuple.  Nothing read from disk is trusted. */
 #define GjTidIsPossible(tid) \
 	(BlockNumberIsValid(ItemPointerGetBlockNumberNoCheck(tid)) && \
 	 (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * aggplan.h
- *	  GpuAgg: what its planner's side and its executor's side agree on.
+ *	  GpuAgg: the interface between its planner and executor parts.
  *
  * A GpuAgg has one child plan, whose rows it groups and aggregates.  They come in batches of
- * columns: those of the child that are needed, then those that are computed from them by
- * custom_exprs.  Its own row, which custom_scan_tlist describes, has the columns by which it
- * groups, then the aggregates, then columns that only custom_exprs need.
+ * columns: first the needed columns of the child, then those computed from them by custom_exprs.
+ * Its own row, described by custom_scan_tlist, has the grouping columns, then the aggregates,
+ * then columns that only custom_exprs need.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,10 +16,10 @@
 
 #define GJ_AGG_NAME				"GpuAgg"
 
-/* Below Gather: aggregates are states, which a node above combines, and groups may come twice */
+/* Below Gather: aggregates are states that a node above combines, and groups may occur twice */
 #define GJ_PARTIAL_AGG_NAME		"Partial GpuAgg"
 
-/* What is computed.  The results are PostgreSQL's own, in type, value, NULL and error. */
+/* Aggregates.  The results are PostgreSQL's own, in type, value, NULL and error. */
 typedef enum GjAggKind
 {
 	GJ_AGG_COUNT_ROWS,			/* count(*) */
@@ -33,23 +33,24 @@ typedef enum GjAggKind
 	GJ_AGG_BOOL_OR
 } GjAggKind;
 
-/* How the bits of a value are to be understood; date is int4, timestamp[tz] int8 */
+/* Interpretation of the bits of a value; date is int4, timestamp[tz] is int8 */
 typedef enum GjValueType
 {
 	GJ_VALUE_BOOL,
 	GJ_VALUE_INT2,
 	GJ_VALUE_INT4,
 	GJ_VALUE_INT8,
-	GJ_VALUE_OID,				/* four bytes without a sign */
+	GJ_VALUE_OID,				/* unsigned four bytes */
 	GJ_VALUE_FLOAT4,
 	GJ_VALUE_FLOAT8
 } GjValueType;
 
-/* custom_private of a plan: a list indexed by these */
+/* Indexes into the custom_private list of a plan */
 typedef enum GjAggPrivate
 {
-	GJ_AGG_COLUMNS,				/* int list: the child's attributes that a batch has */
-	GJ_AGG_TYPES,				/* int list: GjValueType of each, and of what is computed */
+	GJ_AGG_COLUMNS,				/* int list: attributes of the child that a batch contains */
+	GJ_AGG_TYPES,				/* int list: GjValueType of each of them and of each computed
+								 * column */
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter, columns
 								 * of the batch or -1 */
@@ -60,6 +61,15 @@ typedef enum GjAggPrivate
 	GJ_AGG_EXPECTED,			/* Integer: how many groups the planner expects */
 	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch has numbers
 								 * for (agg/reader.c) */
+	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
+								 * of the batch, or -1) */
+	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that
+								 * must be true for it to be computed, or -1 */
+	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, the column of
+								 * the batch, or -1 */
+	GJ_AGG_EXPECTED,			/* Integer: number of groups that the planner expects */
+	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch encodes
+								 * as numbers (agg/codes.c) */
 	GJ_AGG_PRIVATE_COUNT
 } GjAggPrivate;
 

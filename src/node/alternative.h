@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * alternative.h
- *	  GpuAlternative: what its planner's side and its executor's side agree on.
+ *	  GpuAlternative: the interface between its planner and executor parts.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -9,23 +9,23 @@
 #ifndef GPUJOIN_NODE_ALTERNATIVE_H
 #define GPUJOIN_NODE_ALTERNATIVE_H
 
-/* Name of the node: finds the executor's methods */
+/* Name of the node, by which the executor finds its methods */
 #define GJ_ALTERNATIVE_NAME		"GpuAlternative"
 
-/* More keys are not looked for when the plans are compared */
+/* Maximum number of keys looked up when the plans are compared */
 #define GJ_MAX_ALTERNATIVE_KEYS	(1 << 24)
 
 /*
- * custom_private of a plan: a list indexed by these.  custom_exprs: a list of one, the
- * list of the key plan's values.  custom_plans: ours, the other.
+ * Indexes into the custom_private list of a plan. custom_exprs is a list of one item, the list of
+ * the key plan's values. custom_plans holds our plan, then the other one.
  */
 typedef enum GjAlternativePrivate
 {
-	GJ_ALTERNATIVE_INDEX_OID,	/* Oid list of one */
+	GJ_ALTERNATIVE_INDEX_OID,	/* Oid list of one item */
 	GJ_ALTERNATIVE_KEY_PLAN,	/* keyplan.h */
 	GJ_ALTERNATIVE_CPU_KEYS,	/* Integer */
 	GJ_ALTERNATIVE_DEVICE_KEYS, /* Integer */
-	GJ_ALTERNATIVE_PARTITIONS,	/* as GJ_SCAN_PARTITIONS */
+	GJ_ALTERNATIVE_PARTITIONS,	/* like GJ_SCAN_PARTITIONS */
 	GJ_ALTERNATIVE_PRIVATE_COUNT
 } GjAlternativePrivate;
 

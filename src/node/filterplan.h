@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * filterplan.h
- *	  A filter of index entries as the planner hands it to the executor: clauses that can be
- *	  decided by what an entry has.
+ *	  A filter of index entries, as the planner hands it to the executor: clauses that can be
+ *	  evaluated on the columns of an entry.
  *
  * The steps are a tree in prefix order.  Columns are those of the index, from 0: the key, then
- * the INCLUDE columns.  What a column is compared with is the same for each row; it stands
- * elsewhere, where the planner adjusts expressions, in the order of the steps that take one.
+ * the INCLUDE columns.  The values that columns are compared with do not depend on the row; they
+ * are stored elsewhere, where the planner adjusts expressions, in the order of the steps that
+ * take one.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,19 +17,19 @@
 
 #include "nodes/pg_list.h"
 
-/* One step; what follows it in the list of steps stands behind it */
+/* One step; its operands follow it in the list of steps */
 typedef enum GjFilterStep
 {
-	GJ_FILTER_AND,				/* how many operands; these */
+	GJ_FILTER_AND,				/* number of operands; the operands */
 	GJ_FILTER_OR,				/* the same */
 	GJ_FILTER_NOT,				/* the operand */
-	GJ_FILTER_TRUTH,			/* BoolTestType that the operand is put to; the operand */
+	GJ_FILTER_TRUTH,			/* BoolTestType applied to the operand; the operand */
 	GJ_FILTER_COMPARE,			/* column, its type, type of the value, GjFilterOperator; takes a
 								 * value */
-	GJ_FILTER_ANY,				/* column, its type, type of the elements: is it equal to any?
-								 * Takes an array */
+	GJ_FILTER_ANY,				/* column, its type, type of the elements: is it equal to any of
+								 * them?  Takes an array */
 	GJ_FILTER_NULL,				/* column: is it NULL? */
-	GJ_FILTER_COLUMN,			/* column, a boolean, itself */
+	GJ_FILTER_COLUMN,			/* column, a boolean: its value */
 	GJ_FILTER_VALUE				/* takes a boolean */
 } GjFilterStep;
 
@@ -44,8 +45,8 @@ typedef enum GjFilterOperator
 } GjFilterOperator;
 
 /*
- * A filter plan is a list indexed by these, or NIL: nothing can be filtered.  The operands of the
- * AND at the top are the clauses of GJ_TABLE_FILTERS, in that order.
+ * Indexes into a filter plan, which is NIL if nothing can be filtered.  The operands of the AND
+ * at the top are the clauses of GJ_TABLE_FILTERS, in that order.
  */
 typedef enum GjFilterPlanPart
 {

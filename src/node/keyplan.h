@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * keyplan.h
- *	  A key condition as the planner hands it to the executor: sources of keys,
- *	  and how their sets are combined.
+ *	  A condition on the key, as the planner hands it to the executor: sources of keys, and
+ *	  how their sets are combined.
  *
- * A source is one comparison of the key with something that is the same for each
- * row.  It yields the set of keys for which the comparison is true.  A tree of AND
- * and OR combines the sets: where only "true" counts, as in WHERE, a NULL result is
- * as good as false, so AND is the intersection and OR the union.
+ * A source is one comparison of the key with a value that does not depend on the row.  It yields
+ * the set of keys for which the comparison is true.  A tree of AND and OR combines the sets: as
+ * in WHERE, a NULL result counts as false, so AND is the intersection and OR the union.
  *
- * A set is a list of keys or the complement of one, and says apart whether rows
- * with a NULL key are wanted (sets/keyset.h).
+ * A set is a list of keys or the complement of one, and records separately whether rows with a
+ * NULL key are wanted (sets/keyset.h).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,7 +20,7 @@
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
 
-/* What a source compares */
+/* Comparison made by a source */
 typedef enum GjSourceKind
 {
 	GJ_SOURCE_VALUE,			/* key = value */
@@ -33,34 +32,34 @@ typedef enum GjSourceKind
 								 * plan/conditions.c */
 } GjSourceKind;
 
-/* How a value of the source becomes a key */
+/* How a value of the source is converted to a key */
 typedef enum GjConversion
 {
 	GJ_CONVERT_PROC,			/* the operator class's support function */
 	GJ_CONVERT_NUMERIC,			/* key::numeric is compared: integral values only */
-	GJ_CONVERT_FLOAT8			/* key::float8 is compared: the integers that become it */
+	GJ_CONVERT_FLOAT8			/* key::float8 is compared: all integers that convert to it */
 } GjConversion;
 
 /* One step of the tree, in prefix order; AND and OR are followed by their operands */
 typedef enum GjKeyStep
 {
 	GJ_STEP_SOURCE,				/* the next source */
-	GJ_STEP_AND,				/* then, as the next integer, how many operands */
+	GJ_STEP_AND,				/* followed by the number of operands, as the next integer */
 	GJ_STEP_OR
 } GjKeyStep;
 
 /*
- * A key plan is a list indexed by these.  The values of the sources stand elsewhere,
+ * Indexes into a key plan, which is a list.  The values of the sources are stored elsewhere,
  * where the planner adjusts expressions, in the same order.
  */
 typedef enum GjKeyPlanPart
 {
 	GJ_KEY_PLAN_STEPS,			/* int list: the tree */
-	GJ_KEY_PLAN_KINDS,			/* int list, one a source: GjSourceKind */
-	GJ_KEY_PLAN_CONVERSIONS,	/* int list, one a source: GjConversion */
-	GJ_KEY_PLAN_PROCS,			/* Oid list, one a source: key extraction, or invalid */
-	GJ_KEY_PLAN_OPERATORS,		/* Oid list, one a source: for EXPLAIN, or invalid */
-	GJ_KEY_PLAN_CASTS,			/* Oid list, one a source: the key's cast, or invalid */
+	GJ_KEY_PLAN_KINDS,			/* int list, for each source: GjSourceKind */
+	GJ_KEY_PLAN_CONVERSIONS,	/* int list, for each source: GjConversion */
+	GJ_KEY_PLAN_PROCS,			/* Oid list, for each source: key extraction, or invalid */
+	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */
+	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or invalid */
 	GJ_KEY_PLAN_COUNT
 } GjKeyPlanPart;
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scanplan.h
- *	  GpuScan: what its planner's side and its executor's side agree on.
+ *	  GpuScan: the interface between its planner and executor parts.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -11,26 +11,26 @@
 
 #include "tableplan.h"
 
-/* Name of the node: finds the executor's methods */
+/* Name of the node, by which the executor finds its methods */
 #define GJ_SCAN_NAME			"GpuScan"
 
 /*
- * custom_private of a GpuScan plan: a list indexed by GjTablePrivate and these.  Expressions are
- * never here (setrefs.c would not see them) but in custom_exprs.
+ * Indexes into the custom_private list of a GpuScan plan, after those of GjTablePrivate.
+ * Expressions must be in custom_exprs, because setrefs.c does not adjust them here.
  */
 typedef enum GjScanPrivate
 {
 	GJ_SCAN_KEY_PLAN = GJ_TABLE_PRIVATE_COUNT,	/* the conditions on the key: node/keyplan.h */
 	GJ_SCAN_PARTITIONS,			/* Oid list: partitioned tables, from the top down, invalid if
-								 * the key does not divide them, each followed by the
+								 * the key does not partition them, each followed by the
 								 * partition that the table is or belongs to */
-	GJ_SCAN_ORDER,				/* list of int lists, one a sort column of rows that come in
-								 * order: GjScanOrder */
-	GJ_SCAN_BOUND,				/* Integer: so many of them are expected to be wanted */
+	GJ_SCAN_ORDER,				/* list of int lists, one for each sort column of ordered rows:
+								 * GjScanOrder */
+	GJ_SCAN_BOUND,				/* Integer: number of ordered rows expected to be fetched */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 
-/* custom_exprs of a GpuScan plan: a list indexed by GjTableExprs and these */
+/* Indexes into the custom_exprs list of a GpuScan plan, after those of GjTableExprs */
 typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES = GJ_TABLE_EXPRS_COUNT,	/* list: the values of the key plan's sources */
@@ -38,14 +38,15 @@ typedef enum GjScanExprs
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;
 
-/* A batch of rows in order may take this part of the memory; the rest is for what it is selected
- * from */
+/*
+ * Fraction of the memory for a batch of ordered rows; the rest is for the rows to select from
+ */
 #define GJ_ORDER_MEMORY_PART	4
 
-/* A sort column: a list indexed by these */
+/* Indexes into the int list of a sort column */
 typedef enum GjScanOrder
 {
-	GJ_ORDER_ATTNO,				/* of the table; the index has it */
+	GJ_ORDER_ATTNO,				/* of the table; the index contains it */
 	GJ_ORDER_DESCENDING,
 	GJ_ORDER_NULLS_FIRST,
 	GJ_ORDER_COUNT

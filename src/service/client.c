@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * client.c
- *	  The device service as the rest of gpujoin sees it: columns and matches.
+ *	  The device service's interface for the rest of gpujoin: columns and matches.
  *
- * Each function is one request (exchange.c): what it asks, how the next part
- * of its data is written, and how a part of the answer is taken.  Nothing that comes
- * from the arena is believed: lengths are checked before use, TIDs one by one when
- * they have arrived in private memory.
+ * Each function runs one request (exchange.c): it fills in the request, a feed callback writes
+ * the next part of its data, and a take callback reads a part of the answer.  Nothing read from
+ * the arena is trusted: lengths are checked before use, and TIDs one by one after they have been
+ * copied to private memory.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,7 +28,7 @@ static void feed_pages(GjExchange *x, char *half, gjp_part *part);
 static bool take_name(GjExchange *x, const char *half, uint32 items);
 
 /*
- * Tell whether there is a device to ask
+ * Return true if a device is ready to take requests; otherwise set *why_not, if not NULL
  */
 bool
 GjServiceReady(const char **why_not)
@@ -50,7 +50,7 @@ GjServiceReady(const char **why_not)
 }
 
 /*
- * Get the number of the time in which columns keep.
+ * Get the current epoch.  Columns live until the epoch changes.
  */
 uint32
 GjServiceEpoch(void)
@@ -59,7 +59,7 @@ GjServiceEpoch(void)
 }
 
 /*
- * Make a column, with memory for at least reserve_pages.
+ * Create a column, with memory for at least reserve_pages.
  */
 GjServiceResult
 GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages, GjServiceColumn *column)
@@ -78,7 +78,7 @@ GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages, GjServiceCol
 }
 
 /*
- * Free a column; GJ_SERVICE_GONE if it is not there.
+ * Free a column; returns GJ_SERVICE_GONE if it does not exist.
  */
 GjServiceResult
 GjServiceColumnDrop(const GjServiceColumn *column)
@@ -91,7 +91,7 @@ GjServiceColumnDrop(const GjServiceColumn *column)
 }
 
 /*
- * Send pages to a column.  When GJ_SERVICE_OK is returned, each later match sees them.
+ * Send pages to a column.  Once GJ_SERVICE_OK is returned, all later matches see them.
  */
 GjServiceResult
 GjServicePush(const GjServiceColumn *column, const gjd_shape *shape, GjPushFill fill, void *arg)
@@ -121,8 +121,8 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 }
 
 /*
- * Search a column for entries, or for TIDs if nothing else of them is wanted; they come in any
- * order.
+ * Search a column for entries, or for TIDs if no columns of the entries are wanted.  They come in
+ * any order.
  */
 GjServiceResult
 GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
@@ -157,7 +157,7 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 }
 
 /*
- * How many entries have the keys?  More than came, if the device has filtered them.
+ * Get the number of entries with a matching key.  If the device filters entries, fewer arrive.
  */
 static uint64
 count_matches(const GjExchange *x)
@@ -165,7 +165,7 @@ count_matches(const GjExchange *x)
 	return Max(x->result.matched, x->result.count);
 }
 
-/* Run a match, and note what it took */
+/* Run a match, and fill in info, if not NULL */
 static GjServiceResult
 match(const GjServiceColumn *column, const GjKeySet *keys, GjExchange *x, gjp_request *request,
 	  GjServiceMatchInfo *info)
@@ -241,11 +241,11 @@ take_tids(GjExchange *x, const char *half, uint32 items)
 {
 	GjEntryArrays arrays = {.tids = (const uint64 *) half};
 
-	/* parts without anything in them could go on for ever */
+	/* Reject empty parts: the helper could send them forever. */
 	if (items == 0 || items > x->half_bytes / sizeof(gjd_tid) ||
 		(x->tids == NULL && x->entries == NULL))
 		return false;
-	/* How many there will be is hearsay, of which only a good guess is made. */
+	/* The expected number is not trusted; it only serves as an estimate. */
 	if (x->nreceived == 0)
 		expect(x);
 	x->nreceived += items;
@@ -264,7 +264,7 @@ expect(GjExchange *x)
 		GjEntrySetExpect(x->entries, n);
 }
 
-/* Match: take entries, which lie by the room of the part they come in */
+/* Match: take entries, which are laid out for the capacity of the part they come in */
 static bool
 take_entries(GjExchange *x, const char *half, uint32 items)
 {
@@ -288,7 +288,7 @@ take_entries(GjExchange *x, const char *half, uint32 items)
 	return GjEntrySetAddArrays(x->entries, &arrays, items);
 }
 
-/* Push: let the caller write pages */
+/* Push: have the caller write pages */
 static void
 feed_pages(GjExchange *x, char *half, gjp_part *part)
 {
@@ -305,8 +305,8 @@ feed_pages(GjExchange *x, char *half, gjp_part *part)
 }
 
 /*
- * Create: the column has been named, and saying that we know makes it ours.  From here to the
- * return to the caller no interrupt may come in, or nobody would know of it.
+ * Create: the column has been named, and our acknowledgement makes it ours.  From here until we
+ * return to the caller, interrupts must not be processed, or the column would leak.
  */
 static bool
 take_name(GjExchange *x, const char *half, uint32 items)

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.c
- *	  The backend's side of a request to the device: post it, feed it, take its
- *	  answer, and leave it safely at any moment.
+ *	  The backend's side of a request to the device: post it, feed it, take its answer, and
+ *	  abandon it safely at any moment.
  *
- * A request owns one slot from its start to its end, in this process' variable
- * my_slot: whatever ends it early (an error of the caller's fill function, a
- * cancelled query, the end of the process) finds the slot there and abandons it.
- * The slot and its chunk are then the helper's until it has noticed.
+ * A request owns one slot from start to end, recorded in this process' variable my_slot.
+ * Whatever ends the request early (an error in the caller's fill function, a cancelled query, the
+ * end of the process) finds the slot there and abandons it.  The slot and its chunk then belong
+ * to the helper until it has noticed.
  *
- * Waiting.  A match takes some fifty microseconds, waking a sleeper costs half of
- * that, so a client spins first, unless so many do already that they would take the
- * processors from those who work.  Then it sleeps on its latch.  It says so in its
- * message and looks once more before it does; the helper looks there after each
- * change.  Interrupts are served all the time; no lock is held.
+ * Waiting.  A match takes some fifty microseconds and waking a sleeping process costs half of
+ * that, so a client spins first, unless the clients already spinning would take processors from
+ * processes with work to do.  Then it sleeps on its latch.  Before sleeping it sets a flag in its
+ * message and checks for news once more; the helper tests that flag after each change.
+ * Interrupts are serviced at all times; no lock is held.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,21 +31,22 @@
 #include "shared.h"
 
 /*
- * How long a client spins, in microseconds.  For an answer's first part: a moment, or twice the
- * time that the helper took until then for this process' matches of late, if that is short enough
- * to be worth it.  (How long this process waited would be the wrong measure: once it sleeps, waking
- * up is most of that.)  For the next part: some parts' time, for it is on its way.  And how many
- * rounds pass between two looks at the clock.
+ * How long a client spins, in microseconds.  For the first part of an answer: GJ_SPIN_MIN_US, or
+ * twice the average time that the helper has recently needed until that point for this process'
+ * matches, if that is short enough to be worthwhile.  (The time this process waited would be the
+ * wrong measure: once it sleeps, waking up accounts for most of it.)  For later parts: the time
+ * of several parts, since the next one is already being sent.  GJ_SPIN_ROUNDS is the number of
+ * rounds between two looks at the clock.
  */
 #define GJ_SPIN_MIN_US			30.0
 #define GJ_SPIN_MAX_US			250.0
 #define GJ_SPIN_PART_US			100.0
 #define GJ_SPIN_ROUNDS			64
 
-/* Weight of the last match among those of late */
+/* Weight of the latest match in the moving average */
 #define GJ_MATCH_WEIGHT			0.25
 
-/* A sleeper looks around at least so often, should a bell be lost */
+/* Longest sleep, in milliseconds, in case a wakeup is lost */
 #define GJ_NAP_MS				1000
 
 static int	my_slot = -1;
@@ -70,7 +71,7 @@ static void leave_my_slot(void);
 static void leave_at_exit(int code, Datum arg);
 
 /*
- * Get the reason of this process' last failure.
+ * Get the reason for this process' last failure.
  */
 const char *
 GjServiceLastError(void)
@@ -79,7 +80,7 @@ GjServiceLastError(void)
 }
 
 /*
- * Run a request from its slot's acquisition to its release, and count how it ended.
+ * Run a request from acquiring its slot to releasing it, and count the outcome.
  */
 GjServiceResult
 GjExchangeRun(GjExchange *x, const gjp_request *request)
@@ -103,7 +104,7 @@ GjExchangeRun(GjExchange *x, const gjp_request *request)
 	{
 		PG_TRY();
 		{
-			/* The first part goes with the request: small ones are a single message. */
+			/* Send the first part with the request, so that a small request is a single message. */
 			if (!x->fed)
 				send_part(x);
 			my_slot_posted = true;
@@ -123,7 +124,7 @@ GjExchangeRun(GjExchange *x, const gjp_request *request)
 	return result;
 }
 
-/* Get a slot; false with the result if there is none, or no use in it */
+/* Get a slot; returns false and sets *result if none is available or the request cannot succeed */
 static bool
 begin(GjExchange *x, const gjp_request *request, GjServiceResult *result)
 {
@@ -146,7 +147,7 @@ begin(GjExchange *x, const gjp_request *request, GjServiceResult *result)
 					  "the device process has just ended");
 	else if (request->epoch != 0 && request->epoch != x->epoch)
 	{
-		/* the helper was restarted while we waited for a slot: it would not know the request */
+		/* The helper was restarted while we waited for a slot and does not know the column. */
 		GjSlotRelease(x->slot);
 		*result = GjServiceFail(GJ_SERVICE_GONE, "the device process was restarted");
 	}
@@ -163,7 +164,7 @@ begin(GjExchange *x, const gjp_request *request, GjServiceResult *result)
 	return false;
 }
 
-/* Hand the request over to the helper */
+/* Post the request to the helper */
 static void
 post(GjExchange *x, const gjp_request *request)
 {
@@ -178,7 +179,7 @@ post(GjExchange *x, const gjp_request *request)
 	GjDoorbellRing(x->slot);
 }
 
-/* Send and receive until the request is final, or the helper given up */
+/* Send and receive until the request is final or the helper has been given up */
 static GjServiceResult
 converse(GjExchange *x)
 {
@@ -190,7 +191,7 @@ converse(GjExchange *x)
 		if (pg_atomic_read_u32(&gj_service->epoch) != x->epoch)
 			return GjServiceFail(GJ_SERVICE_FAILED, "the device process ended");
 
-		/* The state first: once it is final, all parts of the answer are there. */
+		/* Read the state first: once it is final, all parts of the answer are there. */
 		state = gjp_read_word(&x->message->state, x->generation);
 		if (receive_part(x))
 		{
@@ -236,11 +237,11 @@ send_part(GjExchange *x)
 }
 
 /*
- * Take a part if there is one, and give its half back
+ * Take the next part, if there is one, and hand its half of the chunk back
  *
- * One that nobody has asked for is a wrong answer.  To overlook it would be to find, for ever, that
- * there is news (has_news), and nothing to be done about it.  So is one more than there are halves:
- * who believed such a number would take the same two halves again, four billion times.
+ * A part that we did not ask for is an invalid answer.  If we ignored it, has_news() would report
+ * it forever and we would never consume it.  The same is true of a count that exceeds the number
+ * of halves: trusting it would make us take the same two halves again, up to four billion times.
  */
 static bool
 receive_part(GjExchange *x)
@@ -265,7 +266,7 @@ receive_part(GjExchange *x)
 	return true;
 }
 
-/* Tell whether there is something to take or to send, or the request has come to an end */
+/* Return true if there is something to take or to send, or the request has ended */
 static bool
 has_news(const GjExchange *x)
 {
@@ -278,7 +279,10 @@ has_news(const GjExchange *x)
 		pg_atomic_read_u32(&gj_service->epoch) != x->epoch;
 }
 
-/* May one more process spin?  The helper needs a processor, and so do those with work. */
+/*
+ * Return true if one more process may spin.  The helper needs a processor, as do processes with
+ * work.
+ */
 static bool
 may_spin(uint32 nspinning)
 {
@@ -299,7 +303,7 @@ us_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now) * 1e6;
 }
 
-/* Spin until there is news; false if that takes too long */
+/* Spin until there is news; returns false if that takes too long */
 static bool
 spin(const GjExchange *x, instr_time start)
 {
@@ -345,7 +349,7 @@ wait_for_news(GjExchange *x)
 	}
 }
 
-/* Turn the result of a final request into ours */
+/* Convert the result of a final request to a GjServiceResult */
 static GjServiceResult
 conclude(const GjExchange *x)
 {
@@ -372,7 +376,7 @@ conclude(const GjExchange *x)
 }
 
 /*
- * Keep the text, which may come from the helper, for GjServiceLastError().
+ * Save the text, which may come from the helper, for GjServiceLastError().
  */
 GjServiceResult
 GjServiceFail(GjServiceResult result, const char *text)
@@ -387,8 +391,8 @@ GjServiceFail(GjServiceResult result, const char *text)
 }
 
 /*
- * Leave the slot of this process, if it has one, whatever its state: it becomes free now, or
- * when the helper is done with it.
+ * Leave the slot of this process, if it has one, in any state: it becomes free now, or when the
+ * helper is done with it.
  */
 static void
 leave_my_slot(void)
@@ -404,7 +408,7 @@ leave_my_slot(void)
 		GjSlotRelease(slot);
 }
 
-/* before_shmem_exit callback: FATAL passes no PG_CATCH */
+/* before_shmem_exit callback, because FATAL errors do not reach PG_CATCH */
 static void
 leave_at_exit(int code, Datum arg)
 {

@@ -1,19 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * helper.c
- *	  The helper as a process: starting it, hearing what it says, waiting for it.
+ *	  The helper process: start it, forward its output, wait for it.
  *
- * The helper is executed, not only forked.  A GPU's driver must not be set up in a
- * forked copy of a PostgreSQL process, and a helper that has no descriptor, no
- * mapping and no code of PostgreSQL cannot harm it.  It gets four descriptors: the
- * arena, the supervisor's eventfd, and a pipe for what it or its libraries print.
+ * The helper is executed, not merely forked.  A GPU driver must not be initialized in a forked
+ * copy of a PostgreSQL process, and a helper without any of PostgreSQL's descriptors, mappings or
+ * code cannot harm it.  It gets four descriptors: the arena, the supervisor's eventfd, and a
+ * pipe, used twice, for the output of the helper and its libraries.
  *
- * It dies with the supervisor (PR_SET_PDEATHSIG), also when that is killed.  It
- * has a session of its own, so that signals which the postmaster sends to the
- * supervisor's process group do not reach it.
+ * It dies with the supervisor (PR_SET_PDEATHSIG), even if the supervisor is killed.  It has a
+ * session of its own, so that signals which the postmaster sends to the supervisor's process
+ * group do not reach it.
  *
- * Between fork and exec only functions are called that are allowed in a signal
- * handler.
+ * Between fork and exec, only async-signal-safe functions are called.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,18 +36,18 @@
 
 #define GJ_HELPER_PROGRAM		"gpujoin_helper"
 
-/* How long a helper may take to go when asked, and when killed */
+/* How long a helper may take to exit when asked to, and when killed */
 #define GJ_STOP_MS				1000
 #define GJ_DEATH_MS				10000
 
-/* Descriptors from here on are not the helper's */
+/* First descriptor that does not belong to the helper */
 #define GJ_FIRST_FOREIGN_FD		(GJP_EVENT_FD + 1)
 
-/* What a helper may write to the log: lines, and characters in each */
+/* Limits on what a helper may write to the log: number of lines, and length of each */
 #define GJ_LOG_LINES			200
 #define GJ_LOG_LINE_LENGTH		400
 
-/* Reads of the log in one go: twice what a pipe holds */
+/* Limit on reads of the log in one call: twice the capacity of a pipe */
 #define GJ_LOG_MAX_READS		128
 
 static char log_line[GJ_LOG_LINE_LENGTH + 1];
@@ -72,8 +71,8 @@ GjHelperLibrary(void)
 }
 
 /*
- * Start the helper with a library of the extension's folder.  False, with the problem, if
- * that cannot be done; that it cannot be executed shows when it ends.
+ * Start the helper with a library from the extension's directory.  Returns false and sets problem
+ * if that fails.  If the program cannot be executed, that is noticed when the helper ends.
  */
 bool
 GjHelperStart(GjHelper *helper, const char *library, uint32 epoch, char *problem,
@@ -132,7 +131,7 @@ GjHelperStart(GjHelper *helper, const char *library, uint32 epoch, char *problem
 }
 
 /*
- * Write to the server's log what the helper has printed.  Closes the pipe at its end.
+ * Write the helper's output to the server log.  Closes the pipe at end of file.
  */
 void
 GjHelperForwardLog(GjHelper *helper)
@@ -142,7 +141,7 @@ GjHelperForwardLog(GjHelper *helper)
 
 	for (int reads = 0; helper->log_fd >= 0; reads++)
 	{
-		/* one that talks without end must not keep the supervisor from its other duties */
+		/* Endless output must not keep the supervisor from its other duties. */
 		if (reads == GJ_LOG_MAX_READS)
 			return;
 		n = read(helper->log_fd, buffer, sizeof(buffer));
@@ -169,7 +168,7 @@ GjHelperForwardLog(GjHelper *helper)
 }
 
 /*
- * Tell whether the helper has ended, and how
+ * Return true, and set *wait_status, if the helper has ended
  */
 bool
 GjHelperReap(GjHelper *helper, int *wait_status)
@@ -181,8 +180,8 @@ GjHelperReap(GjHelper *helper, int *wait_status)
 }
 
 /*
- * End a helper in good order, or else by force; for when the supervisor itself ends.  False if it
- * still lives, which only a call of the driver that does not return can bring about.
+ * Ask a helper to exit, then kill it; used when the supervisor itself exits.  Returns false if
+ * the helper is still alive, which can only happen if a driver call does not return.
  */
 bool
 GjHelperEnd(GjHelper *helper)
@@ -207,8 +206,8 @@ GjHelperEnd(GjHelper *helper)
 }
 
 /*
- * Tell when a process began, in ticks since the machine's start; 0 if there is none, or if it has
- * ended.  Together with the pid this names a process that is not our child.
+ * Get the start time of a process, in ticks since boot; 0 if the process does not exist or has
+ * ended.  Together with the pid this identifies a process that is not our child.
  */
 uint64
 GjProcessStart(int pid)
@@ -229,7 +228,7 @@ GjProcessStart(int pid)
 		return 0;
 	text[n] = '\0';
 
-	/* The name, in parentheses, may have any character; behind it the state is field 3. */
+	/* The name, in parentheses, may contain any character; the state follows it as field 3. */
 	at = strrchr(text, ')');
 	if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
 		return 0;
@@ -240,7 +239,7 @@ GjProcessStart(int pid)
 }
 
 /*
- * Close what is left of a helper that has ended.
+ * Release the resources of a helper that has ended.
  */
 void
 GjHelperClose(GjHelper *helper)
@@ -273,8 +272,9 @@ run_program(char **argv, const int *fds, pid_t parent)
 }
 
 /*
- * Put the descriptors where the helper expects them: log (1, 2), arena, eventfd; nothing on 0.
- * First out of the way of each other, since any of them may have one of those numbers.
+ * Move the descriptors to the numbers that the helper expects: log (1, 2), arena, eventfd, and
+ * /dev/null (0).  First move them out of each other's way, since any of them may have one of
+ * those numbers.
  */
 static void
 keep_descriptors(const int *fds)
@@ -295,7 +295,7 @@ keep_descriptors(const int *fds)
 		_exit(GJP_EXIT_EXEC);
 }
 
-/* Close all others: data files, sockets, the postmaster's pipes */
+/* Close all other descriptors: data files, sockets, the postmaster's pipes */
 static void
 close_descriptors(void)
 {
@@ -311,7 +311,7 @@ close_descriptors(void)
 		close(fd);
 }
 
-/* What PostgreSQL ignores or blocks would stay so in the program */
+/* Reset signals: those that PostgreSQL ignores or blocks would remain so in the program */
 static void
 reset_signals(void)
 {
@@ -326,7 +326,7 @@ reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Log the line at hand; a helper that says too much is not listened to */
+/* Log the current line, unless the helper has exceeded its limit */
 static void
 emit_line(void)
 {

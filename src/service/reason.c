@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reason.c
- *	  Why there is no device: texts, advice, and whether trying again is any use.
+ *	  Reasons why no device is available: texts, hints, and whether retrying can help.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -158,7 +158,7 @@ static const char *const calls[GJP_CALL_COUNT] = {
 };
 
 /*
- * Get what there is to say about a reason.
+ * Get the texts of a reason.
  */
 const GjReasonInfo *
 GjReasonGet(GjServiceReason reason)
@@ -168,7 +168,7 @@ GjReasonGet(GjServiceReason reason)
 }
 
 /*
- * Find what may help against a reason, by its text; NULL if there is nothing to say.
+ * Find the hint for a reason, given its text; returns NULL if there is no hint.
  */
 const char *
 GjServiceHint(const char *text)
@@ -196,8 +196,8 @@ GjServiceIsExpected(void)
 }
 
 /*
- * Find out from its wait status why the helper ended.  That there is no GPU is not a fault if
- * nobody has asked for one; a card that is there and cannot be used is.
+ * Determine from its wait status why the helper ended.  The lack of a GPU is not a fault unless
+ * the settings ask for one; a card that is present but unusable is.
  */
 GjServiceReason
 GjReasonOfExit(int wait_status)
@@ -211,7 +211,7 @@ GjReasonOfExit(int wait_status)
 }
 
 /*
- * Is a GPU not even to be looked for, since the library for it was not built?
+ * Return true if we need not even look for a GPU, because the library for it was not built.
  */
 bool
 GjReasonIsNotBuilt(const char *library)
@@ -222,14 +222,17 @@ GjReasonIsNotBuilt(const char *library)
 	return gpu_is_optional() && access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Neither the settings ask for a GPU nor was there one since the server's start */
+/*
+ * Return true if the settings do not ask for a GPU and none has been seen since the server
+ * started
+ */
 static bool
 gpu_is_optional(void)
 {
 	return gj_device == GJ_DEVICE_AUTO && gj_gpu[0] == '\0' && !gj_service->had_device;
 }
 
-/* Is there a card, though its driver may not work? */
+/* Return true if the machine has a card, even if its driver does not work */
 static bool
 card_is_seen(void)
 {
@@ -280,8 +283,8 @@ reason_of_status(int wait_status)
 }
 
 /*
- * Copy the helper's report, making its texts such as can be shown: they may lack an end, and hold
- * anything.
+ * Copy the helper's report and make its texts printable: they may lack a terminator or contain
+ * any bytes.
  */
 void
 GjReportCopy(gjp_report *report)
@@ -306,7 +309,7 @@ clean_text(char *text, Size size)
 }
 
 /*
- * Say in the log that and why the helper has ended; more softly if that was said already.
+ * Log that the helper has ended, and why; at a lower level if the same was logged before.
  */
 void
 GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, bool repeated)
@@ -320,7 +323,7 @@ GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, b
 }
 
 /*
- * Say in the log, once, that no helper is started, since there is nothing for it to do.
+ * Log once that no helper is started, because it would have nothing to do.
  */
 void
 GjReasonReportNone(GjServiceReason reason, bool repeated)
@@ -333,8 +336,8 @@ GjReasonReportNone(GjServiceReason reason, bool repeated)
 }
 
 /*
- * Describe how the helper ended; the text is good until the next call.  detail is what the helper
- * has left in its report, checked, or empty.
+ * Describe how the helper ended; the text is valid until the next call. detail is the checked
+ * text from the helper's report, or empty.
  */
 static const char *
 describe_end(int wait_status, const char *detail)
@@ -361,7 +364,7 @@ describe_end(int wait_status, const char *detail)
 }
 
 /*
- * Say why results go through a staging buffer.  The report's texts are checked.
+ * Log why results go through a staging buffer.  The report's texts have been checked.
  */
 void
 GjReasonReportStaging(const gjp_report *report)

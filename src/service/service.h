@@ -1,22 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * service.h
- *	  What the rest of gpujoin knows of the device service: columns of keys and
- *	  TIDs can be put on a device, and searched there.
+ *	  The device service's interface for the rest of gpujoin: columns of keys and TIDs can be
+ *	  loaded onto a device and searched there.
  *
- * The device is driven by the helper, a program apart from PostgreSQL; a
- * background worker, the supervisor, starts it again when it ends.  So anything
- * here may fail at any time and has to be taken as "then without": every fault is
- * a result code, never an error, and the CPU search answers instead.  The only
- * errors that come out of these functions are interrupts (cancel, termination,
- * timeouts), out of memory of this process, and what the caller's own fill()
- * raises; a request that is left so frees what it holds by itself.
+ * The device is driven by the helper, a program separate from PostgreSQL; a background worker,
+ * the supervisor, restarts it when it ends.  So any call may fail at any time, and the caller
+ * must then proceed without the device: every fault is a result code, never an error, and the CPU
+ * search answers instead.  The only errors raised by these functions are interrupts (cancel,
+ * termination, timeouts), out of memory in this process, and errors raised by the caller's own
+ * fill(); a request abandoned this way releases its resources itself.
  *
- * No function here may be called with a lock held that another backend could
- * need, a buffer's content lock above all: most of them wait for the device.
+ * Never call these functions while holding a lock that another backend could need, above all a
+ * buffer content lock: most of them wait for the device.
  *
- * What the service holds is volatile.  A column is named with the epoch in which
- * it was made; as soon as GjServiceEpoch() differs, it is gone.
+ * The contents of the service are volatile.  A column carries the epoch in which it was created;
+ * as soon as GjServiceEpoch() differs, it is gone.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,10 +33,10 @@ struct gjd_page_head;			/* cuda/border/gpujoin_device.h */
 typedef enum GjServiceResult
 {
 	GJ_SERVICE_OK,
-	GJ_SERVICE_UNAVAILABLE,		/* no device, or not now */
+	GJ_SERVICE_UNAVAILABLE,		/* no device, or not at the moment */
 	GJ_SERVICE_BUSY,			/* all request slots are taken */
-	GJ_SERVICE_GONE,			/* the column is not (any more) there: forget it */
-	GJ_SERVICE_NO_MEMORY,		/* of the device: drop columns, or do without */
+	GJ_SERVICE_GONE,			/* the column no longer exists: forget it */
+	GJ_SERVICE_NO_MEMORY,		/* out of device memory: drop columns, or use the CPU */
 	GJ_SERVICE_FAILED			/* the request failed, or the helper died during it */
 } GjServiceResult;
 
@@ -48,7 +47,7 @@ typedef struct GjServiceColumn
 	uint32		generation;
 } GjServiceColumn;
 
-/* What a match did; zero where it did not come so far */
+/* Statistics of a match; zero for the steps that it did not reach */
 typedef struct GjServiceMatchInfo
 {
 	char		device[128];	/* name of the device */
@@ -56,13 +55,13 @@ typedef struct GjServiceMatchInfo
 	uint64		tids;			/* TIDs or entries received */
 	uint64		bytes_sent;
 	uint64		bytes_received;
-	bool		ascending;		/* they came in heap order, without doubles */
+	bool		ascending;		/* they came in heap order, without duplicates */
 	double		total_us;		/* the whole call */
 
 	/*
-	 * Of it, in the helper: until the key set was on its way to the device, until the device had
-	 * said how much matches, until the last TID had come.  What was asked for by others before
-	 * is in them.
+	 * Time spent in the helper until the key set was being sent to the device, until the device
+	 * had reported the number of matches, and until the last TID had arrived.  They include
+	 * waiting for earlier requests of other clients.
 	 */
 	double		set_us;
 	double		kernel_us;
@@ -70,17 +69,17 @@ typedef struct GjServiceMatchInfo
 } GjServiceMatchInfo;
 
 /*
- * Writes up to max_pages pages to be pushed: heads[i] and the i-th image, each image
- * gjd_shape_image_bytes(shape) long.  The memory is shared with the helper: write it,
- * do not trust what is read back.  Returns how many, 0 for the end.  May raise errors and take
- * its time; the device does not wait for it.
+ * Callback that writes up to max_pages pages to be pushed: heads[i] and the i-th image, each of
+ * them gjd_shape_image_bytes(shape) long.  The memory is shared with the helper: write it, but do
+ * not trust what you read back.  Returns the number of pages, 0 at the end.  It may raise errors
+ * and take its time; the device does not wait for it.
  */
 typedef int (*GjPushFill) (void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 
 /* client.c */
 extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the text is static */
-extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is gone; never 0 while
-									 * ready */
+extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is lost; never 0
+									 * while ready */
 extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
 											 GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);
@@ -88,35 +87,37 @@ extern GjServiceResult GjServicePush(const GjServiceColumn *column, const gjd_sh
 									 GjPushFill fill, void *arg);
 
 /*
- * Adds the TIDs of all matching slots to tids (not finished here).  tids may be NULL: then they
- * are only counted.  info may be NULL.  After a failure tids may have got a part of the answer,
- * which is harmless when the whole index is searched then: a TID set makes TIDs distinct.
+ * Add the TIDs of all matching slots to tids (not finished here), or only count them if tids is
+ * NULL. info may be NULL.  After a failure, tids may contain a part of the answer, which is
+ * harmless if the whole index is searched then: a TID set makes TIDs distinct.
  */
 extern GjServiceResult GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys,
 									  GjTidSet *tids, GjServiceMatchInfo *info);
 
 /*
- * The same for entries, with the keys and carried columns that the set wants: carried column i
- * is INCLUDE column i.  The shape is that of the column.  What does not pass the set's filter does
- * not come, and is counted in the set as dropped.
+ * The same for entries, with the keys and carried columns that the set wants: carried column i is
+ * INCLUDE column i.  The shape is that of the column.  Entries that fail the set's filter are not
+ * sent; they are added to the set's count of dropped entries.
  */
 extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 											 const gjd_shape *shape, const GjKeySet *keys,
 											 GjEntrySet *entries, GjServiceMatchInfo *info);
 
-/* Is it too early to say whether there is a device?  For as long as the watchdog allows, at most */
+/*
+ * Return true if it is too early to tell whether there is a device; the watchdog limits this time
+ */
 extern bool GjServiceIsStarting(void);
 
-/* Why the last call did not return GJ_SERVICE_OK; lives until the next call */
+/* Get the reason why the last call did not return GJ_SERVICE_OK; valid until the next call */
 extern const char *GjServiceLastError(void);
 
-/* Would a user expect a device to answer?  reason.c */
+/* Return true if a user would expect a device to answer; in reason.c */
 extern bool GjServiceIsExpected(void);
 
-/* What may help against a reason that GjServiceReady() gave; NULL: nothing to say.  Static */
+/* Get the hint for a reason that GjServiceReady() gave, a static text; NULL if it has no hint */
 extern const char *GjServiceHint(const char *reason);
 
-/* Arms a fault (kinds and points: cuda/border/gpujoin_device.h); the reference device only */
+/* Arm a fault (kinds and points: cuda/border/gpujoin_device.h); reference device only */
 extern GjServiceResult GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times,
 											uint32 millis);
 
@@ -125,20 +126,20 @@ extern GjServiceResult GjServiceInjectFault(int point, int kind, uint32 skip, ui
 typedef enum GjServiceState
 {
 	GJ_STATE_OFF,				/* not preloaded, or gpujoin.device = none */
-	GJ_STATE_NONE,				/* there is no GPU, and none was asked for: all is well */
+	GJ_STATE_NONE,				/* there is no GPU, and the settings ask for none */
 	GJ_STATE_STARTING,
 	GJ_STATE_READY,
-	GJ_STATE_RESTARTING,		/* waits before it starts the helper again */
-	GJ_STATE_FAILED,			/* gave up: trying again is no use until something is changed */
+	GJ_STATE_RESTARTING,		/* waits before restarting the helper */
+	GJ_STATE_FAILED,			/* gave up: retrying is of no use until something changes */
 	GJ_STATE_STUCK				/* the helper was killed but does not die */
 } GjServiceState;
 
-/* What is counted from the server's start on, in the order of gpujoin_status */
+/* Counters since the server's start, in the order of gpujoin_status */
 typedef enum GjServiceCounter
 {
 	GJ_COUNT_REQUESTS,
 	GJ_COUNT_OK,
-	GJ_COUNT_FAILED,			/* also because the helper died */
+	GJ_COUNT_FAILED,			/* including those failed because the helper died */
 	GJ_COUNT_UNAVAILABLE,
 	GJ_COUNT_BUSY,
 	GJ_COUNT_NO_MEMORY,
@@ -147,7 +148,7 @@ typedef enum GjServiceCounter
 	GJ_COUNT_BYTES_SENT,
 	GJ_COUNT_BYTES_RECEIVED,
 	GJ_COUNT_STARTS,			/* of the helper */
-	GJ_COUNT_FAILURES,			/* ends of the helper that nobody asked for */
+	GJ_COUNT_FAILURES,			/* unexpected ends of the helper */
 	GJ_COUNT_KILLS,				/* by the watchdog */
 	GJ_COUNT_COUNTERS
 } GjServiceCounter;
@@ -156,23 +157,23 @@ typedef struct GjServiceStatus
 {
 	GjServiceState state;
 	char		reason[256];	/* why not ready; empty if ready */
-	const char *hint;			/* what may help; NULL: nothing to say */
+	const char *hint;			/* what may help; NULL if there is no hint */
 	uint32		epoch;
 	int			supervisor_pid; /* 0: none */
 	int			helper_pid;		/* 0: none */
 	TimestampTz state_since;
-	char		last_error[256];	/* the last fault, perhaps over; empty: there was none */
+	char		last_error[256];	/* the last fault, perhaps fixed since; empty if none */
 	TimestampTz last_error_at;
 
-	/* The device; zero while there is none */
+	/* The device; all zero while there is no device */
 	char		device[128];
 	char		uuid[48];
 	int			compute_major;
 	int			compute_minor;
 	int			driver_version; /* as CUDA numbers them: 12040 is 12.4 */
 	int			runtime_version;	/* likewise, of the toolkit */
-	uint64		memory_total;	/* of the card, */
-	uint64		memory_free;	/* as of some seconds ago */
+	uint64		memory_total;	/* of the card */
+	uint64		memory_free;	/* of the card, some seconds old */
 	uint64		memory_budget;
 	uint64		memory_columns_limit;
 	uint64		memory_columns; /* held by columns */
@@ -185,7 +186,7 @@ typedef struct GjServiceStatus
 	/* Request slots */
 	int			slots;
 	int			slots_used;
-	int			slots_abandoned;	/* left by their backend, not yet by the helper */
+	int			slots_abandoned;	/* left by their backend, but not yet by the helper */
 
 	uint64		counters[GJ_COUNT_COUNTERS];
 } GjServiceStatus;
@@ -194,7 +195,7 @@ typedef struct GjServiceStatus
 extern void GjServiceGetStatus(GjServiceStatus *status);	/* works in any state */
 extern const char *GjServiceStateName(GjServiceState state);
 
-/* All hooks and the supervisor's registration; once, from _PG_init */
+/* Install all hooks and register the supervisor; called once, by _PG_init */
 extern void GjServiceInit(void);
 
 #endif							/* GPUJOIN_SERVICE_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * shared.h
- *	  Inside of the device service: PostgreSQL's shared memory, the arena, and what
- *	  the service's files use of each other.
+ *	  Internals of the device service: PostgreSQL's shared memory, the arena, and the
+ *	  functions that the service's files share.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,10 +18,10 @@
 #include "cuda/border/gpujoin_protocol.h"
 #include "service.h"
 
-/* After so many seconds the postmaster starts a supervisor that has ended again */
+/* Seconds until the postmaster restarts a supervisor that has ended */
 #define GJ_SUPERVISOR_RESTART	5
 
-/* Why there is no device; texts, hints and whether it lasts: reason.c */
+/* Reasons why no device is available; texts, hints and durability are in reason.c */
 typedef enum GjServiceReason
 {
 	GJ_REASON_NONE,
@@ -44,27 +44,27 @@ typedef enum GjServiceReason
 	GJ_REASON_UNSUPPORTED,
 	GJ_REASON_INVALID,
 	GJ_REASON_LOST,
-	GJ_REASON_HUNG,				/* the device, said the helper */
-	GJ_REASON_FROZEN,			/* the helper, said the watchdog */
+	GJ_REASON_HUNG,				/* the device, according to the helper */
+	GJ_REASON_FROZEN,			/* the helper, according to the watchdog */
 	GJ_REASON_CRASHED,
 	GJ_REASON_EXITED,
 	GJ_REASON_INTERNAL,
 	GJ_REASON_COUNT
 } GjServiceReason;
 
-/* Is trying again any use? */
+/* Does the reason persist, so that retrying is of no use? */
 typedef enum GjReasonLasts
 {
 	GJ_PASSES,
-	GJ_LASTS_UNLESS_SEEN,		/* no, unless there was a device before: it may come back */
-	GJ_LASTS,					/* no */
-	GJ_IS_NO_FAULT				/* no, nor is anything wrong */
+	GJ_LASTS_UNLESS_SEEN,		/* yes, unless there was a device before: it may come back */
+	GJ_LASTS,					/* yes */
+	GJ_IS_NO_FAULT				/* yes, and nothing is wrong */
 } GjReasonLasts;
 
 typedef struct GjReasonInfo
 {
 	const char *text;			/* for EXPLAIN and the status view */
-	const char *hint;			/* for the log; NULL: none */
+	const char *hint;			/* for the log; NULL if it has no hint */
 	GjReasonLasts lasts;
 } GjReasonInfo;
 
@@ -72,14 +72,14 @@ typedef enum GjSlotState
 {
 	GJ_SLOT_FREE,
 	GJ_SLOT_USED,
-	GJ_SLOT_ABANDONED			/* its client has gone, the helper may still write to it */
+	GJ_SLOT_ABANDONED			/* its client has left, but the helper may still write to it */
 } GjSlotState;
 
-/* A request slot.  Protected by the service's lock. */
+/* A request slot, protected by the service's lock */
 typedef struct GjServiceSlot
 {
 	GjSlotState state;
-	uint32		generation;		/* of the request in it, or the last one; never 0 in use */
+	uint32		generation;		/* of the current request, or the last one; never 0 in use */
 	int			next_free;
 	Latch	   *latch;			/* of the client */
 } GjServiceSlot;
@@ -89,38 +89,41 @@ typedef struct GjServiceShared
 	LWLock	   *lock;
 	ConditionVariable slot_freed;
 
-	/* GjServiceState and, above it, GjServiceReason: read by anybody, written by the supervisor */
+	/*
+	 * GjServiceState, and GjServiceReason above it: read by any process, written by the
+	 * supervisor
+	 */
 	pg_atomic_uint32 state;
 
 	/*
-	 * Of the helper that runs, or the next one.  Moves on when a helper is given up, under the
-	 * lock, together with "serving".
+	 * Epoch of the running helper, or of the next one.  Incremented under the lock when a helper
+	 * is given up, together with clearing "serving".
 	 */
 	pg_atomic_uint32 epoch;
-	pg_atomic_uint32 nspinning; /* clients that spin */
+	pg_atomic_uint32 nspinning; /* number of clients that spin */
 	pg_atomic_uint64 counters[GJ_COUNT_COUNTERS];
 
-	/* Protected by the lock */
-	bool		serving;		/* slots are given out */
-	int			first_free;		/* -1: none */
+	/* Fields protected by the lock */
+	bool		serving;		/* are slots given out? */
+	int			first_free;		/* -1 if no slot is free */
 	int			supervisor_pid;
-	int			helper_pid;		/* kept for the next supervisor if it does not die */
-	uint64		helper_start;	/* GjProcessStart() of it: pids are used again */
-	bool		had_device;		/* a helper has been ready since the server's start */
+	int			helper_pid;		/* kept for the next supervisor if the helper does not die */
+	uint64		helper_start;	/* its GjProcessStart(), because pids are reused */
+	bool		had_device;		/* has a helper been ready since the server's start? */
 	TimestampTz state_since;
-	char		detail[256];	/* more than the reason's text; may be empty */
-	char		last_error[256];	/* both, of the last state that was a fault */
+	char		detail[256];	/* details beyond the reason's text; may be empty */
+	char		last_error[256];	/* reason and detail of the last state that was a fault */
 	TimestampTz last_error_at;
-	gjp_report	report;			/* checked copy, as of the helper's start */
+	gjp_report	report;			/* checked copy, taken when the helper started */
 
 	int			nslots;
 	GjServiceSlot slots[FLEXIBLE_ARRAY_MEMBER];
 } GjServiceShared;
 
-/* The arena, as this process sees it.  Sizes here are right, those in the arena are hearsay. */
+/* The arena, as mapped in this process.  Trust the sizes here, never those stored in the arena. */
 typedef struct GjArena
 {
-	char	   *base;			/* NULL: there is none */
+	char	   *base;			/* NULL if there is no arena */
 	int			fd;
 	Size		size;
 	Size		messages_at;
@@ -155,7 +158,7 @@ GjServiceCount(GjServiceCounter counter, uint64 n)
 	pg_atomic_fetch_add_u64(&gj_service->counters[counter], n);
 }
 
-/* A request under way */
+/* A request in progress */
 typedef struct GjExchange
 {
 	int			slot;
@@ -166,18 +169,18 @@ typedef struct GjExchange
 	Size		half_bytes;
 	uint32		produced;
 	uint32		consumed;
-	bool		fed;			/* the last part has been sent */
+	bool		fed;			/* has the last part been sent? */
 
-	/* What a request is about: the next part to send, and a part that came */
+	/* Callbacks of the request: write the next part to send, and take a part that came */
 	void		(*feed) (struct GjExchange *x, char *half, gjp_part *part);
 	bool		(*take) (struct GjExchange *x, const char *half, uint32 items);
-	const GjKeySet *keys;		/* match: keys not yet sent begin at nsent */
+	const GjKeySet *keys;		/* match: keys not yet sent start at nsent */
 	uint64		nsent;
-	GjTidSet   *tids;			/* match: what comes goes here, or ... */
-	GjEntrySet *entries;		/* ... here; both NULL: it is only counted */
+	GjTidSet   *tids;			/* match: destination of TIDs, or ... */
+	GjEntrySet *entries;		/* ... of entries; if both are NULL, they are only counted */
 	const gjd_shape *shape;		/* of the column */
-	gjd_want	want;			/* of entries */
-	Size		item_bytes;		/* what a TID or an entry takes on its way */
+	gjd_want	want;			/* which columns of the entries */
+	Size		item_bytes;		/* size of a TID or an entry in transfer */
 	uint64		nreceived;
 	GjPushFill	fill;			/* push */
 	void	   *fill_arg;
@@ -185,8 +188,8 @@ typedef struct GjExchange
 	Size		image_bytes;
 
 	gjp_result	result;			/* private copy, once final */
-	bool		done;			/* the state was GJP_DONE, or nothing more is to come */
-	bool		broken;			/* the helper sent what it must not */
+	bool		done;			/* was the state GJP_DONE, or is nothing more to come? */
+	bool		broken;			/* did the helper violate the protocol? */
 } GjExchange;
 
 /* exchange.c */
@@ -224,8 +227,8 @@ extern PGDLLEXPORT void GjSupervisorMain(Datum arg);
 typedef struct GjHelper
 {
 	int			pid;			/* 0: none */
-	int			log_fd;			/* read end of its output; -1: closed */
-	int			event_fd;		/* its bell; -1: none */
+	int			log_fd;			/* read end of its output; -1 if closed */
+	int			event_fd;		/* its eventfd; -1 if none */
 } GjHelper;
 
 extern const char *GjHelperLibrary(void);

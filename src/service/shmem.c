@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *	  Memory of the device service: PostgreSQL's own shared memory, and the arena
- *	  that is shared with the helper.
+ *	  Memory of the device service: PostgreSQL's own shared memory, and the arena that is
+ *	  shared with the helper.
  *
- * What must be right (who owns which slot, generations, the epoch) lives in
- * PostgreSQL's shared memory, which the helper does not have.  The arena is a memfd
- * that holds only what the two say to each other (cuda/gpujoin_protocol.h).
+ * State that must be correct (slot ownership, generations, the epoch) lives in PostgreSQL's
+ * shared memory, which the helper cannot access.  The arena is a memfd that contains only the
+ * messages between the two (cuda/border/gpujoin_protocol.h).
  *
- * The postmaster makes the arena when it makes shared memory, and anew when it
- * starts over after a crash: the helper of the time before may not have gone yet,
- * and must not reach the new one.  Children inherit mapping and descriptor by fork.
- * The file is sealed against changes of its size.  Otherwise a helper gone wild
- * could shorten it, and the next backend that touches its chunk would get SIGBUS.
+ * The postmaster creates the arena together with shared memory, and creates a new one when it
+ * restarts after a crash: the previous helper may still be running and must not be able to access
+ * the new arena.  Children inherit the mapping and the descriptor by fork.  The file is sealed
+ * against changes of its size.  Otherwise a faulty helper could truncate it, and the next backend
+ * that touched its chunk would get SIGBUS.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,7 +31,7 @@
 #include "base/gpujoin.h"
 #include "shared.h"
 
-/* How long a supervisor is expected that is not there */
+/* How long to wait for a missing supervisor to start */
 #define SUPERVISOR_COMES_MS		(2 * GJ_SUPERVISOR_RESTART * 1000)
 
 GjServiceShared *gj_service = NULL;
@@ -50,8 +50,8 @@ static void describe(char *text, Size size, GjServiceReason reason);
 static void copy_report(GjServiceStatus *status, const gjp_report *report);
 
 /*
- * Install the hooks and register the supervisor.  Does nothing unless the library
- * is being preloaded: shared memory cannot be had later.
+ * Install the hooks and register the supervisor.  Does nothing unless the library is being
+ * preloaded, because shared memory cannot be requested later.
  */
 void
 GjServiceInit(void)
@@ -69,7 +69,7 @@ GjServiceInit(void)
 }
 
 /*
- * Why is there no service before the supervisor has come up?
+ * Get the reason why there is no service before the supervisor has started.
  */
 static GjServiceReason
 initial_reason(void)
@@ -82,7 +82,7 @@ initial_reason(void)
 }
 
 /*
- * Set the state that everybody sees.  The lock must not be held.
+ * Set the state that all processes see.  The lock must not be held.
  */
 void
 GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail)
@@ -100,7 +100,7 @@ GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *deta
 }
 
 /*
- * Put a reason into words, with the detail of now
+ * Write a reason as text, with the current detail
  */
 static void
 describe(char *text, Size size, GjServiceReason reason)
@@ -114,8 +114,9 @@ describe(char *text, Size size, GjServiceReason reason)
 }
 
 /*
- * Is it too early to say whether there is a device?  Not for ever: a helper that makes no
- * progress while it opens one is ended, and a supervisor that does not come is not waited for.
+ * Return true if it is too early to tell whether there is a device.  This time is limited: a
+ * helper that makes no progress while opening a device is killed, and a missing supervisor is
+ * waited for only so long.
  */
 bool
 GjServiceIsStarting(void)
@@ -182,7 +183,7 @@ GjServiceGetStatus(GjServiceStatus *status)
 }
 
 /*
- * Get the name of a state, as users see it.
+ * Get the name of a state, as shown to users.
  */
 const char *
 GjServiceStateName(GjServiceState state)
@@ -259,7 +260,7 @@ start_memory(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* Make the arena, in place of one that there was; false with the reason if it fails */
+/* Create the arena, replacing any previous one; returns false and sets problem if it fails */
 static bool
 make_arena(char *problem, Size problem_size)
 {
@@ -307,7 +308,7 @@ drop_arena(void)
 	gj_arena.fd = -1;
 }
 
-/* Tell the helper where everything is */
+/* Tell the helper the offsets and sizes of the arena's parts */
 static void
 fill_layout(void)
 {
@@ -324,8 +325,8 @@ fill_layout(void)
 }
 
 /*
- * Add the helper's figures to a status.  What was fixed when it started was checked then;
- * the figures that change are read from the arena as they are, being numbers to look at.
+ * Add the helper's figures to a status.  Constant figures were checked when the helper started;
+ * changing ones are read from the arena unchecked, because they are only displayed.
  */
 static void
 copy_report(GjServiceStatus *status, const gjp_report *report)

@@ -1,27 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * slot.c
- *	  Request slots: who has which, and when one may be used again.
+ *	  Request slots: which backend owns which slot, and when a slot may be reused.
  *
- * A slot comes with a chunk of the arena that the device writes to.  So a slot whose
- * client has left must stay out of use until nothing writes there any more: that
- * is when the helper has ended the request, or when the helper itself is dead and
- * waited for.  The life of a slot:
+ * A slot comes with a chunk of the arena that the device writes to.  So a slot whose client has
+ * left must stay out of use until no more writes can happen: until the helper has ended the
+ * request, or the helper itself has died and been waited for.  The life of a slot:
  *
  *	  free -> used			GjSlotAcquire(): a new generation
  *	  used -> free			GjSlotRelease(): nothing was posted
  *							GjSlotAbandon(): the request is final, or the helper given up
  *	  used -> abandoned		GjSlotAbandon(): otherwise (cancelled, the backend ends)
- *	  abandoned -> free		the request is final (seen by the supervisor, whom the helper
- *							rings, or by a backend in need of a slot), or the helper given up
+ *	  abandoned -> free		the request is final (noticed by the supervisor, which the helper
+ *							rings, or by a backend that needs a slot), or the helper given up
  *
- * A helper is given up in one step (GjSlotsStop): serving ends, the epoch moves on,
- * abandoned slots become free.  It may still live for a moment then.  Nobody gets a
- * slot before the next helper serves, though, and that one is not started before
- * the old one was waited for.
+ * A helper is given up in one step (GjSlotsStop): the service stops giving out slots, the epoch
+ * moves on, abandoned slots become free.  The helper may still be alive for a moment.  But no
+ * backend gets a slot before the next helper serves, and that one is not started before the old
+ * one has been waited for.
  *
- * The lock is held for a few instructions, never while waiting.  Slots need not be
- * fair: there are as many as backends are likely to search at the same time.
+ * The lock is held for a few instructions, never while waiting.  Slots need not be assigned
+ * fairly: there are as many as the number of backends likely to search at the same time.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,7 +38,7 @@
 #include "base/compat.h"
 #include "shared.h"
 
-/* How long a client waits for a slot, and how often it looks */
+/* How long a client waits for a slot, in milliseconds, and how many times */
 #define GJ_SLOT_WAIT_MS			10
 #define GJ_SLOT_WAITS			2
 
@@ -49,7 +48,7 @@ static void free_slot(int slot);
 static void free_abandoned(void);
 
 /*
- * Make all slots free, while shared memory is made.
+ * Make all slots free; called while shared memory is being created.
  */
 void
 GjSlotsInit(void)
@@ -61,7 +60,7 @@ GjSlotsInit(void)
 }
 
 /*
- * Get a slot for a new request; -1 with the reason if there is none.
+ * Get a slot for a new request; returns -1 and sets *why_not if none is available.
  */
 int
 GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
@@ -97,7 +96,7 @@ GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
 }
 
 /*
- * Give a slot back whose request was never posted.
+ * Release a slot whose request was never posted.
  */
 void
 GjSlotRelease(int slot)
@@ -110,8 +109,8 @@ GjSlotRelease(int slot)
 }
 
 /*
- * Leave a slot.  It is free at once if its request is final or the helper was given up;
- * otherwise the helper is told that nobody waits any more.  Raises nothing.
+ * Leave a slot.  It is free at once if its request is final or the helper was given up; otherwise
+ * tell the helper that no client waits for it any longer.  Raises no error.
  */
 void
 GjSlotAbandon(int slot, uint32 epoch)
@@ -125,8 +124,8 @@ GjSlotAbandon(int slot, uint32 epoch)
 		!is_final(slot, entry->generation))
 	{
 		/*
-		 * The helper rings the supervisor when it is done, as if somebody slept here.  It may
-		 * have said its last word before it could see this: look again.
+		 * Pretend to sleep, so that the helper rings the supervisor when it is done.  It may have
+		 * finished before it could see this, so look again.
 		 */
 		__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
@@ -145,7 +144,7 @@ GjSlotAbandon(int slot, uint32 epoch)
 }
 
 /*
- * Tell whether the helper has said its last word about a request
+ * Return true if the helper will not touch the request any more
  */
 static bool
 is_final(int slot, uint32 generation)
@@ -156,7 +155,7 @@ is_final(int slot, uint32 generation)
 }
 
 /*
- * Begin to give out slots, for a helper that is ready.
+ * Start giving out slots, for a helper that is ready.
  */
 void
 GjSlotsServe(void)
@@ -167,8 +166,8 @@ GjSlotsServe(void)
 }
 
 /*
- * Give the helper up: no slots any more, a new epoch, and everybody who waits is woken to find
- * that out.
+ * Give the helper up: stop giving out slots, start a new epoch, and wake all waiting clients so
+ * that they notice.
  */
 void
 GjSlotsStop(void)
@@ -191,7 +190,7 @@ GjSlotsStop(void)
 }
 
 /*
- * Wake the clients for which the helper has rung, and free the slots that have none.
+ * Wake the clients for which the helper has rung, and free abandoned slots.
  */
 void
 GjSlotsWake(void)
@@ -229,7 +228,8 @@ GjSlotsWake(void)
 }
 
 /*
- * Make the helper look: at the slot, if it is a new request (-1: at what it knows already).
+ * Wake the helper, to look at the slot of a new request, or, if slot is -1, at the requests it
+ * already knows.
  */
 void
 GjDoorbellRing(int slot)
@@ -244,7 +244,7 @@ GjDoorbellRing(int slot)
 		syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Take a free slot for this backend.  The lock is held. */
+/* Take a free slot for this backend.  The caller must hold the lock. */
 static int
 pop_slot(uint32 *generation, uint32 *epoch)
 {
@@ -267,7 +267,7 @@ pop_slot(uint32 *generation, uint32 *epoch)
 	return slot;
 }
 
-/* Put a slot on the list of free ones.  The lock is held. */
+/* Put a slot on the free list.  The caller must hold the lock. */
 static void
 free_slot(int slot)
 {
@@ -279,7 +279,7 @@ free_slot(int slot)
 	gj_service->first_free = slot;
 }
 
-/* Free all abandoned slots that the helper is done with.  The lock is held. */
+/* Free all abandoned slots that the helper is done with.  The caller must hold the lock. */
 static void
 free_abandoned(void)
 {

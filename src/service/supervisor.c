@@ -1,33 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * supervisor.c
- *	  The background worker that keeps the helper running: starts it, watches it,
- *	  wakes those for whom it rings, ends it, starts it again.
+ *	  The background worker that keeps the helper running: it starts and watches the helper,
+ *	  wakes the clients for which the helper rings, and ends and restarts it.
  *
- * The worker has shared memory, but no database, no transaction and no lock beyond
- * a moment.  Whatever happens to the helper is an event for it, not an error: it
+ * The worker uses shared memory, but no database and no transaction, and holds locks only
+ * briefly.  Whatever happens to the helper is an event for the worker, not an error: the worker
  * ends only with the server, or when told to.
  *
- *	  starting		the helper opens the device
- *	  ready			it serves
- *	  restarting	it ended; the next is started after a delay of 1, 2, 4 .. 60 s,
- *					which begins anew after a minute of good service
- *	  failed		it ended for a reason that lasts (no driver, say): nothing more is
- *					tried until the configuration is reloaded.  Where there was a device
- *					before it may come back (its driver is being replaced, say), so that it
- *					is looked for once a minute
- *	  none			there is no GPU, and none was asked for: nothing is wrong.  It is looked
- *					for again when the configuration is reloaded
- *	  stuck			it was killed but does not die, as may happen in a driver's call;
- *					the next cannot be started before, not even by the next supervisor
+ *	  starting		the helper is opening the device
+ *	  ready			it serves requests
+ *	  restarting	it ended; the next one is started after a delay of 1, 2, 4 .. 60 s,
+ *					which is reset after a minute of good service
+ *	  failed		it ended for a lasting reason (no driver, say): the worker does not retry
+ *					until the configuration is reloaded.  If there was a device before, it may
+ *					come back (its driver is being replaced, say), so the worker retries once
+ *					a minute
+ *	  none			there is no GPU and the settings ask for none, so nothing is wrong.  The
+ *					worker looks again when the configuration is reloaded
+ *	  stuck			it was killed but does not die, which can happen in a driver call; the
+ *					next one cannot be started before, not even by the next supervisor
  *
- * Watchdog.  The helper's heartbeat moves with each round of its loop and around
- * each of its calls into the library, also when it is idle.  If it stands still for
- * gpujoin.device_timeout (more while the device is opened), the helper is killed.
- * Only the heartbeat is believed, not what the helper says about itself; that is
- * for the log.  The time is added up from the worker's own rounds, and a long round
- * counts as a short one: else a supervisor that was stopped itself, or a machine
- * that slept, would find a helper dead that had no chance to move.
+ * Watchdog.  The helper's heartbeat advances with each iteration of its loop and around each of
+ * its calls into the library, even when it is idle.  If it stands still for
+ * gpujoin.device_timeout (longer while the device is being opened), the helper is killed.  Only
+ * the heartbeat is trusted; what the helper reports about itself is only logged.  The time is
+ * summed over the worker's own iterations, and a long iteration counts as a short one: otherwise
+ * a supervisor that was stopped itself, or a machine that was suspended, would kill a helper that
+ * had no chance to run.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -57,10 +57,10 @@
 #define GJ_MAX_DELAY_MS			60000
 #define GJ_GOOD_SERVICE_MS		60000
 
-/* Opening a device may take long where there are many */
+/* Opening a device can take long on machines with many */
 #define GJ_OPEN_TIMEOUT_MS		60000
 
-/* How long a killed helper may take to go */
+/* How long a killed helper may take to exit */
 #define GJ_DEATH_MS				10000
 
 typedef struct Supervisor
@@ -68,15 +68,15 @@ typedef struct Supervisor
 	GjHelper	helper;
 	WaitEventSet *events;
 	GjServiceState state;
-	int64		since;			/* ms, of the state */
-	int64		ready_at;		/* when this helper became ready; 0: it has not */
+	int64		since;			/* when the state began, in ms */
+	int64		ready_at;		/* when this helper became ready; 0 if not yet */
 	int64		retry_at;
 	int64		delay;
-	bool		killed;			/* by us: wait for it to go */
+	bool		killed;			/* has this worker killed it?  If so, wait for it to exit */
 	GjServiceReason kill_reason;
-	GjServiceReason last_reason;	/* why the last helper ended, not to say it twice */
+	GjServiceReason last_reason;	/* why the last helper ended, to avoid logging it twice */
 	uint64		heartbeat;
-	int64		still;			/* ms for which it has not moved */
+	int64		still;			/* ms since the heartbeat last moved */
 	int64		last_tick;
 } Supervisor;
 
@@ -119,7 +119,7 @@ GjSupervisorRegister(void)
 }
 
 /*
- * The worker.
+ * Main entry point of the worker.
  */
 void
 GjSupervisorMain(Datum arg)
@@ -130,7 +130,7 @@ GjSupervisorMain(Datum arg)
 	BackgroundWorkerUnblockSignals();
 
 	if (gj_arena.base == NULL)
-		proc_exit(0);			/* said at server start; there is nothing to supervise */
+		proc_exit(0);			/* logged at server start; there is nothing to supervise */
 	before_shmem_exit(leave, (Datum) 0);
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->supervisor_pid = MyProcPid;
@@ -146,7 +146,9 @@ GjSupervisorMain(Datum arg)
 		int			wait_status;
 
 		CHECK_FOR_INTERRUPTS();
-		/* first, for a reload starts another helper only if it knows that this one has ended */
+		/*
+		 * Do this first: a reload starts another helper only if it knows that this one has ended.
+		 */
 		if (GjHelperReap(&sv.helper, &wait_status))
 			helper_ended(wait_status);
 		if (ConfigReloadPending)
@@ -160,7 +162,7 @@ GjSupervisorMain(Datum arg)
 		wait_for_events();
 	}
 
-	/* 1, so that a worker whom somebody terminated comes back */
+	/* Exit with 1, so that the worker is restarted even if it was terminated. */
 	proc_exit(1);
 }
 
@@ -191,7 +193,7 @@ enter(GjServiceState state, GjServiceReason reason, const char *detail)
 	GjServiceSetState(state, reason, detail);
 }
 
-/* Start a helper.  There is none. */
+/* Start a helper.  No helper may be running. */
 static void
 start_helper(void)
 {
@@ -208,7 +210,7 @@ start_helper(void)
 		return;
 	}
 
-	/* No helper lives, so the control block is this process' own. */
+	/* No helper is alive, so the control block belongs to this process. */
 	memset(&control->report, 0, sizeof(control->report));
 	memset(control->wake, 0, sizeof(control->wake));
 	memset(control->posted, 0, sizeof(control->posted));
@@ -236,7 +238,7 @@ start_helper(void)
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
 }
 
-/* Take note that the helper has opened its device */
+/* Record that the helper has opened its device */
 static void
 helper_is_ready(void)
 {
@@ -257,14 +259,14 @@ helper_is_ready(void)
 		GjReasonReportStaging(&report);
 	sv.last_reason = GJ_REASON_NONE;
 	sv.ready_at = now_ms();
-	/* first the slots: who reads that there is a device is to get one */
+	/* Serve first: processes that see the ready state must be able to get a slot. */
 	GjSlotsServe();
 	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
 }
 
 /*
- * Clear up after a helper that has ended, and was waited for.  Clients are woken last: who looks
- * when its request has failed finds a state, counters and a log that say so.
+ * Clean up after a helper that has ended and been waited for.  Wake clients last, so that a
+ * client whose request failed finds the state, counters and log up to date.
  */
 static void
 helper_ended(int wait_status)
@@ -284,7 +286,7 @@ helper_ended(int wait_status)
 	if (GjReasonGet(reason)->lasts != GJ_IS_NO_FAULT)
 		GjServiceCount(GJ_COUNT_FAILURES, 1);
 
-	/* If it ends for the same reason as the last one before it was ready, nothing is new. */
+	/* If it ended for the same reason as the previous one, before it was ready, nothing is new. */
 	GjReasonReportEnd(reason, wait_status, detail,
 					  sv.ready_at == 0 && reason == sv.last_reason);
 	sv.last_reason = reason;
@@ -294,7 +296,7 @@ helper_ended(int wait_status)
 		GjSlotsStop();
 }
 
-/* Choose the state after a helper's end */
+/* Choose the state after the helper has ended */
 static void
 plan_restart(GjServiceReason reason, const char *detail)
 {
@@ -317,7 +319,7 @@ plan_restart(GjServiceReason reason, const char *detail)
 	enter(GJ_STATE_RESTARTING, reason, detail);
 }
 
-/* Look after a helper that lives */
+/* Check on a living helper */
 static void
 watch(void)
 {
@@ -353,7 +355,7 @@ watch(void)
 	}
 }
 
-/* Take note that a helper which was killed does not die */
+/* Record that a killed helper does not die */
 static void
 enter_stuck(int pid, GjServiceReason reason)
 {
@@ -364,7 +366,10 @@ enter_stuck(int pid, GjServiceReason reason)
 	enter(GJ_STATE_STUCK, reason, "the process does not end");
 }
 
-/* Give the helper up.  It is ours, and not yet waited for: the pid is nobody else's. */
+/*
+ * Give the helper up.  It is our child and has not been waited for, so its pid cannot have been
+ * reused.
+ */
 static void
 kill_helper(GjServiceReason reason)
 {
@@ -376,8 +381,8 @@ kill_helper(GjServiceReason reason)
 }
 
 /*
- * Is there a helper of a supervisor before this one, which could not be killed?  It may still write
- * to the arena.  It is nobody's child any more, so that its end must be looked for.
+ * Return true if a previous supervisor's helper, which could not be killed, is still alive.  It
+ * may still write to the arena.  It is not our child, so we must poll for its end.
  */
 static bool
 orphan_lives(void)
@@ -395,7 +400,7 @@ orphan_lives(void)
 	return false;
 }
 
-/* Keep in shared memory which helper there is, 0 for none */
+/* Record the running helper in shared memory, 0 if none is running */
 static void
 note_helper(int pid)
 {
@@ -407,7 +412,7 @@ note_helper(int pid)
 	LWLockRelease(gj_service->lock);
 }
 
-/* The configuration may have changed, or the user may have repaired what was missing */
+/* Handle a reload: the configuration may have changed, or the user may have fixed the problem */
 static void
 reload(void)
 {
@@ -423,7 +428,7 @@ reload(void)
 	}
 }
 
-/* Sleep until something happens, serve the bell and the log */
+/* Sleep until an event occurs; serve the eventfd and the log */
 static void
 wait_for_events(void)
 {
@@ -456,7 +461,7 @@ wait_for_events(void)
 	}
 }
 
-/* Milliseconds until the next look at the helper, or its restart */
+/* Get the milliseconds until the next check on the helper, or its restart */
 static int64
 next_tick(void)
 {
@@ -482,8 +487,8 @@ rebuild_events(void)
 }
 
 /*
- * before_shmem_exit callback: clients must not wait for a helper that nobody watches.  If it does
- * not die, the next supervisor is told.
+ * before_shmem_exit callback: clients must not wait for a helper without a supervisor.  If it
+ * does not die, leave a note for the next supervisor.
  */
 static void
 leave(int code, Datum arg)
