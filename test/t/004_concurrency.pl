@@ -79,7 +79,7 @@ my %scripts = (
 	'fold@1' => q{
 		DO $$
 		BEGIN
-			-- It would wait with its snapshot, for which an index that is built concurrently waits
+			-- While waiting it would hold a snapshot, and a concurrent index build waits for that
 			SET LOCAL lock_timeout = '200ms';
 			PERFORM gpujoin_fold('big_k', random() < 0.3);
 		EXCEPTION WHEN undefined_object OR lock_not_available THEN	-- REINDEX was faster

@@ -152,8 +152,8 @@ EXCEPTION WHEN OTHERS THEN
 	DEALLOCATE ALL;
 	RETURN 'none';
 END $$;
--- The time limit is that of the three runs together, so the others are not tried after one that
--- met it. Ours is at fault unless stock's run took longer, or nothing of ours is in the plan.
+-- The time limit applies to the three runs together, so the rest are skipped after one that hit it.
+-- gpujoin is to blame unless stock's run took longer, or none of our nodes is in the plan.
 CREATE FUNCTION public.compare(shape text, how text, query text, args text, settings text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -200,7 +200,7 @@ CREATE FUNCTION public.fold_all(complete boolean) RETURNS void LANGUAGE sql AS $
 	SELECT sum(gpujoin_fold(c.oid, complete)) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE amname = 'gpujoin' AND relkind = 'i'
 $$;
--- Called for each row, and starting workers takes long, as does looking at thousands of rows.
+-- Called for each row; starting workers, or reading thousands of rows, would take too long.
 CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql
 SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN

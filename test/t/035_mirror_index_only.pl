@@ -25,7 +25,7 @@ $node->safe_psql('postgres', q{
 	FROM generate_series(1, 40000) n;
 	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, c, s, i, l, d, b, w);
 	CREATE TABLE wide (id int8, k int8, v int2);
-	-- NULLs neither in the first parts of an answer nor in the last ones
+	-- no NULLs in the first and last parts of an answer
 	INSERT INTO wide
 	SELECT n, (n % 50) * 10000000000,
 		CASE WHEN n NOT BETWEEN 9000 AND 11000 OR n % 3 = 0 THEN n % 9 END
