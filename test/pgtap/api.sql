@@ -1,4 +1,4 @@
--- The SQL interface: what the extension makes, what it says about itself, and how it says no.
+-- The SQL interface: the objects that the extension creates, its own documentation, and its errors.
 \set ON_ERROR_STOP 1
 BEGIN;
 SELECT no_plan();
@@ -52,7 +52,7 @@ FROM pg_opfamily WHERE opfname = 'integer_ops'
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'the extension has a comment')
 FROM pg_extension WHERE extname = 'gpujoin';
 
--- What tests look into it with is an extension of its own: its functions are for superusers
+-- The tests' own functions are in a separate extension: they are for superusers
 CREATE EXTENSION gpujoin_test;
 SELECT is(count(*), 0::bigint, 'none is for everybody') FROM pg_proc p
 	JOIN pg_depend d ON d.objid = p.oid JOIN pg_extension e ON e.oid = d.refobjid
@@ -147,7 +147,7 @@ SELECT is(gpujoin_check(NULL), NULL, 'NULL has no index');
 SELECT cmp_ok(gpujoin_kernel_selftest(), '>', 1000::bigint, 'the kernels agree with each other');
 SELECT cmp_ok(gpujoin_tidset_selftest(), '>', 100::bigint, 'the set of TIDs keeps its promises');
 
--- What can be seen, and by whom ------------------------------------------------------------------
+-- Views, and who may read them -------------------------------------------------------------------
 
 SELECT columns_are('gpujoin_devices', ARRAY['device', 'uuid', 'compute_capability',
 	'driver_version', 'toolkit_version', 'state', 'reason', 'hint', 'state_since', 'last_error',

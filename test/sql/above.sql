@@ -1,4 +1,4 @@
--- What stands above our nodes, or runs them again: sorts and limits, cursors in every direction,
+-- Plans above our nodes, or that run them repeatedly: sorts and limits, cursors in every direction,
 -- nested loops, LATERAL, correlated subqueries, grouping sets, window functions, pulled-up
 -- subqueries. For a table and a partitioned one, scans and joins.
 CREATE SCHEMA gj_above;
@@ -25,8 +25,8 @@ ANALYZE;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/both_ways.sql
 
--- Run each query on "plain" and on "parts" under gpujoin.force and with gpujoin off. Says which of
--- our nodes the forced plan has and how many rows either answer lacks.
+-- Run each query on "plain" and on "parts" under gpujoin.force and with gpujoin off. Return which
+-- of our nodes the forced plan has and how many rows each answer lacks.
 CREATE FUNCTION compare(query text, OUT big text, OUT nodes text, OUT n bigint, OUT missing bigint,
 						OUT surplus bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,7 +47,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- sorts, limits, offsets; a limit may stop anywhere, in a block or between two tables
+-- sorts, limits, offsets; a limit may stop anywhere, within a block or between two tables
 SELECT * FROM compare('SELECT * FROM $big WHERE key IN (1, 2, 3, 4) ORDER BY v, id LIMIT 7');
 SELECT * FROM compare('SELECT b.id, s.w FROM small s JOIN $big b ON b.key = s.k
 	ORDER BY s.w DESC, b.id FETCH FIRST 3 ROWS WITH TIES');
@@ -58,7 +58,7 @@ SELECT * FROM compare('SELECT DISTINCT ON (b.v) b.v, b.id FROM small s JOIN $big
 	ORDER BY b.v, b.id DESC');
 SELECT * FROM compare('SELECT min(id), max(id) FROM $big WHERE key IN (1, 2, 3)');
 SELECT * FROM compare('SELECT max(b.id) FROM $big b JOIN small s ON b.key = s.k');
--- grouping sets, windows, set operations, target lists that return sets
+-- grouping sets, windows, set operations, set-returning target lists
 SELECT * FROM compare('SELECT b.v, s.w, count(*), sum(b.id), grouping(b.v, s.w)
 	FROM small s JOIN $big b ON b.key = s.k GROUP BY GROUPING SETS ((b.v, s.w), (b.v), ())');
 SELECT * FROM compare('SELECT v, key, count(*) FROM $big WHERE key IN (1, 2, 3)
@@ -76,7 +76,7 @@ SELECT * FROM compare('SELECT id FROM $big WHERE key IN (1, 2, 3)
 	UNION SELECT b.id FROM small s JOIN $big b ON b.key = s.k
 	EXCEPT ALL SELECT id FROM $big WHERE key = 6');
 SELECT * FROM compare('SELECT b.id, generate_series(1, s.w) FROM small s JOIN $big b ON b.key = s.k');
--- subqueries, pulled up and not
+-- subqueries, with and without pull-up
 SELECT * FROM compare('SELECT x.a, x.id, s.w FROM (SELECT id, key AS a, v + 1 AS c FROM $big) x
 	JOIN (SELECT k + 0 AS k, w FROM small) s ON s.k = x.a WHERE x.c > 3');
 SELECT * FROM compare('SELECT x.id FROM (SELECT id, key FROM $big ORDER BY id LIMIT 4000) x
@@ -95,7 +95,7 @@ SELECT * FROM compare('SELECT c.id, s.w FROM small s JOIN $big b ON b.key = s.k
 SELECT * FROM compare('SELECT s.k, x.id FROM small s LEFT JOIN (SELECT b.id, b.key, c.v FROM $big b
 	JOIN $big c ON c.id = b.id WHERE c.v < 3) x ON x.key = s.k');
 
--- again and again: nested loops, LATERAL, correlated subqueries
+-- repeated execution: nested loops, LATERAL, correlated subqueries
 SELECT * FROM compare('SELECT s.k, s.w, x.* FROM small s, LATERAL (SELECT b.id, b.v + s.w AS x FROM $big b
 	WHERE b.key IN (s.k, s.k + 1) ORDER BY b.id LIMIT 2) x');
 SELECT * FROM compare('SELECT s.k, x.* FROM small s LEFT JOIN LATERAL (SELECT count(*) AS n, max(b.id) AS m
@@ -157,7 +157,7 @@ FETCH ABSOLUTE 2 FROM scroll_join;
 FETCH 2 FROM forward_scan;
 FETCH 2 FROM held_join;
 FETCH 2 FROM held_scan;
--- what the cursor was opened with stays what it shows
+-- a cursor keeps showing the state at which it was opened
 DELETE FROM parts WHERE id < 4000;
 UPDATE plain SET key = 999;
 FETCH ABSOLUTE 5 FROM scroll_scan;
@@ -184,7 +184,7 @@ FETCH ABSOLUTE 1 FROM held_scan;
 ROLLBACK;
 CLOSE held_join;
 CLOSE held_scan;
--- a cursor that is closed, or whose transaction ends, in the midst of a table
+-- a cursor that is closed, or whose transaction ends, in the middle of a table
 BEGIN;
 DECLARE c CURSOR FOR SELECT b.id FROM small s JOIN parts b ON b.key = s.k;
 FETCH 1 FROM c;
@@ -197,7 +197,7 @@ FETCH 1 FROM d;
 ROLLBACK TO a;
 FETCH 1 FROM c;
 COMMIT;
--- a portal that is run in parts
+-- a portal that is executed in parts
 CREATE FUNCTION in_parts(OUT n int, OUT total bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	r record;

@@ -4,7 +4,7 @@
 CREATE SCHEMA advise;
 SET search_path = advise, public;
 SET max_parallel_workers_per_gather = 0;
--- whether an index would have a mirror makes a difference to costs
+-- costs depend on whether an index would have a mirror
 SET gpujoin.auto_load = off;
 
 CREATE TABLE facts (id int, k int, v int, y bigint, note text);
@@ -22,7 +22,8 @@ CREATE FUNCTION advice(query text) RETURNS TABLE (relation regclass, key_column 
 	FROM gpujoin_advise(query) ORDER BY create_index, relation::text, key_column
 $$;
 
--- Lists, arrays of unknown length, joins; what is wanted besides is included if it can be
+-- Lists, arrays of unknown length, joins; further columns that the query needs are included if
+-- possible
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM advice('SELECT count(*) FROM facts WHERE k = ANY ($1)');
 SELECT * FROM advice('SELECT count(*) FROM facts WHERE k IN ($1, $2, $3)');
@@ -39,7 +40,7 @@ CREATE VIEW seen AS SELECT k, sum(v) AS s FROM facts WHERE v > 1 GROUP BY k;
 SELECT * FROM advice('SELECT * FROM seen WHERE k IN (1, 2)');
 SELECT * FROM advice('SELECT (SELECT count(*) FROM (SELECT * FROM facts WHERE k IN (1, 2) OFFSET 0) q)');
 
--- As pg_stat_statements shows lists of constants from 18 on: of unknown length
+-- Lists of constants as pg_stat_statements shows them from version 18 on: of unknown length
 SELECT a.cost_with = b.cost_with AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k IN ($1 /*, ... */)') a,
 	gpujoin_advise('SELECT * FROM facts WHERE k = ANY ($1)') b;
 SELECT a.cost_with = b.cost_with AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k = ANY (ARRAY[$1 /*, ... */])') a,
@@ -48,7 +49,7 @@ SELECT a.cost_now = b.cost_now AS same FROM gpujoin_advise('SELECT * FROM facts 
 	gpujoin_advise('SELECT * FROM facts WHERE k <> ALL ($1)') b;
 SELECT count(*) FROM gpujoin_advise('SELECT min($1 /*, ... */) FROM facts WHERE k = 1');
 
--- As it shows constants that the grammar or the types demand
+-- Constants as it shows them where the grammar or the types require them
 SELECT query, a.key_column FROM unnest(ARRAY[
 	'SELECT count(*) FROM facts WHERE k = ANY (ARRAY[$1, $2, $3])',
 	'SELECT count(*) FROM facts WHERE k = ANY (ARRAY[$1,$2] || ARRAY[$3])',
@@ -62,11 +63,11 @@ SELECT query, a.key_column FROM unnest(ARRAY[
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND note LIKE $3 ESCAPE $4 AND pg_catalog.date $5 > date$6'])
 	WITH ORDINALITY q (query, n), gpujoin_advise(query) a ORDER BY n;
 
--- As it shows prepared statements and cursors
+-- Prepared statements and cursors as it shows them
 SELECT * FROM advice('PREPARE p (bigint[]) AS SELECT * FROM facts WHERE k = ANY ($1)');
 SELECT * FROM advice('DECLARE c CURSOR FOR SELECT * FROM facts WHERE k IN (1, 2)');
 
--- Two indexes that save the same: either of the joined tables may be the small one
+-- Two indexes with equal savings: either of the joined tables may be the small one
 CREATE TABLE same AS SELECT * FROM facts;
 VACUUM ANALYZE same;
 SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advise('SELECT count(*)
@@ -75,7 +76,7 @@ SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advis
 	FROM facts f JOIN same s USING (k) WHERE f.k IN (1, 2)') ORDER BY 2 DESC;
 DROP TABLE same;
 
--- An array of unknown length has as many keys for a btree's plan as for ours
+-- An array of unknown length has as many keys in a btree's plan as in ours
 CREATE INDEX facts_btree ON facts (k, id);
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1::bigint[])');
@@ -87,7 +88,7 @@ SET gpujoin.assumed_keys = 2;
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SET gpujoin.assumed_keys = 5000;
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
--- as an EXPLAIN would for such an array
+-- the same as EXPLAIN of such an array
 CREATE FUNCTION total_cost(query text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -106,7 +107,7 @@ DROP INDEX facts_wide;
 RESET gpujoin.assumed_keys;
 DROP INDEX facts_btree;
 
--- of each type that a key can have, with and without statistics; what is said of other types
+-- each type that a key can have, with and without statistics; notes about other types
 CREATE TABLE kinds (i2 smallint, i4 int, i8 bigint, o oid, d date, ts timestamp, tz timestamptz, u uuid, t text, n numeric);
 INSERT INTO kinds SELECT i, i, i * 10000000000, i, date '2020-01-01' + i, timestamp '2020-01-01' + i * interval '1 hour',
 	timestamptz '2020-01-01' + i * interval '1 hour', md5(i::text)::uuid, i, i FROM generate_series(1, 20000) i;
@@ -119,14 +120,14 @@ SELECT note FROM gpujoin_advise('SELECT * FROM kinds WHERE i2 = ANY ($1::bigint[
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a JOIN kinds b USING (u)');
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a LEFT JOIN kinds b ON a.u = b.u AND a.t = ''1''');
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds WHERE u = $1 OR t LIKE ANY ($2) OR t <> ALL ($3)');
--- few values, all of them common
+-- few distinct values, all of them common
 SELECT note FROM gpujoin_advise('SELECT * FROM facts WHERE v = ANY ($1)');
--- arrays of another meaning stay what they are
+-- arrays with another meaning are left unchanged
 SELECT a.cost_now = b.cost_now AS same, b.note FROM gpujoin_advise('SELECT * FROM facts WHERE k IN (1, 2) AND ARRAY[v] && $1') a,
 	gpujoin_advise('SELECT * FROM facts WHERE k IN (1, 2) AND ARRAY[v] && ARRAY[$1::int]') b;
 SELECT note FROM gpujoin_advise('SELECT * FROM facts WHERE k = ANY ($200000)');
 
--- Statements that change or lock rows are planned, and not executed
+-- Statements that change or lock rows are planned, but not executed
 SELECT * FROM advice('DELETE FROM facts WHERE k IN (1, 2)');
 SELECT * FROM advice('DELETE FROM facts USING keys WHERE facts.k = keys.k RETURNING *');
 SELECT * FROM advice('UPDATE facts SET note = $2 WHERE k = ANY ($1) AND y < 30');
@@ -140,7 +141,7 @@ SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2) FOR UPDATE');
 SELECT * FROM advice('PREPARE p (int[]) AS DELETE FROM facts WHERE k = ANY ($1)');
 SELECT count(*), sum(y) FROM facts;
 
--- What does not pay, and why
+-- Indexes that do not pay, and the reasons
 SELECT * FROM advice('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
 SELECT * FROM advice('SELECT * FROM keys WHERE k IN (1, 2, 3)');
 SELECT * FROM advice('SELECT * FROM facts WHERE note = ''n''');
@@ -150,7 +151,7 @@ CREATE INDEX facts_id ON facts (id);
 SELECT * FROM advice('SELECT * FROM facts WHERE id = 5');
 DROP INDEX facts_id;
 
--- With the index built, the estimate is what was promised: within a fifth
+-- When the index has been built, the estimate is within a fifth of the promised one
 CREATE FUNCTION promise(query text, OUT built text, OUT kept boolean, OUT size_kept boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	promised record;
@@ -175,13 +176,13 @@ SELECT * FROM promise('SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY 
 SELECT * FROM promise('SELECT f.* FROM "Odd ones" f JOIN keys ON f."The key" = keys.k');
 SELECT * FROM promise('SELECT id FROM facts WHERE k IN (1, 2, 3) ORDER BY y DESC LIMIT 2');
 
--- An index that is there already
+-- An existing index
 CREATE INDEX facts_k ON facts USING gpujoin (k);
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM advice('SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v');
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SELECT substring(note, '([0-9.]+) times')::float8 > 1.5 AS much FROM gpujoin_advise('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
--- the new one has its columns, too
+-- the new one also has its columns
 CREATE INDEX facts_k_id ON facts USING gpujoin (k) INCLUDE (id);
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SELECT * FROM advice('SELECT sum(id) FROM facts WHERE k = ANY ($1)');
@@ -199,7 +200,7 @@ SELECT * FROM advice('SELECT sum(v) FROM parts WHERE k IN (1, 2, 3)');
 SELECT * FROM promise('SELECT sum(v) FROM parts WHERE k IN (1, 2, 3)');
 SELECT * FROM advice('SELECT sum(v) FROM parts_2 JOIN keys USING (k)');
 SELECT * FROM advice('SELECT sum(v) FROM (SELECT k, v FROM facts UNION ALL SELECT k, v FROM parts) u WHERE k IN (1, 2)');
--- of arrays of unknown length, with the partitions' statistics, or the table's
+-- arrays of unknown length, with the statistics of the partitions or of the table
 SELECT note FROM gpujoin_advise('SELECT sum(v) FROM parts WHERE k = ANY ($1)');
 CREATE TABLE unanalyzed (k int, v int) PARTITION BY RANGE (k);
 CREATE TABLE unanalyzed_1 PARTITION OF unanalyzed FOR VALUES FROM (0) TO (30000);
@@ -214,13 +215,13 @@ SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 DROP TABLE child;
 
--- The settings are taken for what they are while gpujoin is at work
+-- The settings are used as they are when gpujoin is in use
 SET gpujoin.enabled = off;
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SHOW gpujoin.enabled;
 RESET gpujoin.enabled;
 
--- Nothing is left behind: no lock, no transaction, no trace in a read-only one
+-- Nothing is left behind: no lock, no transaction, no trace in a read-only transaction
 BEGIN READ ONLY;
 SELECT count(*) FROM gpujoin_advise('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'facts'::regclass;
@@ -229,13 +230,13 @@ SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'facts
 SELECT pg_current_xact_id_if_assigned() IS NULL AS no_transaction;
 COMMIT;
 
--- Nothing of this is executed, but what the planner calls; a query in that is not misled
+-- Nothing is executed except functions that the planner calls; a query inside those is not affected
 CREATE SEQUENCE calls;
 SELECT * FROM advice('SELECT nextval(''calls'') FROM facts WHERE k IN (1, 2, 3)');
 SELECT is_called FROM calls;
 CREATE FUNCTION one() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT min(id) FROM facts WHERE k = 7919); END';
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (one(), 2, 3)');
--- nor is advice that is asked for in a function, in vain or not
+-- nor is advice requested inside a function, whether or not it succeeds
 CREATE FUNCTION advised() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
 	PERFORM gpujoin_advise('SELECT * FROM keys JOIN "Odd ones" ON k = "The key" WHERE k IN (1, 2)');
@@ -248,7 +249,7 @@ $$;
 CREATE FUNCTION missing() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''missing''; END';
 SELECT * FROM advice('SELECT * FROM facts WHERE k IN (advised(), 2, 3)');
 
--- What is not looked at
+-- Statements that are not analyzed
 \set VERBOSITY terse
 SELECT * FROM gpujoin_advise('SELECT 1; SELECT 2');
 SELECT * FROM gpujoin_advise('SELECT * INTO other FROM facts');
@@ -262,7 +263,7 @@ SELECT * FROM gpujoin_advise('');
 SELECT * FROM gpujoin_advise(NULL);
 SELECT 'still here' AS session;
 
--- For those who may read the tables; row security is part of the query
+-- Only users who may read the tables get advice; row security is part of the query
 CREATE ROLE regress_advised;
 CREATE FUNCTION spy(keys int[]) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
@@ -280,7 +281,7 @@ CREATE POLICY mine ON facts USING (v = 3);
 SET ROLE regress_advised;
 SELECT create_index, include_columns FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM gpujoin_advise('DELETE FROM facts WHERE k IN (1, 2, 3)');
--- a function gets to see no values that its caller may not see
+-- a function does not see values that its caller may not see
 SELECT note FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k = ANY ($1) AND spy($1)');
 RESET ROLE;
 SELECT note FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k = ANY ($1) AND spy($1)');

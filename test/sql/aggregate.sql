@@ -21,14 +21,14 @@ CREATE TABLE small AS SELECT i AS k, i % 4 AS g, 'n' || i % 2 AS name FROM gener
 INSERT INTO small VALUES (3, 9, 'twice'), (NULL, 1, 'never');
 VACUUM ANALYZE facts, small;
 
--- how many rows a GpuAgg took from arrays
+-- number of rows that a GpuAgg took from arrays
 CREATE FUNCTION arrays(query text, OUT nrows text) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON, COSTS OFF, TIMING OFF) ' || query INTO nrows;
 	nrows := substring(nrows FROM '"Rows From Arrays": (\d+)');
 END $$;
 
--- all aggregates, without groups and with, of scans and joins
+-- all aggregates, with and without groups, of scans and joins
 SELECT * FROM compare('SELECT count(*), count(a), count(c), sum(a), sum(b), sum(c), avg(a), avg(b),
 	avg(c), min(a), max(b), min(c), max(d), min(t), min(o), max(o), bool_and(f), bool_or(f), every(f)
 	FROM facts WHERE k IN (1, 2, 3, 50)');
@@ -45,12 +45,13 @@ SELECT * FROM compare('SELECT count(*), sum(b.b) FROM facts b JOIN small s USING
 SELECT * FROM compare('SELECT count(*), sum(b.b) FROM facts b WHERE k IN (SELECT k FROM small)');
 SELECT * FROM compare('SELECT s.k, count(b.k), sum(b.b) FROM small s LEFT JOIN facts b USING (k)
 	GROUP BY s.k');
--- rows that the heap must be asked for
+-- rows that must be fetched from the heap
 SELECT * FROM compare('SELECT k, count(*), sum(b), max(s) IS NULL AS no FROM facts WHERE k IN (4, 5)
 	GROUP BY k');
 SELECT * FROM compare('SELECT k, count(*), sum(b) FROM facts WHERE k IN (4, 5) AND s <> ''s1''
 	GROUP BY k');
--- filters that entries are tested by, so that the others go on as arrays; some need rows
+-- filters tested on entries, so that the remaining rows are still passed as arrays; some need the
+-- heap
 SELECT * FROM compare('SELECT k, count(*), sum(b), min(y) FROM facts
 	WHERE k IN (1, 2, 3, 50) AND a > 3 AND (f OR y IS NULL) GROUP BY k');
 SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
@@ -64,7 +65,7 @@ SELECT arrays('SELECT k, count(*) FROM facts WHERE k IN (1, 2) AND a > 3 GROUP B
 SELECT arrays('SELECT count(*) FROM facts b JOIN small s USING (k) WHERE b.a > 3');
 SELECT arrays('SELECT k, count(*) FROM facts WHERE k IN (1, 2) AND b % 2 = 0 GROUP BY k');
 RESET gpujoin.force;
--- the same where rows are in the heap and in arrays
+-- the same with rows from the heap and from arrays
 BEGIN;
 UPDATE facts SET a = 3 - a WHERE k = 2 AND id < 6000;
 DELETE FROM facts WHERE k = 3 AND id > 11000;
@@ -75,7 +76,7 @@ SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s 
 SELECT * FROM compare('SELECT s.g, count(*), sum(b.c) FROM facts b JOIN small s USING (k)
 	WHERE b.a < 3 AND b.b % 2 = 0 GROUP BY s.g');
 ROLLBACK;
--- distinct rows, and above them
+-- distinct rows, and nodes above them
 SELECT * FROM compare('SELECT DISTINCT k, a, f FROM facts WHERE k < 5 AND k IN (1, 2, 3, 4)');
 SELECT * FROM compare('SELECT DISTINCT b.a, s.g FROM facts b JOIN small s USING (k)');
 SELECT * FROM compare('SELECT count(*), count(a), sum(g) FROM (SELECT DISTINCT b.a, s.g
@@ -92,10 +93,10 @@ SELECT * FROM compare('SELECT count(*), sum(a), avg(c), max(y), bool_or(f) FROM 
 	WHERE k IN (1000, 2000)');
 SELECT * FROM compare('SELECT k, count(*) FROM facts WHERE k IN (1000, 2000) GROUP BY k');
 SELECT * FROM compare('SELECT count(*) FROM facts WHERE k IN (1, 2) HAVING count(*) > 1000000');
--- in a subplan that runs again and again, with a parameter and without
+-- in a subplan that is executed repeatedly, with and without a parameter
 SELECT * FROM compare('SELECT s.g, (SELECT count(*) FROM facts WHERE k = ANY (ARRAY[s.k, s.g])) AS n,
 	(SELECT count(*) FROM facts WHERE k IN (7, 8)) AS m FROM small s');
--- what is left to PostgreSQL
+-- queries left to PostgreSQL
 SELECT * FROM compare('SELECT max(s) FROM facts WHERE k IN (1, 2)');
 SELECT * FROM compare('SELECT x, count(*) FROM facts WHERE k IN (1, 2) GROUP BY x');
 SELECT * FROM compare('SELECT k, a, count(*) FROM facts WHERE k IN (1, 2) GROUP BY ROLLUP (k, a)');
@@ -109,7 +110,7 @@ SELECT * FROM compare('SELECT DISTINCT b.* FROM (SELECT id, b, t FROM facts WHER
 	AND k IN (SELECT k FROM small)) b');
 RESET work_mem;
 
--- overflow is PostgreSQL's
+-- overflow raises PostgreSQL's own error
 CREATE TABLE big (k int, v int8) WITH (autovacuum_enabled = off);
 INSERT INTO big SELECT 1, 9223372036854775807 FROM generate_series(1, 3);
 CREATE INDEX ON big USING gpujoin (k) INCLUDE (v);

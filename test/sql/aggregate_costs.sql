@@ -1,5 +1,5 @@
 --
--- A GpuAgg costs no less than the plan below it, in all that EXPLAIN shows
+-- A GpuAgg never costs less than its child plan in anything that EXPLAIN shows
 --
 CREATE SCHEMA aggregate_costs;
 SET search_path = aggregate_costs, public;
@@ -17,7 +17,7 @@ INSERT INTO parts SELECT * FROM facts;
 CREATE INDEX parts_k ON parts USING gpujoin (k) INCLUDE (v);
 VACUUM ANALYZE facts, small, parts;
 
--- Each node of ours whose child costs more; a parallel Append divides its children's costs
+-- Find our nodes whose child costs more; a parallel Append divides its children's costs
 CREATE FUNCTION dearer_children(query text, OUT nodes text[], OUT dearer text[]) LANGUAGE plpgsql AS $$
 DECLARE plan jsonb;
 BEGIN

@@ -20,7 +20,7 @@ CREATE TABLE small AS SELECT i AS k, i % 4 AS g FROM generate_series(0, 40) i;
 INSERT INTO small VALUES (3, 9), (NULL, 1);
 VACUUM ANALYZE facts, small;
 
--- columns that are conditions, and conditions on columns
+-- columns used as conditions, and conditions on columns
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE f), count(a) FILTER (WHERE f), count(*),
 	sum(b) FILTER (WHERE NOT f) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM compare('SELECT k, count(*) FILTER (WHERE a > 3), sum(c) FILTER (WHERE a > 3),
@@ -28,12 +28,12 @@ SELECT * FROM compare('SELECT k, count(*) FILTER (WHERE a > 3), sum(c) FILTER (W
 	bool_or(f) FILTER (WHERE c IS NULL) FROM facts WHERE k IN (1, 2, 3) GROUP BY k');
 SELECT * FROM compare('SELECT count(DISTINCT a) FILTER (WHERE b > 0), count(DISTINCT a) FILTER (WHERE b < 0),
 	count(*) FILTER (WHERE a IN (1, 2) OR a IS NULL) FROM facts WHERE k IN (1, 2, 3)');
--- a condition on what is grouped by, also if that is computed
+-- a condition on a grouping column, also a computed one
 SELECT * FROM compare('SELECT k, count(*) FILTER (WHERE k = 2), count(*) FILTER (WHERE k + a > 8)
 	FROM facts WHERE k IN (1, 2, 3) GROUP BY k');
 SELECT * FROM compare('SELECT k % 2 AS odd, count(*) FILTER (WHERE k % 2 = 1),
 	sum(k % 2) FILTER (WHERE k > 1), sum(b) FILTER (WHERE f) FROM facts WHERE k IN (1, 2, 3) GROUP BY k % 2');
--- expressions, with a condition outside of which they fail
+-- expressions that fail for rows that the condition excludes
 SELECT * FROM compare('SELECT sum(a * b), max(c / 7), avg(x * 2), count(nullif(a, 3)), min(d + a),
 	count(DISTINCT b % 10), bool_and(a > 0) FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM compare('SELECT a, sum(b / (a - 3)) FILTER (WHERE a <> 3), sum(b / (a - 3)) FILTER (WHERE a > 3)
@@ -43,7 +43,7 @@ SELECT sum(b / (a - 3)) FROM facts WHERE k IN (1, 2, 3);
 RESET gpujoin.force;
 SELECT * FROM compare('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)
 	HAVING sum(a + b) FILTER (WHERE f) > 0 OR count(*) > 5');
--- joins: columns of both sides, entries that stand for several rows
+-- joins: columns of both sides, entries that represent several rows
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE a > 5), sum(b) FILTER (WHERE a > 5)
 	FROM facts JOIN small USING (k)');
 SELECT * FROM compare('SELECT g, count(*) FILTER (WHERE a > g), sum(a * g) FROM facts JOIN small USING (k)
@@ -55,7 +55,7 @@ SELECT * FROM compare('SELECT count(*) FILTER (WHERE a > 3), sum(b % 7) FROM fac
 	WHERE k IN (1, 2, 3) AND s = ''s1''');
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE a > 3), sum(a * k) FROM
 	(SELECT DISTINCT a, k FROM facts WHERE k IN (1, 2, 3)) u');
--- parameters: of a query, and of a subplan that runs again while its rows stay the same
+-- parameters: of a query, and of a subplan that is executed again while its rows stay the same
 SELECT * FROM compare('SELECT s.g, (SELECT count(*) FILTER (WHERE a > s.g) FROM facts WHERE k IN (7, 8))
 	FROM small s');
 SELECT * FROM compare('SELECT s.g, (SELECT sum(a * s.g) FROM facts WHERE k IN (7, s.k)) FROM small s');
@@ -73,7 +73,7 @@ SET work_mem = '64kB';
 SELECT * FROM compare('SELECT id, b, count(*) FILTER (WHERE a > 5), sum(c + 1) FROM facts b
 	JOIN small s USING (k) GROUP BY id, b');
 RESET work_mem;
--- partitions: columns in other places
+-- partitions: columns at other positions
 CREATE TABLE parted (id int, k int, a int) PARTITION BY LIST (k);
 CREATE TABLE p1 PARTITION OF parted FOR VALUES IN (1, 2);
 CREATE TABLE p2 (a int, k int, id int);
@@ -84,7 +84,7 @@ VACUUM ANALYZE parted;
 SELECT * FROM compare('SELECT k, count(*) FILTER (WHERE a > 5), sum(a * k) FROM parted WHERE k IN (1, 3, 4)
 	GROUP BY k');
 
--- what is left to PostgreSQL
+-- queries left to PostgreSQL
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE s = ''s1'') FROM facts WHERE k IN (1, 2)');
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE random() < 2) FROM facts WHERE k IN (1, 2)');
 SELECT * FROM compare('SELECT count(*) FILTER (WHERE EXISTS (SELECT FROM small WHERE g = a)) FROM facts

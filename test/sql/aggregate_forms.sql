@@ -1,6 +1,6 @@
 --
--- GpuAgg: what it may and may not do.  Forms of queries, rows that must be the same when they are
--- read again, privileges, plans made within plans.
+-- GpuAgg: supported and unsupported forms of queries, rows that must be the same when they are read
+-- again, privileges, plans made within plans.
 --
 CREATE SCHEMA aggregate_forms;
 SET search_path = aggregate_forms, public;
@@ -164,9 +164,9 @@ INSERT INTO queries (q) VALUES
 	('select array[k, count(*)::int] as z, row(k,sum(b)) as r from f where k in (1,2) group by k'),
 	('select array(select k) as z, count(*) from f where k in (1,2) group by k'),
 	('select k is null as z, count(*) from f where k in (1,2) group by 1');
--- none differs, also with groups in passes, and with joins that GEQO planned and forgot.  Which
--- plans "by version" have depends on PostgreSQL's: newer ones do not group by what is constant,
--- know earlier that HAVING is false, and join no table with itself needlessly.
+-- no answer differs, also with groups in passes, and with joins that GEQO planned and discarded.
+-- The plans of "by version" queries depend on PostgreSQL's version: newer ones do not group by
+-- constants, detect earlier that HAVING is false, and remove useless self-joins.
 SELECT CASE WHEN q LIKE '%by version%' THEN 'by version' ELSE c.node END AS node, count(*),
 	string_agg(q, '; ') FILTER (WHERE differ <> 0) AS different
 FROM queries, compare(q) c GROUP BY 1 ORDER BY 1;
@@ -176,15 +176,15 @@ SELECT q, c.* FROM queries, compare(q) c WHERE differ <> 0;
 RESET geqo_threshold;
 
 SET gpujoin.force = on;
--- groups in passes are made anew for each rescan, also when the last pass was not reached
+-- groups in passes are recomputed for each rescan, also if the last pass was not reached
 SELECT count(*), sum(n) FROM generate_series(1, 4) i, LATERAL (SELECT id, b, count(*) AS n FROM f
 	WHERE k = ANY (ARRAY(SELECT generate_series(0, 40))) GROUP BY id, b HAVING count(*) < i) u;
 SELECT i, (SELECT count(*) FROM (SELECT id, b FROM f
 	WHERE k = ANY (ARRAY(SELECT generate_series(0, 40))) GROUP BY id, b HAVING count(*) < i
 	LIMIT i * 1500) u) AS n FROM generate_series(1, 4) i;
 
--- Rows are read once, also for groups in passes: what is volatile in a subquery, a subplan or a
--- policy may decide which there are.
+-- Rows are read once, also for groups in passes: a volatile function in a subquery, a subplan or a
+-- policy may decide which rows there are.
 CREATE FUNCTION node(query text, OUT top text) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE 'EXPLAIN (COSTS OFF) ' || query INTO top;
@@ -215,12 +215,12 @@ SELECT sum(n) FROM (SELECT id, b, count(*) AS n FROM f
 	WHERE k = ANY (ARRAY(SELECT generate_series(1, 40))) GROUP BY id, b OFFSET 0) u;
 RESET ROLE;
 ALTER TABLE f DISABLE ROW LEVEL SECURITY;
--- a small side is collected once: it may be volatile
+-- a small side is collected once, because it may be volatile
 SELECT node('SELECT id, b, count(*) FROM f JOIN (SELECT (random() * 40)::int AS k
 	FROM generate_series(1, 40) OFFSET 0) s USING (k) GROUP BY id, b');
 RESET work_mem;
--- nothing volatile is left out or repeated: not what nobody wants, and not for rows that come as one
--- with a weight; and two values are not one because their expressions are equal
+-- volatile expressions are neither skipped nor repeated: not if their result is unused, and not for
+-- rows that arrive as one row with a weight; and equal expressions need not have equal values
 CREATE FUNCTION visits(query text) RETURNS TABLE (node text, visits text) LANGUAGE plpgsql AS $$
 DECLARE
 	before bigint;
@@ -252,7 +252,7 @@ EXPLAIN SELECT sum(b) FROM f WHERE k IN (1, 2);
 SELECT sum(a), count(*) FROM f WHERE k IN (1, 2);
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION pg_catalog.sum(int) TO public;
--- another function of that name
+-- another function with that name
 CREATE AGGREGATE sum(int) (sfunc = int4larger, stype = int);
 SELECT aggregate_forms.sum(b), pg_catalog.sum(b), max(b) FROM f WHERE k IN (1, 2);
 DROP AGGREGATE aggregate_forms.sum(int);
@@ -270,7 +270,7 @@ SELECT k, count(*), inlined(k), evaluated(7) FROM f WHERE k IN (1, 2) GROUP BY k
 SELECT k, count(*), failing(3) FROM f WHERE k IN (1, 2) GROUP BY k;
 SELECT count(*), sum(n) FROM (SELECT k, count(*) AS n FROM f WHERE k IN (1, 2) GROUP BY k) u;
 
--- a plan whose index goes
+-- a plan whose index is dropped
 SET plan_cache_mode = force_generic_plan;
 PREPARE p AS SELECT k, count(*), sum(b) FROM f WHERE k = ANY ($1) GROUP BY k ORDER BY k;
 EXECUTE p('{1, 2, NULL, 1}');
@@ -285,7 +285,7 @@ ALTER TABLE f ALTER k TYPE int8;
 EXECUTE p('{1, 2}');
 DEALLOCATE p;
 
--- partitions: GpuAgg above a join with all of them, none above an Append
+-- partitions: GpuAgg above a join with all of them, but not above an Append
 CREATE TABLE parts (k int, v int, w int8) PARTITION BY HASH (v);
 CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE parts_1 (w int8, x int, v int, k int);

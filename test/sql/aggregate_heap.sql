@@ -1,6 +1,5 @@
 --
--- GpuAgg over rows that the heap is asked for: columns of tuples as arrays, whatever the tuples
--- look like
+-- GpuAgg over rows fetched from the heap: columns of tuples as arrays, for tuples of all layouts
 --
 CREATE SCHEMA aggregate_heap;
 SET search_path = aggregate_heap, public;
@@ -9,8 +8,8 @@ SET search_path = aggregate_heap, public;
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 
--- every width, behind a column that is dropped and one that is seldom NULL, in front of others:
--- short, of several pages, and none
+-- every width, after a dropped column and one that is seldom NULL, before others: short values,
+-- values of several pages, and none
 CREATE TABLE facts (gone int8, id int, maybe int, k int, a int2, b bool, c int8, x float4,
 	y float8, d date, s text, behind int) WITH (autovacuum_enabled = off);
 ALTER TABLE facts ALTER s SET STORAGE EXTERNAL;
@@ -42,7 +41,7 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 	('SELECT t.g, count(f.id), sum(f.y) FROM twice t LEFT JOIN facts f USING (k) GROUP BY t.g'),
 	('SELECT count(*), sum(id) FROM facts WHERE k IN (SELECT k FROM twice)'),
 	('SELECT DISTINCT f.maybe, f.a, t.h FROM facts f JOIN twice t USING (k)'),
-	-- a column that lies behind a text
+	-- a column that follows a text
 	('SELECT sum(behind), count(behind) FROM facts WHERE k IN (1, 2, 3)'),
 	('SELECT t.h, f.behind, sum(f.id) FROM facts f JOIN twice t USING (k) GROUP BY t.h, f.behind'),
 	-- a limit, a filter, an expression below
@@ -52,7 +51,7 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 ) q (text), compare_arrays(q.text) c;
 EXECUTE in_all_ways;
 
--- a dropped column, one added whose value old rows do not have, nor does any tuple of them
+-- a dropped column, and added ones that old rows do not store, one of them without any value
 ALTER TABLE facts DROP gone, ADD late int DEFAULT 7, ADD later int8;
 INSERT INTO facts (id, maybe, k, a, b, c, x, y, d, s, late, later)
 SELECT i, i % 9, i % 97, 1, true, i, i, i, '2024-02-29', 'new', i % 5, CASE WHEN i % 2 = 0 THEN i END
@@ -65,7 +64,7 @@ ALTER TABLE added ADD w int DEFAULT 5, ADD n int;
 INSERT INTO added SELECT i % 20, i, i % 3, nullif(i % 4, 0) FROM generate_series(2001, 3000) i;
 SELECT * FROM compare_arrays('SELECT w, n, count(*), sum(v) FROM added WHERE k IN (1, 2, 3) GROUP BY w, n');
 SELECT * FROM compare_arrays('SELECT t.h, sum(w), count(n) FROM added JOIN twice t USING (k) GROUP BY t.h');
--- the table's own columns and no others: rows that nothing is projected of
+-- exactly the table's own columns: rows without projection
 SELECT * FROM compare_arrays('SELECT k, v, w, n, count(*) FROM added WHERE k IN (1, 2, 3)
 	GROUP BY k, v, w, n');
 
@@ -83,9 +82,8 @@ ROLLBACK;
 VACUUM facts;
 EXECUTE in_all_ways;
 
--- several batches of small rows, several parts of groups.  Where a batch ends, in the midst of a
--- key or not, depends on what the version's allocator takes for a row: rows of such keys are read
--- again.
+-- several batches of small rows, several parts of groups.  Whether a batch ends within a key's rows
+-- depends on the version's allocator and its overhead for a row: rows of such keys are read again.
 SET work_mem = '64kB';
 CREATE TABLE many AS SELECT i % 97 AS k, i % 7 AS g FROM generate_series(1, 3000) i;
 ANALYZE many;
@@ -97,7 +95,7 @@ SELECT n, differ, arrays, slots, scanned > 8453 AS again FROM compare_arrays('
 	GROUP BY f.id, f.c');
 RESET work_mem;
 
--- entries, and in between what is left to the heap, more than fits into memory at once
+-- entries, mixed with rows left to the heap, more than fit into memory at once
 DROP INDEX facts_k;
 CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (id, maybe, a, b, c, x, y, d);
 VACUUM facts;
@@ -109,7 +107,7 @@ SET work_mem = '64kB';
 EXECUTE in_all_ways;
 RESET work_mem;
 
--- partitions, whose columns lie elsewhere in each
+-- partitions whose columns have different positions
 CREATE TABLE parted (k int, v int, w int8) PARTITION BY LIST (k);
 CREATE TABLE part0 (w int8, gone text, v int, k int) WITH (autovacuum_enabled = off);
 ALTER TABLE part0 DROP gone;

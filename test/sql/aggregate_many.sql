@@ -1,5 +1,6 @@
 --
--- GpuAgg: many groups of rows that hardly ever repeat, which are looked for when all have come
+-- GpuAgg: many groups of rows that hardly ever repeat, which are looked up when all rows have
+-- arrived
 --
 CREATE SCHEMA aggregate_many;
 SET search_path = aggregate_many, public;
@@ -9,8 +10,7 @@ SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 SET work_mem = '64MB';
 
--- pairs of a and b in no order, one row in 13 with one that was there before; from the row 35000 on
--- with NULLs
+-- pairs of a and b in random order, one row in 13 repeats an earlier pair; NULLs from row 35000 on
 CREATE TABLE facts (id int, k int, a int, b int, v int, w int8, y float8, f bool)
 	WITH (autovacuum_enabled = off);
 INSERT INTO facts SELECT i, i % 50, CASE WHEN i < 35000 OR i % 5 > 0 THEN hashint4(n) END,
@@ -19,12 +19,12 @@ INSERT INTO facts SELECT i, i % 50, CASE WHEN i < 35000 OR i % 5 > 0 THEN hashin
 FROM (SELECT i, CASE WHEN i % 13 = 0 THEN i / 13 ELSE i END AS n FROM generate_series(1, 50000) i) r;
 CREATE INDEX ON facts USING gpujoin (k) INCLUDE (id, a, b, v, w, y, f);
 VACUUM (FREEZE, ANALYZE) facts;
--- keys that come once and twice, and few of them
+-- keys that occur once and twice, and few keys
 CREATE TABLE small AS SELECT i % 50 AS k, 'name ' || i % 3 AS name FROM generate_series(1, 70) i;
 CREATE TABLE few AS SELECT i AS k, 'name ' || i % 3 AS name FROM generate_series(1, 9) i;
 ANALYZE small, few;
 
--- of so many rows what is compared is how many there are, and a sum of hashes
+-- for this many rows, compare their number and a sum of hashes
 PREPARE hashed (text[]) AS SELECT c.* FROM unnest($1) q, compare('SELECT count(*),
 	sum(hashtextextended(u::text, 0)::numeric) FROM (' || q || ' OFFSET 0) u') c;
 EXECUTE hashed(ARRAY[
@@ -33,16 +33,16 @@ EXECUTE hashed(ARRAY[
 	'SELECT a, b, count(*), sum(w), avg(v), avg(w), bool_and(f), max(y), sum(v) FILTER (WHERE f),
 		min(y) FILTER (WHERE f) FROM facts JOIN small USING (k) GROUP BY a, b HAVING count(*) <> 2',
 	'SELECT DISTINCT a, b FROM facts JOIN small USING (k)',
-	-- with sums of floats, or sets, none waits
+	-- with sums of floats, or with sets, no row is deferred
 	'SELECT a, b, count(*), sum(y), avg(y) FROM facts JOIN small USING (k) GROUP BY a, b',
 	'SELECT a, b, count(*), count(DISTINCT v) FROM facts JOIN small USING (k) GROUP BY a, b',
-	-- as much as is wanted
+	-- only the requested rows
 	'SELECT a, b, count(*), rank() OVER (ORDER BY count(*), a, b) FROM facts JOIN small USING (k)
 		GROUP BY a, b ORDER BY 4 LIMIT 40']);
--- groups of groups, by arrays
+-- groups of groups, passed as arrays
 SELECT * FROM compare('SELECT n, count(*), sum(s) FROM (SELECT a, b, count(*) AS n, sum(v) AS s FROM facts
 	WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY a, b OFFSET 0) u GROUP BY n');
--- without memory for all: for some that wait, and for none
+-- without memory for everything: for some of the deferred rows, and for none
 SET work_mem = '4MB';
 EXECUTE hashed(ARRAY['SELECT a, b, count(*), count(v), sum(w), min(v) FROM facts
 	JOIN small USING (k) GROUP BY a, b']);
@@ -51,7 +51,7 @@ EXECUTE hashed(ARRAY['SELECT a, b, count(*), count(v), sum(w), min(v) FROM facts
 	JOIN small USING (k) GROUP BY a, b']);
 RESET work_mem;
 
--- groups that are returned again, with a column whose values have numbers
+-- groups that are returned again, with a column whose values are numbered
 SET enable_material = off;
 SET gpujoin.force = on;
 EXPLAIN (COSTS OFF) SELECT i, u.* FROM generate_series(1, 3) i LEFT JOIN (SELECT name, count(*) AS n, avg(v) AS m
@@ -63,7 +63,8 @@ SELECT * FROM compare('SELECT i, u.* FROM generate_series(1, 3) i LEFT JOIN (SEL
 SELECT * FROM compare('SELECT i, count(*), bool_and(name LIKE ''name _'' AND n > 1) FROM generate_series(1, 3) i,
 	LATERAL (SELECT name, count(*) AS n FROM few JOIN facts USING (k) GROUP BY name LIMIT i) u GROUP BY i');
 
--- rows that whoever takes them makes its own, and changes: a partitioned table's slot is ours
+-- rows that their consumer materializes and changes: the slot belongs to us with a partitioned
+-- table
 CREATE TABLE parted (a int, b int, n int8, m numeric) PARTITION BY HASH (a);
 CREATE TABLE parted_0 PARTITION OF parted FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES WITH (MODULUS 2, REMAINDER 1);

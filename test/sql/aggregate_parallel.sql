@@ -1,6 +1,6 @@
 --
--- GpuAgg in parallel plans: each process makes groups of its rows, and PostgreSQL puts together
--- what the processes return
+-- GpuAgg in parallel plans: each process groups its rows, and PostgreSQL combines the results of
+-- the processes
 --
 CREATE SCHEMA aggregate_parallel;
 SET search_path = aggregate_parallel, public;
@@ -11,7 +11,7 @@ SET max_parallel_workers_per_gather = 2;
 
 CREATE TABLE facts (id int, k int, g int, a int2, b int4, c int8, d date, t timestamptz, f bool,
 	o oid, x float4, y float8, s text) WITH (parallel_workers = 2, autovacuum_enabled = off);
--- floats are sums of quarters, which come to the same in any order
+-- floats are sums of quarters, whose total does not depend on the order
 INSERT INTO facts
 SELECT i, i % 97, i % 2000, CASE WHEN i % 7 <> 0 THEN i % 11 - 5 END, (i * 7919 % 1000003) - 500000,
 	CASE WHEN i % 5 <> 0 THEN (i % 9 - 4) * 2000000000000000003 END, date '2020-01-01' + i % 400,
@@ -26,7 +26,7 @@ CREATE TABLE small AS SELECT i AS k, i % 4 AS w FROM generate_series(0, 40) i;
 INSERT INTO small VALUES (3, 9), (3, 9), (3, 1), (NULL, 1);
 VACUUM ANALYZE facts, covered, small;
 
--- How a query is aggregated, and whether its rows are PostgreSQL's own
+-- Return how a query is aggregated, and whether its rows are PostgreSQL's own
 CREATE FUNCTION node(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan text;
@@ -102,7 +102,7 @@ SELECT compare(q), q FROM unnest(ARRAY[
 	'SELECT sum(c), avg(c) FROM wide WHERE k <> ALL (''{41}'')']) q;
 
 
--- NULLs alone, no rows at all, rows that a FILTER leaves out, HAVING
+-- only NULLs, no rows at all, rows excluded by a FILTER, HAVING
 SELECT compare(q), q FROM unnest(ARRAY[
 	'SELECT count(*), count(a), sum(a), sum(c), avg(c), avg(a), avg(y), sum(y), sum(x), min(a), bool_or(f) FROM facts WHERE k = ANY (''{1,2,3}'') AND a IS NULL AND c IS NULL AND y IS NULL AND f IS NULL',
 	'SELECT count(*), count(a), sum(a), sum(c), avg(c), avg(a), avg(y), sum(y), sum(x), min(a), bool_or(f) FROM facts WHERE k = ANY (''{-5}'')',
@@ -120,7 +120,7 @@ SELECT compare(q), q FROM unnest(ARRAY[
 	'SELECT k, count(DISTINCT a), sum(b) FROM facts WHERE k = ANY (''{1,2,3}'') GROUP BY k',
 	'SELECT max(s) AS s, sum(b) FROM facts WHERE k = ANY (''{1,2,3}'')']) q;
 
--- Joins: rows that stand for several, and columns of the small side
+-- Joins: rows that represent several rows, and columns of the small side
 SELECT compare(q), q FROM unnest(ARRAY[
 	'SELECT count(*), sum(b.a), avg(b.a), sum(b.c), avg(b.c), avg(b.y), sum(b.y) FROM small s JOIN facts b USING (k)',
 	'SELECT b.k, count(*), sum(b.a), avg(b.a), sum(b.c), avg(b.c), avg(b.y) FROM small s JOIN covered b USING (k) GROUP BY b.k',
@@ -130,7 +130,7 @@ SELECT compare(q), q FROM unnest(ARRAY[
 	'SELECT b.k, count(*) FROM small s LEFT JOIN facts b USING (k) GROUP BY b.k'
 ]) q;
 
--- Errors of a process, and of putting states together
+-- Errors in one process, and while combining states
 \set VERBOSITY terse
 SELECT k, sum(b * 100000) FROM facts WHERE k = ANY ('{1,2,3}') GROUP BY k;
 SELECT avg(y * 1e304) FROM facts WHERE k = ANY ('{1,2,3}');
@@ -171,7 +171,7 @@ SET enable_partitionwise_aggregate = on;
 SELECT compare(q), q FROM asked LIMIT 2;
 RESET enable_partitionwise_aggregate;
 
--- No worker, or workers alone
+-- No worker, or workers only
 SET max_parallel_workers = 0;
 SELECT compare(q) FROM asked;
 RESET max_parallel_workers;
@@ -182,7 +182,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT compare(q) FROM asked LIMIT 1;
 COMMIT;
 
--- Parameters, subqueries; executed again and again
+-- Parameters, subqueries; repeated execution
 PREPARE few(int[], int) AS SELECT a, count(*), sum(b + $2), avg(c) FROM facts WHERE k = ANY ($1) GROUP BY a HAVING count(*) > $2 ORDER BY a LIMIT 2;
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE few('{1,2}', 5);
@@ -205,14 +205,14 @@ SELECT compare(q), q FROM unnest(ARRAY[
 EXPLAIN (COSTS OFF) SELECT s.k, u.* FROM small s LEFT JOIN (SELECT a, count(*) AS n FROM facts WHERE k = ANY ('{1,2,3}') GROUP BY a) u ON u.a < s.w;
 RESET enable_material;
 RESET enable_memoize;
--- through a cursor no worker runs
+-- a cursor uses no worker
 BEGIN;
 DECLARE c CURSOR FOR SELECT a, count(*), avg(c) FROM facts WHERE k = ANY ('{1,2}') GROUP BY a ORDER BY a;
 FETCH 2 FROM c;
 FETCH 1 FROM c;
 COMMIT;
 
--- More groups than there is memory for are returned early, and finished above
+-- Groups that do not fit in memory are returned early, and finalized above
 SELECT counter('Flushes', 'SELECT k, count(*) FROM covered WHERE k <> ALL (''{4,5}'') GROUP BY k') AS none,
 	counter('Rows From Arrays', 'SELECT k, count(*) FROM covered WHERE k <> ALL (''{4,5}'') GROUP BY k') AS all_rows;
 SET work_mem = '64kB';
@@ -230,7 +230,7 @@ SELECT compare(q), q FROM unnest(ARRAY[
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Several processes have rows of each group, if none is too fast
+-- Several processes have rows of each group, unless one is too fast
 CREATE FUNCTION slow(int) RETURNS bool STABLE PARALLEL SAFE LANGUAGE plpgsql
 	AS 'BEGIN PERFORM pg_sleep(0.001) WHERE $1 % 4 = 0; RETURN true; END';
 SELECT counter('Groups', 'SELECT f, count(*) FROM facts WHERE k IN (1, 2, 3) AND slow(id) GROUP BY f') > 3 AS several;

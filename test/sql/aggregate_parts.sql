@@ -10,7 +10,7 @@ SET max_parallel_workers_per_gather = 0;
 
 CREATE TABLE parted (id int, k int, a int2, d date, s text) PARTITION BY RANGE (d);
 CREATE TABLE p1 PARTITION OF parted FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
--- other columns in another order, and one that is no more
+-- other columns in another order, and a dropped one
 CREATE TABLE p2 (s text, gone int, d date, a int2, k int, id int);
 ALTER TABLE p2 DROP COLUMN gone;
 ALTER TABLE parted ATTACH PARTITION p2 FOR VALUES FROM ('2021-01-01') TO ('2022-01-01');
@@ -28,7 +28,7 @@ CREATE INDEX ON p32 USING gpujoin (k) INCLUDE (id, a, d);
 CREATE TABLE small AS SELECT i AS k, i % 4 AS g FROM generate_series(0, 20) i;
 VACUUM ANALYZE parted, small;
 
--- one set of groups for all partitions: which rows came in arrays
+-- one set of groups for all partitions: which rows arrived in arrays
 SET gpujoin.force = on;
 EXPLAIN (COSTS OFF) SELECT k, a, count(*), sum(id), max(d) FROM parted WHERE k IN (1, 2, 3)
 	GROUP BY k, a;
@@ -49,7 +49,7 @@ SELECT * FROM compare('SELECT k, count(*) FROM parted WHERE k IN (1, 2) AND d >=
 SELECT * FROM compare('SELECT k, count(*) FROM parted WHERE k IN (1, 2) AND d < ''2020-06-01''
 	GROUP BY k');
 SELECT * FROM compare('SELECT count(*) FROM parted WHERE k IN (1, 2) AND d < ''2000-06-01''');
--- within a subquery that runs again, with groups in several passes
+-- within a subquery that is executed repeatedly, with groups in several passes
 SELECT * FROM compare('SELECT s.g, (SELECT sum(id) FROM parted WHERE k = ANY (ARRAY[s.k, s.g])) AS n
 	FROM small s');
 SET work_mem = '64kB';
@@ -73,13 +73,13 @@ EXECUTE since('2020-02-01');
 DEALLOCATE since;
 RESET plan_cache_mode;
 
--- a partition that is not ours
+-- a partition without an index of ours
 DROP INDEX p32_k_id_a_d_idx;
 SELECT * FROM rows_of('SELECT k, count(*) FROM parted WHERE k IN (1, 2, 3) GROUP BY k');
 SELECT * FROM compare('SELECT k, count(*), sum(id) FROM parted WHERE k IN (1, 2, 3) GROUP BY k');
 RESET gpujoin.force;
 
--- partition-wise: joins, and aggregation of each partition by itself
+-- partition-wise joins, and partition-wise aggregation
 CREATE TABLE hashed (k int, v int) PARTITION BY HASH (k);
 CREATE TABLE h0 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE h1 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 1);
@@ -121,7 +121,7 @@ SET gpujoin.force = on;
 SELECT * FROM rows_of('SELECT sum(v), count(k) FROM parent WHERE k IN (1, 2, 3)');
 
 
--- Groups in several passes: the rows are read once, so that nothing need be the same again
+-- Groups in several passes: the rows are read once, so they need not be reproducible
 SET work_mem = '64kB';
 EXPLAIN (COSTS OFF) SELECT v, count(*) FROM (SELECT v FROM hashed WHERE k IN (1, 2)
 	UNION ALL (SELECT (random() * 10000000)::int FROM hashed LIMIT 4000)) u GROUP BY v;

@@ -1,5 +1,5 @@
 --
--- Groups and distinct values for which there is no memory: rows are spilled, and read once
+-- Groups and distinct values that do not fit in memory: rows are spilled, and read once
 --
 CREATE SCHEMA aggregate_passes;
 SET search_path = aggregate_passes, public;
@@ -11,11 +11,11 @@ INSERT INTO facts SELECT i, i % 100, nullif(i % 13, 0), hashint4(i % 9000) , has
 	i % 3 = 0, i / 4.0, CASE WHEN i % 5 > 0 THEN i - 10000 END FROM generate_series(1, 20000) i;
 CREATE INDEX ON facts USING gpujoin (k) INCLUDE (id, a, b, c, f, y, n);
 VACUUM (FREEZE, ANALYZE) facts;
--- keys that come once, twice and more
+-- keys that occur once, twice and more often
 CREATE TABLE small AS SELECT i % 90 AS k, i % 4 AS g FROM generate_series(1, 130) i;
 ANALYZE small;
 
--- Run a query without gpujoin and with it: how many rows differ, and what GpuAgg says of it
+-- Run a query without and with gpujoin; return how many rows differ, and what GpuAgg reports
 CREATE FUNCTION compare(query text, OUT n bigint, OUT differ bigint, OUT rows_read bigint,
 	OUT passes text, OUT disk text, OUT memory text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,7 +44,7 @@ CREATE FUNCTION files() RETURNS bigint LANGUAGE sql AS
 	$$SELECT count(*) FROM pg_ls_tmpdir() WHERE name LIKE 'pgsql_tmp' || pg_backend_pid() || '.%'$$;
 
 SET work_mem = '64kB';
--- groups of one column, whose values are close together or are not; of several, with NULLs
+-- groups by one column, whose values are close together or not; by several, with NULLs
 SELECT * FROM compare('SELECT id, count(*), sum(a), max(y) FROM facts WHERE k < 90
 	AND k IN (SELECT k FROM small) GROUP BY id');
 SELECT * FROM compare('SELECT n, count(*), min(c) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY n');
@@ -54,7 +54,7 @@ SELECT * FROM compare('SELECT c, count(a), avg(y), bool_or(f) FROM facts
 SELECT * FROM compare('SELECT a, b, n, f, count(*), sum(c) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small))
 	GROUP BY a, b, n, f');
 SELECT * FROM compare('SELECT DISTINCT id, b, c, a FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small))');
--- filters, and rows that stand for several
+-- filters, and rows that represent several rows
 SELECT * FROM compare('SELECT id, c, count(*) FILTER (WHERE f), sum(n) FILTER (WHERE a > 3), sum(a + 1)
 	FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY id, c');
 SELECT * FROM compare('SELECT id, c, count(*), sum(a), avg(y), count(n) FROM facts JOIN small USING (k)
@@ -72,7 +72,7 @@ SELECT * FROM compare('SELECT count(DISTINCT c), count(DISTINCT c) FILTER (WHERE
 	FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small))');
 SELECT * FROM compare('SELECT count(DISTINCT CASE WHEN id < 5000 THEN id ELSE b / 2 * 2 END) FROM facts
 	WHERE k = ANY (ARRAY(SELECT k FROM small))');
--- of few groups, of many, of one with most of the values
+-- in few groups, in many, in one with most of the values
 SELECT * FROM compare('SELECT a, count(DISTINCT b), count(DISTINCT c), count(DISTINCT f) FROM facts
 	JOIN small USING (k) GROUP BY a');
 SELECT * FROM compare('SELECT b, count(DISTINCT id), sum(c) FROM facts JOIN small USING (k) GROUP BY b');
@@ -82,7 +82,7 @@ SELECT * FROM compare('SELECT greatest(b, 2000000000) AS g, count(DISTINCT id), 
 	WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY 1');
 SELECT files();
 
--- who stops early does not wait for the other passes, and leaves no file behind
+-- a query that stops early does not wait for the other passes, and leaves no file behind
 SET gpujoin.force = on;
 CREATE FUNCTION passes(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -113,7 +113,7 @@ MOVE ALL FROM few;
 CLOSE few;
 SELECT files();
 COMMIT;
--- nor does who fails: for want of disk, or in the middle
+-- nor does a query that fails: because the disk limit is reached, or in the middle
 SET temp_file_limit = '128kB';
 \set VERBOSITY sqlstate
 SELECT id, c, count(*) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) GROUP BY id, c;
@@ -134,14 +134,14 @@ BEGIN
 		FROM generate_series(1, %s) i', times) INTO plan;
 	RETURN plan;
 END $$;
--- again and again: each time the file is a new one
+-- repeatedly: each execution creates a new file
 SELECT i, n, m FROM generate_series(1, 3) i, LATERAL (SELECT count(*) AS n, sum(m) AS m FROM (SELECT id, c,
 	count(*) AS m FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i * 1000 GROUP BY id, c) u) v;
 SELECT i, (SELECT count(DISTINCT b) FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i * 1000) AS n
 	FROM generate_series(1, 3) i;
 SELECT i, (SELECT count(*) FROM (SELECT id FROM facts WHERE k = ANY (ARRAY(SELECT k FROM small)) AND id > i
 	GROUP BY id, c LIMIT 900) u) AS n FROM generate_series(1, 3) i;
--- ... and no longer than one
+-- ... which is no longer than that of a single execution
 SELECT max(n) < 2 * min(n) AS same FROM (SELECT (jsonb_path_query(plan, 'strict $.**?(@."Custom Plan Provider"
 	== "GpuAgg")') -> 'Disk Usage')::int AS n FROM generate_series(1, 20, 19) i, again(i) plan) u
 	WHERE n > 0;

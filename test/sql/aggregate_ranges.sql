@@ -1,5 +1,5 @@
 --
--- GpuAgg: groups by one column whose range is found out while its rows come, and min() beside max()
+-- GpuAgg: groups by one column whose range is found while its rows arrive, and min() beside max()
 --
 CREATE SCHEMA aggregate_ranges;
 SET search_path = aggregate_ranges, public;
@@ -8,9 +8,9 @@ SET search_path = aggregate_ranges, public;
 SET client_min_messages = warning;
 SET max_parallel_workers_per_gather = 0;
 
--- Rows come in the order of k, 700 of each.  near: around 100 first, then further up, further down,
--- and with a NULL.  late: a value that is far away from all others, in one of the last batches.
--- low, high: beside the ends of the type.  ends: from the one to the other.
+-- Rows are ordered by k, 700 of each.  near: first around 100, then higher, then lower, and with a
+-- NULL.  late: a value far from all others, in one of the last batches.  low, high: near the ends
+-- of the type.  ends: from one end to the other.
 CREATE TABLE facts (k int, near int, late int, low int8, high int8, ends int8, ends4 int4,
 	ends2 int2, day date, flag bool, number oid, few int2, v int, w int8, x float4, y float8,
 	f bool) WITH (autovacuum_enabled = off);
@@ -39,7 +39,7 @@ VACUUM (FREEZE, ANALYZE) facts;
 CREATE TABLE small AS SELECT i % 35 AS k FROM generate_series(1, 50) i;
 ANALYZE small;
 
--- each column by itself; a small row's partner is one row, or stands for two
+-- each column separately; a small row has one partner, or represents two
 CREATE FUNCTION by_each(aggregates text, rows text, OUT grouped text, OUT node text, OUT n bigint,
 	OUT differ bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
 BEGIN
@@ -54,8 +54,8 @@ SELECT * FROM by_each('count(*), sum(v)', 'facts WHERE k = ANY (ARRAY(SELECT k F
 SELECT * FROM by_each('count(*), count(v), min(v), max(v), max(w), min(w)',
 	'facts JOIN small USING (k)');
 
--- min() and max() of the same rows: in any order, with filters, of all types; one has a twin, the
--- other none; a group without a value
+-- min() and max() of the same rows: in any order, with filters, of all types; one with a
+-- counterpart, the other without; a group without a value
 PREPARE q (text[]) AS SELECT c.* FROM unnest($1) q, compare(q) c;
 EXECUTE q(ARRAY[
 	'SELECT few, max(v), min(v), max(v) FILTER (WHERE f), min(v) FILTER (WHERE f), min(w), sum(v)
@@ -72,7 +72,7 @@ EXECUTE q(ARRAY[
 		GROUP BY near',
 	'SELECT min(v), max(v), max(y), min(y) FROM facts JOIN small USING (k)']);
 
--- count(DISTINCT) by bits: a value that there is no bit for comes behind new ones of its batch
+-- count(DISTINCT) with bits: a value without a bit follows new values of its batch
 PREPARE d AS SELECT c.* FROM unnest(ARRAY[
 	'SELECT count(DISTINCT CASE WHEN late < 0 THEN 2000000000 ELSE ends2 END), count(DISTINCT near)
 		FROM facts JOIN small USING (k)',
@@ -87,7 +87,7 @@ EXECUTE d;
 SELECT * FROM by_each('count(*), sum(w), max(v), min(v)', 'facts JOIN small USING (k)');
 RESET work_mem;
 
--- the ends of ranges grow when rows come from the heap, too
+-- the bounds of ranges also grow with rows from the heap
 UPDATE facts SET near = near - 20000, ends2 = -1 - ends2 WHERE k = 25;
 SELECT * FROM by_each('count(*), min(v), max(v)', 'facts JOIN small USING (k)')
 	WHERE grouped IN ('near', 'ends2');

@@ -1,5 +1,5 @@
 --
--- GpuAgg: groups by columns of a join's small side whose equality is not that of bits
+-- GpuAgg: groups by columns of a join's small side whose equality is not bitwise
 --
 CREATE SCHEMA aggregate_small;
 SET search_path = aggregate_small, public;
@@ -18,7 +18,7 @@ INSERT INTO facts SELECT i, i % 97, CASE WHEN i % 7 <> 0 THEN i % 11 END, i::int
 CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (id, a, c, y);
 CREATE TABLE small (k int, name text, code char(5), n numeric, m mood, u uuid, w word, arr int[],
 	p pair, sys name, y float8, v varchar(20), j json) WITH (autovacuum_enabled = off);
--- equal values that are not the same: 'a' and 'a ', 1.5 and 1.50; NULLs; keys that come twice
+-- equal but not identical values: 'a' and 'a ', 1.5 and 1.50; NULLs; keys that occur twice
 INSERT INTO small SELECT i % 45, CASE WHEN i % 9 <> 0 THEN 'name ' || i % 7 END,
 	CASE WHEN i % 2 = 0 THEN 'a' ELSE 'a ' END,
 	CASE i % 4 WHEN 0 THEN 1.5 WHEN 1 THEN 1.50 WHEN 2 THEN 0 END,
@@ -28,7 +28,7 @@ INSERT INTO small SELECT i % 45, CASE WHEN i % 9 <> 0 THEN 'name ' || i % 7 END,
 INSERT INTO small (k, name) VALUES (3, 'twice'), (NULL, 'never'), (1000, 'without partners');
 VACUUM ANALYZE facts, small;
 
--- each type: from entries, from the heap, in parts of both
+-- each type: from entries, from the heap, from both
 PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 	('SELECT s.name, count(*), sum(f.id), avg(f.y) FROM small s JOIN facts f USING (k)
 		GROUP BY s.name'),
@@ -58,7 +58,7 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 		JOIN facts f ON f.k = s.k GROUP BY s.name, t.v'),
 	('SELECT s.name, count(*) FROM (SELECT name, k FROM small WHERE k > 3 OFFSET 0) s
 		JOIN facts f USING (k) GROUP BY s.name'),
-	-- of equal values any may be shown
+	-- any of several equal values may be shown
 	('SELECT s.n::float8 AS n, c FROM (SELECT n, count(*) AS c FROM small s JOIN facts f USING (k)
 		GROUP BY s.n) s')
 ) q (text), compare(q.text) c;
@@ -69,8 +69,8 @@ DROP INDEX facts_k;
 CREATE INDEX facts_k ON facts USING gpujoin (k);
 EXECUTE in_all_ways;
 
--- what is left to PostgreSQL: big columns, floats, types without hashing, expressions, values that
--- aggregates want
+-- queries left to PostgreSQL: columns of the big side, floats, types without hashing, expressions,
+-- values that aggregates need
 SELECT * FROM compare('SELECT f.s, count(*) FROM small s JOIN facts f USING (k) GROUP BY f.s');
 SELECT * FROM compare('SELECT s, count(*) FROM facts WHERE k IN (1, 2) GROUP BY s');
 SELECT * FROM compare('SELECT s.y, count(*) FROM small s JOIN facts f USING (k) GROUP BY s.y');
@@ -83,7 +83,7 @@ SELECT * FROM compare('SELECT s.name, count(*) FILTER (WHERE s.name > ''n'') FRO
 SELECT * FROM compare('SELECT s.name COLLATE "C" AS c, count(*) FROM small s JOIN facts f USING (k)
 	GROUP BY 1');
 
--- values on pages of their own, and more small rows than expected, in several batches
+-- toasted values, and more small rows than expected, in several batches
 CREATE TABLE wide (k int, name text) WITH (autovacuum_enabled = off);
 ALTER TABLE wide ALTER name SET STORAGE EXTERNAL;
 INSERT INTO wide
@@ -106,7 +106,7 @@ SELECT * FROM compare('SELECT s.name, f.id, count(*), sum(f.c) FROM small s JOIN
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- a table of several
+-- several tables on the big side
 CREATE TABLE parted (k int, v int) PARTITION BY LIST (k);
 CREATE TABLE part0 PARTITION OF parted FOR VALUES IN (0, 1, 2, 3, 4);
 CREATE TABLE part1 PARTITION OF parted DEFAULT;
@@ -116,7 +116,7 @@ VACUUM ANALYZE parted;
 SELECT * FROM compare('SELECT s.name, count(*), sum(parted.v) FROM small s JOIN parted USING (k)
 	GROUP BY s.name');
 
--- the right to call a type's equality
+-- the privilege to call a type's equality function
 CREATE ROLE regress_gpujoin_small;
 GRANT USAGE ON SCHEMA aggregate_small TO regress_gpujoin_small;
 GRANT SELECT ON facts, small TO regress_gpujoin_small;

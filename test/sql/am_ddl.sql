@@ -3,7 +3,7 @@ SELECT opcname, opcintype::regtype, amvalidate(o.oid)
 FROM pg_opclass o JOIN pg_am a ON a.oid = opcmethod
 WHERE amname = 'gpujoin' ORDER BY 1;
 
--- an operator class that is wrong in each way that the validator knows
+-- an operator class with each error that the validator detects
 CREATE FUNCTION wrong_key(int4) RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT $1';
 CREATE OPERATOR CLASS wrong_ops FOR TYPE int4 USING gpujoin AS
 	OPERATOR 1 =, OPERATOR 1 = (int4, int8), FUNCTION 1 wrong_key(int4);
@@ -42,7 +42,7 @@ SELECT count(*) FROM am_types WHERE ts IN ('-infinity', 'infinity', '2000-01-01 
 SELECT count(*) FROM am_types WHERE tz IN ('-infinity', 'infinity', '2000-01-01 00:00:01 UTC');
 RESET gpujoin.force;
 
--- bad input: nothing half-made is left
+-- invalid input leaves no partial index
 \set VERBOSITY terse
 CREATE TABLE am_bad (a int, b int, t text, u uuid);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a, b);
@@ -80,7 +80,7 @@ SET ROLE am_stranger;
 SELECT gpujoin_check('am_i4');
 SELECT gpujoin_check('am_part_i');
 RESET ROLE;
--- of a partitioned index, each partition's is the matter of that partition's owner
+-- in a partitioned index, each partition's index belongs to that partition's owner
 ALTER TABLE am_part OWNER TO am_stranger;
 ALTER TABLE am_part_1 OWNER TO am_stranger;
 SET ROLE am_stranger;
@@ -92,7 +92,7 @@ ALTER TABLE am_part_1 OWNER TO CURRENT_USER;
 DROP ROLE am_stranger;
 \set VERBOSITY default
 
--- partitions: one index each, made, attached and detached like any other
+-- partitions: one index each, created, attached and detached like any other
 INSERT INTO am_part SELECT generate_series(0, 1999);
 SELECT relid, gpujoin_check(relid, true) FROM pg_partition_tree('am_part_i') WHERE isleaf ORDER BY 1;
 SELECT gpujoin_check('am_part_i'), gpujoin_check('am_part_i', true);
@@ -127,7 +127,7 @@ TRUNCATE am_life;
 SELECT gpujoin_check('am_life_i', true);
 INSERT INTO am_life SELECT i, i FROM generate_series(1, 300) i;
 SELECT gpujoin_check('am_life_i', true);
--- made and truncated in one transaction: the file keeps its name
+-- created and truncated in one transaction: the file keeps its name
 BEGIN;
 CREATE TABLE am_same (k int);
 CREATE INDEX am_same_i ON am_same USING gpujoin (k);
@@ -137,7 +137,7 @@ INSERT INTO am_same SELECT generate_series(1, 100);
 SELECT gpujoin_check('am_same_i', true);
 COMMIT;
 SELECT gpujoin_check('am_same_i', true);
--- rolled back inserts stay as superfluous entries until VACUUM
+-- entries of rolled back inserts stay until VACUUM
 BEGIN;
 INSERT INTO am_same SELECT generate_series(101, 1000);
 ROLLBACK;
@@ -168,6 +168,6 @@ SELECT gpujoin_check('am_life_partial', true), gpujoin_check('am_life_expr', tru
 DROP TABLE am_types, am_bad, am_part, am_life, am_same, am_temp, am_unlogged;
 DROP FUNCTION wrong_key(int4);
 
--- what pg_stat_progress_create_index will call the phases
+-- the phases' names for pg_stat_progress_create_index
 SELECT n, pg_indexam_progress_phasename(oid, n) FROM pg_am, generate_series(1, 6) n
 WHERE amname = 'gpujoin' ORDER BY n;

@@ -1,5 +1,5 @@
--- Free slots and free pages are used again: ten rounds of updating every row leave an
--- index of at most twice its fresh size (plus what the lanes keep open).
+-- Free slots and free pages are reused: ten rounds of updating every row leave an index of at most
+-- twice its fresh size (plus what the lanes keep open).
 -- no loader, whose snapshot might keep VACUUM from removing a row
 SET gpujoin.auto_load = off;
 CREATE TABLE reuse (id int, k int, b bigint) WITH (autovacuum_enabled = off);
@@ -10,7 +10,7 @@ CREATE TABLE fresh AS
 	SELECT pg_relation_size('reuse_k') AS k, pg_relation_size('reuse_b') AS b;
 SELECT k / 50000.0 <= 11 AS "at most 11 bytes a row" FROM fresh;
 
--- three versions of each row, then none but the last
+-- three versions of each row, then only the last one
 UPDATE reuse SET k = k + 1, b = b + 1;
 UPDATE reuse SET k = k + 1, b = b + 1;
 SELECT gpujoin_check('reuse_k', true) AS entries_before_vacuum;
@@ -18,7 +18,7 @@ VACUUM reuse;
 SELECT gpujoin_check('reuse_k', true), gpujoin_check('reuse_b', true);
 VACUUM FULL reuse;
 
--- the rounds proper
+-- the actual rounds
 UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
 UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
 UPDATE reuse SET k = k + 1, b = b + 1; VACUUM reuse;
@@ -34,7 +34,7 @@ SELECT pg_relation_size('reuse_k') <= 2 * k + 8 * 8192 AS k_is_bounded,
 	pg_relation_size('reuse_b') <= 2 * b + 8 * 8192 AS b_is_bounded FROM fresh;
 SELECT entries, vacuum_epoch >= 10 AS vacuumed FROM gpujoin_index_info('reuse_k');
 
--- the same with gaps all over: half of each page's entries die in turn
+-- the same with gaps everywhere: half of each page's entries die in turn
 DELETE FROM reuse WHERE id % 2 = 0; VACUUM reuse;
 INSERT INTO reuse SELECT i, i, i FROM generate_series(1, 25000) i;
 DELETE FROM reuse WHERE id % 3 = 0; VACUUM reuse;
@@ -42,7 +42,7 @@ INSERT INTO reuse SELECT i, i, i FROM generate_series(1, 16000) i;
 SELECT gpujoin_check('reuse_k', true) = count(*) AS complete FROM reuse;
 SELECT pg_relation_size('reuse_k') <= 2 * k + 8 * 8192 AS k_is_bounded FROM fresh;
 
--- entries out of heap order: answers are the same, each row once
+-- entries out of heap order: the answers are the same, each row once
 RESET gpujoin.auto_load;
 SET gpujoin.force = on;
 SELECT count(*), sum(id) FROM reuse WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000)));

@@ -1,5 +1,5 @@
--- UPDATE, DELETE, MERGE and row locks: what a set of keys finds is changed once, and the tables
--- are afterwards as stock plans leave them.
+-- UPDATE, DELETE, MERGE and row locks: each row that a set of keys finds is changed once, and
+-- afterwards the tables equal those that stock plans produce.
 CREATE SCHEMA gj_changes;
 SET search_path = gj_changes, public;
 
@@ -25,9 +25,9 @@ FROM generate_series(1, 1200) i;
 CREATE TABLE log (what text, id int);
 ANALYZE;
 
--- Run a statement with RETURNING, or one without, under gpujoin.force and with gpujoin off, and undo
--- it. Says which of our nodes the forced plan has, how many rows were returned, and how many rows
--- differ: of the answer, and of the tables afterwards.
+-- Run a statement with RETURNING, or one without, under gpujoin.force and with gpujoin off, and
+-- roll it back. Return which of our nodes the forced plan has, how many rows were returned, and how
+-- many rows differ: in the answer, and in the tables afterwards.
 CREATE FUNCTION run(statement text, returning_rows bool, OUT answer text[], OUT tables text[])
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -83,7 +83,7 @@ EXPLAIN (COSTS OFF) MERGE INTO big b USING small s ON b.key = s.k
 WHEN MATCHED THEN UPDATE SET v = s.w
 WHEN NOT MATCHED THEN INSERT (id, key) VALUES (0, s.k);
 EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN big b ON b.key = s.k FOR UPDATE OF b SKIP LOCKED;
--- a partitioned table that is changed: lists of keys for each partition, joins by stock plans
+-- a partitioned target table: lists of keys for each partition, joins by stock plans
 EXPLAIN (COSTS OFF) DELETE FROM parts WHERE key IN (1, 2, 3);
 EXPLAIN (COSTS OFF) UPDATE small s SET w = b.v FROM parts b WHERE b.key = s.k;
 RESET gpujoin.force;
@@ -117,7 +117,7 @@ SET hash_mem_multiplier = 1;
 SELECT * FROM compare('UPDATE big b SET v = s.w FROM many s WHERE b.key = s.k RETURNING b.id, b.v');
 RESET work_mem;
 RESET hash_mem_multiplier;
--- and the small one
+-- joins that change the small table
 SELECT * FROM compare('UPDATE small s SET w = 9 WHERE EXISTS (SELECT FROM big b WHERE b.key = s.k
 	AND b.v > 3) RETURNING *');
 SELECT * FROM compare('DELETE FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.key = s.k)
@@ -170,7 +170,7 @@ CREATE TRIGGER after_delete AFTER DELETE ON big REFERENCING OLD TABLE AS gone
 SELECT * FROM compare('UPDATE big b SET v = s.w FROM small s WHERE b.key = s.k RETURNING b.*');
 SELECT * FROM compare('DELETE FROM big WHERE key IN (SELECT k FROM small) RETURNING id');
 
--- a row that two small rows find is changed once, or is an error where SQL wants one
+-- a row that two small rows find is changed once, or raises an error if SQL requires it
 INSERT INTO small VALUES (6, 1, 'twice');
 SELECT * FROM compare('UPDATE big b SET v = 5 FROM small s WHERE b.key = s.k RETURNING b.id');
 SET gpujoin.force = on;
@@ -188,7 +188,7 @@ DECLARE c CURSOR FOR SELECT b.id, s.k FROM small s JOIN big b ON b.key = s.k;
 FETCH 1 FROM c;
 UPDATE big SET v = 1000 WHERE CURRENT OF c RETURNING id, key, v;
 ROLLBACK;
--- privileges are those that the statement needs
+-- only the privileges that the statement needs
 CREATE ROLE regress_gpujoin_changer;
 GRANT USAGE ON SCHEMA gj_changes TO regress_gpujoin_changer;
 GRANT SELECT ON big, small TO regress_gpujoin_changer;

@@ -1,5 +1,5 @@
 --
--- SELECT DISTINCT that removes nothing: a unique key tells the rows apart
+-- SELECT DISTINCT that removes nothing: a unique key distinguishes the rows
 --
 CREATE SCHEMA distinct_rows;
 SET search_path = distinct_rows, public;
@@ -32,7 +32,7 @@ SELECT * FROM compare_nodes('SELECT DISTINCT ON (title) title, patent_id FROM pa
 SELECT * FROM compare_nodes('SELECT DISTINCT patent_id, title, count(*) OVER () FROM patents
 	WHERE class_id IN (1, 2, 3)');
 
--- joins: what has several partners comes once
+-- joins: a row with several partners is returned once
 SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM top_classes t JOIN patents p ON p.class_id = t.class_id');
 SELECT * FROM compare_nodes('SELECT DISTINCT p.patent_id, p.title || p.class_id AS t FROM top_classes t
 	JOIN patents p ON p.class_id = t.class_id WHERE p.b <> 4');
@@ -43,7 +43,7 @@ SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM top_classes t JOIN top_cla
 	JOIN patents p ON p.class_id = t.class_id WHERE u.class_id > 2');
 SELECT * FROM compare_nodes('SELECT count(*) FROM (SELECT DISTINCT p.* FROM top_classes t
 	JOIN patents p ON p.class_id = t.class_id) u');
--- but not if the small side is wanted, or each of its rows counts
+-- but not if columns of the small side are needed, or each of its rows counts
 SELECT * FROM compare_nodes('SELECT DISTINCT p.*, t.weight FROM top_classes t
 	JOIN patents p ON p.class_id = t.class_id');
 SELECT * FROM compare_nodes('SELECT DISTINCT p.patent_id, p.title, t.weight * 0 AS zero FROM top_classes t
@@ -53,7 +53,7 @@ SELECT count(*) > 401 AS several FROM (SELECT DISTINCT p.*, random() FROM top_cl
 	JOIN patents p ON p.class_id = t.class_id) u;
 SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM top_classes t LEFT JOIN patents p ON p.class_id = t.class_id');
 
--- which indexes are keys
+-- indexes that are keys
 ALTER TABLE patents DROP CONSTRAINT patents_pkey;
 SELECT * FROM compare_nodes('SELECT DISTINCT a, b, title FROM patents WHERE class_id IN (1, 2, 3)');
 CREATE UNIQUE INDEX several ON patents (b, a);
@@ -78,7 +78,7 @@ INSERT INTO patents SELECT patent_id, class_id, title, a, b FROM patents WHERE c
 SELECT * FROM compare_nodes('SELECT DISTINCT a, b FROM patents WHERE class_id IN (1, 2, 3)');
 ROLLBACK;
 
--- tables with children have no key that is all theirs
+-- tables with children have no key across all of them
 CREATE TABLE parent (id int PRIMARY KEY, k int);
 CREATE TABLE child () INHERITS (parent);
 INSERT INTO parent SELECT i, i % 10 FROM generate_series(1, 100) i;
@@ -88,7 +88,8 @@ CREATE INDEX ON child USING gpujoin (k);
 SELECT * FROM compare_nodes('SELECT DISTINCT * FROM parent WHERE k IN (2, 3, 4)');
 SELECT * FROM compare_nodes('SELECT DISTINCT * FROM ONLY parent WHERE k IN (2, 3, 4)');
 
--- partitions: a key in each, and all that they are partitioned by; no index need be on them all
+-- partitions: a key in each, and all columns that they are partitioned by; a partitioned index is
+-- not required
 CREATE TABLE parts (a int NOT NULL, b int, k int, c text COLLATE "C") PARTITION BY LIST (b);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2, NULL);
 CREATE TABLE parts_2 (c text COLLATE "C", gone int, k int, b int, a int NOT NULL)
@@ -125,7 +126,7 @@ SELECT * FROM compare_nodes('SELECT DISTINCT p.a, p.c FROM parts p JOIN top_clas
 DROP INDEX parts_21_a_b_idx;
 SELECT * FROM compare_nodes('SELECT DISTINCT a, b, c FROM parts WHERE k IN (1, 2, 3)');
 SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM parts p JOIN top_classes t ON p.k = t.class_id');
--- nor if what they are partitioned by is computed
+-- nor if the partition key is an expression
 CREATE TABLE computed (a int NOT NULL, k int) PARTITION BY LIST ((a % 2));
 CREATE TABLE computed_0 PARTITION OF computed FOR VALUES IN (0);
 CREATE TABLE computed_1 PARTITION OF computed FOR VALUES IN (1);
@@ -142,7 +143,7 @@ CREATE INDEX ON hashed USING gpujoin (k);
 SELECT * FROM compare_nodes('SELECT DISTINCT * FROM hashed WHERE k IN (2, 3, 4)');
 SELECT * FROM compare_nodes('SELECT DISTINCT k FROM hashed WHERE k IN (2, 3, 4)');
 
--- a plan that is kept does not outlive the key
+-- a cached plan becomes invalid with the key
 ALTER TABLE patents DROP CONSTRAINT patents_a_b_key, ADD PRIMARY KEY (patent_id);
 SET plan_cache_mode = force_generic_plan;
 SET gpujoin.force = on;
@@ -161,7 +162,7 @@ EXECUTE count_of('{9, 9}');
 ALTER TABLE patents DROP CONSTRAINT patents_pkey;
 INSERT INTO patents SELECT * FROM patents WHERE class_id = 9;
 EXECUTE count_of('{9, 9}');
--- nor the column's NOT NULL
+-- and with the column's NOT NULL
 DELETE FROM patents WHERE n IS NULL OR patent_id > 4000;
 CREATE UNIQUE INDEX ON patents (n) WHERE class_id = 10;
 ALTER TABLE patents ALTER n SET NOT NULL;

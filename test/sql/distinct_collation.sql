@@ -1,5 +1,6 @@
 --
--- SELECT DISTINCT may take for equal what a unique index tells apart, by its collation
+-- SELECT DISTINCT may consider values equal that a unique index with another collation
+-- distinguishes
 --
 SELECT count(*) = 0 AS skip FROM pg_collation WHERE collprovider = 'i' \gset
 \if :skip

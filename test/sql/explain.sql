@@ -1,5 +1,5 @@
 --
--- What EXPLAIN says of GpuScan: stable with COSTS, TIMING and SUMMARY off
+-- EXPLAIN output of GpuScan: stable with COSTS, TIMING and SUMMARY off
 --
 CREATE SCHEMA explained;
 SET search_path = explained, public;
@@ -31,7 +31,7 @@ SELECT explain('COSTS OFF', 'SELECT id FROM wide WHERE k IN (1, 2) AND k = ANY (
 SELECT explain('COSTS OFF', 'SELECT * FROM wide WHERE d IN (''2020-01-01'', ''2021-01-01'')');
 SELECT explain('COSTS OFF', 'SELECT * FROM wide w WHERE k + id = ANY (''{1,2}''::int8[])');
 
--- A long list does not flood the screen, and does not look like the query's own
+-- A long list is abbreviated, and does not look like the query's own
 SELECT explain('COSTS OFF', format('SELECT * FROM wide WHERE k = ANY (%L)', array_agg(i)))
 	FROM generate_series(1, 32) i;
 SELECT explain('COSTS OFF', format('SELECT * FROM wide WHERE k = ANY (%L)', array_agg(i)))
@@ -51,7 +51,7 @@ SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 	'SELECT FROM generate_series(1, 0) x, LATERAL (SELECT FROM wide WHERE k = x OFFSET 0) w');
 
--- With too little memory some blocks become lossy, and the recheck has work to do
+-- With too little memory some blocks become lossy, and the recheck removes rows
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT explain_masked('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT count(id) FROM wide WHERE k = ANY (wanted())');
@@ -59,7 +59,8 @@ SELECT count(*) FROM wide WHERE k = ANY (wanted());
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- The time is shown with TIMING, the device with ANALYZE, unless all is off that no test can compare
+-- TIMING shows the time, ANALYZE the device, unless all options whose output no test can compare
+-- are off
 SELECT explain_masked('ANALYZE', 'SELECT * FROM wide WHERE k = 1');
 SELECT explain_masked('ANALYZE, COSTS OFF', 'SELECT * FROM wide WHERE k = 1');
 SELECT options, count(*) FILTER (WHERE l ~ 'Device: ') AS devices, count(*) FILTER (WHERE l ~ 'Memory Usage: ') AS memory

@@ -1,10 +1,10 @@
 --
--- gpujoin_explain_choice(): which indexes a query could use, which it does, and why not
+-- gpujoin_explain_choice(): which indexes a query could use, which it uses, and why not the others
 --
 CREATE SCHEMA choice;
 SET search_path = choice, public;
 SET max_parallel_workers_per_gather = 0;
--- whether an index has a mirror makes a difference to costs
+-- costs depend on whether an index has a mirror
 SET gpujoin.auto_load = off;
 
 CREATE TABLE facts (id int, k int, v int, note text);
@@ -17,7 +17,7 @@ INSERT INTO little SELECT generate_series(1, 100);
 CREATE INDEX little_k ON little USING gpujoin (k);
 VACUUM ANALYZE facts, keys, little;
 
--- Without the costs, which are another matter
+-- Without the costs, which are tested separately
 CREATE FUNCTION choices(query text) RETURNS TABLE (relation regclass, index regclass, node text, condition text,
 	chosen boolean, reason text, cheaper boolean) LANGUAGE sql AS $$
 	SELECT relation, index, node, condition, chosen, reason, cost < other_cost
@@ -29,7 +29,7 @@ SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM choices('SELECT * FROM facts JOIN keys USING (k)');
 SELECT cost > 0 AND cost < other_cost AS costs FROM gpujoin_explain_choice('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 
--- With parameters: for as many keys as are assumed, like advice
+-- With parameters: for the assumed number of keys, like advice
 SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
 SELECT * FROM choices('SELECT * FROM facts WHERE v = $2 AND k IN ($1, $3) LIMIT $4');
 SELECT * FROM choices('SELECT * FROM facts JOIN unnest($1) u (k) USING (k)');
@@ -46,13 +46,13 @@ SELECT c.cost < c.other_cost AND c.other_cost < s.other_cost AS cheaper_than_seq
 RESET gpujoin.assumed_keys;
 DROP INDEX facts_btree;
 
--- Dearer
+-- More expensive
 SELECT * FROM choices('SELECT * FROM facts WHERE k NOT IN (1, 2, 3)');
 CREATE INDEX facts_btree ON facts (k);
 SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 DROP INDEX facts_btree;
 
--- Not offered: the switch, the size of the table, the form of the condition
+-- Not offered: because of the setting, the size of the table, the form of the condition
 SET gpujoin.enabled = off;
 SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 RESET gpujoin.enabled;
@@ -76,7 +76,8 @@ SELECT * FROM choices('SELECT * FROM guarded WHERE leak(k) = 1');
 
 SELECT * FROM choices('SELECT * FROM facts WHERE k NOT IN (SELECT k FROM keys)');
 
--- Joins that no index answers: what is returned, how large the other side is, the form of the condition
+-- Joins that no index can answer: because of the rows to return, the size of the other side, the
+-- form of the condition
 SELECT * FROM choices('SELECT * FROM facts LEFT JOIN keys USING (k)');
 SELECT * FROM choices('SELECT * FROM keys RIGHT JOIN facts USING (k)');
 SELECT * FROM choices('SELECT * FROM facts FULL JOIN keys USING (k)');
@@ -91,13 +92,13 @@ CREATE TABLE facts_too AS SELECT * FROM facts;
 CREATE INDEX facts_too_k ON facts_too USING gpujoin (k);
 VACUUM ANALYZE facts_too;
 SELECT * FROM choices('SELECT * FROM facts JOIN facts_too USING (k)');
--- The small side may be kept, and a reason is not wanted of a table whose join is offered
+-- The small side may be the preserved one, and no reason is given for a table whose join is offered
 SELECT * FROM choices('SELECT * FROM keys LEFT JOIN facts USING (k)');
 SELECT * FROM choices('SELECT * FROM keys WHERE NOT EXISTS (SELECT FROM facts WHERE keys.k = facts.k)');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k AND s.k + f.k > 5');
--- A value of the big side that is NULL where there is no match
+-- A value of the big side that is NULL if there is no match
 SELECT * FROM choices('SELECT * FROM keys LEFT JOIN (SELECT k, coalesce(v, 5) AS w FROM facts) f USING (k)');
--- Partitions, of which each has a row
+-- Partitions, each with a row of its own
 CREATE TABLE halves (id int, k int) PARTITION BY RANGE (id);
 CREATE TABLE halves_1 PARTITION OF halves FOR VALUES FROM (0) TO (60000);
 CREATE TABLE halves_2 (k int, id int);
@@ -112,7 +113,7 @@ SELECT * FROM choices('SELECT * FROM halves LEFT JOIN keys USING (k)');
 SELECT * FROM choices('SELECT * FROM halves h JOIN keys s ON s.k = h.k + 1');
 SELECT * FROM choices('DELETE FROM halves h USING keys s WHERE s.k = h.k');
 
--- Aggregates above: a row of their own, beside the scan's or join's; costs are another matter
+-- Aggregates above: a separate row beside the scan's or join's; costs are tested separately
 CREATE INDEX halves_1_wide ON halves_1 USING gpujoin (k) INCLUDE (id);
 CREATE FUNCTION aggregates(query text) RETURNS TABLE (relation regclass, node text, chosen boolean, reason text)
 LANGUAGE sql AS $$
@@ -138,7 +139,7 @@ SET gpujoin.aggregate = off;
 SELECT * FROM aggregates('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
 RESET gpujoin.aggregate;
 
--- Prepared statements, changes, long conditions
+-- Prepared statements, data changes, long conditions
 PREPARE by_keys(int[]) AS SELECT * FROM facts WHERE k = ANY ($1);
 SET plan_cache_mode = force_generic_plan;
 EXECUTE by_keys('{}');
@@ -162,7 +163,7 @@ DO $$ BEGIN PERFORM * FROM choices('DELETE FROM facts WHERE k = ANY ($1)'); END 
 SELECT * FROM choices('SELECT * FROM choices(''SELECT 1'')');
 SELECT count(*) FROM facts;
 
--- Privileges are those of EXPLAIN
+-- The privileges required are those of EXPLAIN
 CREATE ROLE regress_choice_nobody;
 GRANT USAGE ON SCHEMA choice TO regress_choice_nobody;
 SET ROLE regress_choice_nobody;

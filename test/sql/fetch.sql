@@ -1,5 +1,5 @@
 --
--- From TIDs to tuples: HOT chains, all-visible pages, blocks that are tested whole
+-- From TIDs to tuples: HOT chains, all-visible pages, blocks tested as a whole
 --
 CREATE SCHEMA fetching;
 SET search_path = fetching, public;
@@ -9,8 +9,8 @@ CREATE TABLE big (id int, k int, v int) WITH (fillfactor = 50, autovacuum_enable
 INSERT INTO big SELECT i, i % 100, 0 FROM generate_series(1, 5000) i;
 CREATE INDEX big_k ON big USING gpujoin (k);
 
--- What the snapshot sees, with the place of each version, by a plan of ours and
--- without.
+-- Compare the rows that the snapshot sees, with each version's TID, using our plan and a stock
+-- plan.
 CREATE FUNCTION compare(keys int[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	query text := format('SELECT array_agg(ROW(ctid, b)::text ORDER BY ctid) FROM big b WHERE k = ANY (%L)', keys);
@@ -27,12 +27,12 @@ END $$;
 
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = ANY ('{1,2,3}');
 
--- No page is all-visible yet; then all are
+-- At first no page is all-visible; then all are
 SELECT compare('{1,2,3}');
 VACUUM big;
 SELECT compare('{1,2,3}');
 
--- A chain of two members.  The root names the first; once that is pruned, the second.
+-- A chain of two members.  The root points to the first; once that is pruned, to the second.
 UPDATE big SET v = 1 WHERE k < 10;
 SELECT compare('{1,2,3}');
 VACUUM big;
@@ -51,20 +51,20 @@ SELECT compare('{1,2,3}');
 VACUUM big;
 SELECT compare('{1,2,3}');
 
--- A version with another key is not of the chain
+-- A version with another key does not belong to the chain
 UPDATE big SET k = k + 1000 WHERE k = 1 AND id % 2 = 0;
 SELECT compare('{1,2,1001}');
 VACUUM big;
 SELECT compare('{1,2,1001}');
 
--- Deleted rows, then others in their places, on pages with and without mark
+-- Deleted rows, then others that reuse their slots, on pages with and without the all-visible bit
 DELETE FROM big WHERE k IN (2, 3) AND id % 3 = 0;
 SELECT compare('{1,2,3,1001}');
 VACUUM big;
 INSERT INTO big SELECT i, i % 100, 3 FROM generate_series(5001, 5100) i;
 SELECT compare('{1,2,3,1001}');
 
--- A query has its snapshot's rows to the end, whatever becomes of the pages meanwhile
+-- A query returns its snapshot's rows to the end, whatever happens to the pages meanwhile
 CREATE FUNCTION change_while_reading(OUT rows int, OUT old int) LANGUAGE plpgsql AS $$
 DECLARE
 	c NO SCROLL CURSOR FOR SELECT id, v FROM big WHERE k = ANY ('{4,5}');
@@ -86,7 +86,7 @@ SELECT compare('{4,5}');
 VACUUM big;
 SELECT compare('{4,5}');
 
--- More TIDs than there is memory for: blocks are tested whole, marked or not
+-- More TIDs than fit in memory: blocks are tested as a whole, all-visible or not
 CREATE TABLE whole (id int, k int, pad text) WITH (autovacuum_enabled = off);
 INSERT INTO whole SELECT i, i % 3, repeat('x', 400) FROM generate_series(1, 40000) i;
 CREATE INDEX whole_k ON whole USING gpujoin (k);
@@ -114,9 +114,9 @@ COMMIT;
 SET gpujoin.enabled = off;
 SELECT count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
 
--- Where a block is in memory is guessed from the block before.  Two tables filled in turns
--- lie there in runs of a few blocks; a cursor reads on while the other table is emptied and
--- its buffers go to blocks of a third.
+-- A block's buffer is guessed from the previous block's.  The buffers of two tables that are filled
+-- in turns form runs of a few blocks; a cursor continues to read while the other table is emptied
+-- and its buffers are reused for blocks of a third one.
 RESET work_mem;
 RESET hash_mem_multiplier;
 RESET gpujoin.enabled;
@@ -161,7 +161,7 @@ MOVE FORWARD 1190 IN reader;
 FETCH ALL FROM reader;
 COMMIT;
 
--- Blocks of a session's own, in its own buffers
+-- Blocks of a temporary table, in local buffers
 SET temp_buffers = '800kB';
 CREATE TEMP TABLE own AS SELECT * FROM even;
 CREATE INDEX own_k ON own USING gpujoin (k);

@@ -1,5 +1,5 @@
 --
--- Columns straight from heap tuples: where they lie, and tuples in which they lie elsewhere
+-- Columns read directly from heap tuples: their offsets, and tuples with other offsets
 --
 CREATE SCHEMA fetch_columns;
 SET search_path = fetch_columns, public;
@@ -7,14 +7,14 @@ SET search_path = fetch_columns, public;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/both_ways.sql
 
--- Keys of which each is there once, twice or with other columns that are wanted
+-- Keys that occur once, or twice with further columns that the query needs
 CREATE TABLE once AS SELECT i * 3 AS k FROM generate_series(1, 60) i;
 CREATE TABLE twice (k int, x int, label text);
 INSERT INTO twice SELECT i * 4, i, 'label ' || i FROM generate_series(1, 40) i;
 INSERT INTO twice SELECT k, -x, NULL FROM twice WHERE x % 3 = 0;
 ANALYZE once, twice;
 
--- A table's columns by a scan, as parts of joins and below what keeps or sorts them
+-- Read a table's columns with a scan, in joins and below nodes that materialize or sort them
 CREATE FUNCTION check_columns(source text, columns text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	part text;
@@ -45,7 +45,7 @@ BEGIN
 	RETURN rows || ' rows, same';
 END $$;
 
--- All widths, by value and by reference, and what comes behind the first of no fixed width
+-- All widths, by value and by reference, and columns after the first of variable width
 CREATE TABLE kinds (a int2, key int, c "char", d int8, e bool, f float4, g uuid, h float8, i name,
 					j date, t text, l int, m timestamptz);
 INSERT INTO kinds SELECT i, i % 211, chr(65 + i % 26)::"char", i * 10000000000, i % 3 = 0, i / 7.0,
@@ -59,21 +59,21 @@ SELECT check_columns('kinds', 'b.ctid AS place;b.tableoid::regclass AS source;b:
 VACUUM kinds;
 SELECT check_columns('kinds', 'a;key;c;d;e;f;g;h;i;j');
 
--- NULLs before, at and behind a column, in some tuples
+-- NULLs before, in and after a column, in some tuples
 UPDATE kinds SET a = NULL WHERE d / 10000000000 % 5 = 0;
 UPDATE kinds SET h = NULL, m = NULL WHERE d / 10000000000 % 7 = 0;
 SELECT check_columns('kinds', 'a;key;d;g;h;j');
 VACUUM kinds;
 SELECT check_columns('kinds', 'a;key;d;g;h;j');
 
--- Columns that were dropped, before and behind, in old and in new tuples
+-- Dropped columns, before and after, in old and in new tuples
 ALTER TABLE kinds DROP COLUMN c, DROP COLUMN t;
 SELECT check_columns('kinds', 'a;key;d;g;h;j;l;m');
 INSERT INTO kinds SELECT i, i % 211, i * 10000000000, true, i, md5(i::text)::uuid, i, 'new ' || i,
 	'2000-01-01', -i, '2000-01-01 00:00:00+00' FROM generate_series(3001, 4000) i;
 SELECT check_columns('kinds', 'a;key;d;e;f;g;h;i;j;l;m');
 
--- Columns that were added: without a value, with one that is nowhere in the old tuples
+-- Added columns: without a value, and with one that old tuples do not store
 CREATE TABLE added (key int, a int);
 INSERT INTO added SELECT i % 211, i FROM generate_series(1, 2000) i;
 CREATE INDEX ON added USING gpujoin (key);
@@ -84,7 +84,7 @@ UPDATE added SET a = -a WHERE a % 10 = 0;
 VACUUM ANALYZE added;
 SELECT check_columns('added', 'key;a;b;c;d');
 
--- Values in and out of line before a column, a key behind them, generated values
+-- Inline and toasted values before a column, a key after them, generated values
 CREATE TABLE wide (t text, key int, v int, w int8 GENERATED ALWAYS AS (v * 2) STORED);
 ALTER TABLE wide ALTER t SET STORAGE EXTERNAL;
 INSERT INTO wide SELECT CASE WHEN i % 100 = 0 THEN repeat('t', 10000) ELSE repeat('t', i % 50) END,
@@ -97,7 +97,7 @@ ANALYZE wide, generated;
 SELECT check_columns('wide', 'length(t) AS length;key;v;w');
 SELECT check_columns('generated', 'key;v;w');
 
--- Children that have the columns in other places, one of them no room for NULLs
+-- Children whose columns have other positions, one of them without room for NULLs
 CREATE TABLE parent (key int, a int8, b date);
 CREATE TABLE child_1 (b date, note text, a int8, key int);
 CREATE TABLE child_2 (a int8 NOT NULL, b date NOT NULL, key int NOT NULL);
@@ -112,7 +112,7 @@ CREATE INDEX ON child_2 USING gpujoin (key);
 ANALYZE parent, child_1, child_2;
 SELECT check_columns('parent', 'key;a;b');
 
--- Chains, redirects, dead rows, and a table of the session's own
+-- Chains, redirects, dead rows, and a temporary table
 CREATE TABLE chains (key int, v int, w date) WITH (fillfactor = 50, autovacuum_enabled = off);
 INSERT INTO chains SELECT i % 211, i, date '2000-01-01' + i FROM generate_series(1, 3000) i;
 CREATE INDEX ON chains USING gpujoin (key);
@@ -131,7 +131,7 @@ CREATE INDEX ON own USING gpujoin (key);
 ANALYZE own;
 SELECT check_columns('own', 'key;v;w');
 
--- Blocks of which the offsets are not known: rows with other keys come up, too
+-- Blocks whose offsets are unknown: rows with other keys are read, too
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 CREATE TABLE many (key int, v int);
@@ -142,7 +142,7 @@ SELECT check_columns('many', 'key;v');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- The row at which a cursor is
+-- The current row of a cursor
 SET gpujoin.force = on;
 BEGIN;
 DECLARE c CURSOR FOR SELECT w FROM chains WHERE key IN (40, 41);
@@ -153,7 +153,7 @@ MOVE 2 FROM c;
 DELETE FROM chains WHERE CURRENT OF c RETURNING key, v, w;
 ROLLBACK;
 
--- Rows are counted, whichever way they go
+-- Rows are counted, however they are passed on
 CREATE FUNCTION counted(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;

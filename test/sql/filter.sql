@@ -1,5 +1,5 @@
 --
--- Filters that are tested on index entries: which clauses, with which result, and what is fetched
+-- Filters tested on index entries: which clauses, with which result, and which rows are fetched
 --
 CREATE SCHEMA filter;
 SET search_path = filter, public;
@@ -32,7 +32,7 @@ INSERT INTO f (id, k, f4, f8) SELECT -k, k, 'NaN', '-0' FROM generate_series(0, 
 CREATE INDEX f_k ON f USING gpujoin (k) INCLUDE (i2, i4, i8, f4, f8, d, ts, tz, b, o, s);
 VACUUM ANALYZE f;
 
--- What is filtered, what is removed before the heap is asked, and what comes from there
+-- Return the filter, the number of entries removed before the heap is read, and the blocks read
 CREATE FUNCTION filtered(query text, OUT index_filter text, OUT removed text, OUT blocks text,
 	OUT removed_later text)
 LANGUAGE plpgsql SET gpujoin.force = on AS $$
@@ -53,7 +53,8 @@ BEGIN
 	removed_later := coalesce(node ->> 'Rows Removed by Filter', node ->> 'Rows Removed by Filter Recheck');
 END $$;
 
--- A condition for rows from the heap, from entries, counted and joined: where is the answer wrong?
+-- Test a condition for rows from the heap, from entries, counted and joined; return the wrong
+-- answers
 CREATE TABLE small_side AS SELECT k, 'n' || k AS name FROM generate_series(-1, 21, 2) k;
 CREATE FUNCTION wrong(condition text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -88,7 +89,7 @@ BEGIN
 	END IF;
 END $$;
 
--- Each comparison of each type with values within and out of what the column can have
+-- Each comparison of each type with values within and outside the column's range
 CREATE TABLE operands AS
 	SELECT c AS col, v || t AS val, t
 	FROM unnest('{i2,i4,i8,s}'::text[]) c, unnest('{::int2,::int4,::int8}'::text[]) t,
@@ -135,7 +136,7 @@ SELECT condition, wrong FROM unnest(ARRAY[
 	'd > (now() - interval ''30 years'')::date', 'tz < now()', 'i4 > 0 AND t LIKE ''tt%''',
 	'i4 > 0 AND random() >= 0']) condition, wrong(condition);
 
--- What cannot be tested on entries, or might fail there
+-- Conditions that cannot be tested on entries, or might fail there
 SELECT condition, index_filter IS NOT NULL AS filtered FROM unnest(ARRAY['t = ''tt''', 'i4 % 5 > 2',
 	's::int4 = 2 OR i4 = 1', 'i4 = i8', 'f8 > 1::numeric', 'd > ''2020-01-01''::timestamp',
 	'i4 > random()', 'i4 > id',
@@ -145,7 +146,7 @@ SELECT condition, index_filter IS NOT NULL AS filtered FROM unnest(ARRAY['t = ''
 	filtered('SELECT * FROM f WHERE k = 1 AND ' || condition);
 SELECT count(*) FROM f WHERE k = 1 AND (i4 IS NOT NULL OR i8 = 1 / (SELECT 0)) AND i4 IS NOT NULL;
 
--- The heap is asked for what passes, and what comes from there is tested again
+-- The heap is read for entries that pass, and rows from there are tested again
 SELECT * FROM filtered('SELECT * FROM f WHERE k IN (1, 2, 3) AND i4 = 2 AND b');
 SELECT * FROM filtered('SELECT * FROM f WHERE k IN (1, 2, 3) AND i4 = 2 AND length(t) = 3');
 SELECT * FROM filtered('SELECT * FROM f WHERE k IN (1, 2, 3) AND i4 = 77');
@@ -159,7 +160,7 @@ SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 EXPLAIN (COSTS OFF) SELECT f.id, name FROM small_side JOIN f USING (k) WHERE i4 >= 2 AND id > 5;
 RESET gpujoin.force;
 
--- Parameters, stable functions, rescans with others
+-- Parameters, stable functions, rescans with other values
 CREATE FUNCTION limit_of(n int) RETURNS int STABLE LANGUAGE sql AS
 	'SELECT count(*)::int + n FROM f WHERE id = 1 AND k = 1';
 SET gpujoin.force = on;
@@ -186,7 +187,7 @@ SELECT * FROM both_ways('SELECT x, (SELECT count(id) FROM f WHERE k = ANY (ARRAY
 	(SELECT count(f.id) FROM small_side s JOIN f USING (k) WHERE i4 = x) AS joined,
 	(SELECT sum(f.i8) FROM small_side s JOIN f USING (k) WHERE i4 <> x) AS joined_entries
 	FROM generate_series(-5, 5) x');
--- what was found is filtered anew, or found once more without the filter, not with each param
+-- matches are filtered again, or searched once more without the filter, not for each parameter
 SET gpujoin.force = on;
 SELECT l FROM explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT x,
 	(SELECT count(id) FROM f WHERE k = ANY (ARRAY[1, 2]) AND i4 = x) FROM generate_series(-5, 5) x') l
@@ -198,7 +199,7 @@ RESET gpujoin.force;
 SELECT * FROM both_ways('SELECT x.*, y FROM generate_series(-3, 3) y,
 	LATERAL (SELECT id, t FROM f WHERE k IN (1, 2) AND i4 = y AND b LIMIT 3) x');
 
--- All kinds of sets: none of it, all but a list, rows with a NULL key, a key that is an expression
+-- All kinds of sets: empty, all except a list, rows with a NULL key, a key that is an expression
 INSERT INTO f (id, k, i4) SELECT i, NULL, i FROM generate_series(1, 5) i;
 SELECT * FROM both_ways('SELECT * FROM f WHERE k = ANY (''{}''::int[]) AND i4 = 2');
 SELECT * FROM both_ways('SELECT * FROM f WHERE k <> ALL (''{1,2,3}''::int[]) AND i4 = 2');
@@ -225,7 +226,7 @@ SELECT * FROM both_ways('SELECT id, name FROM small_side JOIN f USING (k) WHERE 
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Parallel plans, by TIDs and by entries
+-- Parallel plans, using TIDs and using entries
 CREATE FUNCTION in_parallel(query text, OUT workers text, OUT missing bigint, OUT surplus bigint)
 LANGUAGE plpgsql SET parallel_setup_cost = 0 SET parallel_tuple_cost = 0
 SET min_parallel_table_scan_size = 0 SET seq_page_cost = 0 SET random_page_cost = 0
@@ -247,7 +248,7 @@ SELECT * FROM in_parallel('SELECT i4, d FROM f WHERE k IN (1, 2, 3) AND i4 IN (2
 SELECT * FROM in_parallel('SELECT id, name FROM small_side JOIN f USING (k) WHERE i4 < 0 AND b');
 SELECT * FROM in_parallel('SELECT i8, name FROM small_side JOIN f USING (k) WHERE i4 < 0 AND b');
 
--- Changes: updates that make new entries and such that do not, rows that are gone, places used again
+-- Changes: updates that create entries and HOT updates, deleted rows, reused slots
 CREATE FUNCTION changed() RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT wrong FROM unnest(ARRAY['i4 = 2', 'i4 = -77 AND b', 'i4 IS NULL', 'f8 > 0 OR i8 = 5']) c,
 		wrong(c)
@@ -279,7 +280,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT changed();
 COMMIT;
 
--- Row security: what a leakproof clause drops, no policy needs to see
+-- Row security: a policy need not see rows that a leakproof clause removes
 CREATE TABLE secret (id int, k int, v int, owner text) WITH (autovacuum_enabled = off);
 INSERT INTO secret SELECT i, i % 10, i % 7, CASE WHEN i % 2 = 0 THEN 'me' ELSE 'you' END
 FROM generate_series(1, 700) i;
@@ -302,7 +303,7 @@ SELECT id FROM secret WHERE k IN (1, 2) AND v = 3 AND id < 120 AND tells(owner);
 RESET gpujoin.force;
 RESET ROLE;
 
--- Partitions whose columns lie elsewhere
+-- Partitions whose columns have other positions
 CREATE TABLE parts (id int, k int, v int, w int8) PARTITION BY RANGE (id);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (1000);
 CREATE TABLE parts_2 (w int8, gone text, v int, k int, id int);

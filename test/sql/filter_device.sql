@@ -1,6 +1,6 @@
 --
--- Filters that a device tests before it sends anything: the same rows, and the same figures, as
--- where the CPU tests them.  test/t/050_device_filter.pl looks whether the device has tested them.
+-- Filters that a device tests before it sends anything: the rows and the counters are the same as
+-- if the CPU tests them.  test/t/050_device_filter.pl checks that the device has tested them.
 --
 CREATE SCHEMA filter_device;
 SET search_path = filter_device, public;
@@ -39,7 +39,7 @@ CREATE FUNCTION wrong(condition text) RETURNS SETOF text LANGUAGE sql AS $$
 	WHERE missing + surplus > 0
 $$;
 CREATE TABLE conditions AS SELECT * FROM unnest(ARRAY[
-	-- at and beyond what the column can have, in any mix of types
+	-- at and beyond the column's limits, in any combination of types
 	'i2 < 32767', 'i2 <= 32767', 'i2 > -32769', 'i2 >= 32768', 'i2 = 65536', 'i2 <> 65536',
 	'i2 < 9223372036854775807', 'i4 < 2147483647', 'i4 <= 2147483647', 'i4 > 2147483648',
 	'i4 >= -2147483648', 'i4 < -2147483648', 'i4 = 4294967296', 'i4 <> 4294967296',
@@ -51,17 +51,17 @@ CREATE TABLE conditions AS SELECT * FROM unnest(ARRAY[
 	'd <= ''-infinity''', 'd <> ''2024-02-29''', 'tz < ''infinity''', 'tz >= ''infinity''',
 	'tz > ''-infinity''', 'tz = ''2024-02-28 00:00:03 UTC''', 'tz > now() - interval ''1 day''',
 	'd < current_date',
-	-- NULL, and what is the same for each row
+	-- NULL, and conditions that are the same for each row
 	'i4 IS NULL', 'i4 IS NOT NULL', 'i4 > NULL', 'i4 <> NULL::int8', 'NOT i4 IS NULL AND b IS NULL',
 	'i4 = ANY (NULL::int[])', 'i4 < (SELECT NULL::int)', 'i4 < (SELECT 3)',
 	-- booleans
 	'b', 'NOT b', 'b = true', 'b < true', 'b IS TRUE', 'b IS FALSE', 'b IS NOT TRUE',
 	'(b AND i4 > 0) IS TRUE', '(i4 > 0) IS FALSE', '(i4 > 0) IS UNKNOWN', 'NOT (i4 > 0 OR b)',
 	'NOT (i4 > 0 AND b)', 'NOT (i4 IS NULL OR i2 < 3)',
-	-- the key, and what a device leaves to the CPU
+	-- the key, and conditions that a device leaves to the CPU
 	'k > 3', 'k BETWEEN 4 AND 38', 'k <> 39 AND k <> 2147483648', 'o > 3', 'o = 4294967295',
 	'i4 IN (1, 2) AND i8 > 0', '(i4 = 1 OR i4 = 2) AND d IS NOT NULL', 'i4 NOT IN (1, 2)',
-	-- more than there is room for
+	-- more conditions than there is room for
 	'i2 > -5 AND i2 < 6 AND i4 > -4 AND i4 < 5 AND i8 IS NOT NULL AND d IS NOT NULL AND
 	tz IS NOT NULL AND k > 1 AND i2 <> 1 AND i4 <> 2 AND b',
 	'NOT (i2 IS NULL OR i4 IS NULL OR i8 IS NULL OR d IS NULL OR tz IS NULL OR b OR k = 1
@@ -69,7 +69,7 @@ CREATE TABLE conditions AS SELECT * FROM unnest(ARRAY[
 SELECT count(*) FROM conditions;
 SELECT condition, wrong(condition) FROM conditions;
 
--- What matched, and what was removed, is the same whoever tests, and adds up
+-- The numbers of matching and removed rows are consistent, and do not depend on who tests
 CREATE FUNCTION figures(query text, OUT matched int, OUT removed int, OUT rows int)
 LANGUAGE plpgsql SET gpujoin.force = on AS $$
 DECLARE
@@ -100,12 +100,12 @@ FROM conditions, figures('SELECT k, i4, i2 FROM v WHERE k IN (1, 3, 5, 39) AND '
 		FROM both_ways('SELECT id FROM v WHERE k IN (1, 3, 5, 39) AND ' || condition)) q
 WHERE condition !~ 'k [>B<]|SELECT|^i4 . NULL|::int8|::int\[';
 
--- Machines differ in whether a device has tested something: of that nothing is said without costs
+-- Whether a device has tested depends on the machine: without costs EXPLAIN does not show it
 SET gpujoin.force = on;
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 	'SELECT k, i4 FROM v WHERE k IN (1, 3, 5, 39) AND i4 = 3 AND i2 IN (1, 2)');
 
--- Parameters: other values with each execution of one plan, none, too great ones
+-- Parameters: other values for each execution of one plan, no value, values out of range
 SET plan_cache_mode = force_generic_plan;
 PREPARE p(int8, date, int8) AS SELECT count(*), sum(i8), max(d) FROM v
 	WHERE k = ANY ('{1,3,5,39}') AND i4 < $1 AND d >= $2 AND i2 <> $3;
@@ -134,14 +134,14 @@ GROUP BY 1, 2 ORDER BY 1, 2;
 RESET plan_cache_mode;
 RESET gpujoin.force;
 
--- Other values with each rescan
+-- Other values for each rescan
 SELECT * FROM both_ways('SELECT x, (SELECT sum(id) FROM v WHERE k IN (1, 2) AND i4 = x) AS heap,
 	(SELECT sum(i8) FROM v WHERE k IN (1, 2) AND i4 < x AND b) AS entries,
 	(SELECT sum(i8) FROM v WHERE k IN (x, x + 1) AND i4 < 2) AS other_keys,
 	(SELECT i4 FROM v WHERE k IN (1, 2) AND i4 < x ORDER BY i4 DESC LIMIT 1) AS first_row
 	FROM generate_series(-7, 7) x');
 
--- An error of a value is raised, and nothing is held then
+-- An error in a value is raised, and no resource is held then
 SET gpujoin.force = on;
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > 1 / (SELECT 0);
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > 1 / (SELECT 1);
@@ -156,7 +156,7 @@ SET plan_cache_mode = force_generic_plan;
 PREPARE divided(int) AS SELECT count(*), count(id) FROM v WHERE k IN (-5, -6) AND i4 > 1 / $1;
 EXECUTE divided(0);
 RESET plan_cache_mode;
--- nor where a plan is older than what its function reads
+-- the same if a plan is older than the value of the setting that its function reads
 SET filter.least = '1';
 PREPARE from_setting AS SELECT count(*), count(id) FROM v
 	WHERE k IN (-5, -6) AND i4 > current_setting('filter.least')::int;
@@ -173,11 +173,11 @@ EXECUTE from_setting_only;
 EXECUTE with_rows;
 SET filter.least = '2';
 EXECUTE with_rows;
--- A value for which a device is asked, too
+-- A value that is itself computed with a device
 SELECT count(*) FROM v WHERE k IN (1, 2) AND i4 > (SELECT min(i4) FROM v WHERE k = 3 AND i4 > 1);
 RESET gpujoin.force;
 
--- A mirror that lags: what it has not got is tested elsewhere, what has changed is not believed
+-- A mirror that lags: missing entries are tested elsewhere, changed ones are not trusted
 CREATE TABLE few AS SELECT condition FROM conditions
 	WHERE condition IN ('i4 < 2147483647', 'i4 IS NULL', 'd < current_date', 'NOT b');
 SET gpujoin.sync_blocks = 1000000;
@@ -196,7 +196,7 @@ SELECT condition, wrong(condition) FROM few;
 VACUUM v;
 SELECT condition, wrong(condition) FROM few;
 
--- More than fits in memory: some keys after others, and the CPU
+-- More than fits in memory: a few keys at a time, and the CPU
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT both_ways('SELECT * FROM v WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9) AND i4 = 2');

@@ -1,5 +1,6 @@
 --
--- Filters of many entries: a device's are tested while they come, until it is seen that most pass
+-- Filters of many entries: a device's entries are tested as they arrive, until most turn out to
+-- pass
 --
 CREATE SCHEMA filter_many;
 SET search_path = filter_many, public;
@@ -12,7 +13,7 @@ CREATE FUNCTION wrong(query text) RETURNS text LANGUAGE sql AS $$
 	FROM both_ways(query)
 $$;
 
--- "late" has values where the keys are high, "early" where they are low: not spread evenly
+-- "late" has values where the keys are high, "early" where they are low: an uneven distribution
 CREATE TABLE m (id int, k int, v int, w int2, x float8, y int8, late int, early int)
 	WITH (autovacuum_enabled = off);
 INSERT INTO m SELECT i, i % 2000, i % 100, nullif(i % 50, 7), i % 90,
@@ -39,7 +40,7 @@ LANGUAGE sql AS $$
 $$;
 SELECT * FROM compare(NULL);
 
--- How many are removed is told of all that match, whoever tests them
+-- The number of removed entries covers all matches, whoever tests them
 CREATE FUNCTION removed(query text) RETURNS TABLE (matched text, removed text)
 LANGUAGE plpgsql SET gpujoin.force = on AS $$
 DECLARE
@@ -55,7 +56,7 @@ SELECT condition, r.* FROM conditions,
 		condition) r
 WHERE condition IN ('v = 3', 'v < 99', 'late = 1', 'early = 1') ORDER BY n;
 
--- Params: of a prepared statement; of a rescan, which wants other entries each time
+-- Params: of a prepared statement; of a rescan, which needs other entries each time
 SET plan_cache_mode = force_generic_plan;
 SET gpujoin.force = on;
 SELECT array_agg(i) AS keys FROM generate_series(0, 1950) i \gset
@@ -65,7 +66,7 @@ EXECUTE p(:'keys', 4);
 EXECUTE p(:'keys', NULL);
 RESET plan_cache_mode;
 RESET gpujoin.force;
--- Where the guess at the length is right, a plan is as good for all arrays: no more are made
+-- If the guessed length is right, the plan suits all arrays: no others are made
 PREPARE guessed(int[]) AS SELECT count(*), sum(v) FROM m WHERE k = ANY ($1);
 SELECT array_agg(i * 3) AS keys FROM generate_series(1, 200) i \gset
 EXECUTE guessed(:'keys');
@@ -83,14 +84,14 @@ SELECT g, n, s FROM generate_series(1, 3) g, LATERAL (SELECT count(*) + g n, sum
 	WHERE k = ANY (ARRAY(SELECT generate_series(0, 1950))) AND v = 3 OFFSET 0) q;
 RESET gpujoin.force;
 
--- Little memory: what passes fits, or does not
+-- Little memory: the entries that pass fit, or do not
 SET work_mem = '256kB';
 SET hash_mem_multiplier = 1;
 SELECT * FROM compare('{v = 3,v < 51,late = 1}');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Entries that are on tail pages, too, or have changed
+-- Entries that are also on tail pages, or have changed
 INSERT INTO m SELECT i, i % 2000, 3, 3, 3, 3, 1, 1 FROM generate_series(1, 300) i;
 UPDATE m SET v = v + 1 WHERE id % 60 = 3;
 DELETE FROM m WHERE id % 61 = 5;

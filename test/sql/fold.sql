@@ -1,5 +1,6 @@
--- Folds: what was inserted becomes a run in key order, runs become one, deleted slots are left
--- behind. Before and after each the index agrees with its table, and queries with PostgreSQL's own.
+-- Folds: inserted rows become a run in key order, runs are merged into one, deleted slots are
+-- dropped. Before and after each fold the index agrees with its table, and queries with
+-- PostgreSQL's own answers.
 -- no loader, whose snapshot might keep VACUUM from removing a row
 SET gpujoin.auto_load = off;
 \getenv abs_srcdir PG_ABS_SRCDIR
@@ -11,7 +12,8 @@ CREATE INDEX fold_b ON fold USING gpujoin (b);
 CREATE INDEX fold_s ON fold USING gpujoin (s) INCLUDE (v) WITH (lanes = 1);
 CREATE INDEX fold_x ON fold USING gpujoin ((k + 1)) INCLUDE (k) WHERE v IS NOT NULL;
 
--- all indexes in one: entries of all, and what two queries of each find otherwise than PostgreSQL
+-- all indexes together: the entries of each, and how many of two queries on each give a wrong
+-- answer
 CREATE FUNCTION state(OUT k bigint, OUT b bigint, OUT s bigint, OUT x bigint, OUT differs bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,7 +53,7 @@ SELECT * FROM state();
 SELECT gpujoin_fold('fold_k') > 20 AS k, gpujoin_fold('fold_b') > 20 AS b,
 	gpujoin_fold('fold_s') > 20 AS s, gpujoin_fold('fold_x') > 10 AS x;
 SELECT * FROM state();
--- nothing is left to do
+-- nothing left to do
 SELECT gpujoin_fold('fold_k'), gpujoin_fold('fold_k', complete => true);
 
 -- small runs
@@ -62,7 +64,7 @@ SELECT gpujoin_fold('fold_k') BETWEEN 2 AND 8 AS k, gpujoin_fold('fold_b') BETWE
 INSERT INTO fold SELECT i, 5000 - i, i, i % 100, NULL, NULL FROM generate_series(23001, 23900) i;
 SELECT * FROM state();
 
--- deleted and updated, before a fold and behind it
+-- deleted and updated, before and after a fold
 DELETE FROM fold WHERE id % 100 = 0;
 UPDATE fold SET k = k + 1, v = -v WHERE id % 125 = 0;
 VACUUM fold;
@@ -75,7 +77,7 @@ SELECT gpujoin_fold('fold_k', true) > 20 AS k, gpujoin_fold('fold_b', true) > 20
 SELECT * FROM state();
 SELECT free_slots < 2 * slots_per_page AS dense FROM gpujoin_index_info('fold_k');
 
--- in a transaction that is rolled back, rows and fold
+-- in a transaction that is rolled back, both rows and fold
 BEGIN;
 INSERT INTO fold SELECT i, 7, i, 5, i, i FROM generate_series(1, 2000) i;
 SELECT gpujoin_fold('fold_k') > 0 AS folded;
@@ -83,7 +85,7 @@ SELECT count(*) FROM fold WHERE k = 7 AND s = 5 AND b BETWEEN 1 AND 2000 AND id 
 ROLLBACK;
 SELECT * FROM state();
 
--- a cursor goes on while its transaction folds
+-- a cursor continues while its transaction folds
 BEGIN;
 SET LOCAL gpujoin.force = on;
 SET LOCAL work_mem = '64kB';
@@ -95,7 +97,7 @@ MOVE FORWARD ALL FROM c;
 SELECT count(*) = 3 + 2000 + :ROW_COUNT AS all_rows FROM fold WHERE k = 7;
 ROLLBACK;
 
--- all rows gone: nothing is written, and pages are used again
+-- all rows deleted: nothing is written, and pages are reused
 DELETE FROM fold;
 VACUUM fold;
 SELECT * FROM state();
@@ -104,7 +106,7 @@ INSERT INTO fold SELECT i, i, i, 1, i, i FROM generate_series(1, 20000) i;
 SELECT gpujoin_fold('fold_k') > 20 AS k, gpujoin_fold('fold_b') > 20 AS b;
 SELECT * FROM state();
 
--- VACUUM folds 64 pages, and not fewer
+-- VACUUM folds 64 pages, but not fewer
 CREATE TABLE enough (k int) WITH (autovacuum_enabled = off);
 CREATE INDEX enough_k ON enough USING gpujoin (k) WITH (lanes = 1);
 INSERT INTO enough SELECT i % 1000 FROM generate_series(1, 63 * 800) i;
@@ -116,7 +118,7 @@ SELECT open_pages, pages > 128 AS folded FROM gpujoin_index_info('enough_k');
 SELECT gpujoin_check('enough_k', true);
 DROP TABLE enough;
 
--- free pages are left to the next fold where they are few, and used by insertions where many are
+-- a few free pages are left to the next fold; if there are many, insertions use them
 CREATE TABLE spared (k int) WITH (autovacuum_enabled = off);
 INSERT INTO spared SELECT i % 5000 FROM generate_series(1, 80000) i;
 CREATE INDEX spared_k ON spared USING gpujoin (k) WITH (lanes = 1);
@@ -141,8 +143,8 @@ SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
 DROP FUNCTION add_rows;
 
--- which runs are merged: five of about a delta's size; one, and what is not much bigger, where eight
--- are listed; all where the small ones have as many entries as the base run; some rows are gone
+-- which runs are merged: five of about a delta's size; with eight listed, one and those not much
+-- larger; all of them if the small ones have as many entries as the base run; some rows are deleted
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
 CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);
@@ -185,7 +187,7 @@ SELECT * FROM differ();
 DROP TABLE many;
 DROP FUNCTION add_runs, differ;
 
--- made concurrently, unlogged, temporary, a partition
+-- built concurrently, unlogged, temporary, a partition
 CREATE INDEX CONCURRENTLY fold_c ON fold USING gpujoin (k) INCLUDE (v);
 INSERT INTO fold SELECT i, 7, i, 5, i, i FROM generate_series(1, 2000) i;
 SELECT gpujoin_fold('fold_c') > 0 AS folded;
@@ -208,7 +210,7 @@ CREATE TABLE fold_part PARTITION OF fold_parts FOR VALUES FROM (0) TO (1000000);
 CREATE INDEX fold_p ON fold_parts USING gpujoin (k);
 INSERT INTO fold_parts SELECT generate_series(1, 5000);
 SELECT gpujoin_fold('fold_part_k_idx') > 3 AS folded, gpujoin_check('fold_part_k_idx', true);
--- a partitioned index: those of all partitions, also of partitions of partitions
+-- a partitioned index: the indexes of all partitions, including partitions of partitions
 CREATE TABLE fold_more PARTITION OF fold_parts FOR VALUES FROM (1000000) TO (3000000) PARTITION BY RANGE (k);
 CREATE TABLE fold_more_1 PARTITION OF fold_more FOR VALUES FROM (1000000) TO (2000000);
 CREATE TABLE fold_more_2 PARTITION OF fold_more FOR VALUES FROM (2000000) TO (3000000);
@@ -218,7 +220,7 @@ SELECT p.relid AS index, i.entries, i.runs, i.delta_pages FROM pg_partition_tree
 WHERE p.isleaf ORDER BY p.relid::regclass::text COLLATE "C";
 SELECT gpujoin_fold('fold_p', true) > 3 AS merged, gpujoin_fold('fold_p', true) AS again, gpujoin_check('fold_p', true);
 
--- what cannot be folded, and by whom
+-- relations that cannot be folded, and users who may not fold
 \set VERBOSITY terse
 SELECT gpujoin_fold('fold_parts');
 SELECT gpujoin_fold('pg_class_oid_index');
@@ -228,7 +230,7 @@ SELECT gpujoin_fold('fold_k');
 RESET ROLE;
 DROP ROLE regress_gpujoin_folder;
 
--- stopped at each step, then folded again
+-- stop at each step, then fold again
 CREATE FUNCTION stop_at(step text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO fold SELECT i, 7, i, 5, i, i FROM generate_series(1, 2000) i;
@@ -249,7 +251,7 @@ SELECT stop_at(step) FROM unnest(ARRAY['written', 'forgotten', 'rotated', 'closi
 SELECT * FROM state();
 SELECT gpujoin_fold('fold_k', true) > 20 AS folded;
 SELECT * FROM state();
--- what the unfinished folds left is used again
+-- the space that the unfinished folds left is reused
 SELECT pages AS before FROM gpujoin_index_info('fold_k') \gset
 SELECT stop_at('written');
 SELECT stop_at('written');
@@ -260,7 +262,7 @@ SELECT * FROM state();
 DROP TABLE fold, fold_parts;
 DROP FUNCTION state(), stop_at(text), both_ways(text);
 
--- a run for which the file is made longer lies there in its order: who reads it goes forwards
+-- a run that extends the file lies there in order: readers move forward
 CREATE EXTENSION gpujoin_test;
 CREATE TABLE fold_order (k int) WITH (autovacuum_enabled = off);
 CREATE INDEX fold_order_k ON fold_order USING gpujoin (k);

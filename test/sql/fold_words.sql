@@ -1,5 +1,5 @@
--- Folds of indexes without INCLUDE columns, whose entries are sorted as single words where a key
--- and a TID fit one (pages/words.c): the ends of each type, keys that leave no room for TIDs, TIDs
+-- Folds of indexes without INCLUDE columns, whose entries are sorted as single words if a key and a
+-- TID fit into one (pages/words.c): the ends of each type, keys that leave no room for TIDs, TIDs
 -- that do not ascend, runs with and without deleted entries, and too little memory.
 SET gpujoin.auto_load = off;
 \getenv abs_srcdir PG_ABS_SRCDIR
@@ -11,7 +11,7 @@ CREATE INDEX words_n ON words USING gpujoin (n);
 CREATE INDEX words_w ON words USING gpujoin (w);
 CREATE INDEX words_s ON words USING gpujoin (s);
 
--- entries of each, and what queries find otherwise than PostgreSQL
+-- entries of each index, and the number of queries whose answer differs from PostgreSQL's
 CREATE FUNCTION state(OUT i bigint, OUT n bigint, OUT w bigint, OUT s bigint, OUT differs bigint)
 LANGUAGE sql AS $$
 	SELECT gpujoin_check('words_i', true), gpujoin_check('words_n', true),
@@ -49,14 +49,14 @@ SELECT * FROM state();
 SELECT * FROM fold_all();
 SELECT * FROM state();
 
--- small runs, each beside the base
+-- small runs, each next to the base run
 CALL fill(7001, 8500);
 SELECT * FROM fold_all();
 CALL fill(8501, 9400);
 SELECT * FROM fold_all();
 SELECT * FROM state();
 
--- deleted entries of all runs; new rows take the places of old ones in the heap
+-- deleted entries in all runs; new rows reuse old heap slots
 DELETE FROM words WHERE id % 7 = 3;
 VACUUM (INDEX_CLEANUP ON) words;
 CALL fill(20000, 21500);
@@ -67,7 +67,7 @@ SELECT * FROM state();
 SELECT * FROM fold_all(complete => true);
 SELECT * FROM state();
 
--- rows that are sorted as such, for there is no room for words
+-- sorted as rows, because there is no room for words
 SET maintenance_work_mem = '1MB';
 CALL fill(30000, 110000);
 SELECT * FROM fold_all();
@@ -78,7 +78,7 @@ VACUUM (INDEX_CLEANUP ON) words;
 SELECT * FROM fold_all(complete => true);
 SELECT * FROM state();
 
--- nothing but one key; then nothing at all
+-- only one key; then no rows at all
 UPDATE words SET i = 5, n = 5, w = 5, s = 5;
 VACUUM (INDEX_CLEANUP ON) words;
 SELECT * FROM fold_all(complete => true);

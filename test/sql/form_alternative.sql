@@ -1,5 +1,5 @@
 --
--- GpuAlternative: where PostgreSQL assumes ten keys, the execution counts them
+-- GpuAlternative: PostgreSQL assumes ten keys, the execution counts them
 --
 CREATE SCHEMA form_alternative;
 SET search_path = form_alternative, public;
@@ -18,7 +18,7 @@ INSERT INTO sets SELECT 3, array_agg(NULL::int) FROM generate_series(1, 20000) i
 INSERT INTO sets VALUES (4, '{}'), (5, NULL);
 VACUUM ANALYZE big, sets;
 
--- Which scan of big ran, in the order in which they stand in the plan
+-- The scans of big that ran, in plan order
 CREATE FUNCTION ran(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -56,8 +56,8 @@ SELECT ran(format('EXECUTE counted(%L)', wanted)) AS ran FROM sets WHERE wanted 
 EXECUTE counted('{1,2,3,4,5}');
 SELECT id, (SELECT count(*) FROM (SELECT k FROM big WHERE k = ANY (sets.wanted)) x) FROM sets ORDER BY id;
 
--- Below an aggregate that takes rows as arrays: fewer keys are enough for ours, and a scan of
--- PostgreSQL's that computes its keys is run once, also with EXPLAIN (ANALYZE)
+-- Below an aggregate that takes rows as arrays: gpujoin pays with fewer keys, and a PostgreSQL scan
+-- that computes its keys is executed once, also with EXPLAIN (ANALYZE)
 CREATE TABLE facts (k int, v int);
 INSERT INTO facts SELECT (i * 7919::int8) % 10000, i FROM generate_series(1, 200000) i;
 CREATE INDEX facts_btree ON facts (k) INCLUDE (v);
@@ -79,7 +79,7 @@ SELECT p FROM property(format('EXECUTE summed(%L)', (SELECT wanted FROM sets WHE
 SELECT (SELECT * FROM property('EXECUTE summed(''{1}'')', '"Minimum Keys On CPU"'))::int <
 	(SELECT * FROM property('EXECUTE listed(''{1}'')', '"Minimum Keys On CPU"'))::int AS fewer;
 
--- The sixth execution may take a generic plan: it has both
+-- The sixth execution may use a generic plan, which contains both scans
 SET plan_cache_mode = auto;
 PREPARE often(int[]) AS SELECT count(*), sum(id) FROM big WHERE k = ANY ($1);
 SELECT i, ran(format('EXECUTE often(%L)', wanted)) AS ran FROM sets, generate_series(1, 7) i WHERE id = 2 ORDER BY i;
@@ -96,7 +96,7 @@ SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM
 	(SELECT id + 1, upper(note) FROM big WHERE k = ANY ((SELECT wanted FROM sets WHERE id = 2)::int[]) AND id % 3 = 0) x;
 RESET gpujoin.enabled;
 
--- Each execution of a subplan chooses anew
+-- Each execution of a subplan chooses again
 SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted)) FROM sets ORDER BY id;
 SELECT ran('SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted)) FROM sets');
 SELECT ran('SELECT id, (SELECT count(*) FROM big WHERE k = ANY (sets.wanted) AND big.id > sets.id) FROM sets WHERE id <> 2');
@@ -107,7 +107,7 @@ SELECT s.id, x.n, x.v FROM sets s, generate_series(1, 3) v(v), LATERAL (SELECT c
 	ORDER BY s.id, v;
 RESET gpujoin.enabled;
 
--- Cursors, and changes where they stand
+-- Cursors, and changes of their current rows
 BEGIN;
 CREATE FUNCTION change_current(set_id int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -162,7 +162,7 @@ PREPARE lock(int[]) AS SELECT * FROM big WHERE k = ANY ($1) FOR UPDATE;
 SELECT ran(format('EXECUTE lock(%L)', wanted)) FROM sets WHERE id < 3 ORDER BY id;
 ROLLBACK;
 
--- An order that the index has is kept
+-- The order of an index is kept
 PREPARE sorted(int[]) AS SELECT k FROM big WHERE k = ANY ($1) ORDER BY k LIMIT 3;
 EXECUTE sorted('{9,8,7,6}');
 

@@ -14,7 +14,7 @@ EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k IN (1, 2, 3);
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k IN (1);
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k = ANY (ARRAY[1, 2, 3]) AND id > 100;
 
--- and the rows: duplicates, NULLs, nothing
+-- and the rows: duplicates, NULLs, an empty set
 SELECT compare('SELECT * FROM big WHERE k = ANY (''{1,2,3,3,2,1}'')');
 SELECT compare('SELECT * FROM big WHERE k IN (5, 5, 5)');
 SELECT compare('SELECT * FROM big WHERE k IN (1, NULL, 2)');
@@ -26,7 +26,7 @@ SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY[[1, 2], [3, NULL]])');
 SELECT compare('SELECT * FROM big WHERE k = ANY (''[7:9]={1,2,3}''::int[])');
 SELECT compare('SELECT * FROM big WHERE k = SOME (''{1,2,3}'')');
 
--- A parameter: with a generic plan the array is not known before
+-- A parameter: a generic plan does not know the array in advance
 PREPARE any_array(int[]) AS SELECT b FROM big b WHERE k = ANY ($1);
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE any_array('{1}');
@@ -34,7 +34,7 @@ RESET plan_cache_mode;
 SELECT compare_generic('any_array', $$'{1,2,3}'$$, $$'{}'$$, 'NULL', $$'{NULL,5,NULL,5}'$$, $$'{99999}'$$,
 	$$'{{1,2},{3,4}}'$$);
 
--- and with a custom plan it is a constant; from the sixth execution on either may run
+-- and in a custom plan it is a constant; from the sixth execution on either plan may be used
 EXPLAIN (COSTS OFF) EXECUTE any_array('{1,2}');
 DO $$
 DECLARE
@@ -56,11 +56,11 @@ RESET plan_cache_mode;
 EXPLAIN (COSTS OFF) EXECUTE padded(1, 2, 3, 3);
 SELECT compare_generic('padded', '1, 2, 3, 3', '1, 1, 1, 1', 'NULL, NULL, NULL, NULL', '1, NULL, 2, NULL', '-5000, 5000, 0, 0');
 
--- Constants and parameters together
+-- Constants and parameters mixed
 PREPARE mixed(int, int) AS SELECT b FROM big b WHERE k IN ($1, 7, $2, 9, NULL);
 SELECT compare_generic('mixed', '1, 2', '7, 9', 'NULL, NULL');
 
--- Several conditions on one key meet
+-- Several conditions on one key are intersected
 SELECT compare('SELECT * FROM big WHERE k IN (1, 2, 3, 4) AND k = ANY (''{2,3,4,5}'') AND k IN (4, 3)');
 SELECT compare('SELECT * FROM big WHERE k IN (1, 2) AND k IN (3, 4)');
 PREPARE two_arrays(int[], int[]) AS SELECT b FROM big b WHERE k = ANY ($1) AND k = ANY ($2);

@@ -1,5 +1,5 @@
 --
--- key NOT IN (list), key <> ALL (array): the keys that are not listed
+-- key NOT IN (list), key <> ALL (array): all keys except the listed ones
 --
 CREATE SCHEMA form_not_in;
 SET search_path = form_not_in, public;
@@ -8,7 +8,7 @@ SET gpujoin.force = on;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/scan.sql
 
--- Most rows have one of few keys, as those of a column of states do
+-- Most rows have one of a few keys, like a status column
 CREATE TABLE big (id int, k int, k8 int8);
 INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL WHEN i % 100 < 97 THEN i % 4 ELSE i % 3000 END,
 	CASE WHEN i % 70 = 0 THEN NULL ELSE (i % 9) * 3000000000 END FROM generate_series(1, 20000) i;
@@ -22,7 +22,7 @@ EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k <> ALL ('{0,1,2,3}');
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE NOT (k = ANY ('{0,1,2,3}'));
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k <> 1 AND 2 <> k;
 
--- Rows with a NULL key never satisfy it, unless nothing is listed
+-- Rows with a NULL key never satisfy it, unless the list is empty
 SELECT compare('SELECT * FROM big WHERE k NOT IN (0, 1, 2, 3)');
 SELECT compare('SELECT * FROM big WHERE k NOT IN (0, 0, 0)');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (''{0,1,2,3,-77}'')');
@@ -38,14 +38,14 @@ SELECT compare('SELECT * FROM big WHERE k8 NOT IN (0, 9223372036854775807, -9223
 SELECT compare('SELECT * FROM big WHERE k8 <> ALL (ARRAY(SELECT DISTINCT k::int8 FROM big WHERE k < 500))');
 SELECT compare('SELECT * FROM big WHERE k8 <> ALL (ARRAY(SELECT i * 1000000000::int8 FROM generate_series(0, 20) i))');
 
--- NULLs in the list: nothing satisfies it
+-- NULLs in the list: no row satisfies it
 SELECT compare('SELECT * FROM big WHERE k NOT IN (0, NULL)');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (''{NULL}'')');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (NULL::int[])');
 SELECT compare('SELECT * FROM big WHERE k <> (SELECT NULL::int)');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (ARRAY[[0, 1], [2, NULL]])');
 
--- An empty list: every row satisfies it, also those without a key
+-- An empty list: every row satisfies it, including rows with a NULL key
 SELECT compare('SELECT * FROM big WHERE k <> ALL (''{}'')');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (ARRAY(SELECT 1 WHERE false))');
 PREPARE not_any(int[]) AS SELECT b FROM big b WHERE k <> ALL ($1);
@@ -69,7 +69,7 @@ SELECT compare('SELECT * FROM big WHERE k <> ALL (''{}'') AND k <> ALL (''{0,1}'
 SELECT compare('SELECT * FROM big WHERE k <> ALL (ARRAY(SELECT 1 WHERE false)) AND k IN (0, 7)');
 SELECT compare('SELECT * FROM big WHERE k <> ALL (ARRAY(SELECT 1 WHERE false)) OR k IN (0, 7)');
 
--- What means something else
+-- Conditions with another meaning
 SELECT compare('SELECT * FROM big WHERE k <> ANY (''{1,2}'')');
 SELECT compare('SELECT * FROM big WHERE k = ALL (''{1,1}'')');
 SELECT compare('SELECT * FROM big WHERE (k IN (1, 2)) IS NOT TRUE');
@@ -78,7 +78,7 @@ SELECT compare('SELECT * FROM big WHERE (k NOT IN (1, 2)) IS UNKNOWN');
 SELECT compare('SELECT * FROM big WHERE k IS DISTINCT FROM 1');
 SELECT compare('SELECT * FROM big WHERE k NOT IN (SELECT 1)');
 
--- Rows that come and go
+-- Inserted and deleted rows
 BEGIN;
 UPDATE big SET k = 4000 WHERE id % 1000 = 1;
 DELETE FROM big WHERE id % 1000 = 3;
@@ -99,7 +99,7 @@ SELECT compare('SELECT * FROM big WHERE k <> ALL (ARRAY(SELECT 1 WHERE false))')
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- It is chosen where it pays only: few rows are left
+-- It is chosen only if it pays: when few rows are left
 RESET gpujoin.force;
 SET gpujoin.min_rows = 10000;
 ANALYZE big;

@@ -1,5 +1,6 @@
 --
--- "key IS NULL AND condition": the condition is evaluated before the scan only if nobody can tell
+-- "key IS NULL AND condition": the condition is evaluated before the scan only if that is
+-- unobservable
 --
 SET client_min_messages = warning;
 CREATE SCHEMA form_null_key;
@@ -16,7 +17,7 @@ CREATE SEQUENCE drawn;
 CREATE TABLE asked (a bool);
 INSERT INTO asked VALUES (true), (false);
 
--- No row has a NULL key: PostgreSQL runs none of these subqueries
+-- If no row has a NULL key, PostgreSQL executes none of these subqueries
 SELECT count(*) FROM big
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
 SELECT count(*) FROM big
@@ -27,13 +28,13 @@ SELECT count(*) FROM big
 	OR (k IS NULL AND array_position((SELECT array_agg(1 / n) FROM zero), NULL) IS NOT NULL);
 SELECT count(*) FROM (SELECT DISTINCT k FROM big) pushed_down
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
--- nor computes this array
+-- nor evaluates this array
 SET plan_cache_mode = force_generic_plan;
 PREPARE array_fails(int) AS SELECT count(*) FROM big
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND array_position(ARRAY[1 / $1], NULL) IS NOT NULL);
 EXECUTE array_fails(0);
 
--- These have been computed, or will be anyway
+-- These have been evaluated already, or will be anyway
 PREPARE array_is_there(text) AS SELECT count(*) FROM big
 	WHERE k = ANY ($1::int[]) OR (k IS NULL AND array_position($1::int[], NULL) IS NOT NULL);
 EXPLAIN (COSTS OFF) EXECUTE array_is_there('{1,2}');
@@ -49,7 +50,7 @@ EXECUTE elements(1, NULL);
 EXPLAIN (COSTS OFF) SELECT * FROM asked, LATERAL (SELECT count(*) FROM big WHERE k = 5 OR (k IS NULL AND a)) n;
 SELECT * FROM asked, LATERAL (SELECT count(*) FROM big WHERE k = 5 OR (k IS NULL AND a)) n ORDER BY 1;
 
--- With such a row they are run
+-- With such a row they are executed
 SELECT count(*) FROM big
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT nextval('drawn') > 0));
 SELECT is_called FROM drawn;

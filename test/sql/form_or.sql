@@ -1,5 +1,5 @@
 --
--- OR chains and other wrappings around conditions on one key: folded into one set
+-- OR chains and other expressions around conditions on one key: folded into one set
 --
 CREATE SCHEMA form_or;
 SET search_path = form_or, public;
@@ -24,7 +24,7 @@ SELECT compare('SELECT * FROM big WHERE k = 1 OR (k IN (2, 3) AND k IN (3, 4))')
 SELECT compare('SELECT * FROM big WHERE k = 1 OR k = ANY (ARRAY(SELECT generate_series(5, 9)))');
 SELECT compare(format('SELECT * FROM big WHERE %s', string_agg('k = ' || i, ' OR '))) FROM generate_series(1, 700, 2) i;
 
--- Core makes bitmap scans of the arms of short chains only
+-- PostgreSQL makes bitmap scans only of the arms of short chains
 CREATE FUNCTION has_bitmap_scans(on_table text, arms int) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -56,7 +56,7 @@ EXPLAIN (COSTS OFF) EXECUTE arms(1, 2, '{3}');
 RESET plan_cache_mode;
 SELECT compare_generic('arms', $$1, 2, '{3,4}'$$, $$NULL, 2, NULL$$, $$NULL, NULL, '{}'$$, $$8, 8, '{7,NULL}'$$);
 
--- Wrappings: only "true" lets a row pass
+-- Wrapping expressions: only "true" lets a row pass
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (k = ANY ('{1,2}')) IS TRUE;
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE COALESCE(k = ANY ('{1,2}'), false);
 SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2,NULL}'')) IS TRUE');
@@ -65,7 +65,7 @@ SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2}''), NULL, fals
 SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) = true');
 SELECT compare('SELECT * FROM big WHERE (k = 1 OR COALESCE(k IN (2, 3), false) OR (k = 4) IS TRUE) IS TRUE');
 SELECT compare('SELECT * FROM big WHERE NOT (k <> ALL (''{1,2}''))');
--- these also let others pass
+-- these also let other results pass
 SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) IS NOT FALSE');
 SELECT compare('SELECT * FROM big WHERE (k = ANY (''{1,2}'')) IS UNKNOWN');
 SELECT compare('SELECT * FROM big WHERE COALESCE(k = ANY (''{1,2}''), true)');
@@ -76,7 +76,7 @@ SELECT compare('SELECT * FROM big WHERE k = 1 OR k = id');
 SELECT compare('SELECT * FROM big WHERE k = 1 OR k > 890');
 SELECT compare('SELECT * FROM big WHERE k = 1 OR k = 1 + (random() * 0)::int');
 
--- What the Entity Framework writes for a column that may be NULL
+-- The condition that the Entity Framework generates for a nullable column
 PREPARE ef(int[]) AS SELECT b FROM big b WHERE k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL);
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE ef('{1,2}');
@@ -84,7 +84,7 @@ RESET plan_cache_mode;
 SELECT compare_generic('ef', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL', $$'{NULL}'$$);
 EXPLAIN (COSTS OFF) EXECUTE ef('{1,2}');
 EXPLAIN (COSTS OFF) EXECUTE ef('{1,NULL}');
--- An array that array_position() does not take is an error only where a key is NULL
+-- An array that array_position() rejects is an error only if a key is NULL
 CREATE TABLE no_null AS SELECT i AS k, i AS b FROM generate_series(1, 20000) i;
 CREATE INDEX ON no_null USING gpujoin (k);
 PREPARE ef_full(int[]) AS SELECT count(*) FROM no_null WHERE k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL);
@@ -101,7 +101,7 @@ RESET plan_cache_mode;
 DROP TABLE no_null;
 PREPARE ef_not(int[]) AS SELECT b FROM big b WHERE NOT (k = ANY ($1) AND (k = ANY ($1)) IS NOT NULL);
 SELECT compare_generic('ef_not', $$'{1,2}'$$, $$'{1,NULL,2}'$$, $$'{}'$$, 'NULL');
--- other conditions hold for such rows, too; what has no keys is left alone
+-- other conditions apply to such rows, too; a clause without keys is not changed
 PREPARE ef_and(int[], int) AS SELECT b FROM big b
 	WHERE (k = ANY ($1) OR (k IS NULL AND array_position($1, NULL) IS NOT NULL)) AND id < $2;
 SELECT compare_generic('ef_and', $$'{1,2}', 900$$, $$'{1,NULL,2}', 900$$);
@@ -112,7 +112,7 @@ PREPARE both_null(int[], int[]) AS SELECT b FROM big b
 	AND (k = ANY ($2) OR (k IS NULL AND array_position($2, NULL) IS NOT NULL));
 SELECT compare_generic('both_null', $$'{1,2,NULL}', '{2,3,NULL}'$$, $$'{1,2,NULL}', '{2,3}'$$, $$'{1,2}', '{2,3}'$$);
 
--- A part of a clause says enough about the key; all of it is tested on each row
+-- A part of a clause suffices to restrict the key; the whole clause is tested on each row
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (k = 1 AND id < 1000) OR (k IN (2, 3) AND id > 19000);
 SELECT compare('SELECT * FROM big WHERE (k = 1 AND id < 1000) OR (k IN (2, 3) AND id > 19000)');
 SELECT compare('SELECT * FROM big WHERE (k, id) IN ((1, 11400), (2, 7), (3, 14200))');
@@ -129,7 +129,7 @@ WITH gone AS (DELETE FROM big WHERE k = 300 OR (k = 301 AND id % 2 = 0) RETURNIN
 SELECT compare('SELECT * FROM big WHERE k = 300 OR k = 301 OR k = 302');
 ROLLBACK;
 
--- The first that a security barrier lets go is the view's own; folding changes nothing
+-- A security barrier evaluates the view's own condition first; folding does not change that
 CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';
 CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM big WHERE id % 2 = 0;
 SELECT compare('SELECT * FROM guarded WHERE k = 1 OR k = 2');

@@ -1,6 +1,6 @@
 --
--- Arrays that come from an expression: cast from text, a function, a subquery; each is
--- evaluated once a scan
+-- Arrays computed by an expression: cast from text, a function, a subquery; each is evaluated once
+-- per scan
 --
 CREATE SCHEMA form_text_array;
 SET search_path = form_text_array, public;
@@ -28,7 +28,7 @@ SELECT compare_generic('split', $$'1,2,3'$$, $$''$$, 'NULL', $$'5,5'$$);
 SELECT compare('SELECT * FROM big WHERE k = ANY (string_to_array(''1,2,3'', '','')::int[])');
 SELECT compare('SELECT * FROM big WHERE k = ANY (string_to_array(''1,x,3'', '','', ''x'')::int[])');
 
--- An error in the text is the same error
+-- An error in the text remains the same error
 EXECUTE split('1,two');
 
 -- Subqueries
@@ -39,21 +39,21 @@ SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT array_agg(k) FROM small
 SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT array_agg(k) FROM small WHERE false)::int[])');
 SELECT compare('SELECT * FROM big WHERE k = (SELECT max(k) FROM small)');
 
--- Functions: stable ones are evaluated once a scan, volatile ones are not taken
+-- Functions: stable ones are evaluated once per scan, volatile ones are not supported
 CREATE SEQUENCE calls;
 CREATE FUNCTION wanted(n int) RETURNS int[] STABLE LANGUAGE plpgsql AS
 	'BEGIN PERFORM nextval(''calls''); RETURN ARRAY(SELECT generate_series(1, n)); END';
 CREATE FUNCTION moody() RETURNS int[] VOLATILE LANGUAGE plpgsql AS 'BEGIN RETURN ''{40,41,42}''; END';
 SELECT count(*) FROM big WHERE k = ANY (wanted(50));
--- for the plan, and for the scan
+-- once for planning, and once for the scan
 SELECT last_value <= 3 AS few_calls FROM calls;
 SELECT compare('SELECT * FROM big WHERE k = ANY (wanted(20) || wanted(30) || NULL::int)');
 SELECT compare('SELECT * FROM big WHERE k = ANY (moody())');
 
--- A correlated subquery: evaluated anew for each row outside
+-- A correlated subquery: evaluated again for each outer row
 SELECT compare('SELECT w, (SELECT count(*) FROM big WHERE big.k = ANY (ARRAY[small.k, small.w])) FROM small');
 
--- An array that is stored out of line and compressed
+-- A toasted, compressed array
 CREATE TABLE sets (id int, wanted int[]);
 INSERT INTO sets SELECT 1, array_agg((i * 7919) % 1000) FROM generate_series(1, 50000) i;
 SELECT compare('SELECT * FROM big WHERE k = ANY ((SELECT wanted FROM sets)::int[]) AND id % 7 = 0');

@@ -12,7 +12,7 @@ CREATE TABLE big (id int, k2 int2, k4 int4, k8 int8);
 INSERT INTO big SELECT i, i % 100 - 50, i % 1000 - 500, (i % 1000 - 500) * 3000000000 FROM generate_series(1, 20000) i;
 INSERT INTO big VALUES (0, NULL, NULL, NULL), (0, 32767, 2147483647, 9223372036854775807),
 	(0, -32768, -2147483648, -9223372036854775808), (0, 0, 1, -1), (0, 2, 2, 2);
--- around 2^53 and 2^62, where float8 cannot tell integers apart
+-- around 2^53 and 2^62, where float8 cannot represent each integer
 INSERT INTO big SELECT i, i, i, 9007199254740992 + i FROM generate_series(-3, 5) i;
 INSERT INTO big SELECT i, i, i, -9007199254740992 + i FROM generate_series(-5, 3) i;
 INSERT INTO big SELECT i, i, i, 4611686018427387904 + i * 100 FROM generate_series(-12, 12) i;
@@ -37,13 +37,13 @@ SELECT compare('SELECT * FROM big WHERE k8 IN (1::int2, -1::int2, 0)');
 PREPARE longs(bigint[]) AS SELECT b FROM big b WHERE k4 = ANY ($1);
 SELECT compare_generic('longs', $$'{1,4294967297,NULL}'$$, 'NULL', $$'{}'$$);
 
--- A cast of the key that changes no value
+-- A cast of the key that preserves its value
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k4::bigint = ANY ('{1,2}'::bigint[]);
 SELECT compare('SELECT * FROM big WHERE k4::bigint IN (1, 2, 5000000000)');
 SELECT compare('SELECT * FROM big WHERE k2::bigint = ANY (''{1,2,65537}'')');
 SELECT compare('SELECT * FROM big WHERE k2::int4 = 3');
 
--- numeric: integral values whatever their scale, others match nothing
+-- numeric: integral values of any scale; others match nothing
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k4 IN (1.0, 2.5);
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k8 = 3.0;
 SELECT compare('SELECT * FROM big WHERE k4 IN (1.0, 2.5, 3.000000000000000000000000000001, 4.00000, -5)');
@@ -62,7 +62,7 @@ PREPARE numerics(numeric[]) AS SELECT b FROM big b WHERE k4 = ANY ($1);
 SELECT compare_generic('numerics', $$'{1,2.50,3.00,NaN,1e40}'$$, 'NULL', $$'{}'$$);
 SELECT compare(format('SELECT * FROM big WHERE k4 IN (%s)', string_agg((i / 2.0)::text, ', '))) FROM generate_series(1, 1000) i;
 
--- float8: one of its values may be that of many integers
+-- float8: one of its values may equal many integers
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k8 = ANY ('{1,2.5}'::float8[]);
 SELECT compare('SELECT * FROM big WHERE k4 = ANY (''{1,2.5,-0,1e-300,NaN,Infinity,-Infinity,1e300,4294967297}''::float8[])');
 SELECT compare('SELECT * FROM big WHERE k2 = 3::float8');
@@ -80,7 +80,7 @@ SELECT compare('SELECT * FROM big WHERE k8 = -9223372036854775808::float8');
 SELECT compare('SELECT * FROM big WHERE k8 = -9223372036854777856::float8');
 SELECT compare('SELECT * FROM big WHERE k8 <> 9007199254740992::float8 AND k8 BETWEEN 9007199254740980 AND 9007199254741000');
 
--- Casts that are not one to one, or not of the key alone, are not taken
+-- Casts that are not one-to-one, or not of the key alone, are not supported
 SELECT compare('SELECT * FROM big WHERE k4::float4 = 1');
 SELECT compare('SELECT * FROM big WHERE k4::int2 = 1::int2 AND k4 BETWEEN -9 AND 9');
 SELECT compare('SELECT * FROM big WHERE k4::text = ''1''');

@@ -1,5 +1,5 @@
--- INCLUDE columns: stored with their NULLs wherever an entry is, compared with the table by
--- gpujoin_check(); whatever else uses the index goes on as if they were not there.
+-- INCLUDE columns: stored with their NULLs in every entry, compared with the table by
+-- gpujoin_check(); everything else that uses the index works as without them.
 CREATE TYPE inc_mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN inc_small AS int2 CHECK (VALUE < 1000);
 CREATE TABLE inc (id int, k int, b bool, c "char", i2 int2, i8 int8, f4 float4, f8 float8,
@@ -22,7 +22,7 @@ INSERT INTO inc VALUES
 		'-infinity', 0, 'sad', -32768, ''),
 	(0, 7, true, '\377', 32767, 9223372036854775807, 'NaN', 'Infinity', 'infinity', 'infinity',
 		'infinity', 4294967295, 'happy', 998, '');
-INSERT INTO inc (id, b) VALUES (-1, true);		-- no key, no entry
+INSERT INTO inc (id, b) VALUES (-1, true);		-- NULL key: no entry
 CREATE INDEX inc_all ON inc USING gpujoin (k)
 	INCLUDE (b, c, i2, i8, f4, f8, d, ts, tz, o, m, s, id) WITH (lanes = 2);
 CREATE INDEX inc_one ON inc USING gpujoin (i8) INCLUDE (b);
@@ -31,20 +31,20 @@ CREATE INDEX inc_expr ON inc USING gpujoin ((k + id)) INCLUDE (id, k) WHERE id %
 CREATE INDEX inc_none ON inc USING gpujoin (k);
 SELECT pg_get_indexdef('inc_all'::regclass);
 
--- slots get fewer as columns get more
+-- pages have fewer slots as columns are added
 SELECT c.relname, gpujoin_check(c.oid, true) > 0 AS complete, i.key_width, i.slots_per_page,
 	i.included_columns, i.format_version
 FROM pg_class c, gpujoin_index_info(c.oid) i
 WHERE c.relname LIKE 'inc\__%' AND c.relkind = 'i' ORDER BY 1;
 SELECT gpujoin_check('inc_all', true) = count(k) AS complete FROM inc;
 
--- inserted: through tails, and from there to data pages
+-- inserted: through tails, and from there into data pages
 SELECT inc_fill(3001, 3020);
 SELECT gpujoin_check('inc_all', true) = count(k) AS complete FROM inc;
 SELECT inc_fill(3021, 6000);
 SELECT gpujoin_check('inc_all', true) = count(k) AS complete FROM inc;
 
--- an update of an included column makes a new entry (no HOT), one of another column need not
+-- an update of an included column creates a new entry (no HOT), one of another column need not
 CREATE FUNCTION inc_entries() RETURNS bigint LANGUAGE sql AS $$ SELECT gpujoin_check('inc_all') $$;
 SELECT inc_entries() AS before \gset
 UPDATE inc SET b = NOT b WHERE id % 10 = 3 AND b IS NOT NULL;
@@ -61,7 +61,7 @@ VACUUM inc;
 SELECT gpujoin_check('inc_all', true) = count(k) AS complete FROM inc;
 SELECT gpujoin_check('inc_one', true) = count(i8) AS complete FROM inc;
 
--- queries know the key alone
+-- queries by key only
 SELECT count(*), sum(id) FROM inc WHERE k IN (3, 33, 333, 499);
 SET gpujoin.force = on;
 SELECT count(*), sum(id) FROM inc WHERE k IN (3, 33, 333, 499);
@@ -111,7 +111,7 @@ ALTER TABLE inc_part ATTACH PARTITION inc_part_2 FOR VALUES FROM (1000) TO (2000
 INSERT INTO inc_part SELECT i, i, i % 5 = 0 FROM generate_series(0, 1999) i;
 SELECT relid, gpujoin_check(relid, true) FROM pg_partition_tree('inc_part_k') WHERE isleaf ORDER BY 1;
 
--- as many columns as fit, and not more
+-- the maximum number of columns, and one more
 DO $$
 DECLARE
 	list text := (SELECT string_agg('c' || i, ', ' ORDER BY i) FROM generate_series(1, 31) i);

@@ -1,5 +1,5 @@
--- Index-only answers: rows of all-visible pages come from the index, all others from the heap, and
--- nobody can tell which from the answer.
+-- Index-only answers: rows of all-visible pages come from the index, all others from the heap; the
+-- answer does not depend on which.
 CREATE TABLE io (gone int, id int, k int, v int8, w float8, b bool, t text)
 	WITH (autovacuum_enabled = off);
 ALTER TABLE io DROP gone;
@@ -12,7 +12,7 @@ SET gpujoin.auto_load = off;
 CREATE INDEX io_k ON io USING gpujoin (k) INCLUDE (id, v, b, w);
 RESET gpujoin.auto_load;
 
--- how a query's nodes of ours did: answered from the index, fetched from the heap
+-- number of our nodes in a query's plan, rows returned, and rows fetched from the heap
 CREATE FUNCTION io_fetches(query text, OUT nodes bigint, OUT rows bigint, OUT heap_fetches bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -41,7 +41,7 @@ END $$;
 \i :abs_srcdir/sql/common/explain.sql
 SET gpujoin.force = on;
 
--- offered: everything that leaves the scan or filters is in the index
+-- offered: the index has every column that the scan returns or filters on
 EXPLAIN (COSTS OFF) SELECT count(*) FROM io WHERE k IN (1, 2, 3);
 EXPLAIN (COSTS OFF) SELECT k, v, b FROM io WHERE k = ANY (ARRAY[1, 2]) AND id > 100;
 EXPLAIN (COSTS OFF) SELECT v + id FROM io WHERE k = 77 AND w < 1000 ORDER BY v;
@@ -65,7 +65,7 @@ SET enable_indexonlyscan = off;
 SELECT nodes FROM io_fetches('SELECT count(*) FROM io WHERE k IN (1, 2)');
 RESET enable_indexonlyscan;
 
--- nothing is all-visible yet; then everything; then all but what was touched
+-- at first nothing is all-visible; then everything; then everything except the changed pages
 SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
 VACUUM ANALYZE io;
 SELECT * FROM io_fetches('SELECT id FROM io WHERE k IN (1, 2)');
@@ -89,7 +89,7 @@ FETCH ALL FROM io_c;
 ROLLBACK;
 SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k IN (1, 2)');
 
--- every shape of an answer: no column, one, all, expressions, filters, NULLs
+-- all kinds of target lists: no column, one, all, expressions, filters, NULLs
 SELECT q, io_same(q) FROM unnest(ARRAY[
 	'SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 200, 3)))',
 	'SELECT count(*), count(v), sum(v), sum(w::numeric), count(b), bool_or(b) FROM io WHERE k IN (3, 4, 5, 99)',
@@ -116,7 +116,7 @@ RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_material;
 
--- more entries than fit in memory come in several pieces; also again, in a nested loop
+-- entries that do not fit in memory come in several pieces; also in rescans by a nested loop
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 VACUUM io;
@@ -133,7 +133,7 @@ UPDATE io SET v = v WHERE id % 50 = 7;
 SELECT rows, heap_fetches > 5000 AS many FROM io_fetches('SELECT v FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT id, v, w FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
--- of one piece, with more to fetch than fit in memory, and that again
+-- a single piece, with more rows to fetch than fit in memory, and a rescan of it
 SET enable_material = off;
 SELECT io_same('SELECT x, v FROM generate_series(1, 2) x, io
 	WHERE k = ANY (ARRAY(SELECT generate_series(1, 25))) AND id % 5 >= x');
@@ -147,7 +147,7 @@ VACUUM io;
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- slots that are used again: entries do not stand in heap order any more
+-- reused slots: entries are no longer in heap order
 DELETE FROM io WHERE id % 5 = 0;
 VACUUM io;
 INSERT INTO io SELECT i, i % 200, -i, i, i % 3 = 0, 'again' FROM generate_series(30001, 36000) i;
@@ -160,8 +160,8 @@ SELECT io_same('SELECT id, k, v, w, b FROM io WHERE k = ANY (ARRAY(SELECT genera
 SELECT heap_fetches FROM io_fetches('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 SELECT io_same('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT generate_series(0, 198)))');
 
--- serializable transactions read the heap: a deletion must meet their predicate locks; so a plan
--- made in one does not promise more, and one that was made before does not keep its promise
+-- serializable transactions read the heap, because a deletion must meet their predicate locks. A
+-- plan made in such a transaction is not index-only, and one made before is executed with the heap
 SET plan_cache_mode = force_generic_plan;
 PREPARE io_before AS SELECT v FROM io WHERE k IN (1, 2);
 PREPARE io_within AS SELECT v FROM io WHERE k IN (1, 2);
@@ -177,7 +177,7 @@ SELECT nodes FROM io_fetches('EXECUTE io_within');
 DEALLOCATE ALL;
 RESET plan_cache_mode;
 
--- cursors: held over the transaction's end, and back and forth
+-- cursors: held beyond the end of the transaction, and in both directions
 BEGIN;
 DECLARE io_h CURSOR WITH HOLD FOR SELECT id, v FROM io WHERE k IN (8, -1) AND id < 1000;
 DECLARE io_s SCROLL CURSOR FOR SELECT id, v FROM io WHERE k IN (8, -1) AND id < 1000;
@@ -198,7 +198,7 @@ DELETE FROM io WHERE k = 2 AND id < 10000;
 EXECUTE io_p('{2,3,NULL}');
 RESET plan_cache_mode;
 
--- keys and columns of each type come back as they went in
+-- keys and columns of each type are returned unchanged
 CREATE TABLE io_types (i2 int2, i4 int4, i8 int8, o oid, d date, ts timestamp, tz timestamptz,
 	f4 float4, f8 float8, b bool, c "char");
 INSERT INTO io_types
@@ -232,7 +232,7 @@ SELECT c, io_same(format('SELECT * FROM io_types WHERE %I = ANY (ARRAY(SELECT %1
 FROM unnest('{i2,i4,i8,o,d,ts,tz}'::text[]) c,
 	io_fetches(format('SELECT * FROM io_types WHERE %I = ANY (ARRAY(SELECT %1$I FROM io_types))', c));
 
--- domains, partial indexes, expressions, other people's key functions
+-- domains, partial indexes, expressions, user-defined key functions
 CREATE DOMAIN io_domain AS int4;
 CREATE TABLE io_odd (a io_domain, b int, c int);
 INSERT INTO io_odd SELECT i % 100, i % 3, i FROM generate_series(1, 2000) i;
@@ -264,7 +264,7 @@ SELECT * FROM io_fetches('SELECT v, w FROM io_part WHERE k IN (5, 500, 1005, 150
 SELECT io_same('SELECT v, w, k FROM io_part WHERE k IN (5, 500, 1005, 1500)');
 SELECT io_same('SELECT count(*) FROM io_part WHERE k IN (5, 500, 1005, 1500) AND w');
 
--- the big side of joins: rows of both kinds find their partners
+-- the big side of joins: rows from the index and from the heap find their partners
 CREATE TABLE io_small (k int, w int);
 INSERT INTO io_small SELECT i % 210, i FROM generate_series(1, 300) i;
 INSERT INTO io_small VALUES (NULL, 1), (-5, 2), (7, 3), (7, 4);
@@ -300,20 +300,20 @@ SELECT io_same('SELECT b.v, s.w FROM (SELECT k % 500 AS k, w FROM io_small, gene
 SELECT io_same('SELECT sum(b.v), count(*) FROM io_small s JOIN io b ON b.k = s.k');
 RESET work_mem;
 RESET hash_mem_multiplier;
--- of two indexes the smaller one, unless the bigger one spares the heap
+-- of two indexes the smaller one is used, unless the bigger one avoids heap access
 CREATE INDEX io_k_alone ON io USING gpujoin (k);
 VACUUM (ANALYZE, INDEX_CLEANUP on) io;
 SELECT nodes, heap_fetches FROM io_fetches('SELECT count(*), sum(v) FROM io_small s JOIN io USING (k)');
 SELECT nodes FROM io_fetches('SELECT count(*), max(t) FROM io_small s JOIN io USING (k)');
 DROP INDEX io_k_alone;
--- rows that are locked or changed have to be read
+-- rows that are locked or changed must be read
 BEGIN;
 SELECT nodes FROM io_fetches('SELECT b.id FROM io_small s JOIN io b ON b.k = s.k WHERE s.w = 5 FOR UPDATE OF b');
 SELECT nodes FROM io_fetches('UPDATE io b SET v = 0 FROM io_small s WHERE b.k = s.k AND s.w = 5');
 SELECT nodes FROM io_fetches('UPDATE io_small s SET w = 0 FROM io b WHERE b.k = s.k AND b.id = 5');
 ROLLBACK;
 
--- a cursor stands on a row, wherever that came from
+-- a cursor is positioned on a row, wherever it was read from
 CREATE FUNCTION io_change_current(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	c refcursor;
@@ -342,7 +342,7 @@ BEGIN;
 SELECT io_change_current('SELECT id, v + 1 FROM io WHERE k IN (11, 12) AND id > 500');
 ROLLBACK;
 
--- where VACUUM has left only a pointer to the row's newer version
+-- if VACUUM has left only a redirect to the row's newer version
 CREATE TABLE io_hot (id int, k int, t text) WITH (fillfactor = 50);
 INSERT INTO io_hot SELECT i, i % 50, 'old' FROM generate_series(1, 3000) i;
 CREATE INDEX io_hot_k ON io_hot USING gpujoin (k) INCLUDE (id);
@@ -355,7 +355,7 @@ UPDATE io_hot SET t = 'current' WHERE CURRENT OF c RETURNING t;
 MOVE 5 FROM c;
 DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
 ROLLBACK;
--- from the second FETCH on a function in the query may ask for the row that is just being made
+-- from the second FETCH on, a function in the query may refer to the row being computed
 CREATE FUNCTION io_hot_changed() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
@@ -369,7 +369,7 @@ DECLARE c CURSOR FOR SELECT CASE WHEN id > 1 THEN io_hot_changed() = 'current ' 
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
--- such a function may be called by one that is STABLE, or by a domain
+-- such a function may be called by a STABLE one, or by a domain
 CREATE FUNCTION io_hot_same(i int) RETURNS boolean STABLE LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN i = 1 OR coalesce(io_hot_changed() = 'current ' || i, false);
@@ -387,7 +387,7 @@ DECLARE c CURSOR FOR SELECT id::io_hot_id IS NOT NULL AS same FROM io_hot WHERE 
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
--- else only the row of the whole FETCH on which the cursor rests is looked for in the heap
+-- otherwise only the row of the whole FETCH on which the cursor stops is looked up in the heap
 VACUUM io_hot;
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM io_hot WHERE k IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
@@ -397,7 +397,8 @@ SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) - :before < 50 AS few
 DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
 ROLLBACK;
 
--- a cursor has left the first partition, whose last row is the cursor's no more
+-- a cursor has left the first partition, so that partition's last row is not the current one any
+-- more
 CREATE TABLE io_parted (id int, k int, t text) PARTITION BY RANGE (id);
 CREATE TABLE io_parted_1 PARTITION OF io_parted FOR VALUES FROM (0) TO (1000);
 CREATE TABLE io_parted_2 PARTITION OF io_parted FOR VALUES FROM (1000) TO (2000);

@@ -1,4 +1,4 @@
--- GpuJoin, inner joins: the rows of stock plans, whatever the small side is.
+-- GpuJoin, inner joins: the same rows as stock plans, for every kind of small side.
 CREATE SCHEMA gj_join;
 SET search_path = gj_join, public;
 
@@ -11,7 +11,7 @@ SELECT b.*, s.x FROM small s JOIN big b ON b.key = s.k;
 EXPLAIN (COSTS OFF)
 SELECT b.id, s.label || b.t
 FROM big b JOIN small s ON b.key = s.k AND s.x <> b.v WHERE b.v > 3 AND b.t <> 'row 7' AND s.x < 9;
--- what was done; in formats for programs, each fact is a property with a type
+-- what the node reports; in structured formats each fact is a property with a type
 CREATE FUNCTION explained(query text) RETURNS TABLE (property text, type text, value text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -98,7 +98,7 @@ SELECT * FROM compare('SELECT b.id, c.a FROM small s LEFT JOIN
 	JOIN big b ON b.key = s.k');
 SELECT * FROM compare('SELECT b.id, s.k FROM small s FULL JOIN big b ON b.key = s.k');
 
--- types: values that the key's type does not have match nothing and wrap nowhere
+-- types: values outside of the key type's range match nothing and do not wrap around
 CREATE TABLE small8 (k int8, k2 int2);
 INSERT INTO small8 SELECT i, i FROM generate_series(1, 20) i;
 INSERT INTO small8 VALUES (4294967296 + 6, 6), (-4294967290, -6), (9223372036854775807, 32767);
@@ -114,7 +114,7 @@ SELECT * FROM compare('SELECT b.id, s.k FROM big8 b JOIN small8 s ON b.key = s.k
 SELECT * FROM compare('SELECT b.id, s.k FROM big8 b JOIN small s ON b.key = s.k');
 SELECT * FROM compare('SELECT b.id, s.k FROM big b JOIN small s ON b.key = s.k::numeric');
 
--- other shapes of the big side: dropped columns, an expression index, a partial one, a partition
+-- other kinds of big sides: dropped columns, an expression index, a partial one, a partition
 ALTER TABLE big8 ADD COLUMN late text DEFAULT 'x', DROP COLUMN id;
 SELECT * FROM compare('SELECT b, b.late, s.x FROM big8 b JOIN small s ON b.key = s.k');
 CREATE TABLE bige AS SELECT id, key FROM big;

@@ -5,7 +5,7 @@ SET search_path = gj_batches, public;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/join.sql
 
--- 40,000 rows in random order: keys many times, a key with thousands of duplicates, NULL keys
+-- 40,000 rows in random order: repeated keys, a key with thousands of duplicates, NULL keys
 CREATE TABLE wide (k int, x int, label text);
 INSERT INTO wide
 SELECT CASE WHEN i % 10 = 0 THEN 33 WHEN i % 97 = 0 THEN NULL ELSE i * 7 % 3000 END,
@@ -13,7 +13,7 @@ SELECT CASE WHEN i % 10 = 0 THEN 33 WHEN i % 97 = 0 THEN NULL ELSE i * 7 % 3000 
 FROM generate_series(1, 40000) i;
 ANALYZE wide;
 
--- How many batches a query takes, and how many rows came from the small side
+-- Return the number of batches of a query, and the number of rows from the small side
 CREATE FUNCTION batches(query text, OUT small_rows int, OUT batches int) LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -56,11 +56,11 @@ SET gpujoin.force = on;
 SELECT count(*) > 0 AS some FROM big b
 JOIN (SELECT k, nextval('evaluated') AS n FROM wide OFFSET 0) s ON b.key = s.k;
 SELECT last_value FROM evaluated;
--- given up in the middle
+-- stopped in the middle
 SELECT 1 AS one FROM big b JOIN wide s ON b.key = s.k LIMIT 1;
 SELECT sum(1 / (b.v - 4)) FROM big b JOIN wide s ON b.key = s.k;
 SELECT count(*) FROM big b JOIN wide s ON b.key = 1 / (s.x - 4);
--- begun in a subtransaction that is rolled back
+-- started in a subtransaction that is rolled back
 BEGIN;
 DECLARE c CURSOR FOR SELECT b.id FROM big b JOIN wide s ON b.key = s.k ORDER BY 1 LIMIT 3;
 SAVEPOINT before;

@@ -1,4 +1,4 @@
--- INSERT ... SELECT joins like a SELECT; so do UPDATE and DELETE (changes.sql has more of them).
+-- INSERT ... SELECT joins like a SELECT; so do UPDATE and DELETE (more of them in changes.sql).
 CREATE TABLE ji_big (id int, k int);
 INSERT INTO ji_big SELECT i, i % 1000 FROM generate_series(1, 20000) i;
 CREATE INDEX ON ji_big USING gpujoin (k);
@@ -13,7 +13,7 @@ SELECT count(*), sum(id) FROM ji_out;
 INSERT INTO ji_out SELECT b.id, b.k FROM ji_small s JOIN ji_big b ON b.k = s.k
 ON CONFLICT (id) DO UPDATE SET k = excluded.k + 1;
 SELECT count(*), sum(id), sum(k) FROM ji_out;
--- into the table that is read: what this command inserts is not seen by it
+-- into the table being read: the command does not see the rows that it inserts
 INSERT INTO ji_big SELECT b.id + 100000, b.k FROM ji_small s JOIN ji_big b ON b.k = s.k;
 SELECT count(*) FROM ji_big;
 EXPLAIN (COSTS OFF) DELETE FROM ji_big b USING ji_small s WHERE b.k = s.k;

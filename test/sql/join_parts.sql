@@ -1,14 +1,14 @@
--- GpuJoin with a big side of several tables: partitions, children, UNION ALL. The rows are those
--- of stock plans, columns come from whatever place they have in a table, filters and barriers hold.
+-- GpuJoin with a big side of several tables: partitions, children, UNION ALL. The rows are those of
+-- stock plans, columns may have any position in a table, filters and barriers are respected.
 CREATE SCHEMA gj_parts;
 SET search_path = gj_parts, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/both_ways.sql
 
--- Run a query under gpujoin.force and with gpujoin off. Says of the forced plan which joins are
--- ours and how many tables they scan, how many rows come, and how many rows of either answer the
--- other one lacks.
+-- Run a query under gpujoin.force and with gpujoin off. Return which joins of the forced plan are
+-- ours and how many tables they scan, how many rows are returned, and how many rows each answer
+-- lacks.
 CREATE FUNCTION compare(query text, OUT nodes text, OUT scans bigint, OUT n bigint,
 						OUT missing bigint, OUT surplus bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -25,7 +25,7 @@ BEGIN
 	SELECT d.* INTO n, missing, surplus FROM both_ways(query) d;
 END $$;
 
--- The kinds of join that small and a big relation can have
+-- The join types that small and a big relation can have
 CREATE FUNCTION compare_kinds(big text, OUT kind text, OUT nodes text, OUT scans bigint,
 							  OUT n bigint, OUT missing bigint, OUT surplus bigint)
 RETURNS SETOF record LANGUAGE plpgsql AS $$
@@ -68,7 +68,7 @@ SELECT i AS id, CASE WHEN i % 50 > 0 THEN i * 7919 % 1000 END AS key, i % 10 AS 
 	'row ' || i AS t
 FROM generate_series(1, 3000) i;
 
--- Partitions by another column; one has its columns in another place, one has lost a column
+-- Partitioned by another column; one partition has another column order, one a dropped column
 CREATE TABLE by_id (id int, key int, v int, t text) PARTITION BY RANGE (id);
 CREATE TABLE by_id_1 PARTITION OF by_id FOR VALUES FROM (0) TO (1000);
 CREATE TABLE by_id_2 (x text, t text, gone int, v int, key int, id int);
@@ -90,7 +90,7 @@ CREATE TABLE deep_high_2 PARTITION OF deep_high DEFAULT;
 ALTER TABLE deep ATTACH PARTITION deep_high DEFAULT;
 CREATE INDEX ON deep USING gpujoin (key);
 INSERT INTO deep SELECT * FROM rows;
--- a table with children, of which one has more columns, and grandchildren
+-- a table with children, one of which has additional columns, and grandchildren
 CREATE TABLE parent (id int, gone int, key int, v int, t text);
 ALTER TABLE parent DROP gone;
 CREATE TABLE child (more text) INHERITS (parent);
@@ -101,7 +101,7 @@ CREATE INDEX ON grandchild USING gpujoin (key);
 INSERT INTO parent SELECT * FROM rows WHERE id % 3 = 0;
 INSERT INTO child SELECT * FROM rows WHERE id % 3 = 1;
 INSERT INTO grandchild SELECT * FROM rows WHERE id % 3 = 2;
--- UNION ALL of a plain table and a partitioned one, with something computed
+-- UNION ALL of a plain table and a partitioned one, with a computed column
 CREATE VIEW united AS
 SELECT id, key, v, t, 'parent' AS source FROM ONLY parent
 UNION ALL SELECT id + 100000, key, 5, upper(t), NULL FROM by_id;
@@ -118,7 +118,7 @@ EXPLAIN (COSTS OFF) SELECT b.*, s.x FROM small s JOIN by_id b ON b.key = s.k WHE
 EXPLAIN (COSTS OFF) SELECT b.id, s.x FROM small s LEFT JOIN deep b ON b.key = s.k AND b.v < s.x;
 EXPLAIN (COSTS OFF) SELECT id FROM parent WHERE key IN (SELECT k FROM small);
 EXPLAIN (COSTS OFF, VERBOSE) SELECT u.*, s.x FROM small s JOIN united u ON u.key = s.k;
--- partitions that are pruned are not scanned
+-- pruned partitions are not scanned
 EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.id < 1000;
 EXPLAIN (COSTS OFF) SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.id < -5;
 RESET gpujoin.force;
@@ -133,7 +133,7 @@ SELECT * FROM compare('SELECT u.source, count(*), max(t) FROM united u
 	WHERE key IN (SELECT k FROM small) GROUP BY 1');
 SELECT * FROM compare('SELECT * FROM small s
 	WHERE NOT EXISTS (SELECT FROM united u WHERE u.key = s.k AND u.source IS NULL)');
--- a limit, a sort, a join above, two of ours in one plan
+-- a limit, a sort, a join above, two of our joins in one plan
 SELECT * FROM compare('SELECT b.id, s.label FROM small s JOIN by_id b ON b.key = s.k
 	ORDER BY b.id, s.label LIMIT 20');
 SELECT * FROM compare('SELECT b.id, c.id AS c FROM small s JOIN by_id b ON b.key = s.k
@@ -156,7 +156,7 @@ SELECT * FROM compare('SELECT s.k, s.x, s.label FROM many s
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- run again with other parameters and with the same ones
+-- executed again with other parameters and with the same ones
 SELECT * FROM compare('SELECT o.x, l.* FROM (SELECT DISTINCT x FROM small) o, LATERAL
 	(SELECT count(*), sum(b.id) FROM by_id b JOIN small s ON b.key = s.k WHERE s.x = o.x) l');
 SELECT * FROM compare('SELECT o.x, l.* FROM (SELECT DISTINCT x FROM small) o, LATERAL
@@ -182,14 +182,14 @@ SET enable_partitionwise_join = on;
 SELECT * FROM compare('SELECT b.id, s.x FROM small s JOIN by_id b ON b.key = s.k');
 RESET enable_partitionwise_join;
 
--- each table has its own name, also for rows that only one of them has
+-- rows show their own table's name, also rows that only one table has
 SET gpujoin.force = on;
 SELECT b.tableoid::regclass, count(*), count(b.ctid) FROM small s JOIN deep b ON b.key = s.k
 GROUP BY 1 ORDER BY b.tableoid::regclass::text;
 SELECT b.tableoid::regclass, (b).id, to_json(b) FROM small s JOIN parent b ON b.key = s.k
 WHERE b.id BETWEEN 480 AND 520 AND s.x < 2 ORDER BY b.id;
 
--- what was done, a table at a time
+-- what the nodes report, for each table
 CREATE FUNCTION explained(query text) RETURNS TABLE (node text, relation text, key text, value text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -206,13 +206,13 @@ BEGIN
 		AND e.key ~ '^(Join Type|Small|Keys|Matched|Actual Rows|Actual Loops|Rows Removed)';
 END $$;
 SELECT * FROM explained('SELECT b.id FROM small s JOIN by_id b ON b.key = s.k WHERE b.v > 3');
--- when all small rows have had a match, the rest of the tables need not be searched
+-- when all small rows have a match, the remaining tables need not be searched
 SELECT * FROM explained('SELECT * FROM small s
 	WHERE s.k IN (9, 15) AND EXISTS (SELECT FROM by_id b WHERE b.key = s.k)')
 WHERE key LIKE 'Actual%';
 RESET gpujoin.force;
 
--- Where the key tells the partition, a table is searched for its own keys alone
+-- If the key determines the partition, each table is searched only for its own keys
 CREATE TABLE by_hash (id int, key int, v int, t text) PARTITION BY HASH (key);
 CREATE TABLE by_hash_0 PARTITION OF by_hash FOR VALUES WITH (MODULUS 4, REMAINDER 0);
 CREATE TABLE by_hash_1 PARTITION OF by_hash FOR VALUES WITH (MODULUS 4, REMAINDER 1);
@@ -260,7 +260,7 @@ WHERE key ~ 'Keys|Actual';
 SELECT relation, key, value
 FROM explained('SELECT b.id FROM (VALUES (9), (70000), (10), (50)) s(k)
 	JOIN by_range b ON b.key = s.k') WHERE key ~ 'Keys|Actual';
--- lists of keys go to each partition that is not pruned, when the query is planned or started
+-- lists of keys go to each partition that is not pruned, at planning time or at execution
 EXPLAIN (COSTS OFF) SELECT id FROM by_range WHERE key IN (5, 40);
 SET plan_cache_mode = force_generic_plan;
 PREPARE pruned(int, int) AS SELECT id FROM by_range WHERE key IN ($1, $2) ORDER BY id;
@@ -276,7 +276,7 @@ SELECT * FROM compare('SELECT id, key FROM by_list WHERE key IN (3, 9, 12, 20000
 SELECT * FROM compare('SELECT id, key, t FROM deep WHERE key IN (3, 9, 12) AND v < 3');
 SELECT * FROM compare('SELECT id, key, source FROM united WHERE key IN (3, 9, 12)');
 SET gpujoin.force = on;
--- other types, and a partition key that is not the index's
+-- other types, and a partition key different from the index's key
 CREATE TABLE by_day (day date, at timestamptz, o oid, n int) PARTITION BY RANGE (day);
 CREATE TABLE by_day_1 PARTITION OF by_day FOR VALUES FROM ('-infinity') TO ('2001-01-01');
 CREATE TABLE by_day_2 PARTITION OF by_day FOR VALUES FROM ('2001-01-01') TO (MAXVALUE);
@@ -302,7 +302,7 @@ SELECT * FROM compare('SELECT b FROM days s JOIN by_day b ON b.day = s.day');
 SELECT * FROM compare('SELECT b FROM days s JOIN by_day b ON b.at = s.at');
 SELECT * FROM compare('SELECT b FROM days s JOIN by_oid b ON b.o = s.o');
 SELECT * FROM compare('SELECT s, b FROM days s LEFT JOIN by_at b ON b.at = s.at');
--- a partition that is attached or detached after planning
+-- a partition attached or detached after planning
 SET plan_cache_mode = force_generic_plan;
 SET gpujoin.force = on;
 PREPARE hashed AS SELECT count(*), sum(b.id) FROM small s JOIN by_hash b ON b.key = s.k;
@@ -315,20 +315,20 @@ RESET gpujoin.force;
 RESET plan_cache_mode;
 DELETE FROM small WHERE k > 65000;
 
--- A table without an index of ours, a subquery that stays one, a sample: not offered
+-- A table without an index of ours, a subquery that is not pulled up, a sample: not offered
 CREATE TABLE lacking (id int, key int) PARTITION BY RANGE (id);
 CREATE TABLE lacking_1 PARTITION OF lacking FOR VALUES FROM (0) TO (1000);
 CREATE TABLE lacking_2 PARTITION OF lacking FOR VALUES FROM (1000) TO (9000);
 CREATE INDEX ON lacking_1 USING gpujoin (key);
 INSERT INTO lacking SELECT id, key FROM rows;
 SELECT * FROM compare('SELECT b.id FROM small s JOIN lacking b ON b.key = s.k');
--- but for the partitions that are not pruned
+-- except if only the other partitions remain after pruning
 SELECT * FROM compare('SELECT b.id FROM small s JOIN lacking b ON b.key = s.k WHERE b.id < 500');
 SELECT * FROM compare('SELECT b.id FROM small s JOIN (SELECT id, key FROM by_id
 	UNION ALL SELECT id, key FROM parent WHERE v > 3) b ON b.key = s.k');
 SELECT * FROM compare('SELECT b.id FROM small s
 	JOIN by_id b TABLESAMPLE BERNOULLI (30) REPEATABLE (5) ON b.key = s.k');
--- other types in a UNION ALL: what is indexed is not what is compared
+-- other types in a UNION ALL: the indexed expression is not the one compared
 CREATE TABLE wide (id int, key bigint);
 INSERT INTO wide SELECT id, key FROM rows;
 CREATE INDEX ON wide USING gpujoin (key);
@@ -339,7 +339,7 @@ CREATE INDEX ON child USING gpujoin ((key::bigint));
 CREATE INDEX ON grandchild USING gpujoin ((key::bigint));
 SELECT * FROM compare('SELECT b.id FROM small s JOIN (SELECT id, key FROM wide
 	UNION ALL SELECT id, key FROM parent) b ON b.key = s.k');
--- an expression, a partial index and a whole one
+-- an expression index, a partial one and a full one
 CREATE INDEX ON by_id USING gpujoin ((key + v));
 CREATE INDEX ON by_id_1 USING gpujoin (key) WHERE v > 5;
 SELECT * FROM compare('SELECT b.id FROM small s JOIN by_id b ON b.key + b.v = s.k');
@@ -354,8 +354,8 @@ SELECT * FROM compare('SELECT b.id FROM small s JOIN by_id b ON b.key = s.k
 SELECT * FROM compare('SELECT b.id FROM small s JOIN by_id b ON b.key = s.k
 	WHERE current_setting(''gpujoin.min_rows'')::int < 0');
 
--- Privileges and barriers are the parent's: a reader needs no right on a partition, row security
--- and a barrier's condition come before what the reader brings, whatever the table
+-- Privileges and barriers are the parent's: a reader needs no privilege on a partition. Row
+-- security and a barrier's condition are evaluated before the reader's conditions, in every table
 CREATE ROLE regress_gpujoin_parts;
 GRANT USAGE ON SCHEMA gj_parts TO regress_gpujoin_parts;
 GRANT SELECT ON small TO regress_gpujoin_parts;
@@ -376,7 +376,7 @@ SELECT count(*) FROM small s JOIN barrier b ON b.key = s.k WHERE leak(t) AND id 
 RESET ROLE;
 RESET gpujoin.force;
 
--- changes in the transaction, partitions that come and go
+-- changes within the transaction, partitions created and dropped
 BEGIN;
 CREATE TABLE by_id_new (id int, key int, v int, t text);
 INSERT INTO by_id_new SELECT id + 10000, key, v, t FROM rows WHERE id < 500;

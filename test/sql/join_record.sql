@@ -1,5 +1,5 @@
 --
--- Columns of type record: EXPLAIN has to find the names of their fields
+-- Columns of type record: EXPLAIN must find the names of their fields
 --
 CREATE SCHEMA join_record;
 SET search_path = join_record, public;
@@ -44,7 +44,7 @@ WITH RECURSIVE walk(f, t, label) AS (
 ) SEARCH DEPTH FIRST BY f, t SET seq CYCLE f, t SET again USING path
 SELECT * FROM walk ORDER BY seq;
 
--- Of a subquery: used in the join, and above it
+-- From a subquery: used in the join, and above it
 EXPLAIN (VERBOSE, COSTS OFF)
 SELECT (s.r).w, g.t FROM (SELECT k, x AS r FROM (SELECT * FROM small OFFSET 0) x OFFSET 0) s JOIN graph g ON g.f = s.k;
 SELECT (s.r).w, g.t FROM (SELECT k, x AS r FROM (SELECT * FROM small OFFSET 0) x OFFSET 0) s JOIN graph g ON g.f = s.k
@@ -59,14 +59,14 @@ SELECT (r).w, sum(g.t) FROM s JOIN graph g ON g.f = s.k GROUP BY 1 ORDER BY 1;
 WITH s AS MATERIALIZED (SELECT k, x AS r FROM (SELECT * FROM small OFFSET 0) x)
 SELECT (r).w, sum(g.t) FROM s JOIN graph g ON g.f = s.k GROUP BY 1 ORDER BY 1;
 
--- Of the big side
+-- From the big side
 EXPLAIN (VERBOSE, COSTS OFF)
 SELECT s.w, (b.r).f2 FROM small s JOIN (SELECT f, ROW(f, t) AS r FROM graph UNION ALL
 	SELECT f, ROW(f, -t) FROM graph2) b ON b.f = s.k;
 SELECT s.w, (b.r).f2 FROM small s JOIN (SELECT f, ROW(f, t) AS r FROM graph UNION ALL
 	SELECT f, ROW(f, -t) FROM graph2) b ON b.f = s.k ORDER BY 1, 2;
 
--- Whole rows, whose fields the range table names, are no trouble; nor are columns that nobody wants
+-- Whole rows, whose fields the range table names, work; so do unused columns
 EXPLAIN (VERBOSE, COSTS OFF)
 SELECT s, (s).w, g.t FROM (SELECT * FROM small OFFSET 0) s JOIN graph g ON g.f = s.k;
 SELECT s, (s).w, g.t FROM (SELECT * FROM small OFFSET 0) s JOIN graph g ON g.f = s.k ORDER BY 1, 3;

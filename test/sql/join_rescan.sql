@@ -1,4 +1,5 @@
--- GpuJoin run again and again: rescans with changed parameters, prepared statements, cursors; and the commands that do not get it.
+-- GpuJoin executed repeatedly: rescans with changed parameters, prepared statements, cursors; and
+-- the commands that do not use it.
 CREATE SCHEMA gj_rescan;
 SET search_path = gj_rescan, public;
 
@@ -33,7 +34,7 @@ SELECT * FROM compare('SELECT o.x, (SELECT count(*) FROM small s WHERE s.x = o.x
 SELECT * FROM compare('SELECT o.x, (SELECT b.id FROM big b JOIN small s ON b.key = s.k
 	WHERE s.x <> o.x ORDER BY b.id LIMIT 1) AS first FROM small o');
 
--- a join that is run again for no changed parameter keeps what it has
+-- a rescan without changed parameters keeps its results
 CREATE SEQUENCE evaluated;
 SET gpujoin.force = on;
 SET enable_material = off;
@@ -68,7 +69,7 @@ EXECUTE by_x(99, 0);
 RESET gpujoin.enabled;
 ROLLBACK;
 
--- cursors: what is fetched after a change is what the cursor's snapshot saw
+-- cursors: a fetch after a change returns what the cursor's snapshot saw
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT b.id, s.label FROM big b JOIN small s ON b.key = s.k
 	WHERE s.k = 6 AND b.v < 15;
@@ -87,7 +88,7 @@ COMMIT;
 FETCH 1 FROM h;
 CLOSE h;
 
--- a command that changes rows, or locks them, may have it, but for a UNION ALL there
+-- commands that change or lock rows may use it, but not with a UNION ALL there
 CREATE FUNCTION has_gpujoin(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -113,7 +114,7 @@ SELECT has_gpujoin('SELECT b.key FROM (SELECT key FROM big UNION ALL SELECT key 
 	JOIN small s ON b.key = s.k');
 SELECT has_gpujoin('SELECT b.key FROM (SELECT key FROM big UNION ALL SELECT key FROM big) b
 	JOIN small s ON b.key = s.k FOR UPDATE OF s');
--- so may a subquery that is planned by itself
+-- so may a subquery that is planned separately
 SELECT has_gpujoin('UPDATE small SET x =
 	(SELECT count(*) FROM big b JOIN small s ON b.key = s.k WHERE s.x = 1)');
 UPDATE small SET x = (SELECT count(*) FROM big b JOIN small s ON b.key = s.k WHERE s.x = 1)
@@ -122,7 +123,7 @@ SET gpujoin.enabled = off;
 SELECT count(*) AS x FROM big b JOIN small s ON b.key = s.k WHERE s.x = 1;
 RESET gpujoin.enabled;
 
--- security barriers: a filter that tells what it sees is not run for rows that a policy hides
+-- security barriers: a filter that reveals its input is not executed for rows that a policy hides
 CREATE FUNCTION leak(t text) RETURNS boolean COST 0.0000001 LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE NOTICE 'saw %', t;

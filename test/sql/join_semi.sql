@@ -1,4 +1,5 @@
--- GpuJoin, semi, left and anti joins: the rows of stock plans, NULLs and ON against WHERE included.
+-- GpuJoin, semi, left and anti joins: the rows of stock plans, including NULLs and ON against
+-- WHERE.
 CREATE SCHEMA gj_semi;
 SET search_path = gj_semi, public;
 
@@ -53,7 +54,7 @@ SELECT * FROM compare('SELECT s.*, b.id, b AS w FROM small s LEFT JOIN big b ON 
 	WHERE b.key IS NULL');
 SELECT * FROM compare('SELECT * FROM small WHERE k NOT IN (SELECT key FROM big)');
 
--- small rows with or without
+-- small rows with or without a match
 SELECT * FROM compare('SELECT s.*, b.* FROM small s LEFT JOIN big b ON b.key = s.k');
 SELECT * FROM compare('SELECT s.*, b.* FROM big b RIGHT JOIN small s ON b.key = s.k');
 SELECT * FROM compare('SELECT s.k, b AS w, b.ctid AS c, b.tableoid AS o FROM small s
@@ -75,7 +76,7 @@ SELECT * FROM compare('SELECT s.k, coalesce(b.t, ''none'') AS t FROM small s
 	LEFT JOIN (SELECT key, t, v FROM big WHERE v > 5) b ON b.key = s.k');
 SELECT * FROM compare('SELECT * FROM big b LEFT JOIN small s ON b.key = s.k');
 
--- what has to become NULL but is computed from the big table, or from nothing
+-- values that must become NULL although computed from the big table, or from nothing
 SELECT * FROM compare('SELECT s.k, b.one, b.c FROM small s
 	LEFT JOIN (SELECT key, 1 AS one, coalesce(v, 7) AS c FROM big) b ON b.key = s.k');
 SELECT * FROM compare('SELECT s.k, b.id FROM small s

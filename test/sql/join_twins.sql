@@ -1,6 +1,6 @@
 --
--- GpuJoin below GpuAgg: keys that many small rows have. Where nothing is wanted of these, each big
--- row counts as often as its key has small rows, and the small rows are not gone through.
+-- GpuJoin below GpuAgg: keys that many small rows have. If no column of these is needed, each big
+-- row counts as often as its key has small rows, without a loop over the small rows.
 --
 CREATE SCHEMA join_twins;
 SET search_path = join_twins, public;
@@ -18,7 +18,7 @@ CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (0) TO (3000);
 CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (3000) TO (7000);
 INSERT INTO parts TABLE big;
 CREATE INDEX parts_k ON parts USING gpujoin (k) INCLUDE (v);
--- keys that 0, 1, 2, ... small rows have, far from each other; NULLs; keys without a big row
+-- keys that 0, 1, 2, ... small rows have, far apart; NULLs; keys without a big row
 CREATE TABLE small (k int, x int) WITH (autovacuum_enabled = off);
 INSERT INTO small SELECT CASE WHEN i % 9 <> 0 THEN i * i % 400 END, i % 3
 	FROM generate_series(1, 3000) i;
@@ -48,21 +48,21 @@ SELECT count(*) FROM queries;
 
 -- the same rows as PostgreSQL's
 SELECT query, r.* FROM queries, both_ways(query) r WHERE missing + surplus > 0;
--- in batches, some of which part the rows of a key
+-- in batches, some of which divide the rows of a key
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT query, r.* FROM queries, both_ways(query) r WHERE missing + surplus > 0;
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- as arrays, with one row for each big row, and for each pair
+-- as arrays, with one row for each big row, and with one for each pair
 SET gpujoin.force = on;
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 	'SELECT count(*), sum(v) FROM small s JOIN big b ON b.k = s.k');
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 	'SELECT count(*), sum(w), sum(x) FROM small s JOIN big b ON b.k = s.k');
 
--- 30 billion pairs, too many to be counted one by one
+-- 30 billion pairs, too many to count one by one
 CREATE TABLE same (k int, v int, w int) WITH (autovacuum_enabled = off);
 INSERT INTO same SELECT 1, 1, 2 FROM generate_series(1, 60000);
 CREATE INDEX same_k ON same USING gpujoin (k) INCLUDE (v);

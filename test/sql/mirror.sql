@@ -1,5 +1,5 @@
--- Functions and views about mirrors: who may use them, what they refuse. What they do with a
--- device is in test/t/; this runs without one, too.
+-- Functions and views about mirrors: who may use them, and what they reject. Their effects with a
+-- device are tested in test/t/; this test also runs without one.
 SET client_min_messages = warning;
 CREATE EXTENSION gpujoin_test;
 CREATE SCHEMA mirror;
@@ -23,7 +23,7 @@ SHOW gpujoin.sync_blocks;
 SET gpujoin.sync_blocks = -1;
 ALTER SYSTEM SET gpujoin.device_memory = '1MB';
 
--- What is not an index of ours
+-- Relations that are not indexes of ours
 \set VERBOSITY terse
 SELECT gpujoin_load('t_id');
 SELECT gpujoin_load('t');
@@ -32,7 +32,7 @@ SELECT gpujoin_load(NULL) IS NULL AS strict;
 -- A partitioned index without partitions
 SELECT gpujoin_load('part_k'), gpujoin_unload('part_k');
 
--- Answers are the same with and without a mirror, whatever the setting
+-- Answers are the same with and without a mirror, for all settings
 SET gpujoin.force = on;
 SET gpujoin.sync_blocks = 0;
 SELECT count(*), sum(id) FROM t WHERE k IN (1, 5, 99, 100);
@@ -48,7 +48,7 @@ SELECT gpujoin_unload('t_k') IS NOT NULL AS unloaded;
 SELECT count(*), sum(id) FROM t WHERE k IN (1, 5, 99, 100);
 RESET gpujoin.auto_load;
 
--- A bitmap heap scan rechecks: the mirror still has entries whose TIDs are other rows' by now
+-- A bitmap heap scan rechecks: the mirror still has entries whose TIDs other rows have reused
 CREATE TABLE reused (id int, k int);
 INSERT INTO reused SELECT i, i % 100 FROM generate_series(1, 60000) i;
 CREATE INDEX reused_k ON reused USING gpujoin (k);

@@ -1,7 +1,7 @@
 --
 -- Parallel plans: one match, whose rows all processes fetch
 --
--- the rows are aggregated by PostgreSQL's own nodes, in each process
+-- PostgreSQL's own nodes aggregate the rows in each process
 SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_scan;
 SET search_path = parallel_scan, public;
@@ -23,11 +23,11 @@ SELECT compare('SELECT ctid AS tid, tableoid AS oid, k FROM big WHERE k = ANY (A
 SELECT compare('SELECT v, count(*), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted)) GROUP BY v');
 SELECT compare('SELECT id FROM big WHERE k = ANY (ARRAY(SELECT generate_series(-100, 900)))');
 
--- Nothing, by an empty set and by keys that do not exist
+-- No rows: with an empty set and with keys that do not exist
 SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted WHERE k < 0))');
 SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k + 5000 FROM wanted))');
 
--- Workers alone, and the leader alone
+-- Only workers, and only the leader
 SET parallel_leader_participation = off;
 SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SET max_parallel_workers = 0;
@@ -58,7 +58,7 @@ VACUUM ANALYZE parts;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM parts WHERE k = ANY ('{1,2,3,4,5}');
 SELECT compare('SELECT * FROM parts WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 
--- Executed again and again: the inner side of a nested loop
+-- Executed repeatedly: the inner side of a nested loop
 SET enable_material = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
@@ -76,12 +76,12 @@ SELECT compare('SELECT x, (SELECT count(*) FROM big WHERE k = ANY (ARRAY[x, x + 
 
 -- Stopped before the end
 SELECT count(*) FROM (SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted)) LIMIT 7) s;
--- The limit falls: PostgreSQL keeps the first execution's for the workers of a rescan, and one that has all
--- rows would send no more (ExecParallelReinitialize)
+-- The limit decreases: PostgreSQL keeps the first execution's limit for the workers of a rescan,
+-- and a worker that has all rows would send no more (ExecParallelReinitialize)
 SELECT x, n FROM (VALUES (3), (2), (1)) w(x)
 	CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT 1 FROM big WHERE k = ANY ('{1,2,3}') LIMIT x) s) t;
 
--- What workers have counted is shown: the sums do not depend on who did what
+-- The workers' counters are shown: the sums do not depend on the distribution of work
 CREATE FUNCTION counters(query text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
 	plan jsonb;
@@ -103,7 +103,7 @@ SET max_parallel_workers_per_gather = 0;
 SELECT counters('SELECT sum(v) FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted))') - 'Parallel Aware' AS one_process;
 SET max_parallel_workers_per_gather = 4;
 
--- Too many TIDs for memory: whole blocks are divided
+-- TIDs that do not fit in memory: whole blocks are divided
 CREATE TABLE whole (id int, k int, pad text) WITH (parallel_workers = 3, autovacuum_enabled = off);
 INSERT INTO whole SELECT i, i % 3, repeat('x', 400) FROM generate_series(1, 60000) i;
 CREATE INDEX whole_k ON whole USING gpujoin (k);
@@ -116,14 +116,14 @@ SELECT compare('SELECT id FROM whole WHERE k = ANY (''{0,1}'') AND id % 5 = 1');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Errors, in the set and in a filter, in whichever process they come up
+-- Errors, in the set and in a filter, in any of the processes
 \set VERBOSITY terse
 SELECT count(*) FROM big WHERE k = ANY (ARRAY[1, 1 / (SELECT 0)]);
 SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted)) AND 1 / (v - 5) > 0;
 SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted));
 \set VERBOSITY default
 
--- Serializable, and in a transaction whose own changes are to be seen
+-- Serializable, and in a transaction that must see its own changes
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 COMMIT;
@@ -135,8 +135,8 @@ SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 ROLLBACK;
 SELECT compare('SELECT * FROM big WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 
--- No parallel plan: a function that is not parallel-safe, in the set or elsewhere; a
--- temporary table
+-- No parallel plan: a function that is not parallel-safe, in the set or elsewhere; a temporary
+-- table
 CREATE FUNCTION restricted_keys() RETURNS int[] LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS 'BEGIN RETURN ''{1,2,3}''::int[]; END';
 SELECT compare('SELECT id FROM big WHERE k = ANY (restricted_keys())');
 CREATE TEMP TABLE temporary AS TABLE big;

@@ -1,11 +1,11 @@
 --
--- Parallel plans: what starting workers costs
+-- Parallel plans: the cost of starting workers
 --
--- the rows are aggregated by PostgreSQL's own nodes, in each process
+-- PostgreSQL's own nodes aggregate the rows in each process
 SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_cost;
 SET search_path = parallel_cost, public;
--- whether an index has a mirror makes a difference to costs
+-- costs depend on whether an index has a mirror
 SET gpujoin.auto_load = off;
 SET min_parallel_table_scan_size = 0;
 SET parallel_tuple_cost = 0;
@@ -43,8 +43,8 @@ BEGIN
 		jsonb_path_query_first(plan, 'strict $.** ? (@."Node Type" == "Gather")."Node Type"') #>> '{}');
 END $$;
 
--- Workers are started one by one: parallel_setup_cost for each of them, besides what PostgreSQL
--- charges for all; six times as much for index-only answers, whose units take a sixth of the time
+-- Workers are started one by one: each of them costs parallel_setup_cost, on top of PostgreSQL's
+-- charge for all; six times as much for index-only answers, whose units take a sixth of the time
 CREATE FUNCTION charged(query text) RETURNS TABLE (node text, charged text) LANGUAGE plpgsql AS $$
 DECLARE
 	without float8;
@@ -69,8 +69,8 @@ SET enable_partitionwise_join = on;
 SELECT * FROM charged('SELECT count(*), sum(v) FROM by_key JOIN small_by_key USING (k)');
 RESET enable_partitionwise_join;
 
--- So they are not started for little work: with two, what is saved has to be three times that, and
--- if no row is fetched, eighteen times
+-- So workers are not started for little work: two workers must save three times as much, or
+-- eighteen times if no row is fetched
 SET parallel_setup_cost = 40;
 SELECT node FROM plan('SELECT count(*), sum(id) FROM big JOIN small USING (k)');
 SET parallel_setup_cost = 15;
@@ -79,8 +79,8 @@ SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
 SET parallel_setup_cost = 3;
 SELECT node FROM plan('SELECT count(*), sum(v) FROM big JOIN small USING (k)');
 
--- By default, twelve partitions are not scanned by workers because of the pages that have to be
--- read, which cost as if none were cached
+-- By default, workers do not scan twelve partitions just because of the pages to be read, which are
+-- charged as if none were cached
 CREATE TABLE months (k int, v int, month int, note text) PARTITION BY LIST (month);
 SELECT format('CREATE TABLE months_%s PARTITION OF months FOR VALUES IN (%s) WITH (fillfactor = 10)', i, i) FROM generate_series(1, 12) i \gexec
 INSERT INTO months SELECT (i * 7919::int8) % 1000, i % 7, i % 12 + 1, repeat('x', 100) FROM generate_series(1, 36000) i;
@@ -103,7 +103,7 @@ SET gpujoin.setup_cost = 500;
 SELECT n, plan_for('SELECT v, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
 FROM unnest('{10, 20, 30}'::int[]) n;
 RESET gpujoin.setup_cost;
--- They are where much is to be done with the rows
+-- They do if each row requires much work
 SET parallel_setup_cost = 1;
 SELECT n, plan_for('SELECT v, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
 FROM unnest('{10, 30, 100}'::int[]) n;

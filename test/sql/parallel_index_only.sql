@@ -1,8 +1,8 @@
 --
--- Parallel plans whose rows come from the index: what a device has found is divided, and the
--- CPU's search is made by all processes together
+-- Parallel plans whose rows come from the index: the device's matches are divided, and all
+-- processes perform the CPU's search together
 --
--- the rows are aggregated by PostgreSQL's own nodes, in each process
+-- PostgreSQL's own nodes aggregate the rows in each process
 SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_index_only;
 SET search_path = parallel_index_only, public;
@@ -24,7 +24,8 @@ BEGIN
 	heap_fetches := plan->'Heap Fetches';
 END $$;
 
--- Where there is a device: do all processes ask it, each for some keys?  Does it answer all?
+-- With a device: whether all processes send requests, each for some keys, and whether it answers
+-- all
 CREATE FUNCTION ranges(query text, OUT ranges bool, OUT only_device bool, OUT tids int)
 	LANGUAGE plpgsql AS $$
 DECLARE
@@ -71,8 +72,8 @@ SELECT q, compare(q) FROM unnest(ARRAY[
 	'SELECT b.k, count(*), sum(b.v) FROM wanted w JOIN io b ON b.k = w.k GROUP BY b.k'
 ]) q;
 
--- What a device finds is divided by keys, if each process has two of them, also where it does not
--- fit in memory; one key with too many entries is left to the CPU
+-- A device's matches are divided by keys if each process has at least two of them, even if they do
+-- not fit in memory; one key with too many entries is left to the CPU
 SELECT * FROM ranges('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT * FROM ranges('SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT * FROM ranges('SELECT sum(b.v) FROM wanted w JOIN io b ON b.k = w.k');
@@ -121,7 +122,7 @@ DELETE FROM io WHERE id % 10 = 1;
 SELECT compare('SELECT id, k, v, b, w FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT compare('SELECT w.n, b.id, b.v FROM wanted w JOIN io b ON b.k = w.k');
 ROLLBACK;
--- so many that they do not fit in memory, and are fetched before the search goes on
+-- so many that they do not fit in memory, and are fetched before the search continues
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 UPDATE io SET t = 'hot' WHERE id % 20 = 1;
@@ -131,7 +132,7 @@ SELECT compare('SELECT b.id, b.v FROM many m JOIN io b ON b.k = m.k');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Places that are used again: entries of one heap page are on several pages of the index
+-- Reused slots: entries of one heap page are on several pages of the index
 DELETE FROM io WHERE id % 5 = 0;
 VACUUM io;
 INSERT INTO io SELECT i, i % 1000, -i, i % 3 = 0, i, 'again' FROM generate_series(90001, 99000) i;
@@ -141,7 +142,7 @@ SELECT heap_fetches FROM counters('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SE
 SELECT compare('SELECT id, k, v, b, w FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT compare('SELECT w.n, b.id, b.v FROM wanted w JOIN io b ON b.k = w.k');
 
--- Workers alone, and the leader alone
+-- Only workers, and only the leader
 SET parallel_leader_participation = off;
 SELECT compare('SELECT id, v FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 SELECT * FROM counters('SELECT sum(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
@@ -152,7 +153,7 @@ RESET parallel_leader_participation;
 SELECT compare('SELECT id, v FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 RESET max_parallel_workers;
 
--- Executed again and again, and stopped before the end
+-- Executed repeatedly, and stopped before the end
 SET enable_material = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
@@ -162,12 +163,12 @@ RESET enable_material;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 SELECT count(*) FROM (SELECT id FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted)) LIMIT 7) s;
--- The limit falls: PostgreSQL keeps the first execution's for the workers of a rescan, and one that has all
--- rows would send no more (ExecParallelReinitialize)
+-- The limit decreases: PostgreSQL keeps the first execution's limit for the workers of a rescan,
+-- and a worker that has all rows would send no more (ExecParallelReinitialize)
 SELECT x, n FROM (VALUES (3), (2), (1)) w(x)
 	CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT 1 FROM io WHERE k = ANY ('{1,2,3}') LIMIT x) s) t;
 
--- A join in batches is the work of one process; one that marks small rows is not parallel
+-- One process executes a join in batches; a join that marks small rows is not parallel
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
 SELECT compare('SELECT b.id, s.n FROM (SELECT k % 700 AS k, n FROM wanted, generate_series(1, 15)) s JOIN io b ON b.k = s.k WHERE b.id % 9 = 0');
@@ -202,7 +203,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT compare('SELECT id, v FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 COMMIT;
 
--- Errors, in whichever process they come up
+-- Errors, in any of the processes
 \set VERBOSITY terse
 SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted)) AND 1 / (id - 303) > 0;
 SELECT count(v) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted));

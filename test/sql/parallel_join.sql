@@ -1,7 +1,7 @@
 --
 -- Parallel plans: joins whose processes share the match of the big side
 --
--- the rows are aggregated by PostgreSQL's own nodes, in each process
+-- PostgreSQL's own nodes aggregate the rows in each process
 SET gpujoin.aggregate = off;
 CREATE SCHEMA parallel_join;
 SET search_path = parallel_join, public;
@@ -31,17 +31,17 @@ SELECT compare('SELECT b.*, s.w FROM small s JOIN big b ON b.k = s.k');
 RESET parallel_leader_participation;
 RESET max_parallel_workers;
 
--- Where small rows are returned for having a match, or none: not shared
+-- Joins that return small rows for having a match, or none: not shared
 SELECT compare('SELECT s.*, b.id FROM small s LEFT JOIN big b ON b.k = s.k');
 SELECT compare('SELECT * FROM small s WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.k = s.k AND b.v > 3)');
 SELECT compare('SELECT * FROM small s WHERE EXISTS (SELECT 1 FROM big b WHERE b.k = s.k AND b.v > s.w)');
 
--- A small side that a worker cannot run
+-- A small side that a worker cannot execute
 CREATE FUNCTION only_here() RETURNS SETOF int LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 	AS 'BEGIN RETURN QUERY SELECT generate_series(1, 50); END';
 SELECT compare('SELECT b.id FROM only_here() f JOIN big b ON b.k = f');
 
--- A small side larger than thought: batches are not shared, one process does it all
+-- A small side larger than estimated: batches are not shared, one process does everything
 CREATE FUNCTION many_rows() RETURNS SETOF int LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 100
 	AS 'BEGIN RETURN QUERY SELECT i % 4000 FROM generate_series(1, 20000) i; END';
 SET work_mem = '64kB';
@@ -60,7 +60,7 @@ SELECT batches('SELECT b.id, f FROM many_rows() f JOIN big b ON b.k = f') AS mor
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Several tables: each has a match of its own, and all are shared
+-- Several tables: each has its own match, and all matches are shared
 CREATE TABLE parts (id int, k int) PARTITION BY RANGE (id);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (5000) WITH (parallel_workers = 2);
 CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (5000) TO (9000) WITH (parallel_workers = 2);
@@ -84,7 +84,7 @@ SELECT compare('SELECT p.id, f FROM many_rows() f JOIN parts p ON p.k = f');
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- Executed again and again; stopped before the end
+-- Executed repeatedly; stopped before the end
 SET enable_material = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
@@ -97,12 +97,12 @@ RESET enable_material;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 SELECT count(*) FROM (SELECT b.id FROM small s JOIN big b ON b.k = s.k LIMIT 5) l;
--- The limit falls: PostgreSQL keeps the first execution's for the workers of a rescan, and one that has all
--- rows would send no more (ExecParallelReinitialize)
+-- The limit decreases: PostgreSQL keeps the first execution's limit for the workers of a rescan,
+-- and a worker that has all rows would send no more (ExecParallelReinitialize)
 SELECT x, n FROM (VALUES (3), (2), (1)) w(x) CROSS JOIN LATERAL
 	(SELECT count(*) AS n FROM (SELECT 1 FROM small s JOIN big b ON b.k = s.k LIMIT x) l) t;
 
--- What workers have counted is shown: the sums do not depend on who did what
+-- The workers' counters are shown: the sums do not depend on the distribution of work
 CREATE FUNCTION counters(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	plan jsonb;
@@ -123,7 +123,7 @@ SET max_parallel_workers_per_gather = 0;
 SELECT counters('SELECT sum(v) FROM small s JOIN big b ON b.k = s.k') AS one_process;
 SET max_parallel_workers_per_gather = 4;
 
--- Errors, in whichever process they come up
+-- Errors, in any of the processes
 \set VERBOSITY terse
 SELECT count(*) FROM small s JOIN big b ON b.k = s.k AND 1 / (b.v - 5) > s.w;
 SELECT count(*) FROM (SELECT 1 / (w - 20) AS k FROM small) s JOIN big b ON b.k = s.k;

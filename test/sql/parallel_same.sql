@@ -1,6 +1,6 @@
 --
--- Parallel joins, in which each process runs the small side for itself: only where all of them
--- are sure to get the same rows
+-- Parallel joins in which each process executes the small side itself: only if all of them are
+-- certain to get the same rows
 --
 CREATE SCHEMA parallel_same;
 SET search_path = parallel_same, public;
@@ -8,15 +8,15 @@ SET search_path = parallel_same, public;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/parallel.sql
 
--- so that no Gather comes from the small side
+-- so that the small side has no Gather
 SET enable_parallel_append = off;
 CREATE TABLE small WITH (parallel_workers = 0) AS
 	SELECT i * 3 AS k, i AS w, i % 7 AS g, i::numeric / 4 AS n, i::float8 / 3 AS f, 'name ' || i % 9 AS t
 	FROM generate_series(1, 150) i;
 VACUUM ANALYZE big, small;
 
--- Keys of each process's own, made by a volatile function that workers may run. All rows of all nine keys
--- are wanted, whichever keys these are.
+-- Keys that differ between processes, from a volatile function that workers may execute. All rows
+-- of all nine keys are requested, whichever keys these are.
 CREATE VIEW found AS
 	SELECT b.k FROM (VALUES (('x' || left(gen_random_uuid()::text, 4))::bit(16)::int % 80 * 10), (5000)) f (start)
 		CROSS JOIN generate_series(1, 9) i JOIN big b ON b.k = f.start + i;
@@ -26,7 +26,7 @@ CREATE TABLE found_once AS TABLE found;
 SELECT count(*) AS keys, sum(n - rows_found) AS missing
 	FROM (SELECT k, count(*) AS rows_found FROM found_once GROUP BY k) f JOIN keys USING (k);
 
--- The same where it is hidden. What volatile functions return is what others would return here.
+-- The same in hidden places. These volatile functions return what the others would return here.
 CREATE FUNCTION vol(x int) RETURNS int LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS 'BEGIN RETURN x; END';
 CREATE FUNCTION stab(x int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS 'BEGIN RETURN x; END';
 CREATE FUNCTION check_all(queries text[]) RETURNS TABLE (plan text, query text) LANGUAGE plpgsql AS $$
@@ -47,7 +47,7 @@ SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM (SELECT k FROM small UNION ALL SELECT vol(w) FROM small) s JOIN big b ON b.k = s.k',
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT vol(g) FROM small)']);
 
--- What depends on the order of rows, or on chance
+-- Queries that depend on the order of rows, or on chance
 SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s TABLESAMPLE bernoulli (100) JOIN big b ON b.k = s.k',
 	'SELECT b.id FROM (SELECT DISTINCT ON (g) k FROM small) s JOIN big b ON b.k = s.k',
@@ -58,8 +58,8 @@ SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT g FROM small LIMIT 200)',
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.xmax = 0']);
 
--- What does not is divided: stable functions, groups of what is equal only to itself, exact aggregates; and
--- what is tested for each row of the result, by one process
+-- Queries that do not are divided: stable functions, groups of values equal only to themselves,
+-- exact aggregates; and conditions that one process tests for each result row
 SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE stab(s.w) > 9',
 	'SELECT b.id FROM (SELECT DISTINCT k, t FROM small) s JOIN big b ON b.k = s.k',
@@ -69,7 +69,7 @@ SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE vol(b.v) > 3',
 	'SELECT b.id, vol(b.v) FROM small s JOIN big b ON b.k = s.k']);
 
--- A set of keys: not from a volatile function; a subquery's array is the same for all
+-- A set of keys: not from a volatile function; a subquery's array is the same in all processes
 SELECT * FROM check_all(ARRAY[
 	'SELECT id FROM big WHERE k = ANY (ARRAY[vol(3), 6])',
 	'SELECT id FROM big WHERE k = ANY (ARRAY[stab(3), 6])',

@@ -1,5 +1,5 @@
 --
--- Parallel plans: a subquery with OFFSET 0, which limits nothing, is shared by the query around it
+-- Parallel plans: a subquery with OFFSET 0, which limits nothing, is shared by the outer query
 --
 CREATE SCHEMA parallel_subquery;
 SET search_path = parallel_subquery, public;
@@ -15,7 +15,7 @@ VACUUM ANALYZE small, other;
 EXPLAIN (COSTS OFF)
 SELECT count(id), count(v), count(w) FROM (SELECT b.*, s.w FROM small s JOIN big b ON b.k = s.k OFFSET 0) r;
 
--- Aggregates, joins and filters above it, and one such subquery in another
+-- Aggregates, joins and filters above it, and one such subquery within another
 SELECT compare('SELECT count(id), sum(v), count(w) AS n FROM
 	(SELECT b.*, s.w FROM small s JOIN big b ON b.k = s.k OFFSET 0) r');
 SELECT compare('SELECT v, count(*), sum(id) FROM
@@ -32,7 +32,7 @@ SELECT compare('SELECT id, w FROM (SELECT b.id, s.w FROM small s JOIN big b ON b
 	UNION ALL SELECT id, k FROM other');
 SELECT compare('SELECT DISTINCT v FROM (SELECT b.v FROM small s JOIN big b ON b.k = s.k OFFSET 0) r');
 
--- Offsets and limits that are some: the subquery's rows come through one process
+-- Actual offsets and limits: the subquery's rows come from one process
 CREATE FUNCTION is_shared(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -50,7 +50,8 @@ SELECT is_shared('SELECT count(*), sum(v) FROM (SELECT b.* FROM small s JOIN big
 SELECT count(*) FROM (SELECT b.* FROM small s JOIN big b ON b.k = s.k OFFSET 1) r;
 SELECT count(*) FROM (SELECT b.* FROM small s JOIN big b ON b.k = s.k LIMIT 7) r;
 
--- What no worker may compute stays out of them, and so does what is not ours
+-- Expressions that no worker may compute are kept out of workers, and so are subqueries without our
+-- nodes
 CREATE FUNCTION only_here(int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 	AS 'BEGIN RETURN $1; END';
 SELECT is_shared('SELECT count(*) FROM (SELECT b.* FROM small s JOIN big b ON b.k = s.k OFFSET 0) r

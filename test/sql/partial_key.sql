@@ -1,6 +1,6 @@
 --
--- A partial index on an expression that fails for other rows: it is computed for none of them,
--- wherever the scan meets them
+-- A partial index on an expression that fails for other rows: it is never evaluated for these,
+-- wherever the scan encounters them
 --
 SET client_min_messages = warning;
 CREATE SCHEMA partial_key;
@@ -9,7 +9,7 @@ SET gpujoin.force = on;
 CREATE TABLE wanted (v int);
 INSERT INTO wanted VALUES (1000), (50000), (7), (NULL);
 
--- Whole blocks, since the work memory is short: other rows are between ours
+-- Whole blocks, because work_mem is too low: other rows lie between the matching ones
 CREATE TABLE loose (id int, x int) WITH (autovacuum_enabled = off, fillfactor = 10);
 INSERT INTO loose SELECT i, i % 101 FROM generate_series(1, 40000) i;
 CREATE INDEX loose_x ON loose USING gpujoin ((100000 / x)) WHERE x <> 0;
@@ -24,7 +24,7 @@ SELECT count(*), sum(id) FROM loose JOIN all_keys ON 100000 / x = v WHERE x <> 0
 RESET work_mem;
 RESET hash_mem_multiplier;
 
--- The whole heap, since rows with a NULL key are wanted
+-- The whole heap, because rows with a NULL key are requested
 INSERT INTO loose VALUES (-1, NULL);
 SET plan_cache_mode = force_generic_plan;
 PREPARE nulls(bool) AS SELECT count(*), sum(id) FROM loose
@@ -34,7 +34,7 @@ EXECUTE nulls(true);
 EXECUTE nulls(false);
 RESET plan_cache_mode;
 
--- TIDs that a mirror still has, and which are such rows' by now
+-- TIDs that a mirror still has, and that such rows have reused
 CREATE TABLE e (id int, x int) WITH (autovacuum_enabled = off);
 INSERT INTO e SELECT i, i % 100 + 1 FROM generate_series(1, 60000) i;
 CREATE INDEX e_x ON e USING gpujoin ((100000 / x)) WHERE x <> 0;
@@ -56,7 +56,7 @@ SELECT count(*), sum(id) FROM io WHERE x <> 0 AND 100000 / x IN (1000, 50000, 7)
 SELECT count(*), sum(id) FROM e JOIN wanted ON 100000 / x = v WHERE x <> 0;
 SELECT count(*), sum(id) FROM io JOIN wanted ON 100000 / x = v WHERE x <> 0;
 
--- A bitmap heap scan rechecks the key before the predicate: it gets no such TIDs
+-- A bitmap heap scan rechecks the key before the predicate: it must not get such TIDs
 SET gpujoin.force = off;
 SET gpujoin.min_rows = 1000000000;
 SET enable_seqscan = off;

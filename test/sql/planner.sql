@@ -25,20 +25,20 @@ INSERT INTO facts SELECT i, (i * 7919::int8) % 100000, (i * 7919::int8) % 100000
 CREATE INDEX facts_k ON facts USING gpujoin (k);
 VACUUM ANALYZE facts;
 
--- Costs: few keys of a large table go to the index, most of the table does not
+-- Costs: few keys of a large table use the index, a large part of the table does not
 SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
 SELECT nodes(format('SELECT sum(a) FROM facts WHERE k = ANY (%L)', array_agg(i))) FROM generate_series(1, 4000) i;
 SELECT nodes(format('SELECT sum(a) FROM facts WHERE k = ANY (%L)', array_agg(i))) FROM generate_series(1, 95000) i;
 SELECT nodes('SELECT * FROM facts WHERE k = ANY (ARRAY[]::int[]) LIMIT 1');
 
--- With a btree, few keys stay there
+-- With a btree, few keys use that
 CREATE INDEX facts_btree ON facts (k);
 SELECT nodes('SELECT * FROM facts WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)');
 SELECT nodes('SELECT * FROM facts WHERE k = 1');
 SELECT nodes('SELECT * FROM facts WHERE k BETWEEN 1 AND 10');
 SELECT nodes('SELECT * FROM facts ORDER BY k LIMIT 10');
 
--- Force makes ours win over all that PostgreSQL has
+-- With force our plan wins over all of PostgreSQL's
 SET gpujoin.force = on;
 SELECT nodes('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT nodes('SELECT k FROM facts WHERE k = 1');
@@ -57,7 +57,7 @@ RESET enable_bitmapscan;
 RESET gpujoin.force;
 DROP INDEX facts_btree;
 
--- The switch takes all paths away, also those of cached plans and the bitmap
+-- The setting disables all paths, including those of cached plans and the bitmap
 PREPARE cached(int[]) AS SELECT count(*) FROM facts WHERE k = ANY ($1);
 SET plan_cache_mode = force_generic_plan;
 SELECT nodes('EXECUTE cached(''{1}'')');
@@ -70,7 +70,7 @@ RESET gpujoin.enabled;
 SELECT nodes('EXECUTE cached(''{1}'')');
 RESET plan_cache_mode;
 
--- Small tables are left alone, unless forced
+-- Small tables are not considered, unless forced
 SET gpujoin.min_rows = 1000000;
 SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS left_alone;
 SET gpujoin.force = on;
@@ -78,7 +78,7 @@ SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)');
 RESET gpujoin.force;
 RESET gpujoin.min_rows;
 
--- Thousands of keys cost little next to a scan, also where they are a fifth of the table's
+-- Thousands of keys cost little compared with a scan, even if they are a fifth of the table's
 CREATE TABLE middling (id int, k int, v int);
 INSERT INTO middling SELECT i, (i * 7919::int8) % 60000, i % 1000 FROM generate_series(1, 30000) i;
 CREATE INDEX middling_k ON middling USING gpujoin (k);
@@ -89,19 +89,19 @@ SELECT nodes('SELECT count(*), sum(v) FROM middling WHERE k IN (SELECT k FROM ma
 SELECT nodes('SELECT count(*), sum(v) FROM middling JOIN many_keys USING (k)');
 SELECT nodes('SELECT * FROM middling WHERE k IN (1, 2)') !~ 'Gpu' AS few_keys_use_btree;
 
--- The cost settings do what they say
+-- The cost settings have their effect
 SET gpujoin.search_cost = 1000;
 SET gpujoin.device_search_cost = 1;
 SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS too_expensive;
 RESET gpujoin.search_cost;
 RESET gpujoin.device_search_cost;
 
--- Barriers: a clause that leaks, of a view's user, does not go before the view's
+-- Barriers: a leaky clause of a view's user is not evaluated before the view's
 CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';
 CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM facts WHERE id % 2 = 0;
 EXPLAIN (COSTS OFF) SELECT * FROM guarded WHERE k IN (1, 2, 3) AND leak(id) = 0;
 
--- Partitions under a parallel append: a scan runs in one process as a whole
+-- Partitions under a parallel append: each scan runs entirely in one process
 SET gpujoin.force = on;
 CREATE TABLE halves (id int, k int) PARTITION BY RANGE (id);
 CREATE TABLE halves_1 PARTITION OF halves FOR VALUES FROM (0) TO (20000);
@@ -113,7 +113,7 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
-SET gpujoin.aggregate = off;	-- which would be in one process
+SET gpujoin.aggregate = off;	-- otherwise it would run in one process
 SELECT nodes('SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3)')
 	~ 'Gather.*Parallel Append.*GpuScan.*GpuScan' AS parallel;
 SELECT count(*), sum(id) FROM halves WHERE k IN (1, 2, 3);

@@ -68,7 +68,7 @@ EXECUTE by_list(1, 2, 3);
 EXECUTE by_list(1, NULL, 1);
 RESET plan_cache_mode;
 
--- What must not be taken
+-- Conditions that must not be used
 SELECT compare('SELECT * FROM big WHERE k <> ANY (''{1,2}'')');
 SELECT compare('SELECT * FROM big WHERE k = ALL (''{1,1}'')');
 SELECT compare('SELECT * FROM big WHERE k = ANY (moody())');
@@ -79,7 +79,8 @@ SELECT compare('SELECT * FROM big WHERE k IS NULL');
 SELECT count(*) <= 20000 AS sampled FROM big TABLESAMPLE system (50) WHERE k = 1;
 EXPLAIN (COSTS OFF) SELECT * FROM big TABLESAMPLE system (50) WHERE k = 1;
 
--- A query that is cancelled leaves nothing behind, nor does the setting, which might meet what comes next
+-- A cancelled query leaves nothing behind; nor does the setting, which might affect the next
+-- statement
 SET statement_timeout = '20ms' \;
 SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT i * 3 FROM generate_series(1, 10000000) i));
 SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT i * 3 FROM generate_series(1, 1000000) i));
@@ -133,7 +134,7 @@ UPDATE odd SET b = 5 WHERE a < 40 AND b = 3 AND id % 2 = 0;
 SELECT compare('SELECT * FROM odd WHERE a IN (1, 2, 3, 11, 31) AND b = 3');
 SELECT compare('SELECT * FROM odd WHERE a + b IN (10, 20, 30)');
 
--- Rows that come, change and go, in this transaction and before
+-- Inserted, changed and deleted rows, in this transaction and before
 BEGIN;
 INSERT INTO big SELECT i, 77, 'new' FROM generate_series(20001, 20100) i;
 UPDATE big SET k = 78 WHERE id % 400 = 1;
@@ -161,7 +162,7 @@ SELECT compare('SELECT * FROM big WHERE k = ANY (wanted())');
 INSERT INTO big SELECT i, (i * 7919) % 1000, 'again' FROM generate_series(10001, 20000) i;
 ANALYZE big;
 
--- UPDATE and DELETE through the scan, with RETURNING
+-- UPDATE and DELETE with the scan, with RETURNING
 BEGIN;
 EXPLAIN (COSTS OFF) UPDATE big SET note = 'u' WHERE k IN (300, 301);
 WITH u AS (UPDATE big SET note = 'u', k = k + 1 WHERE k IN (300, 301) RETURNING id)
@@ -255,7 +256,7 @@ SELECT compare('SELECT * FROM passing WHERE k IN (5, 6, 7) AND extra = 42');
 ALTER TABLE passing ALTER COLUMN k TYPE int8;
 SELECT compare('SELECT * FROM passing WHERE k IN (5, 6, 7) AND extra = 42');
 
--- Row security: only leakproof clauses go before the policy's
+-- Row security: only leakproof clauses are evaluated before the policy's
 CREATE ROLE gpujoin_reader;
 GRANT SELECT ON big TO gpujoin_reader;
 GRANT USAGE ON SCHEMA scan TO gpujoin_reader;
@@ -273,7 +274,7 @@ RESET ROLE;
 REVOKE ALL ON SCHEMA scan FROM gpujoin_reader;
 DROP ROLE gpujoin_reader;
 
--- Foreign keys: the checks' own queries go through the index as well
+-- Foreign keys: the checks' own queries also use the index
 CREATE TABLE parent (k int PRIMARY KEY);
 CREATE TABLE child (id int, k int REFERENCES parent ON DELETE CASCADE ON UPDATE SET NULL);
 INSERT INTO parent SELECT generate_series(1, 100);
@@ -286,7 +287,7 @@ SELECT count(*), count(k) FROM child;
 SELECT pg_stat_get_xact_numscans('child_k'::regclass) AS searches;
 COMMIT;
 
--- Isolation levels; the set larger than the memory for it
+-- Isolation levels; a set that exceeds its memory
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT compare('SELECT * FROM big WHERE k IN (5, 6, 7)');
 SELECT DISTINCT relation::regclass, mode FROM pg_locks

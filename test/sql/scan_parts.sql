@@ -1,4 +1,4 @@
--- GpuScan on the partitions of a table: each is searched for those keys that it can have, whatever
+-- GpuScan on the partitions of a table: each is searched for the keys that it can contain, whatever
 -- the levels above it are partitioned by. The rows are those of stock plans.
 CREATE SCHEMA gj_scan_parts;
 SET search_path = gj_scan_parts, public;
@@ -7,7 +7,8 @@ SET search_path = gj_scan_parts, public;
 \i :abs_srcdir/sql/common/both_ways.sql
 \i :abs_srcdir/sql/common/explain.sql
 
--- What was searched for, a table at a time: how many keys, how many that only others can have
+-- Return for each table: the number of keys searched for, and the number that only others can
+-- contain
 CREATE FUNCTION searched(query text) RETURNS TABLE (relation text, keys int, elsewhere int,
 													searched bool, found int)
 LANGUAGE plpgsql AS $$
@@ -44,7 +45,7 @@ CREATE TABLE by_hash_1 PARTITION OF by_hash FOR VALUES WITH (MODULUS 4, REMAINDE
 CREATE TABLE by_hash_3 PARTITION OF by_hash FOR VALUES WITH (MODULUS 4, REMAINDER 3);
 CREATE TABLE by_hash_4 PARTITION OF by_hash FOR VALUES WITH (MODULUS 8, REMAINDER 2);
 CREATE TABLE by_hash_5 PARTITION OF by_hash FOR VALUES WITH (MODULUS 8, REMAINDER 6);
--- several: by the key, by something else, by the key
+-- several: by the key, by another column, by the key
 CREATE TABLE deep (id int, key int, v int) PARTITION BY RANGE (key);
 CREATE TABLE deep_a PARTITION OF deep FOR VALUES FROM (0) TO (500) PARTITION BY LIST (v);
 CREATE TABLE deep_a_1 PARTITION OF deep_a FOR VALUES IN (0, 1, 2) PARTITION BY HASH (key);
@@ -55,7 +56,8 @@ CREATE TABLE deep_a_d PARTITION OF deep_a DEFAULT;
 CREATE TABLE deep_d PARTITION OF deep DEFAULT PARTITION BY RANGE (key);
 CREATE TABLE deep_d_1 PARTITION OF deep_d FOR VALUES FROM (500) TO (600);
 CREATE TABLE deep_d_d PARTITION OF deep_d DEFAULT;
--- by more than the key, by an expression, by something else: each table gets all keys
+-- by the key and another column, by an expression, by another column: each table is searched for
+-- all keys
 CREATE TABLE by_two (id int, key int, v int) PARTITION BY RANGE (key, v);
 CREATE TABLE by_two_1 PARTITION OF by_two FOR VALUES FROM (0, 0) TO (500, 5);
 CREATE TABLE by_two_d PARTITION OF by_two DEFAULT;
@@ -65,7 +67,7 @@ CREATE TABLE by_sum_1 PARTITION OF by_sum FOR VALUES WITH (MODULUS 2, REMAINDER 
 CREATE TABLE by_id (id int, key int, v int) PARTITION BY RANGE (id);
 CREATE TABLE by_id_1 PARTITION OF by_id FOR VALUES FROM (0) TO (1000);
 CREATE TABLE by_id_d PARTITION OF by_id DEFAULT;
--- operator classes of its own: an order and a hash that are not those of the keys
+-- operator classes of its own: an order and a hash other than the key type's
 CREATE FUNCTION odd_compare(int, int) RETURNS int IMMUTABLE STRICT LANGUAGE sql
 AS 'SELECT btint4cmp($2 % 100, $1 % 100)';
 CREATE FUNCTION odd_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
@@ -101,7 +103,7 @@ SET enable_partition_pruning = off;
 SELECT * FROM searched('SELECT id FROM by_range WHERE key IN (5, 99, 100, 199, 200, 250, 300, 1500)');
 SELECT * FROM searched('SELECT id FROM by_list WHERE key IN (3, 6, 9, 12, 3, NULL)');
 SELECT * FROM searched('SELECT id FROM by_hash WHERE key IN (9, 10, 50)');
--- out of the column's range, of either width
+-- outside of the column's range, for both widths
 SELECT * FROM searched('SELECT id FROM by_hash WHERE key = ANY (''{9, 65545, 70000}''::int[])');
 SELECT * FROM searched('SELECT id FROM by_range WHERE key = ANY (''{5, 150, 5000000000}''::bigint[])');
 SELECT * FROM searched('SELECT id FROM deep WHERE key IN (5, 8, 10, 505, 700, 800)');
@@ -111,14 +113,14 @@ SELECT * FROM searched('SELECT id FROM by_two WHERE key IN (5, 700)');
 SELECT * FROM searched('SELECT id FROM by_sum WHERE key IN (5, 700)');
 SELECT * FROM searched('SELECT id FROM by_id WHERE key IN (5, 700)');
 SELECT * FROM searched('SELECT id FROM odd WHERE key IN (5, 55, 35, 938, 45)');
--- a complement loses what only others have, too
+-- a complement also loses the keys that only others have
 SELECT * FROM searched('SELECT id FROM by_range WHERE key NOT IN (5, 150, 250, 251)');
 -- other conditions on the key
 SELECT * FROM searched('SELECT id FROM by_range WHERE key::numeric IN (5.0, 150, 250.5)');
 SELECT * FROM searched('SELECT id FROM by_range WHERE (key IN (5, 150) OR key = 250) IS TRUE');
 SELECT * FROM searched('SELECT id FROM by_range
 	WHERE key IN (5, 150, 250) AND key = ANY (''{150, 250, 350}'')');
--- in text, only where there are such keys
+-- in text format, only if there are such keys
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
 	'SELECT id FROM by_list WHERE key IN (3, 10, 11)');
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
@@ -157,7 +159,7 @@ SELECT * FROM both_ways('SELECT a.id, b.key FROM deep a JOIN deep_a b USING (id)
 	WHERE a.key IN (5, 8, 10, 505) AND b.key IN (5, 8, 10, 505)');
 SELECT * FROM both_ways('SELECT * FROM (SELECT id, key FROM deep UNION ALL SELECT id, key FROM by_range
 	UNION ALL SELECT id, key FROM by_id_1) u WHERE key IN (5, 8, 10, 505)');
--- Parameters: the same plan with other keys, none, NULL, keys that change from one rescan to the next
+-- Parameters: the same plan with other keys, none, NULL, keys that change between rescans
 SET gpujoin.force = on;
 SET plan_cache_mode = force_generic_plan;
 PREPARE by_keys(int[]) AS SELECT tableoid::regclass, id, key FROM by_range WHERE key = ANY ($1)
@@ -186,8 +188,8 @@ SELECT * FROM both_ways('SELECT o.x, l.* FROM (VALUES (5), (105), (205), (305), 
 	LATERAL (SELECT id, key FROM by_range WHERE key = ANY (ARRAY[o.x, o.x + 1, 700])) l');
 SELECT * FROM both_ways('SELECT o.x, (SELECT sum(id) FROM deep WHERE key = ANY (o.x))
 	FROM (VALUES (''{5, 505}''::int[]), (''{8, 9}''), (''{8, 9}''), (NULL), (''{}'')) o(x)');
--- A subquery that the condition does not need is not run, not even to see if keys are the same;
--- one that it needs for some rows only has not run when the first of them are searched for
+-- A subquery that the condition does not need is not executed, not even to compare the keys; one
+-- that it needs only for some rows has not been executed when the first of them are searched for
 SELECT * FROM both_ways('SELECT id, key FROM by_range WHERE key = ANY (
 	CASE WHEN current_setting(''search_path'') = '''' THEN ARRAY(SELECT 1 / i FROM generate_series(0, 1) i)
 		ELSE ''{5, 105}'' END)');
@@ -216,7 +218,7 @@ RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET min_parallel_index_scan_size;
 
--- A key that an operator class makes otherwise is not turned back into a value
+-- A key that an operator class computes in another way is not converted back to a value
 CREATE FUNCTION other_key(int) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql AS 'SELECT -$1::bigint';
 CREATE OPERATOR CLASS other_keys FOR TYPE int USING gpujoin AS
 	OPERATOR 1 =, FUNCTION 1 other_key(int);
@@ -229,7 +231,7 @@ SELECT * FROM searched('SELECT id FROM by_range WHERE key IN (5, 105, 150)');
 
 RESET gpujoin.force;
 
--- GpuAlternative: all keys are counted, but a table that can have none of them is ours
+-- GpuAlternative: all keys are counted, but gpujoin scans a table that can contain none of them
 CREATE TABLE two (id int, key int) PARTITION BY RANGE (key);
 CREATE TABLE two_1 PARTITION OF two FOR VALUES FROM (0) TO (20000);
 CREATE TABLE two_2 PARTITION OF two FOR VALUES FROM (20000) TO (40000);

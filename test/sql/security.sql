@@ -1,4 +1,4 @@
--- Whose rights do functions of an index run with when somebody else checks it?
+-- Functions of an index run with its owner's rights when another user checks the index.
 CREATE ROLE gj_owner;
 CREATE SCHEMA gj_schema AUTHORIZATION gj_owner;
 SET ROLE gj_owner;
@@ -9,7 +9,7 @@ INSERT INTO gj_schema.t VALUES (1), (2);
 CREATE FUNCTION gj_schema.f(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
 	$$ BEGIN RETURN $1; END $$;
 CREATE INDEX gj_i ON gj_schema.t USING gpujoin (gj_schema.f(id));
--- says it is immutable, and calls one that is not
+-- declared immutable, but calls one that is not
 CREATE FUNCTION gj_schema.g() RETURNS void LANGUAGE sql VOLATILE AS
 	$$ INSERT INTO gj_schema.log VALUES (current_user) $$;
 CREATE OR REPLACE FUNCTION gj_schema.f(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
@@ -18,7 +18,7 @@ RESET ROLE;
 SELECT gpujoin_check('gj_schema.gj_i', true);
 SELECT DISTINCT who FROM gj_schema.log;
 
--- column privileges: the node asks for no more and no less than a scan
+-- column privileges: the node requires exactly those that a scan requires
 CREATE TABLE gj_schema.big (id int, k int, secret text);
 INSERT INTO gj_schema.big SELECT i, i % 100, 'x' FROM generate_series(1, 1000) i;
 CREATE INDEX ON gj_schema.big USING gpujoin (k);
@@ -39,7 +39,7 @@ RESET gpujoin.force;
 DROP SCHEMA gj_schema CASCADE;
 DROP ROLE gj_owner;
 
--- WHERE CURRENT OF finds its row by a TID scan, also if a policy names the key
+-- WHERE CURRENT OF finds its row with a TID scan, also if a policy uses the key
 CREATE ROLE gj_owner;
 CREATE SCHEMA gj_schema;
 CREATE TABLE gj_schema.t (id int, k int);

@@ -1,7 +1,7 @@
--- All variants of the vector kernels that this processor has, and sets of TIDs under and
--- over their memory limit, against plain C that is obviously right. So are groups and their
--- aggregates, the first entries of an order, sorted rows, entries that come in any order, and the
--- visibility map of a heap that has several pages of it.
+-- All variants of the vector kernels that this processor supports, and sets of TIDs below and above
+-- their memory limit, against simple C code. The same for groups and their aggregates, the first
+-- entries of an order, sorted rows, entries that arrive in any order, and the visibility map of a
+-- heap for which it has several pages.
 CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
@@ -13,7 +13,7 @@ CREATE TEMP TABLE visible ();
 SELECT gpujoin_visible_map_selftest('visible') > 100000 AS maps_agree;
 DROP TABLE visible;
 
--- Not for everybody
+-- Superusers only
 CREATE ROLE regress_gpujoin_stranger;
 SET ROLE regress_gpujoin_stranger;
 SELECT gpujoin_kernel_selftest();

@@ -1,5 +1,5 @@
--- Whatever brings the small set: each kind of small side in each form of the question is answered
--- by our nodes, with the rows that stock plans give.
+-- All sources of the small set: our nodes answer each kind of small side in each form of the query,
+-- with the same rows as stock plans.
 CREATE SCHEMA gj_small;
 SET search_path = gj_small, public;
 
@@ -16,7 +16,8 @@ ANALYZE big;
 \i :abs_srcdir/sql/common/both_ways.sql
 
 -- Run each form with this small side (its key, WITH clause, item of FROM) under gpujoin.force and
--- with gpujoin off. A form that is not answered by the node it should be has it under "instead".
+-- with gpujoin off. For a form that another node than the expected one answers, "instead" shows
+-- that.
 CREATE FUNCTION forms(key text, small text, cte text DEFAULT '', OUT form text, OUT n bigint,
 					  OUT missing bigint, OUT surplus bigint, OUT instead text)
 RETURNS SETOF record LANGUAGE plpgsql AS $$
@@ -113,11 +114,11 @@ SELECT * FROM forms('s.k', 's', 'WITH s AS MATERIALIZED (SELECT k, w FROM wishes
 SELECT * FROM forms('s.k', 's', 'WITH RECURSIVE s(k, w) AS (VALUES (3, 1)
 	UNION ALL SELECT k + 3, w FROM s WHERE k < 90) ');
 
--- parameters, in plans that do not know them: a set of any size, none, NULL
+-- parameters, in generic plans: a set of any size, empty, NULL
 SET plan_cache_mode = force_generic_plan;
 SET gpujoin.force = on;
 SELECT array_agg(g % 1000) AS many FROM generate_series(1, 3000) g \gset
--- From version 16 on the input of count(DISTINCT) is sorted, where that is allowed.
+-- Version 16 and later sort the input of count(DISTINCT), if allowed.
 DO $$ BEGIN
 	PERFORM set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_presorted_aggregate';
 END $$;

@@ -1,4 +1,4 @@
--- ORDER BY ... LIMIT: a scan delivers rows in order, and fetches only those that come first.
+-- ORDER BY ... LIMIT: a scan returns rows in order, and fetches only the first ones.
 CREATE TABLE post (gone int, id int, author int, created timestamptz, score float8, rank real,
 	likes smallint, flag boolean, day date, big bigint, num oid, body text)
 	WITH (autovacuum_enabled = off);
@@ -24,7 +24,7 @@ CREATE INDEX post_author ON post USING gpujoin (author)
 	INCLUDE (id, created, score, rank, likes, flag, day, big, num);
 RESET gpujoin.auto_load;
 
--- the rows of a query as one text, in the order in which they come
+-- the rows of a query as one text, in their order
 CREATE FUNCTION top_rows(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -35,7 +35,7 @@ BEGIN
 	END LOOP;
 	RETURN result;
 END $$;
--- how many scans of ours deliver in order, and for how many columns
+-- how many of our scans return rows in order, and by how many columns
 CREATE FUNCTION top_plan(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan jsonb;
@@ -46,7 +46,8 @@ BEGIN
 			'strict $.** ? (@."Custom Plan Provider" == "GpuScan")."Sort Key"') k
 		WHERE jsonb_typeof(k) = 'array');
 END $$;
--- is the answer PostgreSQL's own, in its order?  The order, or that there is none
+-- compare the answer with PostgreSQL's, in order; return the order, or that there is no ordered
+-- scan
 CREATE FUNCTION top_same(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	ours text;
@@ -75,7 +76,7 @@ EXPLAIN (COSTS OFF) SELECT id FROM post WHERE author IN (1, 2, 3)
 EXPLAIN (COSTS OFF) SELECT * FROM post WHERE author IN (1, 2, 3) ORDER BY likes, body LIMIT 5;
 EXPLAIN (COSTS OFF) SELECT * FROM post WHERE author IN (1, 2, 3) ORDER BY id LIMIT 5 FOR UPDATE;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT id FROM post WHERE author IN (1, 2, 3) ORDER BY big LIMIT 5;
--- none for who wants all, or another order
+-- not used if all rows are requested, or another order
 EXPLAIN (COSTS OFF) SELECT * FROM post WHERE author IN (1, 2, 3) ORDER BY id;
 EXPLAIN (COSTS OFF) SELECT * FROM post WHERE author IN (1, 2, 3) ORDER BY body LIMIT 5;
 EXPLAIN (COSTS OFF) SELECT * FROM post WHERE author IN (1, 2, 3) ORDER BY id + 1 LIMIT 5;
@@ -83,7 +84,7 @@ SELECT top_plan('SELECT author, count(*) FROM post WHERE author IN (1, 2, 3) GRO
 	ORDER BY author LIMIT 2');
 SELECT top_plan('SELECT DISTINCT id FROM post WHERE author IN (1, 2, 3) ORDER BY id LIMIT 2');
 
--- each type, both ways, NULLs at both ends; ties are broken by the id
+-- each type, both directions, NULLs at both ends; the id breaks ties
 CREATE FUNCTION top_types() RETURNS TABLE (column_name text, ordering text, heap text, entries text)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -103,7 +104,7 @@ VACUUM (ANALYZE) post;
 SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%') AS wrong
 FROM top_types();
 
--- several columns, and more than what was prepared at first
+-- several columns, and more rows than were sorted at first
 SELECT top_same('SELECT id, likes, day
 	FROM post WHERE author BETWEEN 0 AND 5000 AND author <> ALL (''{7}'')
 	ORDER BY likes DESC, day, flag NULLS FIRST, id LIMIT 50');
@@ -153,7 +154,7 @@ SELECT top_same('SELECT id FROM post WHERE author IN (1, 2, 3) ORDER BY created 
 SELECT top_same('SELECT max(body) FROM post WHERE id = (SELECT max(id)
 	FROM post WHERE author = 9)');
 
--- rows with a NULL key, as it turns out: all of the heap is read, and put in order
+-- rows whose key is NULL at execution: the whole heap is read and sorted
 UPDATE post SET author = NULL WHERE id % 100 = 3;
 UPDATE post SET body = body || '?' WHERE id % 200 = 3;
 SET plan_cache_mode = force_generic_plan;
@@ -172,8 +173,8 @@ RESET plan_cache_mode;
 SELECT top_same('SELECT id, author FROM post WHERE author IN (3, 5)
 	ORDER BY author, day DESC, id LIMIT 50');
 
--- what is prepared follows the limit, also where a generic plan knows nothing of the keys: not
--- PostgreSQL's number of keys and ours, which differ
+-- the number of rows sorted depends on the limit, also if a generic plan does not know the keys:
+-- not on the number of keys that PostgreSQL and gpujoin assume, which differ
 CREATE TABLE follow WITH (autovacuum_enabled = off) AS
 	SELECT i AS id, i % 10000 AS author, i * 7919 % 20011 AS score, i % 4 AS kind
 	FROM generate_series(1, 20000) i;
@@ -201,7 +202,7 @@ DEALLOCATE ALL;
 RESET plan_cache_mode;
 DROP TABLE follow;
 
--- changes: dead rows are passed over, new ones are found
+-- changes: dead rows are skipped, new ones are found
 UPDATE post SET created = created + interval '1 year' WHERE id % 500 = 7;
 UPDATE post SET body = body || '!' WHERE id % 3 = 1;
 DELETE FROM post WHERE id > 19000 AND id % 4 <> 0;
@@ -221,7 +222,7 @@ SET gpujoin.enabled = off;
 SELECT count(*) FROM post WHERE author = 8;
 RESET gpujoin.enabled;
 
--- little memory: some batches, in pieces
+-- little memory: several batches, in pieces
 BEGIN;
 SET LOCAL work_mem = '64kB';
 SET LOCAL hash_mem_multiplier = 1;
@@ -231,7 +232,7 @@ SELECT top_same('SELECT * FROM post WHERE author = ANY (ARRAY(SELECT generate_se
 	ORDER BY created DESC NULLS LAST, id DESC LIMIT 3000');
 COMMIT;
 
--- cursors go on beyond what was prepared, prepared statements get other keys and limits
+-- cursors continue beyond the rows sorted first, prepared statements get other keys and limits
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM post WHERE author = ANY (ARRAY(SELECT generate_series(0, 150)))
 	ORDER BY likes DESC, id LIMIT 5000;
@@ -275,14 +276,14 @@ SELECT top_same('SELECT k, s.* FROM generate_series(1, 3) k, LATERAL (SELECT id,
 SELECT top_same('SELECT k, s.* FROM generate_series(1, 3) k, LATERAL (SELECT * FROM post
 	WHERE author = ANY (ARRAY[k, k + 1]) ORDER BY day DESC, id LIMIT 150) s');
 
--- what comes first is asked for by a join above
+-- a join above requests the first rows
 CREATE TABLE author (id int PRIMARY KEY, name text);
 INSERT INTO author SELECT i, 'author ' || i FROM generate_series(0, 199, 2) i;
 ANALYZE author;
 SELECT top_same('SELECT p.id, a.name FROM post p JOIN author a ON a.id = p.author
 	WHERE p.author BETWEEN 1 AND 50 AND p.author <> 3 ORDER BY p.created DESC, p.id LIMIT 20');
 
--- partitions: each gives its own first rows, MergeAppend merges them
+-- partitions: each returns its own first rows, MergeAppend merges them
 CREATE TABLE part (id int, author int, created timestamptz) PARTITION BY RANGE (created);
 CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (MINVALUE) TO ('2020-01-03');
 CREATE TABLE part_2 PARTITION OF part FOR VALUES FROM ('2020-01-03') TO ('2020-01-05');
@@ -296,7 +297,7 @@ SELECT top_same('SELECT * FROM part WHERE author IN (1, 2, 3) ORDER BY created D
 SELECT top_same('SELECT id FROM part WHERE author IN (1, 2, 3)
 	ORDER BY author, id LIMIT 5 OFFSET 150');
 
--- which costs less, without force
+-- which one costs less, without force
 RESET gpujoin.force;
 SELECT top_plan('SELECT * FROM post WHERE author BETWEEN 0 AND 3000 AND author <> 4
 	ORDER BY created DESC, id LIMIT 5');
@@ -305,7 +306,7 @@ SELECT top_plan('SELECT * FROM post WHERE author IN (1, 2, 3, 4, 5, 6, 7, 8)
 SELECT top_plan('SELECT id FROM post WHERE author IN (1, 2, 3, 4, 5, 6, 7, 8)
 	ORDER BY created DESC LIMIT 5');
 
--- the greatest is the first one; a join above takes rows as they come
+-- the greatest value is in the first row; a join above needs no order
 SELECT top_plan('SELECT max(created) FROM post WHERE author IN (1, 2, 3) AND body <> ''x''');
 SELECT max(created) FROM post WHERE author IN (1, 2, 3) AND body <> 'x';
 SET gpujoin.enabled = off;
@@ -314,7 +315,7 @@ RESET gpujoin.enabled;
 SELECT top_plan('SELECT p.id, a.name FROM post p JOIN author a ON a.id = p.author
 	WHERE p.author IN (1, 2, 3, 4, 5, 6, 7, 8) ORDER BY p.created DESC, p.id LIMIT 5');
 
--- what EXPLAIN counts
+-- EXPLAIN's counters
 SET gpujoin.auto_load = off;
 CREATE TABLE counted AS SELECT i AS id, i % 10 AS k FROM generate_series(1, 1000) i;
 CREATE INDEX counted_k ON counted USING gpujoin (k) INCLUDE (id);
@@ -325,8 +326,8 @@ SET plan_cache_mode = force_generic_plan;
 PREPARE counted(int) AS SELECT ctid FROM counted WHERE k IN (1, 2, 3) ORDER BY id DESC LIMIT $1;
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'EXECUTE counted(280)');
 
--- An index that is damaged, so that entries have other values than their rows: a row is then left
--- out, as from any scan of such an index, but does not come in the place of another.
+-- A damaged index, in which entries have other values than their rows: a row is then omitted, as in
+-- any scan of such an index, but does not appear at another row's position.
 CREATE TABLE chain (id int, k int, v int, pad text)
 	WITH (autovacuum_enabled = off, fillfactor = 40);
 INSERT INTO chain SELECT i, i % 2, i, 'x' FROM generate_series(1, 1000) i;
@@ -341,7 +342,7 @@ SELECT count(*), count(*) FILTER (WHERE v < before) AS disorder
 FROM (SELECT v, lag(v) OVER () AS before
 	FROM (SELECT * FROM chain WHERE k IN (1, 3) ORDER BY v LIMIT 5000) q) p;
 
--- another param of the filter with another key
+-- another filter parameter with another key
 SELECT w, (SELECT v FROM chain WHERE k = ANY (ARRAY[x, 1]) AND v <> w ORDER BY v LIMIT 1) AS first
 FROM (VALUES (1, 3), (5, 4), (7, 3)) o(x, w);
 

@@ -1,5 +1,6 @@
--- Two sets at once, on two gpujoin indexes or on one and an index of another kind: the indexes'
--- bitmaps are combined, or the one index finds the rows and the other condition filters them.
+-- Two sets at once, on two gpujoin indexes or on one and an index of another kind: either the
+-- bitmaps of the indexes are combined, or one index finds the rows and the other condition filters
+-- them.
 CREATE SCHEMA gj_two;
 SET search_path = gj_two, public;
 SET gpujoin.min_rows = 0;
@@ -17,7 +18,7 @@ CREATE INDEX big_b ON big USING gpujoin (b);
 CREATE INDEX big_c ON big USING btree (c);
 CREATE INDEX big_tags ON big USING gin (tags) WITH (fastupdate = off);
 CREATE INDEX big_id ON big USING brin (id) WITH (pages_per_range = 4);
--- HOT chains, dead rows, rows that moved, TIDs that are used again
+-- HOT chains, dead rows, rows that moved, reused TIDs
 UPDATE big SET t = 'new' WHERE id % 17 = 0;
 UPDATE big SET a = a + 1 WHERE id % 19 = 0;
 DELETE FROM big WHERE id % 23 = 0;
@@ -26,8 +27,9 @@ INSERT INTO big SELECT id + 40000, b % 1000, a, c, tags, 'again' FROM big WHERE 
 UPDATE big SET b = b - 1 WHERE id % 29 = 0;
 ANALYZE big;
 
--- The rows of a condition by the plan that costs choose, by a GpuScan, and without gpujoin. Says
--- which nodes and indexes the first plan has, and how many rows either of ours has in error.
+-- Compare the rows of a condition with the cheapest plan, with a GpuScan, and without gpujoin.
+-- Return the nodes and indexes of the first plan, and how many rows of each of our answers are
+-- wrong.
 CREATE FUNCTION compare(condition text, OUT nodes text, OUT n bigint, OUT wrong bigint,
 						OUT wrong_forced bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -74,13 +76,13 @@ SELECT * FROM compare('a = ANY (ARRAY(SELECT generate_series(1, 50))) AND tags &
 SELECT * FROM compare('a = ANY (ARRAY(SELECT generate_series(1, 30))) OR tags @> ''{3, 4}''');
 SELECT * FROM compare('a = ANY (ARRAY(SELECT generate_series(1, 200))) AND id BETWEEN 2000 AND 5000');
 SELECT * FROM compare('a IN (1, 2, 3) OR id BETWEEN 2000 AND 2050');
--- nothing, NULLs, duplicates, values that the column cannot have
+-- empty sets, NULLs, duplicates, values that the column cannot have
 SELECT * FROM compare('a = ANY (NULL::int[]) OR b = ANY (''{}'')');
 SELECT * FROM compare('a = ANY (''{1, 1, NULL, 2}'') OR b = ANY (''{NULL, 5, 5}'')');
 SELECT * FROM compare('a = ANY (''{1, 8589934593}''::bigint[]) OR b = ANY (''{5}''::smallint[])');
 SELECT * FROM compare('a IS NULL AND b = ANY (ARRAY(SELECT generate_series(1, 200)))');
 
--- bitmaps that are too big for memory forget rows and keep pages; conditions are tested again
+-- bitmaps that do not fit in memory keep only pages; conditions are tested again
 SET work_mem = '64kB';
 SET enable_indexscan = off;
 SELECT * FROM compare('a = ANY (ARRAY(SELECT g * 2 FROM generate_series(1, 400) g))
@@ -99,7 +101,7 @@ SELECT lossy_blocks('SELECT id FROM big WHERE a = ANY (ARRAY(SELECT generate_ser
 RESET work_mem;
 RESET enable_indexscan;
 
--- run again, with the same sets and with others
+-- executed again, with the same sets and with others
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_material = off;

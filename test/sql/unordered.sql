@@ -1,5 +1,5 @@
--- Entries that do not stand in the index as their rows do in the heap: whatever comes of them, each
--- row once, and the same as without an index.
+-- Entries in another order in the index than their rows in the heap: each row is returned once in
+-- all kinds of answers, and the answers are the same as without an index.
 CREATE TABLE unordered (id int, k int, v int, w float8, t text)
 	WITH (autovacuum_enabled = off, parallel_workers = 2);
 INSERT INTO unordered SELECT i, i % 100, i, i / 4.0, repeat('x', i % 30) FROM generate_series(1, 12000) i;
@@ -9,7 +9,7 @@ CREATE INDEX unordered_k ON unordered USING gpujoin (k) INCLUDE (id, v, w);
 CREATE TABLE wanted AS SELECT generate_series(0, 120, 2) AS k;
 ANALYZE wanted;
 
--- places in the index and in the heap become free in another order than they are taken again
+-- slots in the index and in the heap are freed in another order than they are reused in
 DELETE FROM unordered WHERE hashint4(id) % 3 = 0;
 VACUUM unordered;
 INSERT INTO unordered SELECT i, i % 100, i, i / 4.0, repeat('x', i % 30) FROM generate_series(20001, 24000) i;
@@ -21,7 +21,7 @@ VACUUM unordered;
 INSERT INTO unordered SELECT i, i % 100, NULLIF(i % 7, 0), i / 4.0, 'last' FROM generate_series(40001, 42500) i;
 VACUUM ANALYZE unordered;
 
--- Is it so?
+-- Check that it is so
 SET gpujoin.force = on;
 CREATE TEMP TABLE delivered AS SELECT id FROM unordered WHERE k = ANY (ARRAY(SELECT k FROM wanted));
 SET gpujoin.force = off;
@@ -30,7 +30,7 @@ SELECT count(*) FILTER (WHERE place < before) > 20 AS unordered FROM (
 		(SELECT id, row_number() OVER () AS number FROM delivered) d
 		JOIN (SELECT id, ctid AS place FROM unordered) u USING (id)) o;
 
--- The rows as a text, in their order if the query has one; and is a node of ours in the plan?
+-- Return the rows as a text, in their order if the query has one; and test for one of our nodes
 CREATE FUNCTION answer(query text, ours bool) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
@@ -71,7 +71,7 @@ SELECT replace(q, '$all', 'k = ANY (ARRAY(SELECT k FROM wanted))') FROM unnest(A
 	'SELECT s.k, count(b.id), sum(b.v) FROM wanted s LEFT JOIN unordered b ON b.k = s.k GROUP BY s.k',
 	'SELECT x, b.id FROM generate_series(1, 3) x, unordered b WHERE b.$all AND b.id % 9 = x']) q;
 
--- by the CPU; rows that only the heap can tell of, and entries on tail pages; then by a device, if
+-- on the CPU; rows that must be read from the heap, and entries on tail pages; then on a device, if
 -- there is one
 SELECT number FROM queries WHERE NOT uses_ours(query) OR answer(query, true) <> answer(query, false);
 UPDATE unordered SET t = 'changed' WHERE id % 50 = 3;
@@ -80,11 +80,11 @@ SELECT number FROM queries WHERE answer(query, true) <> answer(query, false);
 SET gpujoin.auto_load = on;
 SELECT number FROM queries WHERE answer(query, true) <> answer(query, false);
 
--- what is found after that, a mirror lacks
+-- a mirror lacks the entries found after that
 INSERT INTO unordered SELECT i, i % 100, i, i, 'later' FROM generate_series(60001, 60300) i;
 SELECT number FROM queries WHERE answer(query, true) <> answer(query, false);
 
--- by several processes, which meet on blocks of the heap that must be fetched, and where they need not
+-- by several processes, which collide on heap blocks, where these must be fetched, and where not
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;

@@ -1,12 +1,12 @@
--- What is counted for an index: exact numbers of what the CPU does, each once, also of scans that
--- end early or with an error
+-- Usage counters of an index: exact numbers of the CPU's work, each counted once, also for scans
+-- that end early or with an error
 CREATE SCHEMA usage;
 SET search_path = usage, public;
 SET gpujoin.auto_load = off;
 SET gpujoin.force = on;
 SET max_parallel_workers_per_gather = 0;
 
--- ten rows a key, heap pages in no order of it
+-- ten rows for each key, on heap pages in random order
 CREATE TABLE t (id int, k int, g int);
 INSERT INTO t SELECT i, i % 1000, i % 7 FROM generate_series(1, 10000) i;
 CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (g);
@@ -18,7 +18,7 @@ CREATE VIEW counted AS
 		heap_fetches AS fetches, groups
 	FROM pg_stat_gpujoin_indexes WHERE schemaname = 'usage' ORDER BY indexrelname;
 
--- Nothing is listed that has not been searched; a plan alone is no search
+-- Only searched indexes are listed; planning alone is no search
 EXPLAIN (COSTS OFF) SELECT sum(id) FROM t WHERE k IN (1, 2, 3);
 SELECT * FROM counted;
 
@@ -34,7 +34,7 @@ SELECT g, count(*) FROM t WHERE k IN (1, 2, 3) GROUP BY g ORDER BY g;
 SELECT * FROM counted;
 SELECT gpujoin_stats_reset('t_k');
 
--- What VACUUM has not seen is looked up in the heap
+-- Rows changed since the last VACUUM are looked up in the heap
 UPDATE t SET g = 8 WHERE id = 2;
 SELECT count(*) FROM (SELECT g FROM t WHERE k IN (1, 2, 3) OFFSET 0) x;
 SELECT n, cpu, tids, blocks, fetches FROM counted;
@@ -87,7 +87,7 @@ RESET enable_seqscan;
 RESET gpujoin.min_rows;
 SET gpujoin.force = on;
 
--- Each partition's index has counters of its own
+-- Each partition's index has its own counters
 CREATE TABLE parts (id int, k int) PARTITION BY RANGE (k);
 CREATE TABLE parts1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
 CREATE TABLE parts2 PARTITION OF parts FOR VALUES FROM (10) TO (20);
@@ -95,14 +95,15 @@ INSERT INTO parts SELECT i, i % 20 FROM generate_series(1, 1000) i;
 CREATE INDEX parts_k ON parts USING gpujoin (k);
 SELECT count(id) FROM parts WHERE k = ANY (ARRAY(SELECT generate_series(3, 12)));
 SELECT index, n, cpu, keys, tids FROM counted WHERE index LIKE 'parts%';
--- counting begins no later than the first search; a partitioned index stands for those of its partitions
+-- counting begins no later than the first search; a partitioned index represents those of its
+-- partitions
 SELECT bool_and(stats_reset <= last_used) AS in_order FROM pg_stat_gpujoin_indexes WHERE indexrelname LIKE 'parts%';
 SELECT gpujoin_stats_reset('parts_k');
 SELECT index, n, cpu, keys, tids FROM counted WHERE index LIKE 'parts%';
 SELECT count(id) FROM parts WHERE k = ANY (ARRAY(SELECT generate_series(3, 12)));
 
--- The server's counters are the sum, whatever becomes of the indexes; one that never came to be is
--- counted with others
+-- The server's counters are the sum, whatever happens to the indexes; an index whose creation was
+-- rolled back is counted among the others
 BEGIN;
 CREATE INDEX t_gone ON t USING gpujoin (g);
 SELECT count(id) FROM t WHERE g IN (2, 3);
@@ -114,7 +115,7 @@ SELECT bool_and(coalesce(n, 0) = f.count) AS reasons FROM pg_stat_gpujoin_fallba
 LEFT JOIN (SELECT key, sum(value::bigint) AS n FROM pg_stat_gpujoin_indexes s,
 	jsonb_each_text(cpu_reasons) GROUP BY key) r ON r.key = f.reason;
 
--- What is dropped is not listed any more, if it was
+-- A dropped index is not listed any more, once the transaction has committed
 BEGIN;
 DROP INDEX t_k;
 ROLLBACK;
@@ -132,7 +133,7 @@ SELECT index, n FROM counted;
 SELECT cpu_answers - :before AS lost FROM pg_stat_gpujoin;
 SELECT searches - :others - :dropped AS moved FROM pg_stat_gpujoin_indexes
 WHERE indexrelid IS NULL;
--- DROP INDEX CONCURRENTLY has several transactions
+-- DROP INDEX CONCURRENTLY consists of several transactions
 CREATE INDEX t_g ON t USING gpujoin (g);
 SELECT count(id) FROM t WHERE g = 8;
 SELECT index, n FROM counted;
@@ -140,7 +141,7 @@ SELECT searches AS others FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL 
 DROP INDEX CONCURRENTLY t_g;
 SELECT searches - :others AS moved FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
 SELECT index, n FROM counted;
--- REINDEX leaves them alone; REINDEX CONCURRENTLY makes another index, which starts at zero
+-- REINDEX keeps the counters; REINDEX CONCURRENTLY creates another index, which starts at zero
 REINDEX INDEX t_k;
 SELECT index, n FROM counted;
 SELECT n AS replaced FROM counted WHERE index = 't_k' \gset
@@ -150,11 +151,11 @@ SELECT index, n FROM counted;
 SELECT searches - :others - :replaced AS moved FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
 SELECT count(id) FROM t WHERE k IN (1, 2, 3);
 SELECT index, n FROM counted;
--- No index is none, not all
+-- '-', no index, resets nothing, rather than everything
 SELECT gpujoin_stats_reset('-'::regclass);
 SELECT index, n FROM counted;
 
--- Anybody sees the counters of this database, as those of pg_stat_user_indexes; no more than that
+-- All users see the counters of this database, like those of pg_stat_user_indexes, but no others
 CREATE ROLE regress_gpujoin_plain;
 GRANT USAGE ON SCHEMA usage TO regress_gpujoin_plain;
 SET ROLE regress_gpujoin_plain;
@@ -169,7 +170,7 @@ SELECT count(*) FROM gpujoin_devices;
 SELECT count(*) FROM pg_stat_gpujoin_indexes WHERE indexrelid IS NULL;
 RESET ROLE;
 
--- No index is not all of them
+-- '-', no index, does not mean all of them
 SELECT gpujoin_stats_reset('-');
 SELECT sum(searches) > 0 AS kept FROM pg_stat_gpujoin_indexes;
 

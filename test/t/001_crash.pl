@@ -1,6 +1,7 @@
-# The server is killed in the middle of insertions, updates, deletions, VACUUMs and folds, several
-# times. After each recovery every index passes gpujoin_check() against its table, forced queries
-# give stock's rows, and unlogged tables with their indexes are empty and usable.
+# Kill the server several times in the middle of insertions, updates, deletions, VACUUMs and folds.
+# After each recovery every index must pass gpujoin_check() against its table, forced queries must
+# return the same rows as stock plans, and unlogged tables and their indexes must be empty and
+# usable.
 
 use strict;
 use warnings;
@@ -24,7 +25,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO big (k, b, v) SELECT i % 1000, i % 777, 0 FROM generate_series(1, 20000) i;
 });
 
-# With SKIP_LOCKED a VACUUM does not wait for another one, whose truncation would wait for it.
+# SKIP_LOCKED keeps a VACUUM from waiting for another one whose truncation waits for it.
 my %scripts = (
 	insert => q{
 		INSERT INTO big (k, b, v) SELECT i % 1000, i, 1 FROM generate_series(1, 300) i;
@@ -83,10 +84,10 @@ foreach my $round (1 .. 5)
 
 	$node->poll_query_until('postgres', "SELECT ($sequence) > $changes + 20");
 	sleep(0.5 + 0.3 * $round);
-	# in some rounds the kill comes soon after a checkpoint, in some there is more to replay
+	# in every other round, kill soon after a checkpoint; in the rest there is more WAL to replay
 	$node->safe_psql('postgres', 'CHECKPOINT') if $round % 2;
 	sleep(0.2);
-	# whatever the load has done by now
+	# however far the load has come
 	$node->safe_psql('postgres', "CREATE TABLE replayed_$round ()");
 	$node->stop('immediate');
 	$pgbench->finish;
@@ -119,7 +120,7 @@ foreach my $round (1 .. 5)
 	log_is_clean($node, "round $round: log is clean", $offset);
 }
 
-# All that crashes have left behind goes with the rows.
+# Everything that the crashes left behind disappears together with the rows.
 is($node->safe_psql('postgres', q{
 		DELETE FROM big; VACUUM (FREEZE, INDEX_CLEANUP ON) big;
 		SELECT entries FROM gpujoin_index_info('big_k')}), '0', 'VACUUM finds every entry');

@@ -1,6 +1,6 @@
-# A streaming standby replays our WAL byte for byte (wal_consistency_checking), answers forced
-# queries like its own stock plans and like the primary while a write load and VACUUMs go on, and
-# goes on as a primary after its promotion.
+# A streaming standby replays our WAL byte for byte (wal_consistency_checking). While a write load
+# and VACUUMs run, its forced queries return the same answers as its own stock plans and as the
+# primary. After promotion it continues as a primary.
 
 use strict;
 use warnings;
@@ -27,12 +27,12 @@ $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
-# a reader's snapshot may hold replay up, rather than being cancelled by it
+# a reader's snapshot may delay replay; it must not be cancelled by it
 $standby->append_conf('postgresql.conf',
 	"max_standby_streaming_delay = -1\nhot_standby_feedback = on");
 $standby->start;
 
-# The build comes over the stream as well.
+# Build the indexes while the standby streams.
 $primary->safe_psql('postgres', q{
 	CREATE INDEX big_k ON big USING gpujoin (k);
 	CREATE INDEX CONCURRENTLY big_b ON big USING gpujoin (b) INCLUDE (v, id)
@@ -83,7 +83,7 @@ like($standby->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN $queries[$
 	qr/Index Only: true/, 'the index may answer alone') foreach 3, 4;
 same_on_both('fresh');
 
-# Writes and VACUUMs on the primary, readers on the standby.
+# Run writes and VACUUMs on the primary, readers on the standby.
 my %scripts = (
 	insert => 'INSERT INTO big (k, b, v) SELECT i % 1000, i, 1 FROM generate_series(1, 40) i;',
 	update => q{
@@ -116,7 +116,7 @@ my ($out, $err) = ('', '');
 my $lsn = $primary->lsn('insert');
 my ($runs, $failed, %seen, @different) = (0, 0);
 
-# As often as it takes where the machine is slow
+# Repeat until enough has been compared, also on a slow machine
 for (my $round = 0; $round < 2 || ($round < 20 && ($runs < 10 || keys %seen < 3)); $round++)
 {
 	my $pgbench =
@@ -140,7 +140,7 @@ cmp_ok(scalar(keys %seen), '>', 1, 'under load: and its answers changed');
 note("$runs rounds of queries on the standby, " . scalar(keys %seen) . ' different answers');
 same_on_both('after load');
 
-# Free places are used again, by rows with other keys.
+# Reuse freed slots for rows with other keys.
 $primary->safe_psql('postgres', q{
 	DELETE FROM big WHERE id % 2 = 0;
 	VACUUM big;
@@ -160,7 +160,7 @@ cmp_ok($primary->safe_psql('postgres', "SELECT '" . $primary->lsn('insert') . "'
 unlike(slurp_file($standby->logfile), qr/inconsistent page|FATAL.*recovery/,
 	'each replayed page is the primary\'s');
 
-# The standby takes over: with the same lanes, journal and free space.
+# Promote the standby: it keeps the lanes, the journal and the free space.
 $standby->promote;
 $standby->safe_psql('postgres', q{
 	INSERT INTO big (k, b, v) SELECT i % 1000, i, 4 FROM generate_series(1, 4000) i;

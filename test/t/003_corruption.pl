@@ -1,9 +1,9 @@
-# Damaged index pages: each query, insertion, VACUUM and check ends in an error that names index and
-# block (SQLSTATE XX002) or does what it should; nothing crashes or hangs. What no reader can see,
-# since the page is as good as another one (a key, a TID, a bit), gpujoin_check() finds.
+# Damaged index pages: each query, insertion, VACUUM and check either ends in an error that names
+# index and block (SQLSTATE XX002) or works correctly; nothing crashes or hangs. gpujoin_check()
+# must find damage that no reader can see because the page is still plausible (a key, a TID, a bit).
 #
-# Each kind of damage is done to an index of its own while the server is down, to have one restart
-# for all of them. Data checksums are off (PostgreSQL 18 would have them on).
+# Each kind of damage is done to its own index while the server is down, so that one restart is
+# enough for all of them. Data checksums are off (PostgreSQL 18 enables them by default).
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Where things are in a page: src/pages/format.h
+# Offsets within a page: src/pages/format.h
 use constant {
 	PAGE => 8192,
 	META => 0,
@@ -61,22 +61,22 @@ my $first_data = 2 + 1;    # one lane
 my $slots = 800;           # of 4-byte keys
 my $cover_slots = 544;     # and a 4-byte INCLUDE column
 my $tids = 24 + $slots * 4;
-my $wanted_tid = $tids + 9 * 6;    # of slot 9, whose key 3 the queries ask for
+my $wanted_tid = $tids + 9 * 6;    # slot 9, whose key 3 the queries look up
 my $bitmap = $tids + $slots * 6;
-# The base run's data pages, in order, and its directory; the delta's list page and data pages
+# Data pages of the base run, in order, and its directory; list page and data pages of the delta
 my ($delta_run, $base_run) = (1, 2);
 my $directory = $first_data + 4;
 my $list = $directory + 1;
 my @delta = ($list + 1, $list + 2);
 my $length = $list + 3;
 
-# name => [block, offset, bytes, what gpujoin_check() has to say]
+# name => [block, offset, bytes, expected result of gpujoin_check()]
 #   damaged    XX002
 #   version    0A000
-#   header     XX001: PostgreSQL itself refuses the page
+#   header     XX001: PostgreSQL itself rejects the page
 #   either     the damage may be harmless
-#   short      the file has lost its end: whoever needs the index notices
-#   counted    the same, as far as anybody can tell
+#   short      the file is truncated: every user of the index notices
+#   counted    looks like short: the check cannot tell the difference
 my %damages;
 
 sub damage
@@ -106,7 +106,7 @@ foreach my $block (META, JOURNAL, TAIL, $first_data, $directory, $list, $delta[0
 }
 damage('magic', META, MAGIC, pack('V', 0));
 damage('version', META, VERSION, pack('V', 99), 'version');
-# the first version's metapage had its kind elsewhere
+# in the first version's metapage, the kind was at another offset
 damage('version_old', META, VERSION, pack('V', 1), 'version');
 my %also = (version_old => [ KIND, pack('vC', 0, 1) ]);
 damage('sequence_zero', META, SEQUENCE, pack('Q<', 0));
@@ -128,7 +128,7 @@ my %blocks = (own_tail => TAIL, meta => META, journal => JOURNAL, absent => 5000
 damage("open_$_", META, LANES, pack('V', $blocks{$_})) foreach keys %blocks;
 damage('open_run_none', META, LANES + 4, pack('V', 0));
 damage('open_run_base', META, LANES, pack('VV', $first_data, $base_run));
-# two lanes, on which tails and data pages move up by one block
+# two lanes, which shift tails and data pages by one block
 damage('two_lanes_less', META, NLANES, pack('v', 1));
 damage('two_lanes_crossed', META, LANES, pack('VVVV', TAIL + 1, $delta_run, TAIL, $delta_run));
 damage('two_lanes_same', META, LANES, pack('VV', $delta[1] + 1, $delta_run) x 2);
@@ -167,7 +167,7 @@ damage('data_bitmap_none', $first_data, $bitmap, "\0" x ($slots / 8));
 damage('data_order', $first_data, 24 + 9 * 4, pack('VV', 4, 3));
 damage('data_order_deleted', $first_data, 24, pack('VVV', 0, 1, 0));
 
-# Whose a page is: numbers of nobody, of another, of one that is yet to come
+# Page owners: unused run numbers, other runs' numbers, numbers not assigned yet
 foreach my $number (0, $delta_run, $base_run, 3, 77, (1 << 28) - 1)
 {
 	damage("data_run_$number", $first_data, KIND, pack('V', $number << 4 | 4))
@@ -207,7 +207,7 @@ damage("list_block_$_", $list, 32, pack('V', $others{$_}))
   foreach grep { !/^(delta|second|self)$/ } keys %others;
 damage('list_block_twice', $list, 32, pack('VV', $delta[1], $delta[1]));
 
-# What the metapage says of them
+# The metapage's fields about them
 damage('list_version_zero', META, LIST_VERSION, pack('Q<', 0));
 damage("nruns_$_", META, NRUNS, pack('v', $_)) foreach (0, 2, 8, 9, 0xffff);
 damage("next_run_$_", META, NEXT_RUN, pack('V', $_)) foreach (0, 1, 2, 1 << 29, 0xffffffff);
@@ -233,7 +233,7 @@ damage("base_pages_$_", META, RUN + 52, pack('V', $_)) foreach (0, 3, 5, 0xfffff
 damage("base_directory_pages_$_", META, RUN + 56, pack('V', $_)) foreach (0, 2, 0xffffffff);
 damage('none', META, 0, '', 'sound');
 
-# Indexes with an INCLUDE column, of which no query knows the values but the check does.
+# Indexes with an INCLUDE column: queries cannot verify its values, but the check can.
 my $values = 24 + $cover_slots * 10;
 my $nulls = $values + $cover_slots * 4 + $cover_slots / 8;
 damage('cover_none', META, 0, '', 'sound');
@@ -251,7 +251,7 @@ damage('cover_tail_used_more', TAIL, USED, pack('v', 65));
 damage('cover_tail_value', TAIL, 24 + 10, pack('V', 4711));
 damage('cover_tail_null', TAIL, 24 + 14, "\x01");
 
-# One byte anywhere, but for the page's LSN: a byte there makes PostgreSQL wait for WAL to come.
+# One byte anywhere except in the page's LSN: a damaged LSN can make PostgreSQL wait for future WAL.
 srand(20261121);
 foreach my $i (1 .. 40)
 {
@@ -259,15 +259,15 @@ foreach my $i (1 .. 40)
 	damage("random$i", $block, 16 + int(rand(PAGE - 16)), pack('C', int(rand(256))), 'either');
 }
 
-# Cut off before each of the fixed pages, before the data pages, amid them, and before the last one.
-# A session that has not looked at the index yet has both counts to tell.
+# Truncate before each fixed page, before the data pages, among them, and before the last one. A
+# session that has not opened the index yet can detect this from the two block counts.
 damage("truncated_$_", $_, undef, undef, 'short')
   foreach (0, 1, TAIL, $first_data, 4, $directory - 1, $directory, $list, $length - 1);
 damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8, 12);
 damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6, $directory);
 
-# The count itself. One that is too low makes nobody see less; the last page that is counted must be
-# in use, or the file was cut and then filled up with zeroes.
+# The count itself. A count that is too low hides no rows; the last counted page must be in use,
+# otherwise the file was truncated and then extended with zeroes.
 damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_ eq 'most' ? ~0 & 0xffffffff : $_), 'counted')
   foreach ($length + 1, 5000, 'most');
 damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_))
@@ -283,8 +283,8 @@ my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_st
 	'log_min_messages = warning');
 my @names = sort keys %damages;
 
-# Every fifth row comes after the build, through the tails, and is in the delta; some rows have
-# died, so that the journal has something to say and pages have gaps.
+# Every fifth row is inserted after the build, through the tails, and is in the delta. Some rows are
+# dead, so the journal is not empty and pages have gaps.
 $node->safe_psql('postgres', join("\n", map {
 		"CREATE TABLE t_$_ (id int, k int);
 		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
@@ -343,13 +343,13 @@ $node->start;
 my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//sr;
 
 # ---------------------------------------------------------------------------------------------
-# What comes of it
+# Results
 # ---------------------------------------------------------------------------------------------
 
 my $offset = -s $node->logfile;
 my (@wrong, @hung, %verdicts, %vacuumed);
 
-# All in one session, which also shows that no error leaves anything locked.
+# Use one session for everything, which also shows that no error leaves anything locked.
 my ($session, $in, $out, $err);
 my $timer = IPC::Run::timer(120 * ($ENV{CHECK_PATIENCE} || 1));
 
@@ -361,7 +361,8 @@ sub open_session
 	return;
 }
 
-# To how many blocks was an index cut?  None means that there is no metapage to count them.
+# Return the number of blocks that an index was truncated to. 0 means that no metapage is left to
+# store the counts.
 sub truncated_to { return $damages{ $_[0] }[0]; }
 
 # Run SQL; return its output, or SQLSTATE and message of its first error. A statement that hangs on
@@ -413,7 +414,7 @@ my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
 	SET min_parallel_table_scan_size = 0; SET gpujoin.setup_cost = 0; SET enable_seqscan = off;
 	SET gpujoin.aggregate = off;';
 
-# What takes the index's length in its own way; the plans are looked at on an index that is sound
+# Statements that read the index's length in different ways; the plans are checked on a sound index
 my %readers = (
 	index_only => "SET gpujoin.force = on; SELECT count(k), sum(k) FROM %s $wanted",
 	parallel => "$parallel $query %s $wanted",
@@ -458,7 +459,7 @@ foreach my $name (@names)
 	  if !$found && ($verdict !~ /either|sound|short/ || $results{check} !~ /^\d+$/);
 	foreach my $what (qw(scan join bitmap))
 	{
-		# a wrong answer only where the check would have told
+		# a wrong answer is allowed only if the check reports the damage
 		push @wrong, "$name: $what said $results{$what}"
 		  unless $results{$what} eq $in_set || $results{$what} =~ $error
 		  || ($found && $results{$what} =~ /^\d+\|\d*$/);
@@ -468,7 +469,7 @@ foreach my $name (@names)
 	  qw(info insert vacuum fold);
 	next if $verdict ne 'short';
 
-	# nobody works on without an index's end, whatever is left of it
+	# no statement may continue on a truncated index, whatever is left of it
 	$results{$_} = outcome($name, $_, sprintf($readers{$_}, "t_$name")) foreach keys %readers;
 	push @wrong, "$name: $_ said $results{$_}, not that the index is too short"
 	  foreach grep { $results{$_} ne (truncated_to($name) ? 'short' : 'XX001') } sort keys %results;
@@ -486,7 +487,7 @@ note(scalar(@names) . ' damages; ' . join('; ', map {
 			"$v: " . join(', ', map { "$verdicts{$v}{$_} $_" } sort keys %{ $verdicts{$v} })
 		} sort keys %verdicts));
 
-# REINDEX is the remedy that the hint names.
+# REINDEX, which the hint recommends, repairs the index.
 my @still = grep {
 	outcome($_, 'reindex', "REINDEX INDEX i_$_; SELECT gpujoin_check('i_$_', true) = count(*)
 		FROM t_$_") ne 't'

@@ -1,5 +1,5 @@
-# A storm of insertions, updates, deletions, rollbacks, VACUUMs, folds and a REINDEX CONCURRENTLY,
-# with readers that compare forced answers with stock's in one snapshot each.
+# Run insertions, updates, deletions, rollbacks, VACUUMs, folds and a REINDEX CONCURRENTLY at the
+# same time, with readers that compare forced answers with stock ones, each pair in one snapshot.
 
 use strict;
 use warnings;
@@ -15,8 +15,8 @@ use Time::HiRes qw(sleep);
 my $seconds = 20;
 my $node = new_server('main', 'fsync = off', 'synchronous_commit = off', 'jit = off');
 
-# "verify" runs in REPEATABLE READ: both queries see the same rows. Writers change single rows, so
-# that they cannot deadlock with each other.
+# "verify" runs in REPEATABLE READ, so both queries see the same rows. Writers change single rows,
+# so they cannot deadlock with each other.
 $node->safe_psql('postgres', q{
 	CREATE TABLE big (id bigserial, k int, v int, pad text) WITH (fillfactor = 70);
 	CREATE TABLE small (k int, w int);
@@ -79,7 +79,7 @@ my %scripts = (
 	'fold@1' => q{
 		DO $$
 		BEGIN
-			-- It would wait with its snapshot, for which an index that is built concurrently waits
+			-- While waiting it would hold a snapshot, and a concurrent index build waits for that
 			SET LOCAL lock_timeout = '200ms';
 			PERFORM gpujoin_fold('big_k', random() < 0.3);
 		EXCEPTION WHEN undefined_object OR lock_not_available THEN	-- REINDEX was faster
@@ -99,7 +99,7 @@ foreach my $script (sort keys %scripts)
 	my ($name, $weight) = split /@/, $script;
 	my $file = $node->basedir . "/$name.pgbench";
 
-	# a pgbench variable is not replaced inside quotes; concatenation does it
+	# pgbench does not replace variables inside quotes, so concatenate
 	my $sql = $scripts{$script} =~ s/(verify\('.*'\))/$1 =~ s{:([abcw])\b}{' || :$1 || '}gr/er;
 	append_to_file($file, $variables . $sql . "\n");
 	push @load, '-f', "$file\@$weight";
@@ -118,7 +118,7 @@ sub start_load
 }
 my $pgbench = start_load();
 
-# The index is built anew twice under all of it.
+# Rebuild the index twice under this load.
 sleep($seconds / 3);
 $node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY big_k');
 sleep($seconds / 6);
@@ -126,7 +126,7 @@ $node->safe_psql('postgres',
 	'CREATE INDEX CONCURRENTLY big_k2 ON big USING gpujoin (k); DROP INDEX CONCURRENTLY big_k2');
 my $failed = !$pgbench->finish;
 
-# Where that time was not enough for much: some more of it
+# On a slow machine, continue until enough has been compared
 sub has_compared_much
 {
 	return $node->safe_psql('postgres',
@@ -148,8 +148,9 @@ cmp_ok($kinds, '>', 100, 'of many different answers');
 is($node->safe_psql('postgres', "SELECT gpujoin_check('big_k', true) >= count(*) FROM big"), 't',
 	'each row has its entry');
 
-# A plain VACUUM may leave entries: it skips the indexes when few heap pages have dead tuples, and a
-# page that the checkpointer has pinned. These options make it visit every page and every index.
+# A plain VACUUM may leave entries: it skips the indexes when few heap pages have dead tuples, and
+# skips a page that the checkpointer has pinned. These options make it visit every page and every
+# index.
 is( $node->safe_psql(
 		'postgres', q{VACUUM (FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP ON) big;
 		SELECT gpujoin_check('big_k', true) - count(*) FROM big}),

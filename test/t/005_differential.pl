@@ -1,17 +1,18 @@
-# Random tables, random changes, random queries: with gpujoin forced the rows must be those that
-# PostgreSQL gives without it.
+# Random tables, random changes, random queries: with gpujoin forced, the rows must be the ones that
+# PostgreSQL returns without it.
 #
-#   GPUJOIN_SEED=...     start from this seed; it is in the output of each run. Round N of a run
-#                        uses the seed plus N, so that one round can be run alone
-#   GPUJOIN_ROUNDS=...   how many rounds (default: as many as fit into 50 seconds, but ten)
+#   GPUJOIN_SEED=...     start from this seed, which the output of each run contains. Round N of a
+#                        run uses the seed plus N, so that one round can be repeated alone
+#   GPUJOIN_ROUNDS=...   number of rounds (default: as many as fit into 50 seconds, at least ten)
 #
-# Each query runs three times in one state of the tables: with gpujoin.enabled = off; forced, under
+# Each query runs three times on one state of the tables: with gpujoin.enabled = off; forced, under
 # random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our
-# indexes come up as well. So that the test cannot pass by using nothing, it counts in how many
-# plans our nodes were, for each shape of query.
+# indexes are also tested. The test counts the plans with our nodes for each query shape, so that it
+# cannot pass without using them.
 #
-# What does not end within $limit seconds is a failure if it is ours, and all that is needed to see
-# it again is printed; where PostgreSQL's own plan takes as long, the query is at fault.
+# If a query does not end within $limit seconds, it is a failure if our plan is the slow one, and
+# the test prints everything needed to reproduce it; if PostgreSQL's own plan takes as long, the
+# query is to blame.
 
 use strict;
 use warnings;
@@ -44,11 +45,11 @@ my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transact
 # Ways to run a query:
 #   whole     as a subquery in FROM, where it may be flattened
 #   loop      through a portal that fetches a few rows at a time
-#   cursor    some rows, then the tables change or are folded, then the other rows
+#   cursor    fetch some rows, change or fold the tables, fetch the rest
 #   scroll    to the end and back again
-#   parallel  into a table: a cursor, of which also a loop is one, runs nothing in parallel
+#   parallel  into a table: cursors, and therefore loops, never run in parallel
 #   generic   as a prepared statement with a generic plan, executed three times
-#   change    INSERT, UPDATE or DELETE with RETURNING: its rows and the table behind it
+#   change    INSERT, UPDATE or DELETE with RETURNING: its rows and the table afterwards
 $node->safe_psql('postgres', <<'SQL');
 CREATE SCHEMA t;
 ALTER DATABASE postgres SET search_path = t, public;
@@ -151,8 +152,8 @@ EXCEPTION WHEN OTHERS THEN
 	DEALLOCATE ALL;
 	RETURN 'none';
 END $$;
--- The time limit is that of the three runs together, so the others are not tried after one that
--- met it. Ours is at fault unless stock's run took longer, or nothing of ours is in the plan.
+-- The time limit applies to the three runs together, so the rest are skipped after one that hit it.
+-- gpujoin is to blame unless stock's run took longer, or none of our nodes is in the plan.
 CREATE FUNCTION public.compare(shape text, how text, query text, args text, settings text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -199,7 +200,7 @@ CREATE FUNCTION public.fold_all(complete boolean) RETURNS void LANGUAGE sql AS $
 	SELECT sum(gpujoin_fold(c.oid, complete)) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE amname = 'gpujoin' AND relkind = 'i'
 $$;
--- Called for each row, and starting workers takes long, as does looking at thousands of rows.
+-- Called for each row; starting workers, or reading thousands of rows, would take too long.
 CREATE FUNCTION public.keys_of(n int) RETURNS bigint[] STABLE LANGUAGE plpgsql
 SET max_parallel_workers_per_gather = 0 AS $$
 BEGIN
@@ -208,10 +209,10 @@ END $$;
 SQL
 
 # ---------------------------------------------------------------------------------------------
-# What did not end
+# Queries that did not end
 # ---------------------------------------------------------------------------------------------
 
-# What the sessions of the server do, and where in our code the busy ones are.
+# Return what the server's sessions are doing, and where in our code the busy ones are.
 sub sessions
 {
 	my $busy = $node->safe_psql('postgres',
@@ -223,7 +224,7 @@ sub sessions
 	return join("\n", $busy, @stacks);
 }
 
-# The statement that psql ended at, if it says where.
+# Return the statement at which psql stopped, if psql reports it.
 sub failed_line
 {
 	my ($script, $err) = @_;
@@ -231,7 +232,7 @@ sub failed_line
 	return $err =~ /^psql:<stdin>:(\d+):/m ? "\n" . (split /\n/, $script)[ $1 - 1 ] : '';
 }
 
-# The sum of the seconds of a query's runs: "0.100+0.020+0.030"
+# Return the sum of the seconds of a query's runs: "0.100+0.020+0.030"
 sub seconds
 {
 	my $sum = 0;
@@ -240,8 +241,8 @@ sub seconds
 	return $sum;
 }
 
-# A round that takes too long although each statement has its limit: either one cannot be
-# interrupted, which is a bug, or there were several slow ones. Nothing can go on after it.
+# Give up a round that takes too long although each statement has a limit: either a statement cannot
+# be interrupted, which is a bug, or several were slow. The test cannot continue after it.
 sub give_up
 {
 	my ($round, $query, $out) = @_;
@@ -311,7 +312,7 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 	last if @failures >= 5;
 }
 
-# Sets of TIDs that are too many for memory become lossy: whole heap pages are tested then. No
+# Sets of TIDs that do not fit in memory become lossy, so that whole heap pages are rechecked. No
 # random table is big enough for that.
 my $little = 'work_mem=64kB hash_mem_multiplier=1';
 my $lossy = $node->safe_psql('postgres', qq{
@@ -337,8 +338,9 @@ push @failures, $lossy if $lossy =~ /\|different\|/;
 is(() = $lossy =~ /\|same\|/g, 5, 'lossy sets of TIDs give the same rows') or diag($lossy);
 like($lossy, qr/Heap Blocks:.* lossy=\d{3}/, 'and there were some');
 
-# Where the length of an array is not known to the planner, a btree or we are taken: here, the one
-# for the short array and the other for the long one, also in turn.
+# If the planner does not know the length of an array, the choice between a btree and gpujoin is
+# made at execution: test the btree with the short array, gpujoin with the long one, and both in
+# turn.
 my $long = join(',', map { $_ * 7 } 1 .. 600);
 my $choice = 'gpujoin.min_rows=0 gpujoin.setup_cost=50';
 my $both = $node->safe_psql('postgres', qq{
@@ -376,7 +378,7 @@ log_is_clean($node, 'log has no sign of crash or leak');
 
 done_testing();
 
-# In a run of some rounds alone there may be too few of each.
+# A run of only a few rounds may not cover everything.
 sub coverage
 {
 	my $used = 0;

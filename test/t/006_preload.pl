@@ -1,6 +1,6 @@
 # With and without shared_preload_libraries, and with session_preload_libraries: the first query of
-# a session already uses our nodes, settings given before the library is loaded count, other
-# sessions survive DROP EXTENSION, and pg_dump takes everything along.
+# a session already uses our nodes, settings made before the library is loaded take effect, other
+# sessions survive DROP EXTENSION, and pg_dump dumps everything.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ $node->start;
 my $scan = 'SELECT count(*), sum(id) FROM s.big WHERE k = ANY (ARRAY[1, 2, 500])';
 my $join = 'SELECT count(*), sum(b.id) FROM (VALUES (1), (2), (500)) v(k) JOIN s.big b USING (k)';
 
-# psql in a session of its own, with settings that are there from its start
+# Run psql in a new session, with settings that are in effect from its start
 sub fresh
 {
 	my ($settings, $sql) = @_;
@@ -47,7 +47,7 @@ sub first_query_uses_ours
 		is((fresh(['gpujoin.force=on'], "PREPARE q AS $query; EXECUTE q"))[0], expected(),
 			"$name: also as a prepared statement");
 	}
-	# by cost alone: nothing is forced, nothing is loaded by hand
+	# chosen by cost alone: nothing is forced, nothing is loaded manually
 	like((fresh([ 'gpujoin.min_rows=0', 'enable_seqscan=off' ], "EXPLAIN $scan"))[0],
 		qr/Custom Scan \(GpuScan\)/, "$name: costs decide as well");
 	my ($out, $err) = fresh([], "$scan; SET gpujoin.nonsense = 1");
@@ -63,7 +63,7 @@ sub first_query_uses_ours
 my $expected;
 sub expected { return $expected; }
 
-# In another schema than public, which is not in the search path
+# Use a schema other than public that is not in the search path
 $node->safe_psql('postgres', q{
 	CREATE SCHEMA s; CREATE SCHEMA ext;
 	CREATE EXTENSION gpujoin SCHEMA ext;
@@ -90,7 +90,7 @@ is((fresh(['gpujoin.nonsense=1'], $scan))[0], expected(),
 is((fresh([], "SET gpujoin.force = maybe; SET gpujoin.min_rows = -1; $scan"))[0], expected(),
 	'wrong values of settings that nobody knows yet are dropped when the library is loaded');
 
-# Where no GPU can be expected, its absence is explained with VERBOSE only, and stays empty in JSON
+# If no GPU is expected, only VERBOSE explains its absence; in JSON the reason stays empty
 SKIP:
 {
 	skip 'this machine has a GPU', 3 if glob '/dev/nvidia[0-9]*';
@@ -104,7 +104,7 @@ SKIP:
 		qr/Device Reason: $reason\n *Device Hint: Add it there/, 'no GPU: it does with VERBOSE');
 }
 
-# What a session that has not loaded the library says of the settings, and what README advises
+# Test the errors about settings in a session that has not loaded the library, and README's advice
 my $alter_role = 'SET ROLE plain; ALTER ROLE plain SET gpujoin.enabled = on';
 my $number_of_settings = "SELECT count(*) > 10 FROM pg_settings WHERE name LIKE 'gpujoin.%'";
 $node->safe_psql('postgres', 'CREATE ROLE plain');
@@ -128,7 +128,7 @@ like((fresh(['gpujoin.force=on'], "EXPLAIN $scan"))[0], qr/Custom Scan \(GpuScan
 $node->safe_psql('postgres',
 	'ALTER DATABASE postgres RESET session_preload_libraries; DROP ROLE plain');
 
-# Other sessions keep plans of ours while the extension goes.
+# Other sessions keep plans with our nodes while the extension is dropped.
 sub other_session { return $node->background_psql('postgres', on_error_stop => 0); }
 my @others = (other_session(), other_session());
 foreach my $other (@others)
@@ -157,7 +157,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_index
 	WHERE indrelid IN ('s.big'::regclass, 's.parts'::regclass, 's.part_1'::regclass)}), '0',
 	'no index is left');
 
-# And it comes back.
+# Create it again.
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION gpujoin SCHEMA ext;
 	CREATE INDEX big_k ON s.big USING gpujoin (k);
@@ -208,7 +208,7 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
 $node->restart;
 is((fresh([], "SHOW shared_preload_libraries"))[0], 'gpujoin', 'now it is preloaded');
 first_query_uses_ours('preloaded');
-# A database without the extension is not disturbed by the library.
+# The library does not disturb a database without the extension.
 $node->safe_psql('postgres', 'CREATE DATABASE bare');
 is($node->safe_psql('bare', 'CREATE TABLE t AS SELECT generate_series(1, 100) k;
 	SET gpujoin.force = on; SELECT count(*) FROM t WHERE k IN (1, 2)'), '2', 'a bare database');

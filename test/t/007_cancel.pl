@@ -1,6 +1,6 @@
 # Cancelling, timing out and terminating at each stage of our work leaves nothing behind: a build,
 # the search, the collection of a big small side, the fetch, insertions, VACUUM. Sets and small
-# sides that are too big for memory or temp_file_limit work or fail with a proper error.
+# sides that are too big for memory or temp_file_limit either work or fail with a proper error.
 
 use strict;
 use warnings;
@@ -29,10 +29,10 @@ my $sound = q{SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY[1, 2, 99999
 my $answer = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $sound");
 my $offset = -s $node->logfile;
 
-# The small side of this one never ends.
+# This small side never ends.
 my $endless = 'SELECT a.i * 1000000000::bigint + b.i * 1000000 + c.i * 1000 + d.i AS k
 	FROM thousand a, thousand b, thousand c, thousand d';
-# stage => [SQL, condition by which its session is seen to be there]
+# stage => [SQL, condition that shows that its session has reached the stage]
 my %stages = (
 	'array of a query' => [ "SELECT count(*) FROM big WHERE k = ANY (ARRAY($endless))" ],
 	'collection' => [ "SELECT count(*) FROM ($endless) s JOIN big b USING (k)" ],
@@ -60,17 +60,17 @@ my %stages = (
 	'VACUUM' => [ 'SET vacuum_cost_delay = 50; SET vacuum_cost_limit = 20; VACUUM big',
 		"wait_event = 'VacuumDelay'" ]);
 
-# immutable by its word only, so that an index predicate may use it
+# declared immutable only so that an index predicate may use it
 $node->safe_psql('postgres', q{CREATE FUNCTION slow_for(int) RETURNS boolean IMMUTABLE
 	LANGUAGE plpgsql AS
 	'BEGIN IF $1 > 100000 THEN PERFORM pg_sleep(0.02); END IF; RETURN true; END'});
 
-# Start SQL in a session of its own, do something to it, return its messages.
+# Start SQL in its own session, disturb it, return its messages.
 sub disturbed
 {
 	my ($stage, $settings, $action) = @_;
 
-	# what a failed build of the concurrent kind leaves, stock's too
+	# a failed CREATE INDEX CONCURRENTLY leaves an invalid index, in stock PostgreSQL as well
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS too_slow');
 	my ($sql, $condition) = @{ $stages{$stage} };
 	my ($out, $err) = ('', '');
@@ -103,7 +103,7 @@ sub nothing_left
 
 	$node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'");
-	# a loader of mirrors may still have one for a moment
+	# a mirror loader may still hold a lock for a moment
 	ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_locks
 			WHERE relation IN ('big'::regclass, 'big_k'::regclass, 'filled_k'::regclass)}),
 		"$name: no lock is left");
@@ -139,7 +139,7 @@ is($node->safe_psql('postgres',
 		"VACUUM (FREEZE, INDEX_CLEANUP ON) filled; SELECT gpujoin_check('filled_k', true)"),
 	'0', 'what the cancelled insertions left goes with VACUUM');
 
-# Timeouts of all lengths, to hit whatever comes in between.
+# Try timeouts of all lengths, to hit the stages in between.
 my ($cancelled, $finished, @wrong) = (0, 0);
 my $queries = [
 	'SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 3)))',
@@ -167,8 +167,9 @@ cmp_ok($cancelled, '>', 10, 'timeouts: some were cancelled');
 cmp_ok($finished, '>', 3, 'timeouts: some came to their end');
 note("$cancelled cancelled, $finished finished");
 
-# Pairs that one chunk of entries, or one heap block, makes with many small rows of a key: an
-# aggregate of them is cancelled in between. If it is not, one of the last pairs raises an error.
+# One chunk of entries, or one heap block, yields very many pairs if many small rows have the same
+# key. Cancel an aggregate of them in between; if it is not cancelled, one of the last pairs raises
+# an error.
 $node->safe_psql('postgres', q{
 	CREATE TABLE twins (k int, v int, w int);
 	INSERT INTO twins SELECT 1, i, i FROM generate_series(1, 150) i;
@@ -194,7 +195,7 @@ foreach ([ 'pairs of entries', 'v', 1 ], [ 'pairs of tuples', 'w', 0 ])
 	like($err, qr/division by zero/, "$name: the first one raises it");
 }
 
-# In one transaction: a cancelled subtransaction leaves the session in order.
+# Within one transaction: the session still works after a subtransaction is cancelled.
 is($node->safe_psql('postgres', qq{$force;
 	BEGIN;
 	DECLARE c CURSOR FOR SELECT id FROM big WHERE k = ANY (ARRAY[1, 2, 3]) ORDER BY id;

@@ -1,6 +1,6 @@
-# Parallel plans share one match, of TIDs (GpuScan here) or of entries (GpuJoin). Whoever ends while
-# it is made or used (the process that makes it, one that waits for it, the leader, the device's
-# process), nobody hangs, nothing is left behind, and the next answer is right.
+# Parallel plans share one match, of TIDs (GpuScan here) or of entries (GpuJoin). If a process ends
+# while the match is made or used (the one that makes it, one that waits for it, the leader, the
+# device process), no other process hangs, nothing is left behind, and the next answer is right.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# An aggregate would be GpuAgg's, for which one process is enough.
+# GpuAgg would compute an aggregate, and it needs only one process here.
 my $workers = 3;
 my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'reference'",
 	'gpujoin.aggregate = off',
@@ -39,14 +39,14 @@ my $offset = -s $node->logfile;
 my %queries = (
 	GpuScan => 'SELECT count(v), sum(w) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))',
 	GpuJoin => 'SELECT count(v), sum(id) FROM small JOIN big USING (k)');
-# PostgreSQL would compare each row with all elements of that array, one after the other.
+# PostgreSQL would compare each row with every element of that array in turn.
 my %stock = (%queries, GpuScan =>
 	  'SELECT count(v), sum(w) FROM big WHERE k IN (SELECT k FROM small)');
 my %answers = map {
 	$_ => $node->safe_psql('postgres', "SET gpujoin.enabled = off; $stock{$_}")
 } keys %queries;
 
-# Start a query in a session of its own.
+# Start a query in its own session.
 sub start_query
 {
 	my ($query, $leader_helps) = @_;
@@ -60,7 +60,7 @@ sub start_query
 	return $session;
 }
 
-# The session's output once it has come to its end; it fails if that does not come.
+# Return the session's output when it has ended; fail if it does not end.
 sub finish_query
 {
 	my $session = shift;
@@ -75,14 +75,14 @@ sub finish_query
 	return $session->{err} || $session->{out};
 }
 
-# Processes of the query, in the order of their start.
+# Processes of the query, ordered by start time.
 my $processes = "(SELECT p.pid, p.wait_event_type, p.wait_event, p.backend_type,
 	row_number() OVER (ORDER BY p.backend_start, p.pid) AS nr
 	FROM pg_stat_activity p WHERE p.leader_pid = (SELECT l.pid FROM pg_stat_activity l
 		WHERE l.application_name = 'victim' AND l.backend_type = 'client backend')
 	AND p.backend_type = 'parallel worker') w";
 
-# Wait until all workers wait: one for the device, the others for it.
+# Wait until all workers wait: one for the device, the others for that worker.
 sub wait_for_workers
 {
 	my $condition = shift;
@@ -98,7 +98,7 @@ sub nothing_left
 	ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity
 			WHERE backend_type = 'parallel worker' OR application_name = 'victim'"),
 		"$name: no process is left");
-	# a loader, which makes the mirror again, may still have one for a moment
+	# a loader, which reloads the mirror, may still hold a lock for a moment
 	ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_locks
 			WHERE relation IN ('big'::regclass, 'big_k'::regclass, 'small'::regclass)}),
 		"$name: no lock is left");
@@ -109,7 +109,7 @@ sub nothing_left
 	}
 }
 
-# The device does not answer before it is replaced.
+# The device does not answer until it is replaced.
 sub stop_answers { return inject($node, 'poll', 'delay', 0, 1, 600000); }
 
 sub new_device
@@ -131,7 +131,7 @@ foreach my $name (sort keys %queries)
 
 	# ---- while the match is made -------------------------------------------------------------
 
-	# One of these is the process that makes the match, the others wait for it.
+	# One of these processes makes the match, the others wait for it.
 	foreach my $nr (1 .. $workers)
 	{
 		stop_answers();

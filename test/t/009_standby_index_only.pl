@@ -1,8 +1,8 @@
-# Index-only answers on a standby: rows come from the index where replay has set the visibility
-# map, and never a row that the snapshot does not see. What would go wrong without the rules is
-# shown with the rules switched off: a row that was rolled back, removed and forgotten while a
-# query was under way; the same where VACUUM has left the index out; a mirror that has entries of
-# deleted rows. And all rows that it sees, whatever has become of the index since.
+# Index-only answers on a standby: rows come from the index where replay has set the visibility map,
+# and never include a row that the snapshot does not see. Each rule is also switched off to show
+# what it prevents: a row that was rolled back, removed and forgotten while a query was running; the
+# same after a VACUUM that skipped the index; a mirror that has entries of deleted rows. A query
+# must also return every row that its snapshot sees, whatever has happened to the index since.
 
 use strict;
 use warnings;
@@ -34,7 +34,7 @@ $standby->append_conf('postgresql.conf',
 $standby->start;
 wait_ready($standby);
 
-# What a transaction has written that has not ended is sent when another one commits.
+# WAL of an uncommitted transaction is sent when another one commits.
 sub catch_up
 {
 	$primary->safe_psql('postgres', 'INSERT INTO pulse VALUES (1)');
@@ -72,8 +72,8 @@ is_deeply([ differing($standby, @queries) ], [], 'answers are right');
 
 # ---- a row that is rolled back, removed and forgotten during a query ----------------------------
 
-# The rows behind the first ones of a query, which runs in a session of the standby while something
-# happens. The row in question is the last one.
+# Return the last rows of a query, which runs in a session of the standby while something happens.
+# The row in question is the last one.
 sub last_rows
 {
 	my ($ignore, $meanwhile) = @_;
@@ -101,10 +101,10 @@ is($ghosts, 0, 'a row that was rolled back is not answered');
 cmp_ok($n, '>', 100, 'all others are');
 is((last_rows('on', \&nothing))[0], 1, 'without the rule it is');
 
-# As DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY leave an index that are broken off while they
-# wait for the last time: VACUUM frees places without the index, whose epoch stays. The primary has
-# waited for its own queries; it does not know of those here. But it must keep the old row of
-# pg_index, or the query is cancelled.
+# Leave the index in the state that an interrupted DROP INDEX CONCURRENTLY or REINDEX CONCURRENTLY
+# leaves after its last wait: VACUUM frees slots without processing the index, and the index's
+# vacuum epoch does not change. The primary has waited for its own queries, but it does not know the
+# queries here. It must however keep the old row of pg_index, or the query is cancelled.
 sub leave_index_out
 {
 	give_index_up(shift->query('SELECT pg_backend_pid()'));
@@ -149,8 +149,8 @@ new_index();
 
 # ---- indexes without rows that a snapshot sees --------------------------------------------------
 
-# Between planning a query and taking its snapshot an index is given up, and a row comes that is
-# not put into it.
+# Between planning a query and taking its snapshot, an index is abandoned and a row is inserted that
+# does not get into the index.
 $primary->safe_psql('postgres', q{
 	CREATE FUNCTION when_free(n int) RETURNS int STABLE LANGUAGE plpgsql AS
 		'BEGIN PERFORM pg_advisory_lock(1); RETURN n; END'});
@@ -172,8 +172,8 @@ is($err . $out, "1\n", 'a row that an index has not been given is answered');
 new_index();
 feedback('false');
 
-# A new index lacks what is dead to everybody on the primary, but not here; so does one that has
-# been built anew, of which only pg_class says so.
+# A new index lacks rows that are dead to every transaction on the primary, but not here. So does a
+# rebuilt one, which only pg_class shows.
 $primary->safe_psql('postgres', q{
 	CREATE TABLE late (id int, k int, j int) WITH (autovacuum_enabled = off);
 	INSERT INTO late SELECT i, i % 20, i % 20 FROM generate_series(1, 4000) i;
@@ -241,7 +241,7 @@ cmp_ok(ours("SET gpujoin.debug_ignore_vacuum_epoch = on; $gone"), '>', 0,
 is(ours($gone), '0', 'with it, it does not');
 is_deeply([ differing($standby, @queries) ], [], 'answers are right with the mirror');
 
-# ---- snapshots that do not see what everybody on the primary sees -------------------------------
+# ---- snapshots that do not see rows that are visible to all on the primary ----------------------
 
 my $count = 'SELECT count(id) FROM big WHERE k = 7';
 my $before = ours($count);

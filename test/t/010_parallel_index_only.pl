@@ -1,8 +1,8 @@
-# Parallel index-only answers under VACUUM: what is found is divided, and each process tests what it
-# takes, when it takes it. Rows that are rolled back, removed and forgotten meanwhile are not
-# answered, whether a device had found them or the CPU is to find them; with the rule switched off
-# they are. A device is asked by all processes, each for some keys: what it finds for others later,
-# or does not find since it fails, is put together rightly.
+# Parallel index-only answers under VACUUM: the matches are divided, and each process tests its
+# share when it takes it. Rows that are rolled back, removed and forgotten meanwhile are not
+# returned, whether a device has found them or the CPU has yet to find them; with the rule switched
+# off they are. All processes send requests to a device, each for some of the keys: answers that
+# other processes get later, or do not get because of a failure, are combined correctly.
 
 use strict;
 use warnings;
@@ -40,9 +40,10 @@ $node->safe_psql('postgres', qq{
 			RETURN true;
 		END'});
 
-# A table for the device, and one for the CPU: there the processes must have searched all pages
-# before they wait, or VACUUM takes out what they are to find. They begin with four pages each, of
-# which the last one gets the rows in question; what is tested first is less than what they find.
+# One table for the device, and one for the CPU: with the latter the processes must have searched
+# all pages before they wait, otherwise VACUUM removes the entries that they are to find. They begin
+# with four pages each, the last of which gets the rows in question; the entries tested first are
+# fewer than those found.
 my $slots = $node->safe_psql('postgres', q{SELECT slots_per_page FROM gpujoin_index_info('few_k')});
 $node->safe_psql('postgres', qq{
 	INSERT INTO big SELECT i, i % 10, i FROM generate_series(1, 100000) i;
@@ -59,7 +60,7 @@ my %queries = (
 		AND wait_at_gate(v)',
 	join => 'SELECT count(id), sum(v) FROM small JOIN %s USING (k) WHERE wait_at_gate(v)');
 
-# The answer of a query during which something happens, once each process has its first rows
+# Return the answer of a query during which something happens once each process has its first rows
 sub answer_meanwhile
 {
 	my ($query, $event, @settings) = @_;
@@ -79,7 +80,7 @@ sub answer_meanwhile
 	return $err || $out;
 }
 
-# The same, if rows are rolled back and removed, and then more happens
+# The same, but rows are rolled back and removed before something else happens
 sub answer_under_vacuum
 {
 	my ($table, $query, $ignore_rule, $more) = @_;
@@ -88,7 +89,7 @@ sub answer_under_vacuum
 	$writer->query_safe("BEGIN;
 		INSERT INTO $table SELECT -i, i % 10, 1 FROM generate_series(1, 250) i");
 
-	# What the CPU has not put in order it finds and tests first: then nobody would wait
+	# the CPU would find and test unsorted entries first, and then no process would wait
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('few_k', true)") if $table eq 'few';
 	return answer_meanwhile(
 		$query,
@@ -101,7 +102,7 @@ sub answer_under_vacuum
 		"SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule");
 }
 
-# What a device has found of few keys is divided by heap blocks
+# A device's matches for few keys are divided by heap blocks
 my $few_keys = 'SELECT count(id), sum(v) FROM big WHERE k IN (0, 1, 2, 3, 4, 5, 6)';
 my $few_rows = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $few_keys");
 unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, TIMING off) $few_keys"),
@@ -132,9 +133,9 @@ foreach my $device (sort keys %tables)
 	}
 }
 
-# ---- each process asks for keys of its own ----------------------------------------------------
+# ---- each process requests its own keys -------------------------------------------------------
 
-# Ten keys are ten ranges, of which each process has one when it waits
+# Ten keys are ten ranges; each process has one of them when it waits
 my $query = sprintf $queries{scan}, 'big';
 my $expected = $node->safe_psql('postgres',
 	'SET gpujoin.enabled = off; SELECT count(id), sum(v) FROM big');
@@ -142,8 +143,8 @@ my $explain = "EXPLAIN (ANALYZE, TIMING off) $query";
 like($node->safe_psql('postgres', $explain), qr/Device: reference\n.*Device Pieces: 10\n/s,
 	'the keys are divided');
 
-# A query makes the mirror one of the new vacuum epoch. What the others ask for then is of another
-# one than what they have.
+# A query brings the mirror to the new vacuum epoch. The other processes' next requests then have
+# another epoch than the answers that they already have.
 sub bring_up_to_date
 {
 	$node->safe_psql('postgres', 'SET max_parallel_workers_per_gather = 0;
@@ -155,7 +156,7 @@ like(answer_under_vacuum('big', $explain, 'off', \&bring_up_to_date),
 	qr/Device: CPU.*Device Reason: VACUUM has been there.*Device Pieces: 4\n/s,
 	'which is not asked');
 
-# One process gets no answer: others do, and the CPU finds the rest of its keys
+# One process gets no answer: the others do, and the CPU finds the rest of its keys
 sub fail_once { inject($node, 'keyset', 'no_memory', 0, 1, 0); }
 like(answer_meanwhile($explain, \&fail_once),
 	qr/Matched TIDs: 100000\n.*Device: CPU.*Device Reason: .*memory.*Device Pieces: [4-9]\n/s,

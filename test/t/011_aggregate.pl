@@ -1,7 +1,7 @@
-# Aggregates in bad times: a standby, the device's process killed again and again, cancelling and
-# timing out in the middle of many groups, hardly any memory, and one session for thousands
-# of executions and rescans, whose memory must not grow. Cursors that go backwards, outlive their
-# transaction, or read a temporary table that changes.
+# Aggregates under adverse conditions: a standby, a device process that is killed repeatedly,
+# cancelling and timing out in the middle of many groups, hardly any memory, and one session with
+# thousands of executions and rescans, whose memory must not grow. Cursors that move backwards,
+# outlive their transaction, or read a temporary table that changes.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ sql(q{
 		UNION ALL SELECT 7, 9});
 sql('VACUUM (FREEZE, ANALYZE)');
 
-# Groups of two columns, each of a row
+# Groups by two columns, one group per row
 my $keys = 'ARRAY(SELECT generate_series(0, 98))';
 my $groups = "SELECT a, b, count(*) AS n, sum(c) AS s FROM many WHERE k = ANY ($keys) "
   . "GROUP BY a, b";
@@ -92,7 +92,7 @@ foreach my $action ('pg_cancel_backend', 'pg_terminate_backend', '')
 		'and left no file behind');
 }
 
-# In many passes the groups are all there, once.
+# With many passes, each group is returned exactly once.
 is_deeply(
 	[ differing($node, "SELECT * FROM ($groups) u OFFSET 0",
 			"SELECT n, count(*) FROM ($groups) u GROUP BY n") ],
@@ -110,7 +110,7 @@ is(sql("SET work_mem = '1MB'; SET hash_mem_multiplier = 1; SELECT count(*), sum(
 	sql("SET gpujoin.enabled = off; SELECT count(*), sum(n), sum(s), count(DISTINCT a)
 		FROM ($groups OFFSET 0) u"), 'nothing is lost between passes, and nothing is there twice');
 
-# ---- the device's process is killed -------------------------------------------------------------
+# ---- the device process is killed ---------------------------------------------------------------
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $columns = "count(*), sum(id), count(DISTINCT id % 7), (SELECT string_agg(concat_ws(':', k, n), "
@@ -135,7 +135,7 @@ is_deeply([ differing($node, @queries) ], [], 'and right afterwards');
 
 # ---- memory of a long session -----------------------------------------------------------------
 
-# A temporary table has no mirror, so that an execution takes little time.
+# A temporary table has no mirror, which keeps each execution short.
 my $few = q{
 	SET client_min_messages = warning;
 	CREATE TEMP TABLE few AS SELECT i AS id, i % 50 AS k, i % 7 AS a, i % 3 = 0 AS ok,

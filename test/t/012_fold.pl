@@ -1,7 +1,7 @@
-# Folds that do not come to their end: the server is killed at each step of one, while others
-# insert. After recovery nothing is lost, gpujoin_check() is satisfied, and the next fold does what
-# was left to do. A standby answers queries while it replays folds, and is promoted in the
-# middle of one. A fold that is cancelled, or finds the disk full, is done anew.
+# Folds that do not finish: the server is killed at each step of one, while others insert. After
+# recovery nothing is lost, gpujoin_check() finds no damage, and the next fold completes the work. A
+# standby answers queries while it replays folds, and is promoted in the middle of one. A fold that
+# is cancelled, or runs out of disk space, is repeated from the start.
 
 use strict;
 use warnings;
@@ -48,7 +48,7 @@ sub is_right
 	is(join("\n", differing($server, @queries)), '', "$name: answers are PostgreSQL's own");
 }
 
-# Let a fold wait at a step; returns the session that it waits for, and the fold's
+# Make a fold wait at a step; return the session that it waits for, and the fold's session
 sub fold_until
 {
 	my ($step, $command) = @_;
@@ -65,10 +65,10 @@ sub fold_until
 	return ($holder, $folder, \$said);
 }
 
-# Crashes, a step after the other; what one leaves the next finds
+# Crash at each step in turn; the next fold finds what the last crash left
 foreach my $step (qw(rotated closing begun sorted writing written forgotten published dropped))
 {
-	# what is dropped is a run without any entry that lives
+	# the dropped run is one without any live entry
 	$node->safe_psql('postgres', q{SELECT gpujoin_fold('big_k', true);
 		UPDATE big SET v = v + 1}) if $step eq 'dropped';
 	insert();
@@ -78,13 +78,13 @@ foreach my $step (qw(rotated closing begun sorted writing written forgotten publ
 
 	insert();
 	is_right($node, "$step: while the fold waits");
-	# to be replayed, for its commit has written what the fold has logged
+	# this commit flushes the fold's WAL, so that recovery replays it
 	$node->stop('immediate');
 	$folder->finish;
 	eval { $holder->quit };
 	$node->start;
 	is_right($node, "$step: after the crash");
-	# the step to be killed at next is met only after an unfinished one
+	# the next step is reached only after an unfinished fold
 	next if $step eq 'dropped';
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k')") if $step ne 'written';
 	is_right($node, "$step: after the next fold");
@@ -92,7 +92,7 @@ foreach my $step (qw(rotated closing begun sorted writing written forgotten publ
 $node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)");
 is_right($node, 'all folded');
 
-# What the crashes left is used again: VACUUM has found it
+# VACUUM has found the pages that the crashes left, and they are reused
 my $pages = q{SELECT pages FROM gpujoin_index_info('big_k')};
 $node->safe_psql('postgres', 'DELETE FROM big WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP ON) big');
 my $before = $node->safe_psql('postgres', $pages);
@@ -114,7 +114,7 @@ is($node->safe_psql('postgres', $pages), $before, 'what the crashes left is used
 	is_right($node, 'cancelled');
 }
 
-# No room: temporary files for the sort, then the index's own
+# Disk full: first for the sort's temporary files, then for the index itself
 {
 	insert();
 	my ($status, $out, $err) = $node->psql('postgres', q{SET temp_file_limit = 8;
@@ -132,7 +132,7 @@ SKIP:
 	my $limit = sub { system('prlimit', '--pid', $pid, "--fsize=$_[0]:") == 0 };
 
 	skip 'there is no prlimit', 5 if !$limit->(3_000_000);
-	# 1.1 MB of rows, 2 MB of delta, 2 MB of what it is to become; WAL has files of 1 MB
+	# 1.1 MB of rows, 2 MB of delta, 2 MB for the new run; WAL segments are 1 MB
 	my ($status, $out, $err) = $node->psql('postgres', q{
 		CREATE TABLE wide (k int);
 		CREATE INDEX wide_k ON wide USING gpujoin (k)
@@ -183,7 +183,7 @@ is_right($standby, 'standby');
 my ($refused, undef, $why) = $standby->psql('postgres', "SELECT gpujoin_fold('big_k')");
 like($why, qr/recovery is in progress/, 'a standby does not fold');
 
-# Promoted while the primary folds
+# Promote while the primary folds
 insert();
 my ($holder, $folder) = fold_until('written');
 insert();
@@ -200,7 +200,7 @@ is_right($node, 'promoted, folded');
 $node->safe_psql('postgres', "DELETE FROM big WHERE id % 3 = 0; VACUUM big");
 is_right($node, 'promoted, vacuumed');
 
-# Autovacuum's ANALYZE folds; that of a user does not
+# Autovacuum's ANALYZE folds; a user's ANALYZE does not
 $node->safe_psql('postgres', q{
 	CREATE TABLE grows (k int) WITH (autovacuum_vacuum_insert_threshold = -1,
 		autovacuum_analyze_threshold = 1, autovacuum_analyze_scale_factor = 0);

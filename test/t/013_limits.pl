@@ -1,7 +1,7 @@
-# Where a structure's limits are: runs that are not in order, of which a reader would take more
-# pages than it has room for, and a fold would make a worse run; counts that do not agree, with
-# which a deletion would spoil the metapage; no number left for another run; no dynamic shared
-# memory left for a parallel plan.
+# Limits of structures: runs out of order, for which a reader would need more pages than it has room
+# for, and a fold would write a worse run; counts that do not agree, with which a deletion would
+# damage the metapage; no number left for another run; no dynamic shared memory left for a parallel
+# plan.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use GpuJoinTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Where things are in a page: src/pages/format.h
+# Offsets within a page: src/pages/format.h
 use constant {
 	PAGE => 8192,
 	NEXT_RUN => 112,
@@ -30,7 +30,7 @@ my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'max_co
 my @included = map { "c$_" } 1 .. 8;
 my $columns = join ', ', map { "$_ bigint" } @included;
 
-# More data pages than are read at a time, with two directory pages above them; few rows otherwise
+# More data pages than are read at a time, with two directory pages above them, but few rows
 $node->safe_psql('postgres', "
 	CREATE TABLE wide (id int, k int, $columns);
 	INSERT INTO wide SELECT i, i / 50 FROM generate_series(1, 60000) i;
@@ -55,7 +55,7 @@ sub damage
 	close $file;
 }
 
-# Blocks of a directory's level, in the order in which they were written
+# Return the blocks of a directory's level, in the order in which they were written
 sub directory_pages
 {
 	my ($name, $level) = @_;
@@ -75,8 +75,8 @@ my @roots = directory_pages('wide', 1);
 is(scalar @leaves, 2, 'the wide index has two directory pages');
 is(scalar @roots, 1, 'and one above them');
 
-# All pages begin with key 1: the very first one does before it, one on each directory page behind
-# all the others. So each search comes to the first page, and never to where it wanted to be.
+# All pages begin with key 1: the very first one already does, and so does one on each directory
+# page after all the others. So each search arrives at the first page, never at its target.
 my $tid = sub { pack('vvv', 0, 0, $_[0]) };
 foreach my $n (0, 1)
 {
@@ -126,7 +126,7 @@ fails("SELECT gpujoin_fold('i_spent', true)", 'index "i_spent" has been folded t
 is($node->safe_psql('postgres', "SET gpujoin.force = on;
 	SELECT count(*) FROM spent WHERE k = ANY (ARRAY[3, 5, 8])"), 6, 'nothing is lost');
 
-# A parallel plan without workers, which cannot share anything with them
+# A parallel plan that cannot share anything with workers, and gets none
 my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
 	SET min_parallel_table_scan_size = 0; SET gpujoin.setup_cost = 0; SET enable_seqscan = off;
 	SET gpujoin.aggregate = off; SET enable_bitmapscan = off; SET gpujoin.force = on;';

@@ -1,7 +1,8 @@
-# The server dies at each step of a build, an insertion, a deletion and a fold, and where pages are
-# used again, just when the step's WAL is on the disk. After each recovery no row lacks its entry,
-# answers are PostgreSQL's own, and the work can be done. A standby follows, and has the primary's
-# pages after every record. What the crashes leave in the files is found by VACUUM.
+# The server dies at each step of a build, an insertion, a deletion and a fold, and at each step of
+# reusing pages, just after the step's WAL has been flushed. After each recovery no row lacks its
+# entry, answers equal PostgreSQL's own, and the operation can be repeated. A standby follows and
+# has the primary's pages after every record. VACUUM finds the pages that the crashes leave in the
+# files.
 
 use strict;
 use warnings;
@@ -46,7 +47,7 @@ sub is_right
 	is(join("\n", differing($server, @queries)), '', "$name: answers are PostgreSQL's own");
 }
 
-# Run a command that does not survive a step; return when the server has recovered
+# Run a command that crashes at a step; return when the server has recovered
 sub crash_at
 {
 	my ($step, $command) = @_;
@@ -59,14 +60,14 @@ sub crash_at
 		$offset);
 }
 
-# Rows that need several tail pages, and a data page with its list
+# Return SQL that inserts rows for several tail pages, and for a data page with its list
 sub insertion
 {
 	$next += 1_000;
 	return "INSERT INTO big SELECT i, i % 1000, i FROM generate_series($next, $next + 300) i;";
 }
 
-# There is something to be deleted each time, on tail pages, too
+# Return SQL that deletes some rows each time, on tail pages, too
 sub deletion
 {
 	$rest = ($rest + 1) % 100;
@@ -74,14 +75,15 @@ sub deletion
 		DELETE FROM big WHERE id % 100 IN (0, $rest); VACUUM (INDEX_CLEANUP ON) big;";
 }
 
-# How many free pages does the free space map not have?  (It may have some that are none.)
+# Return the number of free pages missing from the free space map.  (The map may also list pages
+# that are not free.)
 sub not_found
 {
 	return $node->safe_psql('postgres', q{SELECT (gpujoin_index_info('big_k')).free_pages
 		- (SELECT count(*) FROM pg_freespace('big_k') WHERE avail > 0)});
 }
 
-# Builds: what is not committed leaves no index, and the next one is built
+# Builds: an uncommitted build leaves no index, and the next build succeeds
 foreach my $step ('created', 'loaded', 'filled', 'noted', 'logged')
 {
 	crash_at($step, 'CREATE INDEX CONCURRENTLY big_v ON big USING gpujoin (v);');
@@ -109,7 +111,8 @@ foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched')
 {
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
 	  if $step eq 'listed' || $step eq 'switched';
-	# rows that a crash takes back have their entries; then these pages are free and unknown
+	# rows that a crash rolls back have entries; then these pages are free but not in the free space
+	# map
 	crash_at($step, insertion() x 3);
 	is($node->safe_psql('postgres', "SELECT gpujoin_check('loose_k', true)"), '0',
 		"$step: the unlogged index is empty");
@@ -122,7 +125,7 @@ foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched')
 foreach my $step ('tail deleted', 'tails cleaned', 'deleted', 'freed', 'cleaned', 'raised',
 	'vacuumed')
 {
-	# a fold leaves a delta's pages that are free
+	# a fold leaves free pages of a delta
 	$node->safe_psql('postgres', insertion() . "SELECT gpujoin_fold('big_k', true);"
 		  . insertion());
 	crash_at($step, deletion());
@@ -132,15 +135,15 @@ foreach my $step ('tail deleted', 'tails cleaned', 'deleted', 'freed', 'cleaned'
 	cmp_ok(not_found(), '<=', 0, "$step: all free pages are found");
 }
 
-# Pages that are used again, by an insertion and by a fold, and what a fold adds to the file
+# Reuse of pages, by an insertion and by a fold, and pages that a fold adds to the file
 foreach my $step ('found', 'listed', 'switched', 'taken', 'logged pages', 'added')
 {
 	$node->safe_psql('postgres', insertion() . 'UPDATE big SET v = v + 1 WHERE id % 9 = 0;'
 		  . "SELECT gpujoin_fold('big_k', true);" . deletion());
-	# else the deletion's row may have made the delta's list already
+	# otherwise the deletion's row may have created the delta's list already
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
 	  if $step eq 'listed' || $step eq 'switched';
-	# the file has no free pages when it has just been written
+	# a file that has just been written has no free pages
 	$node->safe_psql('postgres', 'REINDEX INDEX big_k') if $step eq 'added';
 	crash_at($step, insertion() x 2 . "SELECT gpujoin_fold('big_k', true);");
 	is_right($node, "$step, used again");
@@ -155,8 +158,8 @@ is_right($standby, 'standby');
 unlike(slurp_file($standby->logfile), qr/inconsistent page|PANIC/,
 	'each replayed page is the primary\'s');
 
-# With no free space map at all VACUUM finds each free page, and so many crashes later the file is
-# not much longer than what is in it.
+# Even without a free space map VACUUM finds each free page, so that after all these crashes the
+# file is not much longer than its contents require.
 my $file = $node->safe_psql('postgres', "SELECT pg_relation_filepath('big_k')");
 $node->stop;
 unlink $node->data_dir . "/${file}_fsm" or die "there was no free space map: $!";

@@ -1,6 +1,6 @@
-# A power failure leaves pages of which one part is old and another new. Whatever the parts are,
-# recovery puts each page of an index right, from the full image that WAL has since the last
-# checkpoint: the file is then, byte for byte, that of a server that has lost no page.
+# A power failure leaves pages that are partly old and partly new. Whatever the parts are, recovery
+# restores each page of an index from its first full image in WAL since the last checkpoint: the
+# file then equals, byte for byte, that of a server that has not lost a page.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use Test::More;
 
 use constant { PAGE => 8192, SECTOR => 512 };
 
-# With checksums, so that a page that was not put right would be an error by itself
+# With checksums, a page that was not restored is an error of its own
 my $whole = new_server('whole', { extra => ['--data-checksums'] }, 'fsync = off',
 	'full_page_writes = on', 'gpujoin.auto_load = off');
 $whole->safe_psql('postgres', q{
@@ -30,7 +30,7 @@ $whole->safe_psql('postgres', q{
 	CHECKPOINT;
 });
 
-# Each kind of page is made, changed, freed and used again
+# Create, change, free and reuse each kind of page
 my $path = $whole->safe_psql('postgres', "SELECT pg_relation_filepath('big_k')");
 my %old = map { $_ => slurp_file($whole->data_dir . "/$path$_") } '', '_fsm';
 $whole->safe_psql('postgres', q{
@@ -63,7 +63,7 @@ sub recover
 
 my $new = recover($whole, 'whole');
 
-# What a disk may have of a page: the first sectors of a write, the last, every other, or one
+# Parts of a page that reached the disk: the first sectors of a write, the last, every other, or one
 my @is_new = (
 	sub { $_[0] < 8 },
 	sub { $_[0] >= 8 },

@@ -1,7 +1,7 @@
-# Copies of a server and ways back: a base backup under load, recovery to a point in time and to a
-# name in the middle of a fold, pg_rewind after two servers have gone different ways, dump and
-# restore, checksums that are switched on. Each time no row lacks its entry, answers are
-# PostgreSQL's own, and the next insertions, folds and deletions find nothing wrong.
+# Copies of a server and ways to restore one: a base backup under load, recovery to a point in time
+# and to a named point in the middle of a fold, pg_rewind after two servers have diverged, dump and
+# restore, checksums that are switched on. Each time no row lacks its entry, answers equal
+# PostgreSQL's own, and later insertions, folds and deletions find no damage.
 
 use strict;
 use warnings;
@@ -50,7 +50,7 @@ sub is_right
 	  if !defined $database;
 }
 
-# The server is right, and stays so when it is used
+# Test that the server's answers are right, and stay right when it is used
 sub works
 {
 	my ($server, $name) = @_;
@@ -63,7 +63,7 @@ sub works
 	log_is_clean($server, "$name: log is clean");
 }
 
-# A backup of a server that is written to meanwhile
+# Back up a server under write load
 my $load = $primary->basedir . '/load.pgbench';
 append_to_file($load, q{
 	\set first random(1, 100000)
@@ -89,7 +89,7 @@ ok($pgbench->finish, 'the load ran') or diag($err);
 	$node->stop;
 }
 
-# Points in the middle of folds, by name and by time
+# Recover to points in the middle of folds, by name and by time
 $primary->backup('before');
 my %points;
 foreach my $step (qw(rotated closing begun sorted writing written published))
@@ -108,7 +108,7 @@ foreach my $step (qw(rotated closing begun sorted writing written published))
 	$points{$step}{time} = $primary->safe_psql('postgres', 'SELECT clock_timestamp()');
 	$primary->safe_psql('postgres', "SELECT pg_create_restore_point('$step')");
 	sleep(0.1);
-	# the first commit that is too late, while the fold still waits
+	# the first commit after the target, while the fold still waits
 	$primary->safe_psql('postgres', insertion(300));
 	$holder->quit;
 	$folder->finish;
@@ -132,7 +132,7 @@ foreach my $step (sort keys %points)
 	$node->stop;
 }
 
-# Two servers go different ways; the one that was left behind is rewound
+# Two servers diverge; the old primary is rewound
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'before', has_streaming => 1);
 $standby->append_conf('postgresql.conf', 'archive_mode = off');
@@ -146,7 +146,7 @@ $standby->safe_psql('postgres', 'DELETE FROM big WHERE id % 10 = 2; VACUUM big;'
 $primary->stop;
 command_ok([ 'pg_rewind', '--target-pgdata', $primary->data_dir, '--no-sync',
 		'--source-server', $standby->connstr('postgres') ], 'pg_rewind');
-# the source's configuration came with it
+# pg_rewind has copied the source's configuration
 $primary->append_conf('postgresql.conf', 'port = ' . $primary->port . "\nlog_statement = none");
 $primary->set_standby_mode;
 $primary->enable_streaming($standby);
@@ -173,7 +173,7 @@ is($primary->safe_psql('restored', 'SET gpujoin.force = on; SELECT * FROM big
 	WHERE k IN (3, 5) ORDER BY 1, 2, 3'), $primary->safe_psql('postgres', 'SELECT * FROM big
 	WHERE k IN (3, 5) ORDER BY 1, 2, 3'), 'restored: same rows');
 
-# Checksums: from version 18 on they are there from the start
+# Checksums: version 18 and later enable them by default
 my $with_checksums = $primary->safe_psql('postgres', 'SHOW data_checksums') eq 'on';
 $primary->stop;
 command_ok([ 'pg_checksums', '--enable', '--no-sync', '-D', $primary->data_dir ],

@@ -1,8 +1,8 @@
 # pg_upgrade to each newer PostgreSQL that this machine has: the indexes' files are kept, the
-# indexes are valid, none of them is built anew, and the new server's gpujoin reads, changes, folds
-# and checks them. gpujoin is built for the newer server in a private copy of it.
+# indexes are valid, none of them is rebuilt, and the new server's gpujoin reads, changes, folds and
+# checks them. gpujoin is built for the newer server in a private copy of that server.
 #
-# UPGRADE_TO=/.../pg_config names the newer server, if it is not where Debian has it.
+# UPGRADE_TO=/.../pg_config names the newer server, if it is not in Debian's location.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $old_bin = `pg_config --bindir`;
 chomp $old_bin;
 my $old_version = version(`pg_config --version`);
 
-# pg_config of servers that are complete: with programs, headers and makefiles
+# Find the pg_config of complete servers: those with programs, headers and makefiles
 my @newer = grep {
 	my $config = $_;
 	my ($bin, $pgxs, $headers) =
@@ -37,7 +37,7 @@ plan skip_all => "there is no PostgreSQL newer than $old_version with pg_upgrade
 
 sub version { return $_[0] =~ /(\d+)/ ? $1 : 0; }
 
-# A private copy of a server with gpujoin in it; returns the folder with its bin
+# Make a private copy of a server with gpujoin installed; return its bin directory
 sub build_for
 {
 	my ($config, $folder) = @_;
@@ -68,7 +68,7 @@ my @indexes = qw(big_k big_b big_d part_1_k_idx part_2_k_idx tiny_k);
 my $valid = sprintf("SELECT count(*) FROM pg_index WHERE indisvalid AND indisready
 	AND indexrelid::regclass::text IN (%s)", join(', ', map { "'$_'" } @indexes));
 
-# Runs, a delta, tails, deleted entries, an unfinished fold, an index without rows
+# Create runs, a delta, tails, deleted entries, an unfinished fold, an index without rows
 sub fill
 {
 	my $node = shift;

@@ -1,6 +1,5 @@
-# Settings at their ends, and combinations that nobody would choose. A server either refuses to
-# start, with a reason, or it works: builds, insertions, deletions, folds, and answers that are
-# PostgreSQL's own.
+# Settings at their limits, and in unlikely combinations. A server either refuses to start, with a
+# reason, or it works: builds, insertions, deletions, folds, and answers equal to PostgreSQL's own.
 
 use strict;
 use warnings;
@@ -34,7 +33,7 @@ $node->safe_psql('postgres', q{
 $node->stop;
 my $next = 100_000;
 
-# Start a server with these lines; does it do everything?
+# Start a server with these lines; test that everything works
 sub works_with
 {
 	my ($name, @lines) = @_;
@@ -60,7 +59,7 @@ sub works_with
 	return;
 }
 
-# Everything in one session, perhaps with settings of its own
+# Do everything in one session, optionally with settings of its own
 sub does_all
 {
 	my ($name, $settings) = @_;
@@ -81,7 +80,7 @@ sub does_all
 	is(join("\n", differing($node, @queries)), '', "$name: answers are PostgreSQL's own");
 }
 
-# What the server is started with
+# Settings at server start
 my %absurd = (
 	'the least memory' => [ 'shared_buffers = 128kB', 'work_mem = 64kB',
 		'maintenance_work_mem = 1MB', 'temp_buffers = 800kB', 'hash_mem_multiplier = 1',
@@ -119,7 +118,7 @@ my %absurd = (
 		  enable_sort enable_material enable_memoize enable_indexonlyscan) ]) if $long;
 works_with($_, @{ $absurd{$_} }) foreach sort keys %absurd;
 
-# What a session sets: each of our settings at its ends and beyond
+# Session settings: each of our settings at its limits and beyond
 works_with('as it should be');
 open(my $conf, '>', $node->data_dir . '/absurd.conf');
 close $conf;

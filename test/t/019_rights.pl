@@ -1,6 +1,6 @@
-# Who has no rights: what others have planted in a schema does not get into the extension, nor into
-# what runs when a superuser looks at it; and what a plain user can make the server spend ends
-# somewhere, at limits that he cannot raise.
+# Users without privileges: objects that others have planted in a schema get neither into the
+# extension nor into what runs when a superuser uses its views. The server resources that a plain
+# user can consume are bounded by limits that this user cannot raise.
 
 use strict;
 use warnings;
@@ -23,8 +23,9 @@ sub fails
 	like($err, qr/$error/, $name);
 }
 
-# A schema in which an enemy has put his own, before the extension is made in it: operators that
-# fit as well as PostgreSQL's, functions that could be mistaken for ours, types of the same names
+# A schema in which an enemy has created objects before the extension is created in it: operators
+# that match as well as PostgreSQL's, functions that could be mistaken for ours, types of the same
+# names
 $node->safe_psql('postgres', 'CREATE DATABASE hostile; CREATE ROLE enemy');
 my $operators = join('', map {
 	my ($left, $right) = @$_;
@@ -52,7 +53,7 @@ $node->safe_psql('hostile', qq{
 	CREATE FUNCTION planted.current_database() RETURNS name
 		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
 	RESET ROLE;});
-# a function that takes nothing or a default is ambiguous: that is refused, which is safe
+# a call without arguments, or with a default, is ambiguous: it is refused, which is safe
 fails('CREATE EXTENSION gpujoin SCHEMA planted',
 	'ERROR:  function gpujoin_mirrors\(\) is not unique', 'what cannot be told apart is refused',
 	'hostile');
@@ -97,7 +98,7 @@ is($node->safe_psql('hostile', q{SELECT DISTINCT prolang <> 13 FROM pg_amproc p
 	WHERE o.opfmethod = (SELECT oid FROM pg_am WHERE amname = 'gpujoin')}), 'f',
 	'and the functions are in C');
 
-# All of it with a path on which the traps come first
+# Use everything with a path on which the traps come first
 my $path = 'SET search_path = planted, pg_catalog, public;';
 is($node->safe_psql('hostile', "$path SELECT count(*) >= 0 FROM pg_stat_gpujoin_mirrors;
 	SELECT state <> '' FROM pg_stat_gpujoin; SELECT sum(count) >= 0 FROM pg_stat_gpujoin_fallbacks;
@@ -115,7 +116,7 @@ fails("$path SET gpujoin.force = on; SELECT b FROM t WHERE k = 3", 'ERROR:  trap
 	'an operator that is not of the class is not taken for one', 'hostile');
 $node->safe_psql('hostile', 'DROP TABLE public.t');
 
-# Settings that a plain user cannot change: they bound what all users share
+# Settings that a plain user cannot change: they limit resources that all users share
 $node->safe_psql('postgres', 'CREATE ROLE plain; GRANT ALL ON SCHEMA public TO plain');
 foreach my $setting ('max_mirrors = 9', 'max_requests = 9', "device_memory = '1GB'",
 	"result_buffer = '1GB'", 'device_timeout = 1000', "device = 'none'", "gpu = '1'",
@@ -125,7 +126,7 @@ foreach my $setting ('max_mirrors = 9', 'max_requests = 9', "device_memory = '1G
 		'cannot be changed|permission denied to set parameter', "a user cannot: $setting");
 }
 
-# Temporary files: temp_file_limit holds for each thing of ours that writes some
+# Temporary files: temp_file_limit applies to each of our features that writes them
 $node->safe_psql('postgres', q{
 	SET ROLE plain;
 	CREATE TABLE big (id int, k int, v int);
@@ -151,8 +152,8 @@ foreach my $what (
 	fails("$limited SET temp_file_limit = -1", 'permission denied', 'which a user cannot raise');
 }
 
-# Mirrors: no more than gpujoin.max_mirrors, no more memory than there is, and what others used a
-# moment ago stays
+# Mirrors: at most gpujoin.max_mirrors, within the available memory, and without evicting mirrors
+# that others have just used
 $node->safe_psql('postgres', q{SET SESSION AUTHORIZATION plain;
 	SET gpujoin.auto_load = off;} . join('', map { qq{
 	CREATE TABLE m$_ (k int);
@@ -172,7 +173,7 @@ is($node->safe_psql('postgres',
 		'SELECT memory_mirrors <= memory_limit AND memory_limit < memory_budget
 		FROM pg_stat_gpujoin'), 't', 'and no more memory than all may have');
 
-# What an owner has pinned stays, until he or a superuser takes that back
+# A mirror pinned by its owner stays until the owner or a superuser unpins it
 my $pinned = "SELECT pinned FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 'm1_k'";
 fails('SET SESSION AUTHORIZATION enemy; ALTER INDEX m1_k SET (preload = on)', 'must be owner',
 	'only an owner can pin an index');
@@ -182,7 +183,7 @@ ok($node->poll_query_until('postgres', $pinned), 'an owner pins an index');
 $node->safe_psql('postgres', 'ALTER INDEX m1_k RESET (preload)');
 ok($node->poll_query_until('postgres', "SELECT NOT ($pinned)"), 'and a superuser unpins it');
 
-# Places for requests: who takes them all has others search on the CPU, not wait
+# Request slots: while one user holds them all, other sessions search on the CPU and do not wait
 my @cursors = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 $_->query_safe(q{SET SESSION AUTHORIZATION plain; SET gpujoin.force = on; BEGIN;
 	DECLARE c CURSOR FOR SELECT k FROM m1 WHERE k = ANY (ARRAY[1, 2, 3]); FETCH c})

@@ -1,7 +1,7 @@
-# The device process fails in every way that can be arranged: killed, frozen, crashing in the
-# middle of a result or of a load, hanging, out of memory, slow. Each time the request in flight
-# comes back without an answer, no answer is wrong, the process comes back by itself, nothing
-# leaks, and neither the server nor a session that looks on notices more than that.
+# The device process fails in every way that can be arranged: killed, frozen, crashing in the middle
+# of a result or of a load, hanging, out of memory, slow. Each time the request in progress returns
+# without an answer, no answer is wrong, the process restarts by itself, nothing leaks, and neither
+# the server nor a session that watches notices anything else.
 
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ no_leaks($node, 'after right answers');
 
 # ---- the process ends -----------------------------------------------------------------------
 
-# What is hit, what happens, after how many harmless calls
+# Fault point, kind of fault, number of harmless calls before it
 my @deaths = (
 	[ 'begin', 'crash', 0, 'a crash when a match begins' ],
 	[ 'next', 'crash', 1, 'a crash in the middle of a result' ],
@@ -57,7 +57,7 @@ foreach my $death (@deaths)
 	my $to_be_watched = $kind =~ /hang|block|delay/;
 
 	is(inject($node, $point, $kind, $skip, 1, $millis // 0), '', "arm: $name");
-	# A result and a load of several parts
+	# A result and a load that consist of several parts
 	my $requests = service($node, 'requests');
 	my $running = start_service($node, '600, nkeys => 240000, requests => 1',
 		"(SELECT state <> 'ready' OR helper_starts > $starts FROM gpujoin_status())");
@@ -69,7 +69,7 @@ foreach my $death (@deaths)
 	like(finish_service($running), qr/^ok 0, fallbacks 1, wrong 0.*\|t$/,
 		"$name: the request comes back unanswered, when all can see why");
 	isnt(service($node, 'epoch'), $epoch, "$name: a new epoch");
-	# more than one, should a short timeout have met the next process, too
+	# more than one, if a short timeout has hit the next process, too
 	ok($node->poll_query_until('postgres', "SELECT helper_failures > $failures
 			FROM gpujoin_status()"), "$name: counted");
 	watch_after($node, '1h') if $to_be_watched;
@@ -117,7 +117,7 @@ foreach my $signal ('KILL', 'STOP')
 }
 isnt(service($node, 'watchdog_kills'), 0, 'the watchdog has bitten');
 
-# Idle, too
+# Idle as well
 my $pid = signal_helper($node, 'STOP');
 watch_after($node, '2s');
 ok($node->poll_query_until('postgres',
@@ -125,7 +125,7 @@ ok($node->poll_query_until('postgres',
 	'a process that freezes while idle is replaced without anybody asking');
 watch_after($node, '1h');
 
-# ---- what is seen from outside --------------------------------------------------------------
+# ---- visible from outside -------------------------------------------------------------------
 
 my $log = slurp_file($node->logfile);
 

@@ -1,6 +1,6 @@
-# Requests that nobody waits for any more: cancelled at random moments, their backend terminated,
-# their answer late. And requests under pressure: more clients than slots, the device process
-# killed again and again under load. Nothing is answered wrongly, nothing leaks.
+# Requests that no backend waits for any more: cancelled at random moments, with a terminated
+# backend, with a late answer. And requests under pressure: more clients than slots, the device
+# process killed repeatedly under load. No answer is wrong, nothing leaks.
 
 use strict;
 use warnings;
@@ -22,8 +22,9 @@ my $epoch = service($node, 'epoch');
 
 # ---- cancelled ------------------------------------------------------------------------------
 
-# Each statement makes a column, fills it, searches it: the timeout hits any of these. As one query
-# with it the setting goes when that is cancelled, and does not meet what comes next.
+# Each statement makes a column, fills it and searches it, so the timeout hits any of these steps.
+# The setting is part of the same query: it is undone when that is cancelled, and does not affect
+# the next.
 inject($node, 'poll', 'delay', 0, 0, 10);
 my $script = join '', map {
 	"SET statement_timeout = '" . (3 + $_ % 60) . "ms' \\;\n"
@@ -31,17 +32,17 @@ my $script = join '', map {
 } 1 .. 200;
 my ($status, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0);
 my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
-# All slots may be waiting for the device process, if that does not get a processor.
+# All slots may be waiting for the device process if it does not get a processor.
 my $answered = () = $out =~ /ok (?:1, fallbacks 0|0, fallbacks 1), wrong 0/g;
 
 cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
 is($cancelled + $answered, 200, 'and the others answered');
 inject($node, 'poll', 'none', 0, 0);
 no_leaks($node, 'after 200 requests with a timeout');
-# Not all: a busy machine may need longer than the timeout for what comes before a request.
+# Not all: on a busy machine the steps before a request may take longer than the timeout.
 cmp_ok(service($node, 'requests_abandoned'), '>', 0, 'abandoned requests are counted');
 
-# The answer to the first request comes while the second is under way.
+# The answer to the first request arrives while the second is in progress.
 inject($node, 'poll', 'delay', 0, 1, 400);
 ($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '100ms' \\;\n"
 	  . service_sql('10, nkeys => 1000') . ";\n"
@@ -61,11 +62,11 @@ like(finish_service($running), qr/terminating connection/,
 	'a backend is terminated while it waits');
 is(service($node, 'epoch'), $epoch, 'all that time it was the same device process');
 
-# The column of that session has no owner any more: here only its process' end frees it.
+# The column of that session has no owner any more: here only the end of the process frees it.
 wait_replaced($node, signal_helper($node, 'KILL'));
 no_leaks($node, 'after the termination');
 
-# ---- an error while a load is under way -----------------------------------------------------
+# ---- an error during a load -----------------------------------------------------------------
 
 inject($node, 'write', 'delay', 0, 0, 20);
 ($status, $out, $err) = $node->psql('postgres', "SET statement_timeout = '15ms';\n"
@@ -79,7 +80,7 @@ my $load = $node->basedir . '/load.sql';
 append_to_file($load, "SELECT 1 / (wrong = 0)::int
 	FROM gpujoin_service_test(20, nkeys => 500, requests => 20);\n");
 
-# Eight clients, so many transactions each
+# Eight clients, each with this number of transactions
 sub load_of
 {
 	my $transactions = shift;
@@ -92,7 +93,7 @@ $node->command_checks_all([ load_of(40) ], 0, [qr/number of failed transactions:
 	'eight clients share four slots');
 no_leaks($node, 'after that');
 
-# However quick the machine is: as many rounds of load as it takes.
+# Repeat rounds of load until there were enough kills, however fast the machine is.
 my $kills = 0;
 my $rounds = 0;
 my $bad_rounds = 0;

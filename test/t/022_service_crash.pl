@@ -1,6 +1,6 @@
-# A process of PostgreSQL itself is killed, which is PostgreSQL's own crash restart: afterwards
-# there is one device process, a new one, and it answers. And the ways to have no device at all:
-# gpujoin.device = none, no library, no driver; and no GPU where none was asked for.
+# A PostgreSQL process is killed, which causes PostgreSQL's own crash restart: afterwards there is
+# one device process, a new one, and it answers. Then the ways to have no device at all:
+# gpujoin.device = none, no library, no driver; and no GPU where none was requested.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 
 wait_ready($node);
 
-# A process of this server, as it says itself.
+# Return the pid of a process of this server, as the process itself reports it.
 sub pid_of
 {
 	my $pid = shift;
@@ -27,7 +27,7 @@ sub pid_of
 	return $pid;
 }
 
-# Wait for the end of a process; a zombie has ended.
+# Wait until a process has ended; a zombie has ended.
 sub is_gone
 {
 	my $pid = shift;
@@ -76,12 +76,12 @@ my $log = slurp_file($node->logfile);
 my $restarts = () = $log =~ /all server processes terminated; reinitializing/g;
 is($restarts, 2, 'these were crash restarts');
 
-# ---- the supervisor terminated, which is no crash -------------------------------------------
+# ---- the supervisor terminated, which is not a crash ----------------------------------------
 
 $helper = service($node, 'helper_pid');
 my $supervisor = service($node, 'supervisor_pid');
-# A session that is there already asks while there is none: the next one cannot come, since the
-# postmaster is stopped meanwhile.
+# An existing session sends a request while there is no device process: a new one cannot start,
+# because the postmaster is stopped meanwhile.
 my $before = -s $node->logfile;
 my %session = (out => '', err => '');
 $session{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'),
@@ -120,7 +120,7 @@ is(service($node, 'supervisor_pid'), 0, 'and no process for it');
 like(run_service($node, '10, nkeys => 100'), qr/^ok 0, fallbacks 1, wrong 0/,
 	'nothing is answered');
 
-# A library that is there but finds no such device
+# The library exists but finds no such device
 my $from = -s $node->logfile;
 $node->adjust_conf('postgresql.conf', 'gpujoin.device', "'reference'");
 $node->append_conf('postgresql.conf', "gpujoin.gpu = '17'");
@@ -138,7 +138,7 @@ $log = slurp_file($node->logfile, $from);
 like($log, qr/gpujoin works without a device: no such GPU.*DETAIL.*"17" does not exist.*HINT/s,
 	'with reason and advice in the log');
 
-# Wait until it is known whether there is a device
+# Wait until the server knows whether there is a device
 sub settled
 {
 	$node->poll_query_until('postgres',
@@ -146,8 +146,8 @@ sub settled
 	return service($node, 'state');
 }
 
-# On this machine there may be a GPU or not: either it serves, or nothing is wrong, unless somebody
-# asks for one. (A card that is there and cannot be used is a fault.)
+# This machine may or may not have a GPU: either it is used, or its absence is no fault unless it
+# was requested. (A card that exists but cannot be used is a fault.)
 $from = -s $node->logfile;
 $node->adjust_conf('postgresql.conf', 'gpujoin.device', "'auto'");
 $node->adjust_conf('postgresql.conf', 'gpujoin.gpu', "''");

@@ -1,6 +1,6 @@
-# The device cannot be opened, or its result buffer not be registered: each reason is in the status
-# and in the log, with advice; what may pass is tried again, what lasts is not, unless there was a
-# device before. The failures are those of a file that the reference library reads.
+# The device cannot be opened, or its result buffer cannot be registered: each reason appears in the
+# status and in the log, with advice. Transient failures are retried, permanent ones are not, unless
+# there was a device before. The reference library reads the failures from a file.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub fail_with
 	return;
 }
 
-# What the log says of a failure: detail and hint belong to the message before them.
+# Return what the log says about a failure: detail and hint belong to the message before them.
 sub logged
 {
 	my ($node, $from, $text, $detail, $hint, $name) = @_;
@@ -53,7 +53,7 @@ my @failures = (
 	[ 'in_use', 46, 'restarting', 'the GPU is reserved by another process', 'compute mode' ],
 	[ 'no_memory', 2, 'restarting', 'the GPU has not enough free memory', 'device_memory' ],
 	[ 'no_host_memory', 12, 'restarting', 'the device process ran out of memory', 'ulimit -l' ],
-	# the last one lasts: what is said next is said until the reload
+	# the last one is permanent: the status keeps its message until the reload
 	[ 'unsupported', 801, 'failed', 'the GPU or the system cannot do what gpujoin needs',
 		'compute capability 8.0' ]);
 my $from = 0;
@@ -68,7 +68,7 @@ foreach my $failure (@failures)
 		fail_with("open $kind $code");
 		$node->reload;
 	}
-	# all at once: "restarting" does not last
+	# all in one query: "restarting" does not last
 	ok($node->poll_query_until('postgres', "SELECT state = '$state' AND
 			reason = '$reason: injected: $kind' AND hint ~ '$hint' FROM gpujoin_status()"),
 		"$kind: $state, with the reason, and advice");
@@ -93,7 +93,7 @@ fail_with('');
 $node->reload;
 ok(wait_ready($node), 'when the obstacle has gone there is a device');
 
-# ---- there was a device, and it has gone ----------------------------------------------------
+# ---- there was a device, and it disappears --------------------------------------------------
 
 foreach my $kind ('no_driver', 'no_device', 'no_permission')
 {
@@ -106,9 +106,9 @@ foreach my $kind ('no_driver', 'no_device', 'no_permission')
 	restart_now($node);
 }
 
-# ---- a reload that comes with a failure -----------------------------------------------------
+# ---- a reload during a failure --------------------------------------------------------------
 
-# Have the next process wait for the file of failures, a pipe, in the middle of opening its device.
+# Have the next process wait for the file of failures, a pipe, while it opens its device.
 sub open_slowly
 {
 	my $old = service($node, 'helper_pid');
@@ -141,7 +141,7 @@ kill 'HUP', $supervisor;
 kill 'CONT', $supervisor;
 ok(wait_ready($node), 'a reload counts, although the failure has not been noticed yet');
 
-# ---- a load that is asked for meanwhile -------------------------------------------------------
+# ---- a load requested meanwhile ---------------------------------------------------------------
 
 foreach my $case ([ '', qr/^t\n$/, qr/^$/, 'is done when the device is there' ],
 	[ 'open unsupported 801', qr/^$/,
@@ -162,7 +162,7 @@ foreach my $case ([ '', qr/^t\n$/, qr/^$/, 'is done when the device is there' ],
 			q{SELECT gpujoin_load('t_k') > 0} ],
 		'<', \undef, '>', \$answer, '2>', \$said, patience(300));
 	wait_for_query($node, 'load', "wait_event_type = 'Extension'");
-	# what is read from now on is another file
+	# from now on another file is read
 	fail_with($fault);
 	print $pipe "$fault\n";
 	close $pipe;

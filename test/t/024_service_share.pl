@@ -1,7 +1,7 @@
-# Who shares the device waits for nobody else: two scans in one plan with a single request slot,
-# beside a cursor that nobody reads; results larger than their part of the result buffer; backends
-# that were stopped, also while the device process is replaced; a stream of the device that hangs
-# while others are served. And what a session waits for can be seen.
+# Sessions that share the device do not wait for one another: two scans in one plan with a single
+# request slot, beside a cursor whose rows are not read; results larger than their part of the
+# result buffer; stopped backends, also while the device process is replaced; a stream of the device
+# that hangs while other requests are served. Wait events show what a session waits for.
 
 use strict;
 use warnings;
@@ -21,14 +21,14 @@ wait_ready($node);
 my $event = $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int
 	>= 170000") eq 't' ? 'GpujoinDevice' : 'Extension';
 
-# The backend of a running service test.
+# Return the pid of the backend of a running service test.
 sub backend_of
 {
 	return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity
 		WHERE query LIKE '%gpujoin_service_test%' AND pid <> pg_backend_pid()");
 }
 
-# Stop it while it waits for an answer, which it does most of the time.
+# Stop it while it waits for an answer, as it does most of the time.
 sub stop_backend
 {
 	my $event = shift;
@@ -57,7 +57,7 @@ sub waits_for_device
 
 # ---- one slot -------------------------------------------------------------------------------
 
-# Of 200,000 rows 150,000 match: more than two parts of the only chunk.
+# 150,000 of 200,000 rows match: more than two parts of the only chunk.
 $node->safe_psql('postgres', q{
 	CREATE TABLE a AS SELECT i AS id, i % 1000 AS k FROM generate_series(1, 200000) i;
 	CREATE TABLE b AS SELECT i AS id, i % 500 AS k FROM generate_series(1, 200000) i;
@@ -65,7 +65,7 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON b USING gpujoin (k);
 	VACUUM ANALYZE a, b;
 });
-# They are loaded by themselves. With one slot that may need more than one attempt.
+# They are loaded automatically. With one slot this may need more than one attempt.
 $node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_gpujoin_mirrors
 	WHERE state = 'ready'");
 my $keys = 'ARRAY(SELECT generate_series(0, 749))';
@@ -104,7 +104,7 @@ $node->command_checks_all(
 	[ 'pgbench', '-n', '-c', '4', '-t', '3', '-f', $script, $node->connstr('postgres') ],
 	0, [qr/number of failed transactions: 0 /], [], 'four sessions share one slot');
 
-# ---- a load where the slot is taken ---------------------------------------------------------
+# ---- a load while the slot is taken ---------------------------------------------------------
 
 $node->safe_psql('postgres', q{SELECT gpujoin_unload('a_k_idx'), gpujoin_unload('b_k_idx')});
 inject($node, 'begin', 'delay', 0, 0, 300);
@@ -112,7 +112,7 @@ my $running = start_service($node, '10, nkeys => 100, requests => 3');
 waits_for_device($event);
 is($node->safe_psql('postgres', q{SELECT gpujoin_load('a_k_idx') > 0}), 't',
 	'a load waits for its turn');
-# which do without, should it keep them waiting
+# searches may do without the device if the load keeps them waiting
 like(finish_service($running), qr/^ok \d, fallbacks \d, wrong 0, loads 1$/, 'beside searches');
 
 inject($node, 'begin', 'delay', 0, 1, 600000);
@@ -139,7 +139,7 @@ ok(waits_for_device($event), "who waits for the device shows \"$event\"");
 inject($node, 'begin', 'none', 0, 0);
 is(finish_service($running), 'ok 50, fallbacks 0, wrong 0, loads 1', 'and is answered');
 
-# ---- a backend that was stopped -------------------------------------------------------------
+# ---- a stopped backend ----------------------------------------------------------------------
 
 inject($node, 'begin', 'delay', 0, 0, 300);
 $running = start_service($node, '100, nkeys => 80000, requests => 50');
@@ -172,8 +172,8 @@ append_to_file($load, "SELECT 1 / (wrong = 0)::int
 my ($load_out, $load_err) = ('', '');
 my $from = -s $node->logfile;
 
-# The next match takes ten minutes; those after it take no time. It is the third request of its
-# session; requests of others that are posted later are begun later.
+# The next match takes ten minutes; later ones take no time. It is the third request of its session;
+# the device begins other sessions' requests later because they are posted later.
 inject($node, 'begin', 'delay', 0, 1, 600000);
 $requests = service($node, 'requests');
 $running = start_service($node, '10, nkeys => 100');
@@ -182,7 +182,7 @@ waits_for_device($event);
 my $pgbench = IPC::Run::start(
 	[ 'pgbench', '-n', '-c', '2', '-T', '600', '-f', $load, $node->connstr('postgres') ],
 	'<', \undef, '>', \$load_out, '2>', \$load_err, patience(700));
-# Its requests beside that one, and those of the search that hangs
+# The requests of the sessions beside it, and those of the search that hangs
 $node->poll_query_until('postgres', "SELECT requests > $requests + 30 FROM gpujoin_status()");
 watch_after($node, '5s');
 is(finish_service($running), 'ok 0, fallbacks 1, wrong 0, loads 1',

@@ -1,6 +1,6 @@
-# A helper that does not die, as may happen in a call of a GPU's driver: while it lives no other is
-# started, neither by its supervisor nor by the next one, since it may still write to their memory.
-# Here the signal that kills does not arrive, by means of a library that is loaded into the server.
+# A helper that does not die, as may happen inside a call of a GPU driver: while it lives, neither
+# its supervisor nor the next one starts another, because it may still write to their shared memory.
+# Here a library loaded into the server suppresses the signal that would kill it.
 
 use strict;
 use warnings;

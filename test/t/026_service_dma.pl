@@ -1,8 +1,7 @@
-# The device's process is killed with -9 in the middle of a large result, again and again: while
-# the device writes to memory that a backend reads. Every answer is right, after each kill the
-# device's memory is back at the level before, and a session from before has not noticed.
-# CHECK_DEVICE=cuda does this with a card, and with results of some 15 MB; CHECK_KILLS says how
-# often.
+# The device process is repeatedly killed with -9 in the middle of a large result, while the device
+# writes to memory that a backend reads. Every answer is right, after each kill the device's memory
+# returns to its earlier level, and a session opened before is unaffected. CHECK_DEVICE=cuda does
+# this with a card, and with results of some 15 MB; CHECK_KILLS sets the number of kills.
 
 use strict;
 use warnings;
@@ -17,7 +16,7 @@ use Test::More;
 my $device = $ENV{CHECK_DEVICE} || 'reference';
 my $has_card = $device eq 'cuda';
 
-# To start a process anew takes a card some seconds.
+# With a card, restarting the process takes some seconds.
 my $rounds = $ENV{CHECK_KILLS} || ($has_card ? 10 : 20);
 my $until = time + 280 * ($ENV{CHECK_PATIENCE} || 1);
 
@@ -25,24 +24,25 @@ my ($pages, $repeats) = $has_card ? (5_000, 40_000) : (400, 4_000);
 my $requests = $has_card ? 16 : 60;
 my $kept = $has_card ? STAGING : 0;
 
-# As much of the card as this needs, and the same in each round: the default is a share of what is
-# free, which takes longer to reserve and to give back, and depends on what was given back before.
+# Use as much device memory as this test needs, the same amount in each round: the default is a
+# fraction of the free memory, which takes longer to reserve and to release, and depends on what has
+# been released before.
 my $node = new_server('main', 'fsync = off', "gpujoin.device = '$device'",
 	"gpujoin.result_buffer = '8MB'", "gpujoin.device_memory = '1GB'", PATIENT);
 
-# Memory of the card that is in use, in MiB; nothing is known of the reference device's.
+# Return the card's memory in use, in MiB; 0 for the reference device, which has none to measure
 sub card_memory
 {
 	return 0 unless $has_card;
 	return `nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits` + 0;
 }
 
-# What two starts of the driver may differ by, in MiB. A process' memory that is not given back is
-# more than a thousand.
+# Allowed difference between two starts of the driver, in MiB. A process whose memory is not
+# released holds more than a thousand.
 use constant SLACK => 64;
 
-# The level at which the card comes to rest: memory of a killed process is given back a moment
-# after its end.
+# Return the level at which the card's memory settles: a killed process's memory is released a
+# moment after its end.
 sub memory_level
 {
 	my $wanted = shift;
@@ -79,7 +79,7 @@ while ($killed < $rounds && $tried++ < 4 * $rounds && time < $until)
 	my $running = start_service($node, $arguments);
 	my ($answer, $pid, $ok, $fallbacks);
 
-	# Making and filling the column come first. If it is all over meanwhile, try again.
+	# The column is made and filled first. If the test has finished meanwhile, try again.
 	while ($running->{run}->pumpable)
 	{
 		last if service($node, "requests > $asked + 3 AND slots_used > 0") eq 't';

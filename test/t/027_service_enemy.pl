@@ -1,5 +1,5 @@
-# What a device process that has gone mad could write to the arena, which the test writes in its
-# place, while it is stopped: a backend does not believe it, ends the request and does without.
+# Write into the arena what a corrupt device process could write there, while the process is
+# stopped: a backend must not believe it; it ends the request and continues without the device.
 
 use strict;
 use warnings;
@@ -11,9 +11,8 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Of cuda/border/gpujoin_protocol.h: where the layout has its parts, and what is at the end of a
-# message: the line of words that the helper writes (state, taken, filled, out[0], out[1]), then the
-# result.
+# From cuda/border/gpujoin_protocol.h: offsets of the layout's parts, and the end of a message: the
+# line of words that the helper writes (state, taken, filled, out[0], out[1]), then the result.
 use constant LAYOUT => 'L L L L Q Q Q Q';
 use constant { LINE => 64, RESULT_BYTES => 320, RUNNING => 1 };
 
@@ -41,7 +40,7 @@ sub write_arena
 	return;
 }
 
-# Where the helper's words are, and its word of the state, for each slot.
+# Return the offset of the helper's words, and its state word, for each slot.
 sub read_slots
 {
 	my (undef, undef, $slots, $bytes, undef, $messages_at) = read_arena(0, LAYOUT, 48);
@@ -50,9 +49,9 @@ sub read_slots
 	return map { [ $_, read_arena($_, 'Q', 8) ] } @words;
 }
 
-# Stop the process in the middle of a match that was begun since the slots were read; returns
-# where the helper's words are in the message, and the request's generation. (A slot in which an
-# earlier process was stopped says for ever that it is at work, if nobody takes it again.)
+# Stop the process in the middle of a match that began after the slots were read; return the offset
+# of the helper's words in the message, and the request's generation. (A slot in which an earlier
+# process was stopped keeps its state RUNNING until another request takes the slot.)
 sub stop_in_match
 {
 	my ($pid, $requests, @before) = @_;

@@ -1,6 +1,6 @@
-# Mirrors under load: insertions, updates, deletions, VACUUM and folds, on a primary
-# and on its standby. Every answer that the device gave is compared with PostgreSQL's own in the
-# same snapshot, and every entry of the index is looked for in the mirror.
+# Mirrors under load: insertions, updates, deletions, VACUUM and folds, on a primary and on its
+# standby. Every answer from the device is compared with PostgreSQL's own in the same snapshot, and
+# every entry of the index must be in the mirror.
 use strict;
 use warnings;
 
@@ -73,7 +73,7 @@ my @benches = (
 	[ start_bench($standby, 1, $seconds, $check), 'checks of the standby' ]);
 finish_bench(@$_) foreach @benches;
 
-# Where that time was not enough for much: some more of it
+# On a slow machine, continue until enough has been seen
 sub has_seen_much
 {
 	return 2 == grep {
@@ -115,9 +115,9 @@ foreach my $node ($primary, $standby)
 		SELECT string_agg(reason || '=' || count, ' ') FROM gpujoin_fallbacks() WHERE count > 0}));
 }
 
-# More changes than the journal keeps: pages are opened for insertion, and then every other page of
-# the run, which has two keys a page, loses entries, which takes a journal entry each. It is not
-# enough for a fold. (The standby's feedback would keep VACUUM from deleting.)
+# Make more changes than the journal keeps: open pages for insertion, then delete entries from every
+# other page of the run, which holds two keys a page; each such page takes a journal entry. This
+# does not trigger a fold. (The standby's feedback would keep VACUUM from deleting.)
 $standby->stop;
 $primary->safe_psql('postgres', q{
 	CREATE TABLE w (id int, k int);
@@ -136,7 +136,7 @@ my $pushed = $primary->safe_psql('postgres', q{
 	SELECT syncs, pages_pushed - pages FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 'w_k'});
 like($pushed, qr/^1\|(2\d\d|3\d\d)$/, 'only those that had changed were pushed again');
 
-# A mirror loaded while others write has everything that was there before
+# A mirror loaded under concurrent writes has every entry that existed before
 $primary->safe_psql('postgres', q{SELECT gpujoin_unload('t_k')});
 my $writers = start_bench($primary, 2, 5, $write);
 append_to_file("$dir/reload.sql", q{

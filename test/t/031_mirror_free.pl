@@ -1,7 +1,7 @@
-# Device memory of indexes that are no more is given back: DROP, TRUNCATE, REINDEX, rollback,
-# DROP DATABASE; on a standby too. Mirrors come back after a restart (reloption preload) and after
-# the device's process died. What does not fit drives out what was not used for longest, and a
-# query does without.
+# Device memory of vanished indexes is released: DROP, TRUNCATE, REINDEX, rollback, DROP DATABASE;
+# on a standby too. Mirrors are loaded again after a restart (reloption preload) and after the
+# device process died. If a mirror does not fit, it evicts the least recently used ones, and a query
+# continues without the device.
 use strict;
 use warnings;
 
@@ -45,7 +45,7 @@ sub held
 sub wait_held
 {
 	my ($server, $expected, $what) = @_;
-	$server->reload;	# which has the launcher look around at once
+	$server->reload;	# makes the launcher check immediately
 	$server->poll_query_until('postgres', q{
 		SELECT columns || '|' || memory_mirrors || '|' ||
 			(SELECT count(*) FROM gpujoin_mirrors()) FROM gpujoin_status()}, $expected);
@@ -75,7 +75,7 @@ wait_held($node, $none, 'nothing held after unloading');
 
 $node->safe_psql('postgres', q{SELECT gpujoin_load('a_k')});
 
-# The ways in which an index ends
+# Ways to remove an index
 my %ends = (
 	'DROP INDEX' => 'DROP INDEX b_k',
 	'DROP TABLE' => 'DROP TABLE b',
@@ -137,9 +137,9 @@ wait_held($node, "2|" . 2 * $extent . "|2", 'DROP DATABASE: two columns before')
 $node->safe_psql('postgres', 'DROP DATABASE d');
 wait_held($node, "1|$extent|1", 'DROP DATABASE: one column after');
 
-# A database made again, with the same OID, from the same template and grown as far: its index has
-# the same name, the same build and the same number of changes as that of the mirror. On a standby,
-# where nobody is told, too. So soon that the launcher has hardly looked in between.
+# A database created again, with the same OID, from the same template and grown to the same size:
+# its index has the same name, the same build and the same number of changes as the mirror's index.
+# Also on a standby, where no process is notified. The launcher hardly has time to check in between.
 my $born = 4000000000;
 
 sub make_again
@@ -175,7 +175,7 @@ $node->safe_psql('origin', q{
 	CREATE INDEX b_k ON b USING gpujoin (k)});
 test_same_name($node, 'primary');
 
-# The same on a standby, which has no pages of what is not logged
+# The same on a standby, which has no pages of unlogged relations
 $node->safe_psql('postgres', q{
 	CREATE UNLOGGED TABLE loose (k int);
 	CREATE INDEX loose_k ON loose USING gpujoin (k) WITH (preload)});
@@ -210,8 +210,8 @@ wait_ready($node);
 wait_held($node, "1|$extent|1", 'preloaded after a restart');
 is(states($node), 'p_k|ready', 'the one that was marked');
 
-# The device's process dies: what was there comes back by itself, also what was loaded by hand
-# while gpujoin.auto_load is off
+# The device process dies: mirrors come back by themselves, including those that were loaded
+# manually while gpujoin.auto_load is off
 $node->append_conf('postgresql.conf', 'gpujoin.auto_load = off');
 $node->reload;
 $node->safe_psql('postgres', q{SELECT gpujoin_load('q_k')});
@@ -227,7 +227,7 @@ is($node->safe_psql('postgres', q{SELECT missing, stale, reason FROM gpujoin_mir
 $node->append_conf('postgresql.conf', 'gpujoin.auto_load = on');
 $node->reload;
 
-# A big index is loaded by a loader, which gives way to DDL
+# A loader loads a big index, and gives way to DDL
 $node->safe_psql('postgres', q{SELECT fill('big', 1000000)});
 $node->safe_psql('postgres', q{SELECT count(*) FROM big WHERE k IN (1, 2, 3)});
 $node->poll_query_until('postgres', q{
@@ -250,7 +250,7 @@ wait_held($node, "2|" . 2 * $extent . "|2", 'and leaves nothing behind');
 is($node->safe_psql('postgres', q{SELECT gpujoin_load('big_k') > 0}), 't', 'and done again');
 $node->safe_psql('postgres', q{DROP TABLE big});
 
-# Eviction: 64 MB of the 128 are for results, so four columns of one piece fit
+# Eviction: 64 MB of the 128 are reserved for results, so four columns of one piece fit
 $node->safe_psql('postgres', q{SELECT gpujoin_unload('q_k')});
 $node->safe_psql('postgres', qq{SELECT fill('e$_', 30000); SELECT gpujoin_load('e${_}_k')})
   foreach (1 .. 3);
@@ -263,7 +263,7 @@ is(states($node), "e1_k|ready\ne3_k|ready\ne4_k|ready\np_k|ready",
 	'the one unused for longest had to go; pinned and used ones stayed');
 wait_held($node, "4|" . 4 * $extent . "|4", 'and its memory was used');
 
-# A query in passing does not drive out what was used a moment ago
+# A query does not evict a mirror that was used a moment ago
 like($node->safe_psql('postgres', q{
 	SET gpujoin.force = on;
 	SELECT count(*) FROM e1 WHERE k = 1;

@@ -1,6 +1,7 @@
-# An index that was just built is loaded by itself when its transaction commits: after CREATE INDEX
-# in all its forms, REINDEX, VACUUM FULL, CLUSTER, ALTER TABLE, and when it gets the option preload.
-# A rollback, of a part of a transaction too, leaves nothing; neither do temporary and small ones.
+# A newly built index is loaded automatically when its transaction commits: after all forms of
+# CREATE INDEX, REINDEX, VACUUM FULL, CLUSTER, ALTER TABLE, and when it gets the option preload. A
+# rollback, including that of a subtransaction, leaves no mirror; temporary and small indexes get
+# none.
 use strict;
 use warnings;
 
@@ -17,7 +18,7 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 wait_ready($node);
 ask($node);
 
-# A mirror of the index as it is now
+# Return the FROM clause that finds the mirror of an index's current file
 sub mirror_of
 {
 	my $index = shift;
@@ -31,12 +32,13 @@ sub becomes_ready
 	wait_for("SELECT count(*) = 1 " . mirror_of($index) . " AND m.state = 'ready'", $what);
 }
 
-# The indexes that have an entry, whatever its state
+# The indexes that have an entry, in any state
 my $entries = q{
 	SELECT coalesce(string_agg(coalesce(relname, m.index::text), ' ' ORDER BY relname), '')
 	FROM gpujoin_mirrors() m LEFT JOIN pg_class c ON c.oid = m.index};
 
-# Only these have one. Entries of files that are gone go when the launcher next looks around.
+# Test that only these indexes have one. The launcher removes entries of removed files at its next
+# check.
 sub only_mirrors
 {
 	my ($expected, $what) = @_;
@@ -45,7 +47,8 @@ sub only_mirrors
 	  or diag(sql('SELECT * FROM gpujoin_mirrors()'));
 }
 
-# Stop the launcher where it waits: it must not have the table of mirrors locked. Returns its pid.
+# Stop the launcher while it waits: it must not hold the lock on the table of mirrors. Return its
+# pid.
 sub stop_launcher
 {
 	my $condition = q{FROM pg_stat_activity WHERE backend_type = 'gpujoin launcher'};
@@ -104,9 +107,9 @@ only_mirrors('t_k u_k', 'no temporary one');
 sql('DROP TABLE u');
 only_mirrors('t_k', 'which has gone with its table');
 
-# ---- what is rolled back --------------------------------------------------------------------
+# ---- rollbacks ------------------------------------------------------------------------------
 
-# The launcher would soon clear away what a rollback has left: it is stopped meanwhile.
+# The launcher would soon clean up after a rollback: stop it meanwhile.
 my $launcher = stop_launcher();
 sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k); ROLLBACK});
 sql(q{BEGIN; CREATE INDEX gone ON t USING gpujoin (k) WITH (preload); ROLLBACK});
@@ -131,7 +134,7 @@ my $built = sql("SELECT pages_pushed =
 is($built, 't', 'each page of entries was pushed once');
 sql('DROP INDEX t_k2, t_k3');
 
-# The session that commits a prepared transaction knows nothing of what is in it.
+# The session that commits a prepared transaction does not know what it contains.
 sql(q{BEGIN; CREATE INDEX t_k2 ON t USING gpujoin (k); PREPARE TRANSACTION 'p'});
 sql(q{COMMIT PREPARED 'p'});
 only_mirrors('t_k', 'a prepared transaction: not loaded by itself');

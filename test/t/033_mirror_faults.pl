@@ -1,7 +1,7 @@
-# Loads that go wrong, or meet each other. Two sessions load one index: the work is done once. A
-# load shows its progress, can be cancelled and terminated. The device's process is killed, frozen
-# or crashes in the middle of a load, or has no memory: what a loader was asked for is loaded in
-# the end, nothing is forgotten or left over, nobody tries in a storm. And who has to make room.
+# Loads that fail, or collide. Two sessions load one index: the work is done once. A load shows its
+# progress, can be cancelled and terminated. The device process is killed, freezes or crashes in the
+# middle of a load, or is out of memory: a loader eventually completes each request, none is lost,
+# nothing is left over, and retries are spaced out. Finally, which mirrors are evicted.
 
 use strict;
 use warnings;
@@ -41,7 +41,7 @@ sub becomes_ready
 sub slow { inject($node, 'write', 'delay', 0, 0, shift); }
 sub fast { inject($node, 'write', 'none', 0, 0); }
 
-# A statement in a session of its own
+# Start a statement in its own session
 sub start
 {
 	my ($name, $statement) = @_;
@@ -124,7 +124,7 @@ foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 	nothing_left($how);
 }
 
-# Unloaded while it is being loaded
+# Unloaded during a load
 slow(1000);
 my $load = start_load('t_k', 'load');
 wait_for("SELECT (" . state_of('t_k') . ") = 'loading'", 'loading once more');
@@ -133,7 +133,7 @@ fast();
 like(finish($load), qr/^\d+$/, 'the load ends well');
 nothing_left('unloaded while loading');
 
-# ---- the device's process ends in the middle of a load ---------------------------------------
+# ---- the device process ends in the middle of a load -----------------------------------------
 
 my $epoch;
 
@@ -145,7 +145,7 @@ sub new_epoch
 	restart_now($node);
 }
 
-# A command fails and leaves nothing; what was asked of the loader comes by itself.
+# A command fails and leaves nothing; the loader retries its requests by itself.
 foreach my $how ('KILL', 'STOP', 'crash', 'lost')
 {
 	foreach my $who ('command', 'loader')
@@ -201,8 +201,8 @@ fast();
 becomes_ready('t_k', 'another one comes');
 is(sql('SELECT failed_loads FROM gpujoin_mirrors()'), '0', 'and has done it');
 
-# At the next start the index is locked, by a transaction that outlives the server. Its table's
-# other one shows that the loader has been there.
+# At the next start the index is locked, by a transaction that outlives the server. Another index of
+# its table shows that the loader has run.
 sql(q{CREATE INDEX t_k2 ON t USING gpujoin (k) WITH (preload)});
 becomes_ready('t_k2', 'another index that is marked');
 sql(q{BEGIN; REINDEX INDEX t_k; PREPARE TRANSACTION 'reindex'});
@@ -210,7 +210,7 @@ $node->restart;
 wait_ready($node);
 $bystander->{run}->kill_kill;
 $bystander = open_bystander($node);
-# the table is locked by the prepared transaction, too: no query may touch it
+# the prepared transaction also locks the table: no query may touch it
 wait_for("SELECT (" . state_of('t_k2') . ") = 'ready'", 'after a restart: one is loaded');
 is(sql(state_of('t_k')), '', 'the other one is locked');
 sql(q{ROLLBACK PREPARED 'reindex'});
@@ -234,7 +234,8 @@ my $log_at = -s $node->logfile;
 $epoch = service($node, 'epoch');
 signal_helper($node, 'KILL');
 new_epoch('closed database');
-# The closed one is lower in the table, or higher; the other is loaded again, and again.
+# The database that allows no connection sorts before the other one, or after it; the other one's
+# index is loaded every time.
 foreach my $round (1 .. 3)
 {
 	becomes_ready('t_k', "an open database does not wait for a closed one ($round)");
@@ -254,7 +255,7 @@ sql('DROP DATABASE closed; ALTER INDEX t_k RESET (preload)');
 sql(q{SELECT gpujoin_unload('t_k')});
 nothing_left('two databases');
 
-# A loader that fails at once each time: the next tries come later and later.
+# A loader that fails immediately each time: the retries come at growing intervals.
 inject($node, 'reserve', 'no_memory', 0, 0);
 sql('ALTER INDEX t_k SET (preload)');
 wait_for(q{SELECT state = 'refused' AND failed_loads > 0 AND retry_at IS NOT NULL AND
@@ -275,7 +276,7 @@ nothing_left('no memory');
 
 # ---- making room ----------------------------------------------------------------------------
 
-# The one that has to go is being read: its memory is waited for, others stay.
+# The mirror to be evicted is being read: the load waits for its memory, and other mirrors stay.
 sql("SELECT fill('e$_', 30000); SELECT gpujoin_load('e${_}_k')") foreach 1 .. 4;
 is(sql('SELECT count(*) FROM gpujoin_mirrors()'), '4', 'the device is full');
 inject($node, 'poll', 'delay', 0, 1, 3000);
@@ -286,7 +287,7 @@ is(finish($reader), '30', 'the reader gets its answer');
 is(sql(q{SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE state = 'ready'}), '4',
 	'and only one had to go');
 
-# Who owns a table cannot take what others use
+# The owner of a table cannot evict mirrors that others use
 sql(q{CREATE ROLE owner LOGIN; CREATE SCHEMA o AUTHORIZATION owner;
 	SET ROLE owner; CREATE TABLE o.o AS SELECT * FROM generate_series(1, 60000) k;
 	CREATE INDEX o_k ON o.o USING gpujoin (k)});
@@ -302,7 +303,7 @@ sql(q{SELECT gpujoin_load('o.o_k')});
 is(sql(q{SELECT string_agg(indexrelname, ' ' ORDER BY indexrelname) FROM pg_stat_gpujoin_mirrors
 	WHERE state = 'ready'}), 'e3_k e4_k o_k t_k', 'a superuser does');
 
-# A mirror that grows takes more memory, and shows it.
+# A growing mirror allocates more memory, and its size shows that.
 sql("SELECT gpujoin_unload('${_}_k')") foreach ('e3', 'e4', 'o.o', 't');
 is(sql(q{SELECT gpujoin_load('big_k')}), $bytes, 'a mirror just below the size of a piece');
 sql(q{INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 200000) i;
@@ -310,10 +311,10 @@ sql(q{INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 200000) i;
 wait_for('SELECT memory_mirrors = 2 * ' . $bytes . ' FROM gpujoin_status()', 'has grown above');
 is(sql('SELECT bytes FROM gpujoin_mirrors()'), 2 * $bytes, 'and shows what it takes');
 
-# ---- an index that loses its end -------------------------------------------------------------
+# ---- a truncated index -----------------------------------------------------------------------
 
-# Under a session that has used it before, and a mirror that has all of it: whoever matches with
-# the mirror, copies the index or searches it sees that the file is shorter than it was.
+# Truncate it under a session that has used it before, and under a complete mirror: matching with
+# the mirror, copying the index and searching it must all detect that the file is too short.
 sql(q{SELECT fill('cut', 100000); VACUUM cut; SELECT gpujoin_load('cut_k'); CHECKPOINT});
 my $file = $node->data_dir . '/' . sql(q{SELECT pg_relation_filepath('cut_k')});
 my $question = 'SELECT count(*) FROM cut WHERE k IN (3, 7)';

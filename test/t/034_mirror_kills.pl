@@ -1,7 +1,7 @@
-# Everything at once: writers, VACUUM, synchronisation, loads, DDL, and the device's process killed
-# again and again. No answer is wrong, nobody gets an error, nothing is left over in the end. Then
-# processes of PostgreSQL are killed in the middle of a load, which is its own crash restart: the
-# index that is marked is loaded again, and answers are right.
+# Everything at once: writers, VACUUM, synchronization, loads, DDL, and a device process that is
+# killed repeatedly. No answer is wrong, no session gets an error, nothing is left over at the end.
+# Then PostgreSQL processes are killed in the middle of a load, which causes PostgreSQL's own crash
+# restart: the marked index is loaded again, and answers are right.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ my $write = write_script("$dir/write.sql");
 my $vacuum = vacuum_script("$dir/vacuum.sql");
 my $check = check_script("$dir/check.sql");
 
-# A load fails where the device goes, which is no error of this test.
+# A load fails when the device process dies; that is no error of this test.
 append_to_file("$dir/reload.sql", q{
 DO $$ BEGIN
 	PERFORM gpujoin_unload('t_k');
@@ -41,7 +41,7 @@ DO $$ BEGIN
 EXCEPTION WHEN object_not_in_prerequisite_state OR out_of_memory THEN NULL; END $$;
 });
 
-# Each client has a table of its own, which is built, filled, rolled back and dropped.
+# Each client builds, fills, rolls back and drops its own table.
 append_to_file("$dir/ddl.sql", q{
 \set what random(1, 7)
 SET client_min_messages = warning;
@@ -72,7 +72,7 @@ VACUUM FULL d:client_id;
 \endif
 });
 
-# ---- the device's process -------------------------------------------------------------------
+# ---- the device process ---------------------------------------------------------------------
 
 my $seconds = $ENV{MIRROR_SECONDS} || 15;
 my $kills = 0;
@@ -94,14 +94,14 @@ sub kill_under_load
 		my $pid = signal_helper($node, $kills % 3 == 2 ? ('STOP', 'KILL') : 'KILL');
 		$kills++ if $pid;
 		wait_replaced($node, $pid);
-		# a moment to load, to synchronise and to answer in
+		# leave a moment for loading, synchronizing and answering
 		select(undef, undef, undef, 0.2 + 0.1 * ($kills % 5));
 	}
 	finish_bench(@$_) foreach @benches;
 	return;
 }
 
-# On a busy machine that time may be too short for much.
+# On a busy machine that time may be too short.
 foreach (1 .. 8)
 {
 	kill_under_load();
@@ -133,7 +133,7 @@ log_is_clean($node, 'the log shows no crash of PostgreSQL');
 
 # ---- processes of PostgreSQL ----------------------------------------------------------------
 
-# Restart on its own, then the marked index loaded and nothing else held
+# Test that the server restarts by itself, loads the marked index and holds nothing else
 sub recovers
 {
 	my $what = shift;
@@ -150,7 +150,7 @@ sub recovers
 		"$what: answers are right");
 }
 
-# pid of a process of the server
+# Kill a process of the server; return its pid
 sub kill_backend
 {
 	my $condition = shift;
@@ -167,7 +167,7 @@ foreach my $who ("application_name = 'load'", "backend_type = 'gpujoin loader'",
 	my $session;
 
 	sql(q{SELECT gpujoin_unload('t_k')});
-	# until the end of all
+	# until everything has ended
 	inject($node, 'write', 'delay', 0, 0, 600000);
 	if ($who =~ /'load'/)
 	{
@@ -188,7 +188,7 @@ foreach my $who ("application_name = 'load'", "backend_type = 'gpujoin loader'",
 my $restarts = () = slurp_file($node->logfile) =~ /all server processes terminated; reinit/g;
 is($restarts, 3, 'these were crash restarts');
 
-# The launcher ended in an orderly way comes back and goes on.
+# After an orderly end the launcher is restarted and continues.
 sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE backend_type = 'gpujoin launcher'});
 sql(q{SELECT gpujoin_unload('t_k'); ALTER INDEX t_k SET (preload)});

@@ -1,7 +1,7 @@
-# Index-only answers through the mirror: INCLUDE columns of every width come from the device, right,
-# with NULLs, whatever was changed, and whatever becomes of the device's process. What a mirror has
-# is believed only if no VACUUM has removed entries since the mirror was made: the test ignores that
-# rule once, and must get a wrong answer then.
+# Index-only answers through the mirror: INCLUDE columns of every width, with NULLs, come from the
+# device and are right, after any changes and after any failure of the device process. A mirror's
+# entries are trusted only if no VACUUM has removed entries since the mirror was made: the test
+# disables that rule once, and must get a wrong answer then.
 use strict;
 use warnings;
 
@@ -12,7 +12,7 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Parts of a few hundred entries: answers come in many of them
+# Parts of a few hundred entries, so that answers consist of many parts
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 8', PATIENT);
 
@@ -25,7 +25,7 @@ $node->safe_psql('postgres', q{
 	FROM generate_series(1, 40000) n;
 	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, c, s, i, l, d, b, w);
 	CREATE TABLE wide (id int8, k int8, v int2);
-	-- NULLs neither in the first parts of an answer nor in the last ones
+	-- no NULLs in the first and last parts of an answer
 	INSERT INTO wide
 	SELECT n, (n % 50) * 10000000000,
 		CASE WHEN n NOT BETWEEN 9000 AND 11000 OR n % 3 = 0 THEN n % 9 END
@@ -34,7 +34,7 @@ $node->safe_psql('postgres', q{
 vacuum_until_visible($node, $_) foreach 't', 'wide';
 wait_ready($node);
 
-# Have the mirrors there: a query does not wait for a loader that is making one.
+# Wait until the mirrors are loaded: a query does not wait for a loader.
 sub load_mirrors
 {
 	$node->safe_psql('postgres', q{SELECT gpujoin_load('t_k'), gpujoin_load('wide_k')});
@@ -42,7 +42,7 @@ sub load_mirrors
 }
 load_mirrors();
 
-# What the nodes of a query say of themselves: their device, and how many rows were left to the heap
+# Return what a query's nodes report: their device, and the number of heap fetches
 sub how
 {
 	my $query = shift;
@@ -85,8 +85,8 @@ is($node->safe_psql('postgres', q{
 
 # ---- changes --------------------------------------------------------------------------------
 
-# Each round changes rows in every way, sometimes with VACUUM; mirrors are synchronised at once, or
-# only when much is missing.
+# Each round makes all kinds of changes, sometimes with VACUUM; mirrors are synchronized
+# immediately, or only when much is missing.
 srand($ENV{GPUJOIN_TEST_SEED} // 7);
 my @different;
 foreach my $round (1 .. 12)
@@ -120,10 +120,10 @@ vacuum_until_visible($node, 't');
 load_mirrors();
 is(how($queries[0]), 'reference, 0 heap fetches', 'and from the device again');
 
-# ---- entries that are there no more ---------------------------------------------------------
+# ---- deleted entries ------------------------------------------------------------------------
 
-# The mirror has entries of deleted rows; VACUUM has removed them from the index, freed their places
-# and set the pages all-visible.
+# The mirror has entries of deleted rows; VACUUM has removed them from the index, freed their heap
+# slots and set the pages all-visible.
 my $gone = 'SELECT id, i FROM t WHERE k IN (42)';
 my $count = "SELECT count(*) FROM ($gone) q";
 
@@ -141,7 +141,7 @@ cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_bl
 	'without the rule, rows are answered that are no more');
 is($node->safe_psql('postgres', "SET gpujoin.force = on; $count"), '0', 'with it, they are not');
 
-# The mirror cannot be synchronised: what it has is looked up in the heap.
+# The mirror cannot be synchronized: its matches are checked against the heap.
 $node->safe_psql('postgres', q{INSERT INTO t SELECT n, 42 FROM generate_series(1, 90) n});
 make_stale();
 is(inject($node, 'write', 'no_memory', 0, 0, 0), '', 'no page can be pushed');
@@ -151,11 +151,11 @@ is_deeply([ differing($node, $gone, @queries) ], [], 'and the answers are right'
 is(inject($node, 'write', 'none', 0, 0, 0), '', 'pages can be pushed again');
 is_deeply([ differing($node, $gone, @queries) ], [], 'right after that, too');
 
-# ---- filters and entries that are there no more ---------------------------------------------
+# ---- filters and deleted entries ------------------------------------------------------------
 
-# The mirror's entries lead to places that other rows have by now, with the same keys and with
-# values that pass the filter, while those of the entries do not. Of two entries with one TID the
-# mirror's comes first: were it believed, the row would be lost.
+# The mirror's entries point to heap slots that now hold other rows, which have the same keys and
+# pass the filter, while the values in the entries do not. Of two entries with one TID the mirror's
+# comes first: if it were trusted, the row would be lost.
 my $passing = 'SELECT id, i, pad FROM t WHERE k IN (77, 78) AND i = -100';
 my $lost = "SELECT count(*) FROM ($passing) q";
 
@@ -173,8 +173,8 @@ sub make_stale_for_filter
 		FROM generate_series(1, 5000) n});
 }
 
-# A value that has to be run: else entries are tested as they come, before one can stand in the
-# place of another.
+# The value must be computed at execution: otherwise entries are tested as they arrive, before one
+# can replace another.
 (my $run = $lost) =~ s/(-100)/(SELECT $1)/ or die 'no value in the condition';
 make_stale_for_filter();
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
@@ -199,7 +199,7 @@ foreach my $death ([ 'next', 'crash', 3 ], [ 'begin', 'exit', 0 ], [ 'next', 'no
 	my ($point, $kind, $skip) = @$death;
 	my $name = "$kind at $point";
 
-	how($queries[1]); # the mirrors are up to date
+	how($queries[1]); # the mirrors are now up to date
 	is(inject($node, $point, $kind, $skip, 1, 0), '', "arm: $name");
 	like(how($queries[1]), qr/^CPU.*, 0 heap fetches$/, "$name: the CPU answers, index-only");
 	is_deeply([ differing($node, @queries) ], [], "$name: answers are right");
@@ -211,7 +211,7 @@ $node->safe_psql('postgres', q{SELECT gpujoin_unload('t_k'), gpujoin_unload('wid
 no_leaks($node, 'at the end');
 $node->stop;
 
-# The ends of the device's process are in the log, on purpose
+# The log contains the ends of the device process, which are intended
 unlike(slurp_file($node->logfile),
 	qr/PANIC:|TRAP:| leak: |resource was not closed|XX000|reinitializing/,
 	'nothing else is in the log');

@@ -1,6 +1,6 @@
-# A device's answer that is larger than work_mem comes in pieces, some keys at a time, and between
-# two of them anything may happen: the mirror is dropped, changed or made again, VACUUM removes what
-# is no more, the device's process dies. Answers stay right, and nothing of the device is held.
+# A device's answer that is larger than work_mem arrives in pieces, some keys at a time. Between two
+# pieces anything may happen: the mirror is dropped, changed or rebuilt, VACUUM removes dead rows,
+# the device process dies. Answers stay right, and nothing is left on the device.
 use strict;
 use warnings;
 
@@ -11,12 +11,12 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Room for some thousand entries
+# Room for a few thousand entries
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 1', PATIENT, 'work_mem = 64kB',
 	'hash_mem_multiplier = 1', 'gpujoin.force = on', 'max_parallel_workers_per_gather = 0');
 
-# In hot, key 150 has half of the rows
+# In table hot, key 150 has half of the rows
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int, k int, v int8, pad text);
 	INSERT INTO t SELECT n, n % 300, nullif(n % 10, 0) * 1000000000::int8, 'x'
@@ -31,7 +31,7 @@ $node->safe_psql('postgres', q{
 	VACUUM ANALYZE});
 wait_ready($node);
 
-# What a query's plan says of the device that answered, of pieces, and of why there is no device
+# Return what a query's plan reports: the device that answered, pieces, and the reason for no device
 sub how
 {
 	my ($query, $settings) = @_;
@@ -78,8 +78,8 @@ my @queries = (
 	"SELECT x, id FROM generate_series(1, 3) x, t WHERE $keys AND id % 50 = x");
 is_deeply([ differing($node, @queries) ], [], 'answers are right');
 
-# The processes of a parallel plan divide the keys, and each gets pieces; who finds the one request
-# slot taken has the CPU search. A leader alone does not.
+# The processes of a parallel plan divide the keys, and each gets pieces; a process that finds the
+# only request slot taken searches on the CPU. The leader alone does not divide them.
 my $sum = "SELECT count(*), sum(id) FROM t WHERE $keys";
 my $parallel = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; '
   . 'SET gpujoin.aggregate = off; '
@@ -94,7 +94,7 @@ cmp_ok($pieces, '>', 5, 'in pieces');
 
 # ---- between two pieces ---------------------------------------------------------------------
 
-# Take rows of the cursor c, and make a digest of them in which their order is nothing
+# Take rows of the cursor c, and compute a digest of them that does not depend on their order
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION take(n int, OUT rows int, OUT digest numeric) LANGUAGE plpgsql AS $$
 	DECLARE
@@ -111,8 +111,8 @@ $node->safe_psql('postgres', q{
 		END LOOP;
 	END $$});
 
-# Read a query's rows with a cursor, of which some have been taken when something happens in other
-# sessions; they are the same as without gpujoin, under the same snapshot. Returns what is wrong.
+# Read a query's rows with a cursor; after the first ones something happens in other sessions. The
+# rows must be the same as without gpujoin, under the same snapshot. Return the differences.
 sub meanwhile
 {
 	my ($query, $event, @settings) = @_;
@@ -160,7 +160,7 @@ foreach my $death ([ 'next', 'crash', 1 ], [ 'keyset', 'no_memory', 1 ])
 {
 	my ($point, $kind, $skip) = @$death;
 
-	how($all); # the mirror is there
+	how($all); # the mirror is loaded now
 	is(meanwhile($all, sub { inject($node, $point, $kind, $skip, 1, 0) }),
 		'', "and after $kind at $point");
 	restart_now($node);
@@ -172,10 +172,10 @@ like("$device, $pieces pieces", qr/^CPU.*, [1-9] pieces$/,
 	'the CPU goes on where the device fails');
 inject($node, 'keyset', 'none', 0, 0, 0);
 
-# ---- rows that are no more ------------------------------------------------------------------
+# ---- dead rows ------------------------------------------------------------------------------
 
-# The mirror has entries of rows that are rolled back after the first piece; VACUUM frees their
-# places and sets their pages all-visible. $refill: other rows take the places.
+# The mirror has entries of rows that are rolled back after the first piece; VACUUM frees their heap
+# slots and sets their pages all-visible. With $refill, other rows reuse the slots.
 sub ghosts
 {
 	my ($refill, @settings) = @_;

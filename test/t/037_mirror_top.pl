@@ -1,6 +1,6 @@
-# ORDER BY ... LIMIT through the mirror: what a device finds is put in order, whatever was changed.
-# Entries of which VACUUM has removed some are not believed: their places may be other rows' by now.
-# The test ignores that rule once, and must get wrong answers then, but none in disorder.
+# ORDER BY ... LIMIT through the mirror: the device's matches are sorted, after any changes. Entries
+# are not trusted if VACUUM has removed some of them, because other rows may have reused their
+# slots. The test disables that rule once, and must get wrong answers then, but none out of order.
 use strict;
 use warnings;
 
@@ -11,7 +11,7 @@ use ServiceTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Parts of a few hundred entries: answers come in many of them
+# Parts of a few hundred entries, so that answers consist of many parts
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 8', PATIENT);
 
@@ -26,7 +26,7 @@ vacuum_until_visible($node, 't');
 wait_ready($node);
 $node->safe_psql('postgres', q{SELECT gpujoin_load('t_k')});
 
-# The place in the order is part of each row
+# Add each row's position to it
 sub placed { return "SELECT row_number() OVER () AS place, q.* FROM ($_[0]) q"; }
 
 sub how
@@ -87,10 +87,10 @@ is(join("\n", @different), '', 'answers are in order after changes');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET gpujoin.sync_blocks');
 $node->reload;
 
-# ---- entries that are there no more ---------------------------------------------------------
+# ---- deleted entries ------------------------------------------------------------------------
 
-# The mirror has entries of deleted rows. Some of their places belong to others, of which some have
-# the same key and come elsewhere in the order, or have the same values, too, and some have another
+# The mirror has entries of deleted rows. Other rows have reused some of their slots: some have the
+# same key and another position in the order, some also have the same values, and some have another
 # key.
 sub make_stale
 {
@@ -110,8 +110,8 @@ sub make_stale
 	return;
 }
 
-# With little memory the device is asked for some keys after others: entries with the same TID then
-# meet in the order only
+# With little memory the device is asked for a few keys at a time: entries with the same TID then
+# meet only during sorting
 my $blind = "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000; SET work_mem = '64kB';
 	SET hash_mem_multiplier = 1; SET gpujoin.debug_ignore_vacuum_epoch = on;";
 my $some = 'k = ANY (ARRAY(SELECT generate_series(42, 60)))';
@@ -129,7 +129,7 @@ cmp_ok($node->safe_psql('postgres', "$blind SELECT count(*) FROM ($stale[0]) q")
 	$node->safe_psql('postgres', "SELECT count(*) FROM ($stale[0]) q"),
 	'but rows are answered that are no more');
 
-# The mirror cannot be synchronised: the CPU searches
+# The mirror cannot be synchronized: the CPU searches
 make_stale();
 is(inject($node, 'write', 'no_memory', 0, 0, 0), '', 'no page can be pushed');
 like(how($stale[0]), qr/^CPU.*, 1 batches$/, 'what is outdated is not put in order');

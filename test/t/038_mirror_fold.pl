@@ -1,5 +1,5 @@
-# Mirrors and folds: what a fold has published is in the mirror whatever its pages' numbers say,
-# what it has freed is not, and to find that out takes no more pages than have changed.
+# Mirrors and folds: the mirror contains what a fold has published, whatever its pages' numbers are,
+# and omits what the fold has freed; finding the difference copies no more pages than have changed.
 use strict;
 use warnings;
 
@@ -41,8 +41,8 @@ my ($insert, $answer) = (
 		generate_series(1, 250) i))');
 my $pushed = 0;
 
-# The mirror has all entries, and no others, once it has been synchronised; answers are PostgreSQL's
-# own. Returns how many pages that took.
+# Check that after synchronization the mirror has all entries and no others, and that answers equal
+# PostgreSQL's own. Return the number of pages copied.
 sub check
 {
 	my $what = shift;
@@ -56,7 +56,7 @@ sub check
 	return $pushed - $before;
 }
 
-# A session of its own, which goes on with other things after SQL that may wait
+# Start a session that continues with other work after SQL that may wait
 sub begin
 {
 	my $sql = shift;
@@ -79,7 +79,7 @@ sub end
 	return;
 }
 
-# Have a fold wait at a point, do something meanwhile, let it go on
+# Make a fold wait at a point, do something meanwhile, let it continue
 sub during_fold
 {
 	my ($point, $what, @sql) = @_;
@@ -107,7 +107,8 @@ cmp_ok(check('folded'), '<', 60, "which took few pages of $all");
 sql($insert);
 cmp_ok(check('pages used again'), '<', 60, 'which took few pages');
 
-# The mirror is synchronised at a number above that of the run's pages before the run is published
+# The mirror is synchronized up to a number above that of the run's pages before the run is
+# published
 during_fold('written', 'synchronised before the run is published', $insert, $answer);
 check('published');
 during_fold('writing', 'synchronised while the run is written', $insert, $answer, $insert);
@@ -115,8 +116,8 @@ check('written');
 during_fold('published', 'synchronised before the freed pages are known', $insert, $answer);
 check('freed');
 
-# While the device is at work a fold frees the pages that the CPU is about to search, and others'
-# rows go there: the answer is not used
+# While the device works, a fold frees the pages that the CPU is about to search, and other rows
+# reuse them: the answer is discarded
 sql($insert);
 my $wanted = sql("SET gpujoin.enabled = off; $answer");
 sql(q{SELECT gpujoin_inject_fault('begin', 'delay', 0, 1, 4000)});
@@ -132,7 +133,7 @@ is(sql(q{SELECT sum(count) > 0 FROM gpujoin_fallbacks() WHERE reason = 'behind'}
 	'and from the CPU');
 check('folded beside a query');
 
-# A fold that does not come to its end, and the one that makes its pages free
+# An unfinished fold, and the fold that frees its pages
 $node->psql('postgres', "SET gpujoin.debug_step = 'written error'; SELECT gpujoin_fold('t_k')");
 check('given up');
 sql($insert);
@@ -140,7 +141,7 @@ check('more after that');
 sql(q{SELECT gpujoin_fold('t_k')});
 check('folded at last');
 
-# All in one run, in pages that have been others'
+# Everything in one run, in reused pages
 sql('DELETE FROM t WHERE id % 3 = 0');
 sql('VACUUM (INDEX_CLEANUP ON) t');
 check('deleted');

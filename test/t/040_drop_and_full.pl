@@ -1,6 +1,6 @@
-# The extension is dropped, with all its indexes, while others use it, and made again: whoever was
-# about to use it gets a proper error or goes on without it. A file that cannot grow: insertions
-# and builds fail, nothing is lost, and all is done when there is room again.
+# Drop the extension, with all its indexes, while other sessions use it, and create it again: a
+# session about to use it gets a proper error or continues without it. A file that cannot grow:
+# insertions and builds fail, nothing is lost, and all succeed when there is room again.
 
 use strict;
 use warnings;
@@ -29,8 +29,8 @@ $node->safe_psql('postgres', qq{
 	CREATE TABLE big (id int, k int);
 	INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 20000) i; $make});
 
-# Dropped under load. Each client asks the same questions again and again, whatever the answer;
-# a wrong number of rows would be an error of its own.
+# Dropped under load. Each client repeats the same queries, whatever the answer; a wrong number of
+# rows raises an error of its own.
 my $rounds = $ENV{CHECK_LONG} ? 20 : 4;
 my @clients;
 my @scripts = (
@@ -64,7 +64,7 @@ foreach my $round (1 .. $rounds)
 	sleep(0.3);
 	foreach my $try (1 .. 50)
 	{
-		# of a deadlock the others are the victims, or on a slow machine this never comes through
+		# make the others the victims of a deadlock; otherwise this never succeeds on a slow machine
 		my ($status) = $node->psql('postgres',
 			"SET deadlock_timeout = '1min'; DROP EXTENSION gpujoin CASCADE");
 
@@ -139,7 +139,7 @@ SKIP:
 	is($node->safe_psql('postgres', q{CREATE INDEX wide_b ON wide USING gpujoin (k);
 		SELECT gpujoin_check('wide_b', true) = count(*) FROM wide}), 't', 'and is done with room');
 
-	# what failures have left in the file is used again
+	# space that failures have left in the file is reused
 	$node->safe_psql('postgres', q{DELETE FROM wide WHERE k % 3 = 0;
 		VACUUM (INDEX_CLEANUP ON) wide; SELECT gpujoin_fold('wide_k', true);
 		DELETE FROM wide WHERE k % 3 = 1; VACUUM (INDEX_CLEANUP ON) wide;});

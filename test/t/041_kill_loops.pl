@@ -1,6 +1,6 @@
-# kill -9, again and again, whenever it happens to come: of a process that inserts, deletes, folds
-# or builds, then of the postmaster. A standby follows all the time and compares each page. After
-# each recovery no row lacks its entry, and answers are PostgreSQL's own, on both servers.
+# kill -9 at random moments, repeatedly: of a process that inserts, deletes, folds or builds, then
+# of the postmaster. A standby follows all the time and compares each page. After each recovery no
+# row lacks its entry, and answers equal PostgreSQL's own, on both servers.
 
 use strict;
 use warnings;
@@ -101,7 +101,7 @@ foreach my $round (1 .. $rounds)
 
 		$node->kill9;
 		$pgbench->finish;
-		# what the postmaster has started sees that it is gone, and goes, too
+		# the postmaster's children notice its end and exit
 		for (1 .. 600)
 		{
 			last if !grep { kill(0, $_) } @started;
@@ -134,7 +134,7 @@ my @odd = grep { /PANIC:|TRAP:| leak: |XX00[12]|was terminated by signal (?!9)/ 
   slurp_file($node->logfile);
 is(join("\n", @odd), '', 'log is clean but for the kills');
 
-# What so many crashes have left is free, and no more than that
+# All these crashes have left free pages only
 $node->safe_psql('postgres', q{DELETE FROM big; VACUUM (FREEZE, INDEX_CLEANUP ON) big;
 	SELECT gpujoin_fold('big_k', true); INSERT INTO big (k) VALUES (1); DELETE FROM big;
 	VACUUM (INDEX_CLEANUP ON) big;});

@@ -1,5 +1,5 @@
 # gpujoin_advise() over pg_stat_statements: statements with parameters, one index for several of
-# them, who sees what, on a standby, too.  No function runs but superusers'.
+# them, visibility for users, a standby.  It runs only superusers' functions.
 
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ $node->safe_psql('postgres', q{
 	CREATE SCHEMA other AUTHORIZATION other;
 });
 
-# advice(NODE, USER): a line for each proposal that pays, and what was said besides
+# advice(NODE, USER): return a line for each worthwhile proposal, and the other messages
 sub advice
 {
 	my ($on, $user, $what) = @_;
@@ -53,7 +53,7 @@ sub run_as { my ($user, $sql) = @_;
 sub superuser { return $node->safe_psql('postgres', 'SELECT current_user'); }
 my $superuser = superuser();
 
-# Three statements of an application, one of another kind, two that cannot be planned any more
+# Three statements of an application, one of another kind, two that can no longer be planned
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('app', q{
 	SELECT count(*) FROM facts WHERE k IN (1, 2, 3);
@@ -82,7 +82,7 @@ is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_s
 is($node->safe_psql('postgres', q{SELECT count(*) FROM tools.pg_stat_statements
 	WHERE query LIKE '%sum(y)%' AND calls <> 1}), '0', 'nothing was executed');
 
-# The estimate of an average call is kept when the index is there
+# The estimate of an average call stays the same once the index exists
 my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_advise()
 	WHERE key_column = 'k' AND create_index IS NOT NULL});
 my $query = 'SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v';
@@ -97,7 +97,7 @@ is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
 	'the column has a gpujoin index already', 'with the reason');
 $node->safe_psql('postgres', 'DROP INDEX facts_k');
 
-# Who sees what
+# Which statements users see
 like((advice($node, 'app'))[0], qr/^3\|4\|.*INCLUDE \(v, y\)$/m, 'an application sees its own');
 like((advice($node, 'dba'))[0], qr/^$/, 'a member of its role does not see the texts');
 $node->safe_psql('postgres', 'GRANT pg_read_all_stats TO dba');
@@ -108,7 +108,7 @@ like($said, qr/\d+ statements of other roles were left out/, 'and is told');
 ($rows, $said) = advice($node, 'other');
 is($rows, '', 'nor does anybody else');
 
-# Where pg_stat_statements has put parameters, which the grammar or the types do not allow for
+# Parameters that pg_stat_statements has put where the grammar or the types do not allow them
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('app', q{
 	SELECT count(*) FROM facts WHERE k = ANY (ARRAY[1, 2, 3]);
@@ -122,8 +122,8 @@ run_as('app', q{
 is($rows, '6|facts|k', 'arrays, VALUES and typed literals that were normalized');
 unlike($said, qr/could not be planned/, 'all of them');
 
-# Statements that change rows are planned, too, and not executed; an array whose length is not known
-# has as many keys for a btree's plan as for ours
+# Statements that change rows are planned, too, but not executed; an array of unknown length has as
+# many keys in a btree's plan as in ours
 $node->safe_psql('postgres', q{
 	GRANT UPDATE, DELETE ON facts TO app;
 	CREATE INDEX facts_btree ON facts (k, id);
@@ -146,7 +146,8 @@ like((advice($node, $superuser, 'create_index, note'))[0],
 	'an index without the column would be replaced');
 $node->safe_psql('postgres', 'DROP INDEX facts_k, facts_btree; VACUUM ANALYZE facts');
 
-# What another may not read now, he gets no advice for; and no function of his is run
+# Users get no advice for statements on tables that they cannot read now, and none of their
+# functions is run
 $node->safe_psql('postgres', 'GRANT SELECT ON secret TO other');
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('other', q{
@@ -169,8 +170,8 @@ is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
 
-# Nor does a function run with the rights of a role that has not called it: where names are looked
-# up by another path now, a statement may mean that of somebody else
+# A function does not run with the rights of a role that has not called it either: if names are now
+# resolved with another search path, a statement may refer to another user's objects
 $node->safe_psql('postgres', q{
 	GRANT CREATE ON SCHEMA public TO other;
 	CREATE SCHEMA safe;
@@ -197,7 +198,7 @@ foreach my $how ('', 'SET work_mem = 4096', 'SECURITY DEFINER')
 run_as('other', 'DROP FUNCTION public.five()');
 $node->safe_psql('postgres', 'REVOKE CREATE ON SCHEMA public FROM other');
 
-# Advice is not spoilt by a function that fails when its statement is planned again
+# A function that fails when its statement is planned again does not spoil the other advice
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('other', 'CREATE SEQUENCE other.n');
 $node->safe_psql('postgres', q{
@@ -218,7 +219,7 @@ foreach my $most (1 .. 12)
 }
 is($failed, '', 'advice comes nevertheless');
 
-# Nor by a table or a column that is dropped while it looks at other statements
+# The same for a table or a column that is dropped while other statements are analyzed
 $node->safe_psql('postgres', q{
 	CREATE TABLE doomed AS SELECT * FROM facts;
 	CREATE TABLE maimed AS SELECT * FROM facts;
@@ -244,7 +245,7 @@ $holder->quit;
 is($out_now . $err_now, "CREATE INDEX ON public.facts USING gpujoin (k) INCLUDE (y)\n",
 	'what is dropped meanwhile is left out');
 
-# What functions run counts for the statement, whoever has sent it
+# Executions inside functions count for the statement, whoever has sent it
 my $nested = 'SELECT sum(y) FROM public.facts WHERE k IN (6, 7)';
 $node->safe_psql('postgres', qq{
 	CREATE FUNCTION safe.nested() RETURNS numeric LANGUAGE sql SECURITY DEFINER AS '$nested';
@@ -262,7 +263,7 @@ is($node->safe_psql('postgres', q{SELECT count(DISTINCT queryid), count(*)
 is($node->safe_psql('postgres', q{SELECT statements, calls
 	FROM gpujoin_advise() WHERE create_index IS NOT NULL}), '1|3', 'and is one statement');
 
-# On a standby, where nothing can be written
+# On a standby, which is read-only
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
@@ -277,7 +278,7 @@ is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
 	'DELETE FROM facts WHERE k = ANY ($1)')}), 'k',
 	'and for a statement that only the primary runs');
 
-# Not loaded at start
+# Not loaded at server start
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
 $node->restart;
 my ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM gpujoin_advise()');

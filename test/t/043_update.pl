@@ -1,6 +1,6 @@
-# ALTER EXTENSION ... UPDATE leaves nothing else than CREATE EXTENSION of the new version does: by
-# each update script that there is, and, since the first release has none, by one of a release that
-# is made up here, in the server's folder of extensions, and never is its default.
+# ALTER EXTENSION ... UPDATE leaves the same objects as CREATE EXTENSION of the new version: with
+# each existing update script, and, since the first release has none, with one of an invented
+# release, which the test writes to the server's extension directory and never makes the default.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ sub write_script
 	append_to_file("$folder/gpujoin--$name.sql", $text);
 }
 
-# What the catalogs hold of the extension in a database, after these statements, which are undone
+# Return what the catalogs contain about the extension after these statements, which are rolled back
 sub catalog_of
 {
 	my ($database, $statements) = @_;
@@ -40,7 +40,7 @@ sub catalog_of
 		ROLLBACK");
 }
 
-# A new database with the extension, made by these statements
+# Create a database with the extension, using these statements
 sub database_with
 {
 	my ($name, @statements) = @_;
@@ -50,7 +50,7 @@ sub database_with
 	return catalog_of($name);
 }
 
-# The lines that only one of two texts has
+# Return the lines that only one of two texts has
 sub difference
 {
 	my ($first, $second) = @_;
@@ -61,7 +61,7 @@ sub difference
 	return join "\n", map { ($seen{$_} > 0 ? '- ' : '+ ') . $_ } grep { $seen{$_} } sort keys %seen;
 }
 
-# The releases that there are ----------------------------------------------------------------
+# Existing releases --------------------------------------------------------------------------
 
 my $fresh = database_with('fresh', 'CREATE EXTENSION gpujoin');
 my @earlier = split /\n/, $node->safe_psql('postgres', "
@@ -82,10 +82,10 @@ cmp_ok(scalar(split /\n/, $fresh), '>', 1000, 'the catalogs hold much of the ext
 is(difference($fresh, database_with('again', 'CREATE EXTENSION gpujoin')),
 	'', 'it is the same in each database');
 
-# One that comes after them --------------------------------------------------------------------
+# A later release ------------------------------------------------------------------------------
 
-# Of each kind of change something: a function is new and one is marked otherwise, a view gets a
-# column, an operator class and its family get members, somebody gets privileges, comments change.
+# One change of each kind: a function is added and another gets new attributes, a view gets a
+# column, an operator class and its family get members, a role gets privileges, comments change.
 my $script = slurp_file("$folder/gpujoin--$current.sql");
 my $view = "VIEW pg_stat_gpujoin_fallbacks AS
 	SELECT reason, description, count, count > 0 AS happened FROM gpujoin_fallbacks()";
@@ -124,7 +124,7 @@ cmp_ok(scalar(split /\n/, difference($fresh, $new)), '>', 50, 'both differ from 
 is(difference($new, catalog_of('updated', 'CREATE TABLE mine (k int);
 	CREATE INDEX ON mine USING gpujoin (k)')), '', "users' indexes are no part of it");
 
-# A script that forgets something is found out -----------------------------------------------
+# A script that forgets something is detected ------------------------------------------------
 
 my %forgotten = (
 	'a function' => ['new', 'ALTER EXTENSION gpujoin DROP FUNCTION gpujoin_next;
@@ -205,7 +205,7 @@ foreach my $what (sort keys %forgotten)
 		qr/\Q$found\E/, "a difference is found: $what");
 }
 
-# The script of a release that has forgotten a privilege, say
+# Suppose that a release's script has forgotten a privilege
 write_script("$current--$next.other", $altered . $added =~ s/GRANT SELECT.*?;//r);
 write_script("$next.other", $whole . $added);
 my $other = database_with('other', "CREATE EXTENSION gpujoin VERSION '$next.other'");
@@ -214,7 +214,7 @@ like(difference($other, database_with('wrong', @update,
 			"ALTER EXTENSION gpujoin UPDATE TO '$next.other'")),
 	qr/^- .*pg_read_all_stats/m, 'as it is after such an update');
 
-# What a new library does with the old objects: all are called by name, so an old catalog works
+# A new library with the old objects: all functions are looked up by name, so an old catalog works
 $node->safe_psql('wrong', 'DROP EXTENSION gpujoin; CREATE EXTENSION gpujoin;
 	DROP EXTENSION gpujoin');
 log_is_clean($node, 'no crash');

@@ -1,7 +1,6 @@
-# What is counted for indexes: with a device, by parallel workers, while many sessions search and
-# others drop what they search, when the table is full, and when the device's process or the server
-# crashes. In all of this the server's counters are the sum. And how far folds and loads are, and
-# who may see that.
+# Usage counters of indexes: with a device, with parallel workers, while many sessions search and
+# others drop the indexes, with a full table, and when the device process or the server crashes. The
+# server's counters always equal the sum. Also the progress of folds and loads, and who may see it.
 
 use strict;
 use warnings;
@@ -114,7 +113,7 @@ is(sql(q{SELECT sum(cpu_answers) FROM gpujoin_index_stats()
 		WHERE index <> ALL (SELECT oid FROM pg_class)}), '', 'nor kept');
 sum_is_right('many sessions');
 
-# A database that is dropped
+# A dropped database
 sql('CREATE DATABASE passing');
 $node->safe_psql('passing', 'CREATE EXTENSION gpujoin;' . FILL . q{SELECT fill('c', 1000);});
 $node->safe_psql('passing', 'SELECT count(*) FROM c WHERE k IN (1, 2, 3)');
@@ -130,7 +129,7 @@ sum_is_right('a dropped database');
 sql('SELECT gpujoin_stats_reset()');
 sql('SELECT gpujoin_count_uses(3000000000::oid, 4096)');
 is(sql('SELECT indexes_evicted FROM pg_stat_gpujoin'), 0, 'the table has room for 4096');
-# Room is made when a scan begins, not when it ends, which may be while a transaction is aborted.
+# Room is made when a scan begins, not when it ends, because its end may be part of an abort.
 sql('SELECT gpujoin_count_uses(3050000000::oid, 10, false)');
 is(sql('SELECT indexes_evicted FROM pg_stat_gpujoin'), 0, 'at its end a scan makes no room,');
 is(sql('SELECT cpu_answers FROM pg_stat_gpujoin'), 4106, 'but is counted');
@@ -144,7 +143,7 @@ is(counted('a_k', 'n'), 2, 'those that are in use stay');
 sql('SELECT gpujoin_stats_reset()');
 is(sql('SELECT sum(cpu_answers) FROM gpujoin_index_stats()'), 0, 'and all is new');
 
-# ---- the device's process dies ---------------------------------------------------------------
+# ---- the device process dies -----------------------------------------------------------------
 
 sql(q{SELECT gpujoin_load('a_k')});
 is(sql('SELECT state, last_error IS NULL, memory_total > 0, memory_used > 0 FROM gpujoin_devices'),

@@ -1,17 +1,17 @@
-# Damage at random: thousands of indexes with a page or two that are not what they should be, by
-# every way in which storage fails: bytes, fields, torn and lost writes, pages exchanged, pages of
-# another index or of an older state, zeroes, a file too short or too long. 003_corruption.pl has
-# those that were thought of, and says what each must come to; here is what nobody thought of.
+# Random damage: thousands of indexes with one or two wrong pages, for each way in which storage
+# fails: bytes, fields, torn and lost writes, swapped pages, pages of another index or of an older
+# state, zeroes, a file that is too short or too long. 003_corruption.pl contains the known cases,
+# with the expected result of each; this test is for the unforeseen ones.
 #
-# Whatever is done with such an index ends with the right answer, or with an error that says that
-# the index, or the page, is damaged. A wrong answer is allowed only if gpujoin_check() would have
-# told. Where it finds nothing, all must go well, also after insertions, VACUUM and a fold, and it
-# must find nothing then. No process crashes or hangs.
+# Each operation on such an index must return the right answer, or an error that says that the
+# index, or the page, is damaged. A wrong answer is allowed only if gpujoin_check() reports the
+# damage. If the check finds nothing, everything must work, also after insertions, VACUUM and a
+# fold, and the check must still find nothing then. No process crashes or hangs.
 #
-# There are some dozen indexes of four shapes. In each round all of them are damaged, each in
-# another way, while the server is down; the table stays as it is. So an index is mended by writing
-# its file again. CHECK_LONG=1: thousands of damages. CORRUPTION_SEED and CORRUPTION_DAMAGES say
-# otherwise: a failure names the seed of its damage, with which it comes again alone.
+# There are a few dozen indexes of four shapes. Each round damages all of them, each in another way,
+# while the server is down; the table stays unchanged. So writing its file again repairs an index.
+# CHECK_LONG=1 runs thousands of damages. CORRUPTION_SEED and CORRUPTION_DAMAGES override the
+# defaults: a failure prints the seed of its damage, with which it can be reproduced alone.
 
 use strict;
 use warnings;
@@ -36,8 +36,8 @@ my $ntables = 60;
 my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_statement = none',
 	'log_min_messages = log', 'max_wal_size = 4GB', 'gpujoin.device = none');
 
-# What is done with an index but for VACUUM, which cannot run in a function: the answer, or
-# SQLSTATE and message of the error. What it inserts is undone.
+# Do everything with an index except VACUUM, which cannot run in a function; return the answer, or
+# SQLSTATE and message of the error. Insertions are rolled back.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
@@ -78,9 +78,9 @@ $node->safe_psql('postgres', q{
 	END $$;
 });
 
-# A base run, a small run, a delta with two pages and rows on the tail; what a fold has freed;
-# deleted entries, and a journal. Half of the indexes have an INCLUDE column, half of these keys of
-# 8 bytes.
+# A base run, a small run, a delta with two pages and rows on the tail; pages that a fold has freed;
+# deleted entries, and a journal. Half of the indexes have an INCLUDE column, half of these have
+# 8-byte keys.
 my @names = map { "x$_" } 1 .. $ntables;
 my %shapes = map { $names[$_] => $_ % 4 } 0 .. $#names;
 
@@ -132,7 +132,7 @@ like($node->safe_psql('postgres', "SET gpujoin.force = on; EXPLAIN SELECT count(
 $node->stop;
 my %sound = read_all();
 
-# Blocks by what is in them; those that are free are told by the runs that the metapage lists.
+# Classify blocks by their contents; the runs listed in the metapage show which ones are free.
 sub page_kinds
 {
 	my ($image) = @_;
@@ -156,8 +156,8 @@ is_deeply([ sort keys %{ $blocks{x1} } ], [ sort grep { defined } @kinds ],
 
 sub any { return $_[ int(rand(@_)) ]; }
 
-# Where damage is likely to matter: the header's array bounds, fixed fields, the special space. Not
-# the page's LSN: PostgreSQL waits for WAL that is to come.
+# Choose a place where damage is likely to matter: the header's array bounds, fixed fields, the
+# special space. Not the page's LSN, because PostgreSQL would wait for future WAL.
 sub place
 {
 	return any(8 + int(rand(16)), 24 + int(rand(200)), 24 + int(rand(1000)),
@@ -211,7 +211,7 @@ my %ways = (
 	foreign => sub { my ($page, $other) = @_; $$page = $other->{foreign}; },
 	old => sub { my ($page, $other) = @_; $$page = $other->{old}; });
 
-# What a page may be replaced by; a page that is not there is zeroes.
+# Return what can replace a page; a missing page is all zeroes.
 sub others
 {
 	my ($name, $block) = @_;
@@ -228,7 +228,7 @@ sub others
 	return \%others;
 }
 
-# Damage an index; return its file and what was done.
+# Damage an index; return its file and a description of the damage.
 sub damage
 {
 	my ($name) = @_;
@@ -274,8 +274,8 @@ sub is_error
 	  || $outcome =~ /^0A000 index "i_$name" has format version/;
 }
 
-# Run SQL for each of some indexes; return what was printed for each. If the server goes away it is
-# the fault of the first without an answer; the others are asked again.
+# Run SQL for each of some indexes; return the output for each. If the server crashes, blame the
+# first index without an answer, and run the SQL again for the rest.
 sub ask_all
 {
 	my ($stream, $sql, @asked) = @_;
@@ -298,7 +298,7 @@ sub ask_all
 		return %answers if exists $parts{end};
 		$answers{$last} = $timed_out ? 'hung' : 'lost connection';
 		@asked = @left;
-		# a process that hangs on a page's lock ends with the server only
+		# a process that hangs on a page lock ends only with the server
 		$node->stop('immediate') if $timed_out;
 		$timed_out ? $node->start : $node->poll_query_until('postgres', 'SELECT true');
 	}
@@ -366,7 +366,7 @@ for (my $round = 0; $done < $wanted; $round++)
 			  if !is_error($name, $error) || grep { $_ eq $name } @clean;
 		}
 	}
-	# what the check has not found stays as good as it is
+	# an index in which the check has found nothing stays sound
 	%answers = ask_all('out', "SELECT * FROM outcomes('NAME');", @clean);
 	look("$labels{$_}, folded", $_, $answers{$_}, 1) foreach @clean;
 	$counts{found} += @damaged - @clean;

@@ -1,9 +1,9 @@
-# A file system that is full, in truth: insertions, folds, builds, sorts and vacuum fail or succeed,
-# nothing is lost, and all is done when there is room again. First an index on a small file system,
-# which has room for some pages only, then the WAL: there PostgreSQL itself stops, and recovers.
+# A file system that is really full: insertions, folds, builds, sorts and VACUUM fail or succeed,
+# nothing is lost, and all succeed when there is room again. First an index on a small file system
+# with room for only a few pages, then the WAL: there PostgreSQL itself stops, and recovers.
 #
-# SMALL_DISK names a folder that is a file system of its own, of some 32 MB, to be filled by the
-# tests. test/check.sh makes one, if it may.
+# SMALL_DISK names a directory on a separate file system of about 32 MB, which the tests fill up.
+# test/check.sh creates one if it has the privileges.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ my $disk = $ENV{SMALL_DISK};
 plan skip_all => 'SMALL_DISK does not name a small file system; as root, make check has one'
   if !$disk || !-d $disk || !-w $disk || (stat $disk)[0] == (stat "$disk/..")[0];
 
-# Fill the file system but for so many pages, or give back what had filled it.
+# Fill the file system except for this many pages, or release the filler.
 sub leave_room
 {
 	my ($pages) = @_;
@@ -77,7 +77,7 @@ foreach my $pages (0, 1, 2, 8)
 	is_right($node, "$name, after the fold");
 	$node->psql('postgres', 'DELETE FROM wide WHERE v % 100 = 5; VACUUM (INDEX_CLEANUP ON) wide');
 	is_right($node, "$name, after VACUUM");
-	# what is in memory has its place in the file, and recovery asks for no more
+	# buffered pages have their place in the file already, and recovery needs no more
 	$node->stop('immediate');
 	$node->start;
 	is_right($node, "$name, after a crash");
@@ -86,7 +86,7 @@ foreach my $pages (0, 1, 2, 8)
 	is_right($node, "$name, then there is room");
 }
 
-# Builds: the file, and what is sorted outside of memory
+# Builds: the index file, and the external sort
 $node->safe_psql('postgres', sprintf($insert, 100000));
 my $build = "INDEX wide_b ON wide USING gpujoin (k) INCLUDE ($columns)";
 my $used = sub { my ($k) = `du -sk '$disk/space'` =~ /^(\d+)/; return $k; };
@@ -115,7 +115,7 @@ is($node->safe_psql('postgres', "SELECT gpujoin_check('wide_b', true) = count(*)
 	'with room it is built');
 is_right($node, 'and the other one made anew');
 
-# What failures have left in the file is used again
+# Space that failures have left in the file is reused
 $node->safe_psql('postgres', q{DROP INDEX wide_b; DELETE FROM wide WHERE k % 3 = 0;
 	VACUUM (INDEX_CLEANUP ON) wide; SELECT gpujoin_fold('wide_k', true);
 	DELETE FROM wide WHERE k % 3 = 1; VACUUM (INDEX_CLEANUP ON) wide;});
@@ -147,7 +147,7 @@ foreach my $step (sort keys %steps)
 	$node->safe_psql('postgres', sprintf($insert, 20000)
 		. '; DELETE FROM wide WHERE v % 7 = 3; CHECKPOINT');
 	leave_room(0);
-	# the rest of the last file, less than a megabyte, is still there to be written
+	# the rest of the last segment, less than a megabyte, can still be written
 	($status, $out, $err) = $node->psql('postgres', "$steps{$step}; "
 		. 'INSERT INTO wide SELECT i, i FROM generate_series(1, 100000) i');
 	isnt($status, 0, "WAL without room during $step: the server stops");

@@ -1,5 +1,5 @@
-# Nodes of the same names as ours, as PG-Strom has them: gpujoin_test stands in for it. Whichever
-# comes first, the server starts, and plans name ours so that each process finds them.
+# Custom scans with the same names as ours, as in PG-Strom: gpujoin_test stands in for it. In either
+# loading order the server starts, and plans name our nodes so that each process finds them.
 
 use strict;
 use warnings;

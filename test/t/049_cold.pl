@@ -1,6 +1,6 @@
-# Searches of an index that is larger than shared buffers, so that its pages are read ahead: all of
-# them, a few, those of the delta; for TIDs and for entries, in pieces, given up in the middle, and
-# while folds put others in their place.
+# Searches of an index that is larger than shared buffers, so that its pages are read ahead: all
+# pages, a few of them, those of the delta; for TIDs and for entries, in pieces, abandoned in the
+# middle, and while folds replace the pages.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ $node->safe_psql('postgres', q{
 	VACUUM ANALYZE big;
 	INSERT INTO big SELECT i, i * 7919 % 50000, i % 10, i FROM generate_series(150001, 200000) i});
 
-# Sets by which each page, one in some and one of all is read
+# Key sets that read every page, one page in several, and only one page (twice)
 my @sets = map { "'{" . join(',', @$_) . "}'" } [ map { 2 * $_ } 0 .. 24999 ],
   [ map { 2500 * $_ + 7 } 0 .. 19 ], [3], [60000];
 my @queries = map {
@@ -42,7 +42,7 @@ sub pages_read
 is_deeply([ differing($node, @queries) ], [], 'answers from runs and a delta on disk');
 cmp_ok(pages_read($queries[0]), '>', 200, 'the pages of the index came from disk');
 
-# Not all of a cursor's pieces are taken.
+# A cursor whose pieces are not all read.
 $node->safe_psql('postgres', qq{
 	SET gpujoin.force = on; SET work_mem = '64kB'; SET hash_mem_multiplier = 1;
 	BEGIN;
@@ -51,8 +51,8 @@ $node->safe_psql('postgres', qq{
 	MOVE 5000 FROM c; MOVE 100 FROM d; MOVE 5000 FROM c;
 	COMMIT});
 
-# Searches are given up in the middle of their pages. As many sessions as there are tries leave
-# nothing pinned: afterwards the buffers are enough for all that follows.
+# Searches are abandoned in the middle of their pages. As many sessions as attempts leave no buffer
+# pinned: afterwards there are enough buffers for the rest of the test.
 foreach my $ms (1 .. 20)
 {
 	$node->psql('postgres', "SET gpujoin.force = on; SET statement_timeout = $ms; $queries[0]");

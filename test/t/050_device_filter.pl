@@ -1,5 +1,5 @@
-# Filters that a device tests: EXPLAIN says which, and what does not pass is not sent. That rows and
-# figures are the same as without is for test/sql/filter_device.sql.
+# Filters that a device tests: EXPLAIN shows them, and entries that fail them are not sent.
+# test/sql/filter_device.sql tests that rows and counters are the same as without a device.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ $node->safe_psql('postgres', q{
 	SELECT gpujoin_load('big_k')});
 vacuum_until_visible($node, 'big');
 
-# What EXPLAIN says of a query, and how many bytes the device has sent for it
+# Return a query's EXPLAIN output, and the number of bytes that the device has sent for it
 sub ask
 {
 	my ($condition, %how) = @_;
@@ -42,7 +42,7 @@ sub line_of
 	return $plan =~ /^ *"?$name"?: "?(.*?)"?,?$/m ? $1 : 'none';
 }
 
-# A condition, and what of it is for the device
+# A condition, and the part of it that the device tests
 foreach (
 	[ 'v = 7', '(v = 7)' ],
 	[ 'v = 7 AND w IS NOT NULL', '((w IS NOT NULL) AND (v = 7))' ],
@@ -60,8 +60,8 @@ foreach (
 	like($plan, qr/Device: reference/, 'which has answered');
 }
 
-# All matching rows are 25,000; the device sends 8 bytes of a TID, the columns, and a byte for each
-# that may be NULL.
+# 25,000 rows match; for each the device sends 8 bytes of a TID, the columns, and a byte for each
+# nullable column.
 my $all = 25000;
 my $entry = 8 + 4 + 1 + 4 + 1;
 
@@ -86,7 +86,7 @@ is($bytes, 50 * $entry, 'of entries that have passed');
 like($plan, qr/Sort Key/, 'the first rows');
 is($bytes, 50 * $entry, 'of entries that have passed');
 
-# Entries that are kept for a rescan must do for what the param may be then
+# Entries kept for a rescan must satisfy any later value of the parameter
 ($plan, $bytes) = ask('v = (SELECT 7) AND w = 2');
 is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'rows: a param of the executor');
 is(line_of($plan, 'Device Filter'), 'none', 'rows: is for the CPU');
@@ -94,7 +94,7 @@ is(line_of($plan, 'Device Filter'), 'none', 'rows: is for the CPU');
 is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'heap: a param of the executor');
 is(line_of($plan, 'Device Filter'), 'none', 'heap: is for the CPU, as it has not run yet');
 
-# The time is read before there are entries, as nothing can go wrong with it; a setting is not
+# The current time is read before entries arrive, because reading it cannot fail; a setting is not
 foreach (
 	[ "d > current_date - 3", '(d > (CURRENT_DATE - 3))' ],
 	[ "d > date_trunc('day', now() - interval '2 days')::date",
@@ -107,7 +107,7 @@ foreach (
 	is(line_of($plan, 'Device Filter'), $expected, "before there is an entry: $condition");
 }
 
-# Where it is said
+# Output formats
 ($plan) = ask('v = 7', options => 'ANALYZE, FORMAT json');
 is(line_of($plan, 'Device Filter'), '(v = 7)', 'JSON has it');
 ($plan) = ask('f = 7', options => 'ANALYZE, FORMAT json');
@@ -117,14 +117,14 @@ unlike($plan, qr/Device Filter/, 'without a search nothing is said');
 ($plan) = ask('v = 7', options => 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF');
 unlike($plan, qr/Device Filter/, 'nor where machines make no difference');
 
-# Where there is no answer of a device, the CPU tests
+# If the device does not answer, the CPU tests
 inject($node, 'begin', 'no_memory', 0, 0);
 ($plan) = ask('v = 7');
 unlike($plan, qr/Device Filter/, 'a device that does not answer has tested nothing');
 is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, 'the CPU has');
 inject($node, 'begin', 'none', 0, 0);
 
-# In parallel each process asks for some keys
+# In a parallel plan each process requests some of the keys
 ($plan) = ask('v = 7', settings => 'SET max_parallel_workers_per_gather = 2;
 	SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
 	SET gpujoin.setup_cost = 0; SET gpujoin.device_setup_cost = 0;

@@ -1,4 +1,5 @@
-# Two scans of one plan that a device fails for different reasons: EXPLAIN shows each scan's own.
+# Two scans in one plan that a device fails for different reasons: EXPLAIN shows the reason of each
+# scan.
 
 use strict;
 use warnings;
@@ -20,8 +21,8 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX two_k ON two USING gpujoin (k);
 	SELECT gpujoin_load('one_k'), gpujoin_load('two_k')});
 
-# The device process crashes while it answers the first one.  The second one finds that it has
-# crashed; or, if it is back already, that the mirror has gone.
+# The device process crashes while it answers the first one.  The second one finds that the process
+# has crashed or, if it has been restarted already, that the mirror is gone.
 is(inject($node, 'begin', 'crash', 0, 1), '', 'a crash is armed');
 my $plan = $node->safe_psql('postgres', q{EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
 	SELECT id FROM one WHERE k IN (1, 2)

@@ -1,8 +1,8 @@
 # Random tables, changes and queries for 005_differential.pl, as text for psql.
 #
 # A round has one big table "big" with key column k (of any supported type, on plain, partitioned,
-# inherited, temporary and unlogged tables) and small relations with columns k and w; what kind it
-# is, %round says. All randomness comes from rand().
+# inherited, temporary and unlogged tables) and small relations with columns k and w; %round
+# describes them. All randomness comes from rand().
 package GpuJoinFuzz;
 
 use strict;
@@ -38,10 +38,10 @@ my %extremes = (
 	int4 => ['-2147483648', '2147483647'],
 	int8 => ['-9223372036854775808', '9223372036854775807']);
 
-# What the round has made: type of the key, of the small side's key, span of the numbers.
+# The round's choices: type of the key, type of the small side's key, range of the numbers.
 our %round;
 
-# A type that compares with the key through the operator family.
+# Return a type that compares with the key through the operator family.
 sub like_key { return $types{ $round{type} }{family} eq 'int' ? pick(@int_types) : $round{type}; }
 sub is_int { return $types{ $round{type} }{family} eq 'int'; }
 
@@ -50,7 +50,7 @@ sub value
 	my ($type, $number) = @_;
 	return "NULL::$type" if chance(0.04);
 	return "'" . pick(@{ $extremes{$type} }) . "'::$type" if $extremes{$type} && chance(0.04);
-	# equal to a key but for the upper bits
+	# equal to a key except for the upper bits
 	return "($number + 4294967296)::int8" if $type eq 'int8' && chance(0.05);
 	return "($number + 65536)::int4" if $type eq 'int4' && chance(0.05);
 	return $types{$type}{value}->($number);
@@ -58,7 +58,7 @@ sub value
 
 sub number { return upto($round{span} * 1.3) - int($round{span} * 0.1); }
 
-# Comma-separated values, with duplicates now and then.
+# Return comma-separated values, sometimes with duplicates.
 sub list
 {
 	my ($type, $n) = @_;
@@ -82,7 +82,7 @@ sub array
 	return "ARRAY[" . list($type) . "]";
 }
 
-# A condition that is no key condition.
+# Return a condition that is not on the key.
 sub filter
 {
 	my $b = shift;
@@ -99,7 +99,7 @@ sub filters
 	return join('', map { ' AND ' . filter($b) } 1 .. pick(0, 0, 1, 2));
 }
 
-# A condition on the key that a scan can answer from a set.
+# Return a condition on the key that a scan can answer from a set.
 sub key_condition
 {
 	my $b = shift;
@@ -122,7 +122,7 @@ sub key_condition
 		sub { folded_condition($b, $key, $type, 2) })->();
 }
 
-# A condition that has to be folded into a set: wrapped, chained, negated, with the key cast.
+# Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.
 sub folded_condition
 {
 	my ($b, $key, $type, $depth) = @_;
@@ -153,7 +153,7 @@ sub folded_condition
 			  . "array_position($array, NULL) IS NOT NULL))" })->();
 }
 
-# Numbers with and without a fraction, and what is no number
+# Numbers with and without a fraction, and special values that are not numbers
 sub decimals
 {
 	my $float = chance(0.3) ? '::float8' : '::numeric';
@@ -164,7 +164,7 @@ sub decimals
 		} 1 .. pick(1, 2, 12));
 }
 
-# A small relation with columns k and w, as an item of FROM.
+# Return a small relation with columns k and w, as an item of FROM.
 sub small_side
 {
 	my $alias = shift;
@@ -201,7 +201,7 @@ my %shapes = (
 	in_list => sub { "SELECT " . pick('*', 'id', 'ctid, k', 'count(*)', 'b, tableoid::regclass')
 		  . " FROM big b WHERE " . key_condition('b') . filters('b') },
 	covered => sub {
-		# only columns that some indexes have: see create_indexes()
+		# use only columns that some indexes have: see create_indexes()
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
 			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1',
 			' AND b.v IS NOT NULL AND b.k IS NOT NULL');
@@ -218,7 +218,7 @@ my %shapes = (
 	param_filter => sub { "SELECT w, (SELECT " . pick('count(*)', 'sum(b.id)', 'max(b.t)',
 			'sum(v)') . " FROM big b WHERE " . key_condition('b') . ' AND b.' . pick('v', 'k2')
 		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
-	limited => sub { # in the order of columns that some indexes have, with the places
+	limited => sub { # ordered by columns that some indexes have, with row positions
 		my @order = map { $_ . pick('', '', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') }
 		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ])->@*;
 		"SELECT row_number() OVER () AS place, q.* FROM (SELECT " . pick('id', 'id, v, k', 'b.*')
@@ -279,7 +279,7 @@ my %shapes = (
 	lateral => sub {
 		my $small = small_side('s');
 		my $on = pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])', '');
-		# without an index, stock looks through all of a condition's array for each pair of rows
+		# without an index, stock compares each pair of rows with a condition's whole array
 		$small = "(SELECT k, w FROM $small ORDER BY w, k LIMIT 9) s" if !$on;
 		$on ||= key_condition('b') . ' AND b.v > s.w';
 		"SELECT s.w, x.* FROM $small" . pick(' CROSS', ' LEFT') . ' JOIN LATERAL (SELECT b.id, '
@@ -288,7 +288,7 @@ my %shapes = (
 		  . pick('JOIN ', 'LEFT JOIN ')
 		  . pick('temp_small t', '(SELECT min(k) AS k, w FROM small GROUP BY w) t')
 		  . pick(' ON t.w = s.w', ' ON t.w = b.v', ' ON t.k = b.k AND t.w < 5') },
-	# without scans of tables, of which all cost alike, it may be a nested loop over all pairs
+	# without table scans, which all cost the same, the plan may be a nested loop over all pairs
 	self_join => sub { "SELECT id, c.v FROM big b JOIN big c USING (id) WHERE " . key_condition('b')
 		  . filters('c') . ($round{rows} > 2000 && ' AND b.id % 9 = 4 AND c.id % 9 = 4') },
 	nested => sub { "SELECT s.w, x.n FROM (SELECT k, count(*) AS n FROM big b WHERE "
@@ -328,7 +328,7 @@ my %changes = (
 	update_in => sub { "UPDATE big SET v = 77 WHERE k IN (SELECT k FROM small WHERE w < 9) "
 		  . "RETURNING id, v" });
 
-# Statements with parameters and their arguments.
+# Return statements with parameters, and their arguments.
 sub generic_query
 {
 	my $type = like_key();
@@ -477,7 +477,7 @@ sub create_tables
 	  if $round{kind} eq 'inherited';
 
 	my $type = like_key();
-	# a join's result, and stock's work for correlated subqueries, stay small enough; tables grow
+	# keep a join's result, and stock's work for correlated subqueries, small; tables grow
 	my $most = $round{rows} > 4000 ? $round{rows} : 4000;
 	$round{small} = pick(grep { $_ * $most <= 12000 * $round{span} and $_ * $round{rows} <= 3e5 }
 		  0, 5, 60, 200, 200, 3000);
@@ -535,7 +535,7 @@ sub random_change
 		sub { "DELETE FROM big WHERE " . $any->() . ";\n" })->();
 }
 
-# Changes in one transaction of some kind.
+# Return changes within one transaction of a random kind.
 sub transaction
 {
 	my @changes = map { random_change() } 1 .. pick(1, 2, 3);
@@ -586,7 +586,8 @@ sub random_query
 	return compare_sql($shape, $how, $query, $args, $settings);
 }
 
-# The round's key, for other tables than "big": its type, the span of numbers, one's value
+# The round's key, for tables other than "big": its type, the range of numbers, the value of a
+# number
 sub key_type { return $round{type}; }
 sub key_span { return $round{span}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }

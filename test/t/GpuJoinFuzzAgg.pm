@@ -1,11 +1,11 @@
 # Random aggregates, groups and distinct rows for 005_differential.pl, as text for psql.
 #
-# They are asked of a table of their own, "facts", which has a column of each type that GpuAgg
-# knows and some that it does not, with NULLs, extremes, NaN and infinity; and of joins with the
-# round's small sides.  Keys, conditions and small sides are those of GpuJoinFuzz.
+# The queries read a table of their own, "facts", which has a column of each type that GpuAgg
+# supports and some that it does not, with NULLs, extremes, NaN and infinity; and joins of it with
+# the round's small sides.  Keys, conditions and small sides are those of GpuJoinFuzz.
 #
-# Floats are sums of quarters, so that PostgreSQL's answer does not depend on the order of rows,
-# and there is no -0.
+# Floats are sums of quarters, so that PostgreSQL's answer does not depend on the order of rows, and
+# -0 does not occur.
 package GpuJoinFuzzAgg;
 
 use strict;
@@ -30,7 +30,8 @@ my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o);
 # The table
 # ---------------------------------------------------------------------------------------------
 
-# Rows from first on; of the numbers of keys, few or many have several.
+# Return SQL that inserts n rows, numbered from first on; depending on the range of key numbers, few
+# or many keys have several rows.
 sub facts_rows
 {
 	my ($first, $n) = @_;
@@ -57,7 +58,7 @@ sub facts_rows
 
 sub create_facts
 {
-	# stock goes through all rows for each small one
+	# stock reads all rows for each small one
 	my $rows = pick(0, 30, 1500, $GpuJoinFuzz::round{small} > 200 ? 1500 : (4000, 4000, 7000));
 	$next = 10001;
 	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
@@ -92,7 +93,7 @@ sub change_facts
 		facts_rows(next_rows(800), pick(1, 100, 800)));
 }
 
-# The first of so many rows that there have not been
+# Return the first number of n rows that do not exist yet
 sub next_rows
 {
 	my $n = shift;
@@ -103,7 +104,7 @@ sub next_rows
 }
 
 # ---------------------------------------------------------------------------------------------
-# What is asked
+# Queries
 # ---------------------------------------------------------------------------------------------
 
 sub aggregate
@@ -116,14 +117,14 @@ sub aggregate
 		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
 		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
 		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
-		# now and then one that is left to PostgreSQL
+		# sometimes one that only PostgreSQL computes
 		chance(0.1)
 		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(b.*)",
 			"array_agg(b.a ORDER BY b.id)")
 		: "count(b.a)") . (chance(0.15) ? ' FILTER (WHERE ' . condition() . ')' : '');
 }
 
-# An aggregate of an expression, which may fail where its FILTER is false
+# Return an aggregate of an expression that may fail where its FILTER is false
 sub computed
 {
 	return pick('sum(b.a + b.k2)', 'max(b.b % 100)', 'min(b.d + 3)', 'avg(b.y * 2)',
@@ -140,7 +141,7 @@ sub condition
 
 sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
 
-# Expressions to group by, by number of the column in the target list
+# Return expressions to group by, with their column numbers in the target list
 sub group_columns
 {
 	my $small = shift;
@@ -166,7 +167,7 @@ sub filter
 		" AND b.t <> 't1'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
 }
 
-# FROM and WHERE; 's' is there as well if a small side is asked for
+# FROM and WHERE; 's' is included if a small side is requested
 sub scan_source { return "facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(); }
 
 sub join_source
@@ -225,7 +226,7 @@ sub distinct
 	  . pick('', '', ' ORDER BY ' . join(', ', 1 .. @groups));
 }
 
-# Names for what a subquery gives, so that it can be read from outside
+# Name the columns of a subquery, so that an outer query can read them
 sub some_groups
 {
 	my ($source, $small) = source();
@@ -262,7 +263,8 @@ my %shapes = (
 			"SELECT DISTINCT b.ok, b.a, s.w AS sw FROM facts b WHERE b.k = s.k" . filter(),
 			"SELECT b.a, count(*) AS c FROM " . scan_source() . " GROUP BY b.a "
 			  . "HAVING count(*) > s.w");
-		# what does not depend on the row can be a Gather, which starts its workers for each row
+		# a subplan that does not depend on the row can be a Gather, which starts its workers for
+		# each row
 		$small = "(SELECT DISTINCT k, w FROM $small ORDER BY w, k LIMIT 9) s"
 		  if $query =~ /HAVING count\(\*\) > s.w/;
 		"SELECT s.w, u.* FROM $small$join LATERAL ($query) u";

@@ -1,4 +1,4 @@
-# Random things that GpuJoinFuzz puts queries together from. All randomness comes from rand().
+# Random parts that GpuJoinFuzz assembles queries from. All randomness comes from rand().
 package GpuJoinRandom;
 
 use strict;
@@ -12,8 +12,8 @@ sub pick { return $_[ int(rand(@_)) ]; }
 sub upto { return int(rand($_[0])); }
 sub chance { return rand() < $_[0]; }
 
-# One that can be tested on the entries of an index that has the columns: see create_indexes() in
-# GpuJoinFuzz.
+# Return a filter that can be tested on the entries of an index that has the columns: see
+# create_indexes() in GpuJoinFuzz.
 sub entry_filter
 {
 	my ($b, $depth) = @_;
@@ -43,10 +43,10 @@ sub entry_filter
 		"(($left OR $right) IS " . pick('FALSE', 'NOT FALSE', 'UNKNOWN') . ')');
 }
 
-# Perhaps folds of all indexes; t/005_differential.pl has the function
+# Return folds of all indexes, or nothing; t/005_differential.pl defines the function
 sub folds { return pick('', map { "SELECT fold_all($_);\n" } qw(false false true)); }
 
-# The call that compares a query's answers
+# Return the call that compares a query's answers
 sub quoted { return "'" . $_[0] =~ s/'/''/gr . "'"; }
 sub compare_sql { return "SELECT compare(" . join(', ', map { quoted($_) } @_) . ");\n"; }
 
@@ -61,14 +61,14 @@ our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_merge
 	'parallel_leader_participation=off',
 	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
 
-# What is not divided costs nothing, so that what can be divided is.
+# Set all costs that parallel plans do not divide to zero, so that everything divisible is divided.
 our $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
   . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
   . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
   . 'gpujoin.device_search_cost=0';
 
-# A search costs about what a btree charges for so many keys: which of the two is taken depends on
-# the array that comes (GpuAlternative).
+# A search costs about what a btree charges for this many keys: the array's length decides which of
+# the two is used (GpuAlternative).
 our @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
 
 1;

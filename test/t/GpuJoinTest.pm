@@ -1,4 +1,4 @@
-# Shared by the TAP tests: a server with gpujoin, and answers of ours compared with stock ones.
+# Shared by the TAP tests: a server with gpujoin, and comparison of our answers with stock ones.
 package GpuJoinTest;
 
 use strict;
@@ -13,9 +13,9 @@ use Test::More;
 our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
   vacuum_until_visible patience);
 
-# A started server with both extensions in database postgres. Further arguments are lines for the
-# configuration; init options come as a hash reference first. Neither timed checkpoints nor the
-# background writer pin pages that VACUUM is to clean: it would leave them out.
+# Return a started server with both extensions in database postgres. Further arguments are lines for
+# the configuration; init options come first, as a hash reference. Timed checkpoints and the
+# background writer are effectively off, because VACUUM skips entries of pages that they pin.
 sub new_server
 {
 	my ($name, @lines) = @_;
@@ -32,8 +32,8 @@ sub new_server
 	return $node;
 }
 
-# Run each query in one snapshot without and with gpujoin; return those whose rows differ, with
-# both answers. The rows are compared as multisets of text.
+# Run each query in one snapshot without and with gpujoin; return those whose rows differ, with both
+# answers. The rows are compared as multisets of text.
 sub differing
 {
 	my ($node, @queries) = @_;
@@ -59,7 +59,7 @@ sub differing
 	return @different;
 }
 
-# Is this node (GpuScan or GpuJoin) in the forced plan of the query?
+# Return true if this node (GpuScan or GpuJoin) is in the forced plan of the query.
 sub uses_node
 {
 	my ($node, $name, $query) = @_;
@@ -68,7 +68,7 @@ sub uses_node
 	return $plan =~ /Custom Scan \($name\)/;
 }
 
-# The log since an offset has no sign of a crash or of something that was not released.
+# Test that the log since an offset shows neither a crash nor an unreleased resource.
 sub log_is_clean
 {
 	my ($node, $name, $offset) = @_;
@@ -79,7 +79,7 @@ sub log_is_clean
 	is(join("\n", @findings), '', $name);
 }
 
-# Wait until the log since an offset has something: what a process logs may come after what it does.
+# Wait until the log since an offset matches: a process may log an action after it has taken effect.
 sub log_comes_to
 {
 	my ($node, $pattern, $name, $offset) = @_;
@@ -95,8 +95,8 @@ sub log_comes_to
 	return;
 }
 
-# VACUUM a table until all its pages are all-visible. One may not be enough where a process that is
-# just ending still has a page pinned, or an old snapshot.
+# VACUUM a table until all its pages are all-visible. One VACUUM may not be enough if an exiting
+# process still has a page pinned, or if there is an old snapshot.
 sub vacuum_until_visible
 {
 	my ($node, $table) = @_;
@@ -113,7 +113,7 @@ sub vacuum_until_visible
 	return;
 }
 
-# Wait until a session that is named by application_name runs, or waits for, something.
+# Wait until a session, named by application_name, runs or waits for something.
 sub wait_for_query
 {
 	my ($node, $name, $condition) = @_;
@@ -123,7 +123,7 @@ sub wait_for_query
 		 WHERE application_name = '$name' AND " . ($condition // "state = 'active'"));
 }
 
-# How long a program may run, in seconds; longer where everything takes longer.
+# Return the time limit for a program; CHECK_PATIENCE extends it where everything takes longer.
 sub patience { return IPC::Run::timeout($_[0] * ($ENV{CHECK_PATIENCE} || 1)); }
 
 1;

@@ -1,5 +1,5 @@
-# Shared by the TAP tests of mirrors: asking one server, tables with an index, and clients that
-# write, compare answers and check mirrors, in pgbench, in the background.
+# Shared by the TAP tests of mirrors: queries to one server, tables with an index, and pgbench
+# clients in the background that write, compare answers and check mirrors.
 package MirrorTest;
 
 use strict;
@@ -13,7 +13,7 @@ use Test::More;
 our @EXPORT = qw(FILL ask sql wait_for compare_script write_script vacuum_script check_script
   start_bench finish_bench);
 
-# A function in SQL: a table with n rows of 1,000 keys and an index "name"_k, which is not loaded
+# SQL function: create a table with n rows of 1,000 keys and an index "name"_k, which is not loaded
 use constant FILL => q{
 	CREATE FUNCTION fill(name text, n int) RETURNS void LANGUAGE plpgsql
 	SET gpujoin.auto_load = off AS $$
@@ -25,7 +25,7 @@ use constant FILL => q{
 	END $$;
 };
 
-# The server that sql() and wait_for() ask
+# The server that sql() and wait_for() use
 my $asked;
 
 sub ask
@@ -43,11 +43,11 @@ sub wait_for
 	  or diag(sql('SELECT * FROM gpujoin_mirrors()'), sql('SELECT * FROM gpujoin_status()'));
 }
 
-# The scripts work on a table t (id serial, k int, pad text) with keys 0 to 499 and an index t_k.
+# The scripts use a table t (id serial, k int, pad text) with keys 0 to 499 and an index t_k.
 
-# One comparison: the same question with and without gpujoin in one snapshot. A procedure would
-# have to be planned anew for each setting, so it is plain SQL. Given aggregates over columns that
-# the index has, the answer is index-only where that is possible.
+# One comparison: the same query with and without gpujoin in one snapshot. This is plain SQL because
+# a procedure would have to be replanned for each setting. For aggregates over columns that the
+# index has, the answer is index-only if possible.
 sub compare_script
 {
 	my ($file, $sync_blocks, $columns) = @_;
@@ -125,8 +125,8 @@ SELECT 1 / (:missing = 0)::int AS same \gset
 	return $file;
 }
 
-# Run pgbench with files on a node in the background; returns a handle. Who meets a deadlock, as
-# writers of many rows may, tries again.
+# Run pgbench with files on a node in the background; return a handle. A client that gets a
+# deadlock, as writers of many rows may, tries again.
 sub start_bench
 {
 	my ($node, $clients, $seconds, @files) = @_;
@@ -137,7 +137,7 @@ sub start_bench
 	return { handle => $handle, out => \$out, err => \$err };
 }
 
-# Wait for its end. Errors that match $harmless are; each ends its client.
+# Wait until it ends. Errors that match $harmless are accepted; each ends its client.
 sub finish_bench
 {
 	my ($bench, $what, $harmless) = @_;

@@ -13,18 +13,18 @@ our @EXPORT = qw(PATIENT STAGING service wait_ready restart_now run_service star
   finish_service wait_for_request watch_after inject no_leaks comes_to_rest signal_helper
   wait_replaced service_sql open_bystander ask_bystander);
 
-# A line for the configuration. On a machine that is busy enough a healthy device process may be
-# silent for seconds; only tests of the watchdog shorten this, when there is something to bite.
+# A line for the configuration. On a busy machine a healthy device process may be silent for
+# seconds; only tests of the watchdog shorten this, when the watchdog has to act.
 use constant PATIENT => "gpujoin.device_timeout = '1h'";
 
-# What a card keeps of its scratch memory, from start to end: three buffers of 8 MB for page images
+# Scratch memory that a card keeps from start to end: three buffers of 8 MB for page images
 # (staging_buffers and staging_bytes in cuda/kernels/policy.cuh). The reference device needs none.
 use constant STAGING => 3 * 8 * 1024 * 1024;
 
-# For what must not last for ever, in seconds
+# Time limit for background programs, in seconds
 use constant LONG => 300 * ($ENV{CHECK_PATIENCE} || 1);
 
-# One column of gpujoin_status().
+# Return one column of gpujoin_status().
 sub service
 {
 	my ($node, $column) = @_;
@@ -39,9 +39,9 @@ sub wait_ready
 	return $node->poll_query_until('postgres', "SELECT state = 'ready' FROM gpujoin_status()");
 }
 
-# Do not wait for the delay before the next start: a reload ends it. The helper may still be in
-# the middle of dying, hence more than once. For an end that the supervisor has noticed: one that
-# was only just brought about is for wait_replaced().
+# Skip the delay before the next start: a reload ends it. Repeat the reload, because the helper may
+# still be exiting. Use this after the supervisor has noticed the end; after an end that the test
+# has just caused, use wait_replaced().
 sub restart_now
 {
 	my $node = shift;
@@ -49,7 +49,7 @@ sub restart_now
 	return wait_replaced($node, 0);
 }
 
-# The same after a process of this pid was killed: not yet while it is still the one.
+# The same after a process with this pid was killed; wait until another one has replaced it.
 sub wait_replaced
 {
 	my ($node, $pid) = @_;
@@ -66,7 +66,7 @@ sub wait_replaced
 	  . $node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()');
 }
 
-# Have the watchdog bite after so long.
+# Make the watchdog act after this time.
 sub watch_after
 {
 	my ($node, $timeout) = @_;
@@ -76,7 +76,8 @@ sub watch_after
 	return;
 }
 
-# An expression that is given, too, is evaluated as soon as the test has ended.
+# Return the SQL of a service test. The optional expression is evaluated as soon as the test has
+# ended.
 sub service_sql
 {
 	my ($arguments, $also) = @_;
@@ -107,8 +108,8 @@ sub start_service
 	return $running;
 }
 
-# Wait until a service test is in its n-th request from here on (1: making the column, 2: filling
-# it, 3: the first search). $requests is what service($node, 'requests') said before.
+# Wait until a service test has reached its n-th request from here on (1: making the column, 2:
+# filling it, 3: the first search). $requests is an earlier result of service($node, 'requests').
 sub wait_for_request
 {
 	my ($node, $requests, $n) = @_;
@@ -135,7 +136,7 @@ sub inject
 		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis)");
 }
 
-# A session that is opened before something happens and must still be there afterwards.
+# Open a session that must survive whatever happens next.
 sub open_bystander
 {
 	my $node = shift;
@@ -149,7 +150,8 @@ sub open_bystander
 	return $bystander;
 }
 
-# Its backend's pid, as it says itself; something else, or death, if it is not well.
+# Return its backend's pid, as the session reports it; die or return something else if it is not
+# well.
 sub ask_bystander
 {
 	my $bystander = shift;
@@ -161,7 +163,7 @@ sub ask_bystander
 	return $bystander->{out};
 }
 
-# Send signals to the device process, if there is one at this moment; returns its pid. A pid of 0
+# Send signals to the device process, if there is one at this moment; return its pid. A pid of 0
 # would be this test itself.
 sub signal_helper
 {
@@ -173,8 +175,8 @@ sub signal_helper
 	return $pid;
 }
 
-# Wait until no slot, no column, no key set, no match and no byte is left, but for what the device
-# keeps by itself. The helper's figures lag a moment; without a helper there are none.
+# Wait until no slot, column, key set, match or byte is in use; ignore memory that the device itself
+# keeps. The helper's counters lag a moment; without a helper there are no counters.
 sub comes_to_rest
 {
 	my ($node, $kept) = @_;

@@ -1,6 +1,6 @@
 \set ECHO none
--- Run a query under gpujoin.force and with gpujoin off: how many rows come, and how many rows of
--- either answer the other one lacks.
+-- Run a query under gpujoin.force and with gpujoin off: return the number of rows, and the number
+-- of rows that each answer lacks.
 CREATE FUNCTION both_ways(query text, OUT n bigint, OUT missing bigint, OUT surplus bigint)
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,7 +1,8 @@
 \set ECHO none
--- The same query with gpujoin, under gpujoin.force, and by PostgreSQL alone: how many rows come,
--- and how many are in one of the answers only.  Rows are compared as text, so that 0 and -0
--- differ.  They are kept in arrays: two temporary tables a query took most of the tests' time.
+-- Run the same query with gpujoin, under gpujoin.force, and by PostgreSQL alone: return the number
+-- of rows, and the number of rows in only one of the answers.  Rows are compared as text, so that 0
+-- and -0 differ.  They are kept in arrays: two temporary tables per query took most of the tests'
+-- time.
 CREATE FUNCTION answers(query text, OUT n bigint, OUT differ bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	rows_of text := 'SELECT array_agg(q::text) FROM (' || query || ') q';
@@ -20,7 +21,7 @@ BEGIN
 		(SELECT unnest(expected) EXCEPT ALL SELECT unnest(got))) e;
 END $$;
 
--- what EXPLAIN shows under gpujoin.force
+-- EXPLAIN output under gpujoin.force
 CREATE FUNCTION forced_plan(query text, options text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan text;
@@ -43,7 +44,7 @@ BEGIN
 	SELECT * INTO n, differ FROM answers(query);
 END $$;
 
--- what stands in the plan from above to below
+-- the nodes of the plan from top to bottom
 CREATE FUNCTION compare_nodes(query text, OUT nodes text, OUT n bigint, OUT differ bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -53,8 +54,8 @@ BEGIN
 	SELECT * INTO n, differ FROM answers(query);
 END $$;
 
--- how many rows GpuAgg got as arrays, how many one by one; how many of them the scan has returned
--- to EXPLAIN
+-- number of rows that GpuAgg received in arrays, and one by one; number of them that the scan has
+-- returned according to EXPLAIN
 CREATE FUNCTION compare_arrays(query text, OUT n bigint, OUT differ bigint, OUT arrays int,
 	OUT slots int, OUT scanned int)
 LANGUAGE plpgsql AS $$
@@ -67,7 +68,7 @@ BEGIN
 	SELECT * INTO n, differ FROM answers(query);
 END $$;
 
--- what a GpuAgg and the nodes below it count
+-- counters of a GpuAgg and of the nodes below it
 CREATE FUNCTION rows_of(query text) RETURNS TABLE (property text, n bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;

@@ -1,5 +1,5 @@
 \set ECHO none
--- EXPLAIN without what depends on the version: PostgreSQL 18 shows buffers, and fractions of rows
+-- EXPLAIN without version-dependent output: PostgreSQL 18 shows buffers, and fractions of rows
 CREATE FUNCTION explain(options text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN

@@ -1,21 +1,21 @@
--- pg_temp.extension_catalog(extension): all that the catalogs hold of an extension, one line a fact,
--- with names in the place of OIDs, so that two databases can be compared: one in which the
--- extension was created, and one in which it was brought to the same version by an update.
+-- pg_temp.extension_catalog(extension): everything that the catalogs contain about an extension,
+-- one line a fact, with names instead of OIDs. Two databases can thus be compared: one in which the
+-- extension was created, and one in which an update brought it to the same version.
 --
--- It takes the extension's members, what depends on them as their parts (rules, columns' defaults,
--- indexes, members of operator families), and for each of these the rows of all catalogs that
--- describe it: each column of such a row is a fact. Which columns are references, and to what, the
--- server says itself, so nothing here knows what the extension has. Left out is what says where or
--- when something was made, as the stamp that new minor versions put on columns, and trees of nodes,
--- in the place of which stands what they were written as.
+-- It takes the extension's members, objects that depend on them as their parts (rules, columns'
+-- defaults, indexes, members of operator families), and for each of these the rows of all catalogs
+-- that describe it: each column of such a row is a fact. The server itself reports which columns
+-- are references, and to what, so this code depends on nothing in the extension. It omits facts
+-- about where or when an object was made, such as the stamp that new minor versions put on columns,
+-- and replaces trees of nodes by their source text.
 
--- Privileges in an order of their own, and those that an owner has where none were ever granted
+-- Return privileges sorted, or the owner's default privileges if none were ever granted
 CREATE FUNCTION pg_temp.sorted_privileges(acl aclitem[], "default" aclitem[]) RETURNS text
 	LANGUAGE sql AS $$
 SELECT string_agg(a::text, ' ' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(acl, "default")) a
 $$;
 
--- What an object was written as
+-- Return the source text of an object
 CREATE FUNCTION pg_temp.written_as(class regclass, object oid) RETURNS text
 	LANGUAGE plpgsql AS $$
 BEGIN
@@ -49,26 +49,26 @@ BEGIN
 	END CASE;
 END $$;
 
--- A text without what differs from one database to another: OIDs in the names of TOAST tables, and
+-- Remove the parts of a text that differ between databases: OIDs in the names of TOAST tables, and
 -- stamps of columns
 CREATE FUNCTION pg_temp.without_marks(said text) RETURNS text
 	LANGUAGE sql AS $$
 SELECT regexp_replace(said, '(pg_toast_|pg_attver=)[0-9]+', '\1', 'g')
 $$;
 
--- An object's name, the same in each database
+-- Return an object's name, the same in each database
 CREATE FUNCTION pg_temp.name_of(class regclass, object oid, part int DEFAULT 0) RETURNS text
 	LANGUAGE sql AS $$
 SELECT CASE WHEN object = 0 THEN '-' ELSE pg_temp.without_marks(type || ' ' || identity) END
 FROM pg_identify_object(class, object, part)
 $$;
 
--- Which columns of the catalogs refer to an object of which class
+-- Columns of the catalogs that refer to an object, with its class
 CREATE TEMP TABLE catalog_reference AS
 SELECT fktable, fkcols[1] AS fkcol, pktable, is_array FROM pg_get_catalog_foreign_keys()
 WHERE cardinality(fkcols) = 1 AND pkcols = ARRAY['oid'];
 
--- A row of a catalog, as it is given in JSON, as facts
+-- Return a catalog's row, given as JSON, as facts
 CREATE FUNCTION pg_temp.facts_of_row(catalog regclass, catalog_row jsonb)
 	RETURNS TABLE (column_name text, fact text) LANGUAGE sql AS $$
 SELECT v.key,
@@ -90,8 +90,8 @@ WHERE a.atttypid NOT IN ('pg_node_tree'::regtype, 'aclitem[]'::regtype)
 		'attrelid', 'objoid', 'objid'])
 $$;
 
--- An expression for the row r of a catalog in JSON. The text of a regproc is not one function's
--- where several have the same name.
+-- Return an expression for the row r of a catalog as JSON. The text of a regproc is ambiguous if
+-- several functions have the same name.
 CREATE FUNCTION pg_temp.in_json(catalog regclass) RETURNS text LANGUAGE sql AS $$
 SELECT format('to_jsonb(r) || jsonb_build_object(%s)',
 	string_agg(format('%L, r.%I::oid', attname, attname), ', '))
@@ -120,7 +120,7 @@ BEGIN
 		RETURN NEXT part.name;
 		RETURN NEXT part.name || ' is written as ' ||
 			pg_temp.without_marks(pg_temp.written_as(part.class, part.object));
-		-- Its row, and rows of catalogs that describe objects of this class further
+		-- Its own row, and rows of catalogs that describe objects of this class further
 		FOR described IN
 			SELECT part.class::regclass AS catalog, 'oid' AS key_column
 			UNION ALL
@@ -138,7 +138,7 @@ BEGIN
 				pg_temp.in_json(described.catalog), described.key_column, part.object);
 		END LOOP;
 		IF part.class = 'pg_class'::regclass THEN
-			-- By their rank: a column that was dropped leaves its number unused
+			-- Numbered by rank: a dropped column leaves its number unused
 			RETURN QUERY SELECT format('%s: column %s: %s = %s', part.name, r.rank,
 					f.column_name, f.fact)
 				FROM (SELECT row_number() OVER (ORDER BY attnum) AS rank, to_jsonb(a) AS facts
@@ -149,7 +149,7 @@ BEGIN
 					pg_temp.sorted_privileges(attacl, NULL))
 				FROM pg_attribute WHERE attrelid = part.object AND attacl IS NOT NULL;
 		END IF;
-		-- What catalogs of all classes say of it
+		-- Facts that catalogs have about objects of all classes
 		RETURN QUERY SELECT format('%s: part %s: comment %s', part.name, objsubid, description)
 			FROM pg_description WHERE classoid = part.class AND objoid = part.object;
 		RETURN QUERY SELECT format('%s: part %s: label %s %s', part.name, objsubid, provider, label)

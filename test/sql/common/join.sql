@@ -1,5 +1,5 @@
 \set ECHO none
--- both_ways() with the GpuJoin nodes that the forced plan has
+-- both_ways() with the GpuJoin nodes of the forced plan
 CREATE FUNCTION compare(query text, OUT nodes text, OUT n bigint, OUT missing bigint,
 						OUT surplus bigint) LANGUAGE plpgsql AS $$
 DECLARE

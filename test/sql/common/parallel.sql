@@ -5,8 +5,8 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 4;
 
--- What is not divided, the search and the reading of pages, costs nothing here: then the
--- planner divides where it can.
+-- Work that is not divided, i.e. the search and reading pages, costs nothing here, so that the
+-- planner divides wherever it can.
 SET seq_page_cost = 0;
 SET random_page_cost = 0;
 SET gpujoin.setup_cost = 0;
@@ -20,9 +20,9 @@ INSERT INTO big SELECT i, CASE WHEN i % 50 = 0 THEN NULL ELSE (i * 7919) % 1000 
 					   repeat('x', i % 60) FROM generate_series(1, 30000) i;
 CREATE INDEX big_k ON big USING gpujoin (k);
 
--- Rows of a query without gpujoin and with it, each in parallel if that is possible: how
--- many, whether they are the same, and how the plan has our node. CREATE TABLE AS runs the
--- query's plan as it is; an aggregate above would cost much more than it.
+-- Compare the rows of a query without and with gpujoin, each in parallel if possible: return their
+-- number, whether they are the same, and how the plan uses our node. CREATE TABLE AS runs the
+-- query's plan unchanged; an aggregate above would cost much more than it.
 CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;

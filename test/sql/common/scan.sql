@@ -1,5 +1,5 @@
 \set ECHO none
--- Rows of a query without gpujoin and with it: how many, whether they are the
+-- Compare the rows of a query without and with gpujoin: return their number, whether they are the
 -- same, and whether the plan has our node.
 CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
