@@ -411,11 +411,11 @@ find_partners(GjFetch *fetch)
  * for them early.  A block goes through a ring, and is touched at three points of it,
  * each time to ask for what the next touch reads:
  *
- * 	taken off the set	ask for the buffer's header and for the line pointers, where the
- * 						buffer can be guessed (base/buffers.c); nothing is pinned, and
- * 						nothing of the page is read
- * 	pinned				where the guess failed, ask for the line pointers now
- * 	soon delivered		ask for the tuples to which the line pointers lead
+ *	taken off the set	ask for the buffer's header and for the line pointers, where the
+ *						buffer can be guessed (base/buffers.c); nothing is pinned, and
+ *						nothing of the page is read
+ *	pinned				where the guess failed, ask for the line pointers now
+ *	soon delivered		ask for the tuples to which the line pointers lead
  *
  * From disk, blocks are asked for by PrefetchBuffer(), as bitmap heap scans do it, further
  * and further ahead of what has been taken, and only after a block was not in memory.

@@ -152,14 +152,14 @@ GjSearchTake(GjEntryMatch *match)
  * that comes first has a device count the entries, which takes it as long as a look at all
  * of them, and decides:
  *
- * 	  - The device does not answer, or has copies of another vacuum epoch than the index:
- * 		nothing is divided by keys.
- * 	  - Nor if the entries are so few that the requests would take longer than what is done
- * 		with the entries, or the keys so few that processes would be left without any.
- * 	  - Nor if so many requests would be needed, each process having the memory of one, that
- * 		to search together on the CPU (divide.c) is quicker.
- * 	  - Else it cuts the keys, and from then on is one of many: each takes a range, asks for
- * 		its entries, in pieces if need be, delivers them, and takes another.
+ *	  - The device does not answer, or has copies of another vacuum epoch than the index:
+ *		nothing is divided by keys.
+ *	  - Nor if the entries are so few that the requests would take longer than what is done
+ *		with the entries, or the keys so few that processes would be left without any.
+ *	  - Nor if so many requests would be needed, each process having the memory of one, that
+ *		to search together on the CPU (divide.c) is quicker.
+ *	  - Else it cuts the keys, and from then on is one of many: each takes a range, asks for
+ *		its entries, in pieces if need be, delivers them, and takes another.
  *
  * Ranges are cut by the number of keys, as it is not known how many entries each has.  They
  * become smaller towards the end (guided self-scheduling): a half of what is left, divided by
@@ -176,15 +176,15 @@ GjSearchTake(GjEntryMatch *match)
  * what it lacks.  So the proof at the head of stream.c holds, with the parts of all
  * processes for its parts.  All that it asks for is there:
  *
- * 	  - The snapshot is the same in all processes, and was taken before any of the matches.
- * 	  - They have one vacuum epoch E, read by the process that comes first before anything
- * 		was found, and made known to the others before they begin.  Whatever epoch a process
- * 		sees in the mirror, it takes no answer of one whose epoch is not E.  (It would be exact,
- * 		too, if each process read an epoch of its own, after the snapshot; but an epoch that is
- * 		older than the snapshot is not allowed, and one for all is easier to see through.)
- * 	  - Each TID is once in what is delivered for a range, or for a part of it.  That two
- * 		processes deliver entries of one TID with different keys, or have it in what is left
- * 		to the heap, is what the claim there is about: then neither is a row of the answer.
+ *	  - The snapshot is the same in all processes, and was taken before any of the matches.
+ *	  - They have one vacuum epoch E, read by the process that comes first before anything
+ *		was found, and made known to the others before they begin.  Whatever epoch a process
+ *		sees in the mirror, it takes no answer of one whose epoch is not E.  (It would be exact,
+ *		too, if each process read an epoch of its own, after the snapshot; but an epoch that is
+ *		older than the snapshot is not allowed, and one for all is easier to see through.)
+ *	  - Each TID is once in what is delivered for a range, or for a part of it.  That two
+ *		processes deliver entries of one TID with different keys, or have it in what is left
+ *		to the heap, is what the claim there is about: then neither is a row of the answer.
  *
  * No row is missing: a process that has taken a range delivers all of it, unless the query
  * ends.  One that comes late, or not at all, as the leader that does not take part, takes

@@ -677,12 +677,12 @@ must_give_way(Relation index)
  * leaves it on the page as its change counter, which never goes back, also when the page is
  * used anew.  Three things tell what has changed since a sequence number S:
  *
- * 	- the metapage lists the pages that lanes have open: these change all the time;
- * 	- the journal, a ring in a block of its own, has the ranges of blocks that were opened
- * 	  for insertion or lost entries, each with a sequence number; neighbours share an entry,
- * 	  which then carries the later number;
- * 	- if the ring has lost entries with numbers above S (journal_floor says up to which number
- * 	  it has), the pages' change counters do.
+ *	- the metapage lists the pages that lanes have open: these change all the time;
+ *	- the journal, a ring in a block of its own, has the ranges of blocks that were opened
+ *	  for insertion or lost entries, each with a sequence number; neighbours share an entry,
+ *	  which then carries the later number;
+ *	- if the ring has lost entries with numbers above S (journal_floor says up to which number
+ *	  it has), the pages' change counters do.
  *
  * So a copy taken at S lacks the pages that were open at S and the ranges with numbers above S.
  * A change and its journal entry are one WAL record: had the entry been made before, a copy

@@ -597,13 +597,13 @@ abandon_at_exit(int code, Datum arg)
  * have the same history: numbers of an index with another past say nothing.  So the key has all
  * that tells histories apart:
  *
- * 	  build id		each build of an index begins a new one
- * 	  file			a copy of a database has files with the same names and build ids; they go
- * 					their own ways from there, so database and tablespace are part of the name
- * 	  database		can be made a second time, from the same template and with the same OID
- * 					(CREATE DATABASE ... OID), and that within moments.  Its file PG_VERSION is
- * 					written when a database's folder is made, by replay too, and never again: its
- * 					time and its inode tell one from the other
+ *	  build id		each build of an index begins a new one
+ *	  file			a copy of a database has files with the same names and build ids; they go
+ *					their own ways from there, so database and tablespace are part of the name
+ *	  database		can be made a second time, from the same template and with the same OID
+ *					(CREATE DATABASE ... OID), and that within moments.  Its file PG_VERSION is
+ *					written when a database's folder is made, by replay too, and never again: its
+ *					time and its inode tell one from the other
  *
  * A process stays in one database, which cannot be dropped or moved meanwhile, on a standby
  * either: looking at that file once is enough.

@@ -52,15 +52,6 @@ typedef enum GjAggPrivate
 	GJ_AGG_TYPES,				/* int list: GjValueType of each of them and of each computed
 								 * column */
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
-	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter, columns
-								 * of the batch or -1 */
-	GJ_AGG_CONDITIONS,			/* int list: for each computed column, the one that must be true
-								 * for it to be computed, which stands before it, or -1 */
-	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, which one of
-								 * the batch it is, or -1 */
-	GJ_AGG_EXPECTED,			/* Integer: how many groups the planner expects */
-	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch has numbers
-								 * for (agg/reader.c) */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
 								 * of the batch, or -1) */
 	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that
@@ -69,7 +60,7 @@ typedef enum GjAggPrivate
 								 * the batch, or -1 */
 	GJ_AGG_EXPECTED,			/* Integer: number of groups that the planner expects */
 	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch encodes
-								 * as numbers (agg/codes.c) */
+								 * as numbers (agg/reader.c) */
 	GJ_AGG_PRIVATE_COUNT
 } GjAggPrivate;
 

@@ -429,10 +429,10 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  * Numbers are drawn from next_run, and none is drawn twice.  Hence, for a state of the metapage
  * that was read at some time, and a page that is locked afterwards:
  *
- * 	  - a page with a number that the state lists belonged to that run or delta then;
- * 	  - a number below next_run that it does not list was dead then, and is so for ever: the page
- * 		is free, until somebody who has locked it exclusively puts it to use;
- * 	  - a number from next_run on is younger than the state.
+ *	  - a page with a number that the state lists belonged to that run or delta then;
+ *	  - a number below next_run that it does not list was dead then, and is so for ever: the page
+ *		is free, until somebody who has locked it exclusively puts it to use;
+ *	  - a number from next_run on is younger than the state.
  *
  * Readers lock one page at a time.  So a page may have been freed, and used anew, since its reader
  * read the metapage.  Whoever publishes raises list_version.  A reader looks at it again when it

@@ -400,15 +400,15 @@ free_probe(GjKeySet *set)
  *
  * With A and B for the listed keys and ' for "all others":
  *
- * 	  A and B	=  A without what B does not list		keep_keys
- * 	  A and B'	=  A without what B lists				keep_keys
- * 	  A' and B	=  B without what A lists				take_keys
- * 	  A' and B'	=  (A and all that B lists)'			merge_keys
+ *	  A and B	=  A without what B does not list		keep_keys
+ *	  A and B'	=  A without what B lists				keep_keys
+ *	  A' and B	=  B without what A lists				take_keys
+ *	  A' and B'	=  (A and all that B lists)'			merge_keys
  *
- * 	  A' or B'	=  (A without what B does not list)'	keep_keys
- * 	  A' or B	=  (A without what B lists)'			keep_keys
- * 	  A or B'	=  (B without what A lists)'			take_keys
- * 	  A or B	=  A and all that B lists				merge_keys
+ *	  A' or B'	=  (A without what B does not list)'	keep_keys
+ *	  A' or B	=  (A without what B lists)'			keep_keys
+ *	  A or B'	=  (B without what A lists)'			take_keys
+ *	  A or B	=  A and all that B lists				merge_keys
  *
  * NULL keys are no part of any of these: they are wanted by both, or by one.
  *
