@@ -25,7 +25,6 @@
  *
  * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
  * changed, so the recheck method tests it against the key set; that copy of the
- *	- below a Sort, where PostgreSQL looks for no scan;
  * node never searches.
  *
  * Scanning backward is not offered, as a bitmap heap scan does not: a cursor that
@@ -581,6 +580,7 @@ GjScanMemory(const GjScanState *scan)
  * 	- of the portal that EXECUTE makes for a prepared statement.  It is not visible, and has a
  * 	  name that is made up.  (Who guesses it within a function of the query: the same error);
  * 	- for scans that are not of the portal's own query, like those in functions it calls;
+ * 	- below a Sort, where PostgreSQL looks for no scan;
  * 	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *
  * /
