@@ -491,7 +491,6 @@ count_slots(const GjFold *fold, Page page)
 /*-------------------------------------------------------------------------
  * Entries as words
  *
- * foldwords.c
  * The rows that a fold writes, where entries are single words: pages/words.c.
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
@@ -501,8 +500,6 @@ count_slots(const GjFold *fold, Page page)
  *
  * How many there are, and from which key to which, is found before they are read: runs and pages
  * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

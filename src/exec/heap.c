@@ -403,7 +403,6 @@ find_partners(GjFetch *fetch)
 /*-------------------------------------------------------------------------
  * Blocks
  *
- * blocks.c
  * The heap blocks of a TID set, in order, each pinned when its turn comes and on
  * its way into the processor's cache before.
  *
@@ -419,8 +418,6 @@ find_partners(GjFetch *fetch)
  *
  * From disk, blocks are asked for by PrefetchBuffer(), as bitmap heap scans do it, further
  * and further ahead of what has been taken, and only after a block was not in memory.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -633,7 +630,6 @@ prefetch(GjBlocks *blocks)
 /*-------------------------------------------------------------------------
  * Visible tuples
  *
- * visible.c
  * The candidates of one heap block that a snapshot sees.
  *
  * On a page that is marked all-visible, every tuple is visible to every snapshot,
@@ -646,8 +642,6 @@ prefetch(GjBlocks *blocks)
  *
  * A serializable transaction must look at each tuple and lock it, all-visible or
  * not; core's functions do that.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -560,12 +560,9 @@ GjOrderedGetStats(const GjOrdered *ordered)
 /*-------------------------------------------------------------------------
  * Rows
  *
- * ordered.c
  * A row in its place: the one that an entry of a batch stands for.
  *
  * The head of ordered.c says why it is the right one.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -723,7 +720,6 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
 /*-------------------------------------------------------------------------
  * The sorted rest
  *
- * ordered.c
  * The rows after the last batch of an ordered scan, by one sort.
  *
  * Batches are for a scan that is asked for little more than was expected.  When they have cost
@@ -749,8 +745,6 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
  * Only the columns that the target list uses are sorted, as they would be in a Sort node.  Where it
  * uses system columns of the tuple, like xmin, the tuple's TID is sorted in place of them, and the
  * tuple, which the snapshot still sees, is fetched again.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -418,7 +418,6 @@ begin_search(GjEntryMatch *match)
 /*-------------------------------------------------------------------------
  * Pieces
  *
- * pieces.c
  * Dividing the keys of a match among requests to a device, so that each answer fits
  * in memory.
  *
@@ -437,8 +436,6 @@ begin_search(GjEntryMatch *match)
  *
  * What a device says decides how many requests there are, and nothing else.  Each one takes
  * at least a key away, or is followed by one with half of the keys.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

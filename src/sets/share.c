@@ -274,7 +274,6 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * entryshare.c
  * Dividing entries among processes, by heap blocks.
  *
  * The arrays of a finished set are copied into shared memory, one behind the other, and
@@ -288,8 +287,6 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  *
  * Nothing but the length and the columns' widths says where an array stands, and all
  * processes know the widths: they run the same plan over the same index.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
