@@ -494,7 +494,7 @@ count_slots(const GjFold *fold, Page page)
  * The rows that a fold writes, where entries are single words: pages/words.c.
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
- * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
+ * not enough memory: then rows are sorted.  The delta's words are sorted.  Runs are in order, so
  * their words come page by page.  Two streams of words are merged to one, and this with another:
  * those with few words first, so that a base run's are merged but once.
  *
@@ -756,7 +756,7 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 }
 
 /*
- * See to it that a run's words ascend: foldrows.c
+ * See to it that a run's words ascend, as with rows
  */
 static void
 check_run_order(const GjFold *fold, Stream *run)

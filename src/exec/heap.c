@@ -17,13 +17,13 @@
  *	  would not have been a HOT update.  A TID that meanwhile names a member in the
  *	  middle of a chain gives nothing, so no row comes twice;
  *	- a TID past the end of the heap is of rows that VACUUM cut off.  The length is
- *	  taken after the match (blocks.c), and rows come before their entries: no
+ *	  taken after the match, and rows come before their entries: no
  *	  block that a fresh entry names can lie behind it.
  *
  * Nothing is concluded from the visibility map.
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
- * testing their visibility needs the lock (visible.c).  Predicate locks on tuples
+ * testing their visibility needs the lock.  Predicate locks on tuples
  * are taken with that test, those on the index before the match (keys.c).
  *
  * Copyright (c) 2026, the gpujoin developers

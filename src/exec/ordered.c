@@ -10,7 +10,7 @@
  * batch, four times as long, has those that come after the last one of this.  Entries that a
  * device delivered all at once are still there then; otherwise the index is searched again.  So the
  * memory is that of a batch, and of a piece of the match.  After a few batches (sets/top.c)
- * all rows that are left are sorted at once (ordered.c).
+ * all rows that are left are sorted at once.
  *
  * The order is a total one: sort columns, then TID.  By it an entry is before, in, or behind a
  * batch, whichever match it comes from.
@@ -121,7 +121,7 @@ struct GjOrdered
 	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
 	uint64		prefetched;		/* blocks of entries up to here were asked for */
 
-	/* Rows after the last batch (ordered.c) */
+	/* Rows after the last batch */
 	bool		is_rest;		/* true once they are wanted */
 	struct GjOrderedSorter *sorter; /* NULL: no row has been sorted so far */
 
@@ -731,7 +731,7 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
  * same keys under the same snapshot, which delivers each visible row once, from an entry or from
  * the heap, whatever becomes of the index meanwhile; entries that are inserted later belong to rows
  * that the snapshot does not see.  The batches have delivered the rows up to a place (values of the
- * sort columns, TID), that of the last entry of the last batch, and none behind it (ordered.c).
+ * sort columns, TID), that of the last entry of the last batch, and none behind it.
  * So rows up to that place are dropped here, and all others are sorted.  For that, a row
  * must have the same place in both.  In the batches it has its own values and the TID of its
  * entry, the root of its HOT chain.  An entry that is a row has these here, too.  A tuple of

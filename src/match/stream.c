@@ -6,7 +6,7 @@
  *
  * A device is asked for all keys first.  If what it finds is more than the memory limit
  * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
- * asked for when the part before has been delivered (pieces.c chooses them).  Between
+ * asked for when the part before has been delivered.  Between
  * two requests nothing is held, of the device neither.
  *
  * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
@@ -33,7 +33,7 @@
  * and the snapshot, taken before, does not see it; nor R1, which was dead to everybody.  So
  * neither is a row of the answer.
  *
- * Whether one process asks for all parts, or several for some each (ranges.c), makes no
+ * Whether one process asks for all parts, or several for some each (divide.c), makes no
  * difference to this, as long as they have the same snapshot and the same epoch E.
  *
  * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,

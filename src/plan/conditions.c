@@ -21,7 +21,7 @@
  * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
  * before, and what it has left as a NOT is not folded.
  *
- *	  key IS NULL AND x		asks for rows that are in no index: foldnull.c
+ *	  key IS NULL AND x		asks for rows that are in no index: see below
  *
  * Of an AND, operands that say nothing about the key may be left out: the set is too
  * large then, and the clause is tested on each row besides.  Of an OR, none may.

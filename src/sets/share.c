@@ -277,7 +277,7 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  * Dividing entries among processes, by heap blocks.
  *
  * The arrays of a finished set are copied into shared memory, one behind the other, and
- * cut into steps as those of TIDs are (tidshare.c): a heap block's entries go to one
+ * cut into steps as those of TIDs are: a heap block's entries go to one
  * process, so that what they have to fetch of it is fetched together.  As a finished set
  * has each TID once, each is in exactly one step.
  *
