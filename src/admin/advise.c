@@ -497,7 +497,6 @@ make_note(const Proposal *proposal, bool *isnull)
 /*-------------------------------------------------------------------------
  * Statements
  *
- * advise.c
  * The statements that pg_stat_statements has counted in this database.
  *
  * Its view decides whose texts a user gets to see: his own, or with pg_read_all_stats
@@ -506,8 +505,6 @@ make_note(const Proposal *proposal, bool *isnull)
  * are looked up.  So a statement is planned as the role that ran it, and only for a caller
  * who might become this role anyway.  What a role has done cannot make others do more then
  * than it could have done itself.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -627,7 +624,6 @@ may_plan(const GjStatement *statement)
 /*-------------------------------------------------------------------------
  * Texts of statements
  *
- * advise.c
  * Making the texts of pg_stat_statements such as can be parsed again.
  *
  * It puts a parameter into the place of each constant, even where the grammar wants a constant:
@@ -636,8 +632,6 @@ may_plan(const GjStatement *statement)
  *
  * A text that is neither changed well nor left alone cannot be planned, and is left out: nothing
  * depends on what is recognized here, but how many statements get advice.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -379,12 +379,9 @@ check_counters(GjCheckState *state, GjMetaPage meta)
 /*-------------------------------------------------------------------------
  * Pages
  *
- * check.c
  * gpujoin_check(): what each page says by itself.
  *
  * Pages of runs and deltas that are dead, or not alive yet, need only be pages.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -533,14 +530,11 @@ check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const c
 /*-------------------------------------------------------------------------
  * Runs
  *
- * check.c
  * gpujoin_check(): do directories and lists name the pages that there are, each once, and
  * are the entries of a run in order?
  *
  * The pages of a run stand still while it lives.  A delta may grow: then a page that its list has
  * not got was changed after the list had been read.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -809,7 +803,6 @@ name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bo
 /*-------------------------------------------------------------------------
  * The heap
  *
- * check.c
  * gpujoin_check() with heapallindexed: does every tuple have its entry?
  *
  * The check takes a snapshot first, then a fingerprint of every entry (tails before
@@ -818,8 +811,6 @@ name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bo
  * taken, so it must be among them, with the same values in its INCLUDE columns.  A
  * Bloom filter keeps the fingerprints: it may overlook a missing entry with a small
  * probability, never report one that is there.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -216,13 +216,10 @@ report_no_memory(Relation index, GjFallback why)
 /*-------------------------------------------------------------------------
  * Folds
  *
- * command.c
  * gpujoin_fold(): fold an index without waiting for VACUUM.
  *
  * For the table's owner.  The lock is that of VACUUM, which keeps others from vacuuming, so who
  * may not fold must not get as far as to wait for it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

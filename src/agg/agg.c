@@ -553,14 +553,11 @@ get_private(const CustomScan *plan, GjAggPrivate item)
 /*-------------------------------------------------------------------------
  * Counters of processes
  *
- * agg.c
  * What the processes of a parallel GpuAgg have counted, added up for EXPLAIN.
  *
  * Nothing else is shared: each process groups the rows that its child gives it.  A worker hands
  * over its counters when its node is shut down, which precedes the end of its rows; the leader
  * takes them when its own is.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -633,15 +633,12 @@ own_columns(GjReader *reader, int nrows)
 /*-------------------------------------------------------------------------
  * Tuples
  *
- * reader.c
  * A batch of the tuples of several heap blocks.
  *
  * Of a block often only a few tuples are wanted, and a batch of so few rows would be hardly
  * better than rows one by one.  So values are copied into the reader's arrays, block by block
  * in the order in which these are fetched, until the batch is full or the rows that come next
  * are of another kind.  Nothing is held of a block once the next one is asked for.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -744,15 +741,12 @@ take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderM
 /*-------------------------------------------------------------------------
  * Partners
  *
- * reader.c
  * Columns of a join's small side, and numbers for their values (reader.c).
  *
  * To look a value up by its type's functions takes some 100 ns, and the same few small rows come
  * again and again.  So each small row gets a number when it is first seen, under which its code is
  * noted for each column.  The numbers go on when codes are forgotten: rows may outlive these, as
  * a rescan need not collect the small side anew, and must not be taken for known then.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -856,13 +850,10 @@ grow(GjReaderColumn *column, uint32 least)
 /*-------------------------------------------------------------------------
  * Codes
  *
- * reader.c
  * Numbers for values by their type's own equality.
  *
  * They are in a hash table by the type's own functions, as PostgreSQL's nodes that group rows have
  * it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

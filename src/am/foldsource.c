@@ -491,18 +491,15 @@ count_slots(const GjFold *fold, Page page)
 /*-------------------------------------------------------------------------
  * Entries as words
  *
- * foldwords.c
  * The rows that a fold writes, where entries are single words: pages/words.c.
  *
  * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
- * not enough memory: foldrows.c takes these.  The delta's words are sorted.  Runs are in order, so
+ * not enough memory: then rows are sorted.  The delta's words are sorted.  Runs are in order, so
  * their words come page by page.  Two streams of words are merged to one, and this with another:
  * those with few words first, so that a base run's are merged but once.
  *
  * How many there are, and from which key to which, is found before they are read: runs and pages
  * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -759,7 +756,7 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 }
 
 /*
- * See to it that a run's words ascend: foldrows.c
+ * See to it that a run's words ascend, as with rows
  */
 static void
 check_run_order(const GjFold *fold, Stream *run)

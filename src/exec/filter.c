@@ -565,12 +565,9 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
 /*-------------------------------------------------------------------------
  * Runs of values
  *
- * filter.c
  * A test of one column against something that is the same for each entry: the loops.
  *
  * They have no branches, so that the compiler can take several values at a time.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -768,7 +765,6 @@ get_key(Oid type, const GjBatchColumn *column, int i)
 /*-------------------------------------------------------------------------
  * Filters of a device
  *
- * filter.c
  * A test of one column, for a device.
  *
  * Where one entry in a hundred passes, most of the time goes into sending those that do not.  A
@@ -786,8 +782,6 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * Nobody relies on it either.  All entries are tested again, by all conditions; those that come
  * from elsewhere (tail pages, pages that a mirror lacks, the CPU's pieces) have not been tested
  * before.  An answer of TIDs alone is not filtered: it may be outdated.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -845,15 +839,12 @@ add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
 /*-------------------------------------------------------------------------
  * Tests of entries
  *
- * filter.c
  * A test of one column against something that is the same for each entry: making it.
  *
  * A comparison of integers, dates and the like becomes a range that a value is in or is not.
  * One of floating-point numbers is made in double precision, into which both types go without
  * loss; NaN equals itself and is greater than all others, as everywhere in PostgreSQL.  The
  * elements of an array become a set of keys.  filter.c has the loops.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

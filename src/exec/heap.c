@@ -17,13 +17,13 @@
  *	  would not have been a HOT update.  A TID that meanwhile names a member in the
  *	  middle of a chain gives nothing, so no row comes twice;
  *	- a TID past the end of the heap is of rows that VACUUM cut off.  The length is
- *	  taken after the match (blocks.c), and rows come before their entries: no
+ *	  taken after the match, and rows come before their entries: no
  *	  block that a fresh entry names can lie behind it.
  *
  * Nothing is concluded from the visibility map.
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
- * testing their visibility needs the lock (visible.c).  Predicate locks on tuples
+ * testing their visibility needs the lock.  Predicate locks on tuples
  * are taken with that test, those on the index before the match (keys.c).
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -403,7 +403,6 @@ find_partners(GjFetch *fetch)
 /*-------------------------------------------------------------------------
  * Blocks
  *
- * blocks.c
  * The heap blocks of a TID set, in order, each pinned when its turn comes and on
  * its way into the processor's cache before.
  *
@@ -419,8 +418,6 @@ find_partners(GjFetch *fetch)
  *
  * From disk, blocks are asked for by PrefetchBuffer(), as bitmap heap scans do it, further
  * and further ahead of what has been taken, and only after a block was not in memory.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -633,7 +630,6 @@ prefetch(GjBlocks *blocks)
 /*-------------------------------------------------------------------------
  * Visible tuples
  *
- * visible.c
  * The candidates of one heap block that a snapshot sees.
  *
  * On a page that is marked all-visible, every tuple is visible to every snapshot,
@@ -646,8 +642,6 @@ prefetch(GjBlocks *blocks)
  *
  * A serializable transaction must look at each tuple and lock it, all-visible or
  * not; core's functions do that.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -580,15 +580,12 @@ is_proved(GjIndexOnly *io)
 /*-------------------------------------------------------------------------
  * Parallel plans
  *
- * indexonly.c
  * Index-only answers in parallel plans: the process that comes first decides how the
  * entries are divided, and begins; the others join it.
  *
  * By ranges of keys (match/divide.c), if nearly all of the heap is all-visible and a device
  * can answer; else by heap blocks, what a device has found (sets/share.c); or by places in
  * the index, what the CPU is to find (match/divide.c).
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -10,7 +10,7 @@
  * batch, four times as long, has those that come after the last one of this.  Entries that a
  * device delivered all at once are still there then; otherwise the index is searched again.  So the
  * memory is that of a batch, and of a piece of the match.  After a few batches (sets/top.c)
- * all rows that are left are sorted at once (ordered.c).
+ * all rows that are left are sorted at once.
  *
  * The order is a total one: sort columns, then TID.  By it an entry is before, in, or behind a
  * batch, whichever match it comes from.
@@ -121,7 +121,7 @@ struct GjOrdered
 	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
 	uint64		prefetched;		/* blocks of entries up to here were asked for */
 
-	/* Rows after the last batch (ordered.c) */
+	/* Rows after the last batch */
 	bool		is_rest;		/* true once they are wanted */
 	struct GjOrderedSorter *sorter; /* NULL: no row has been sorted so far */
 
@@ -560,12 +560,9 @@ GjOrderedGetStats(const GjOrdered *ordered)
 /*-------------------------------------------------------------------------
  * Rows
  *
- * ordered.c
  * A row in its place: the one that an entry of a batch stands for.
  *
  * The head of ordered.c says why it is the right one.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -723,7 +720,6 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
 /*-------------------------------------------------------------------------
  * The sorted rest
  *
- * ordered.c
  * The rows after the last batch of an ordered scan, by one sort.
  *
  * Batches are for a scan that is asked for little more than was expected.  When they have cost
@@ -735,7 +731,7 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
  * same keys under the same snapshot, which delivers each visible row once, from an entry or from
  * the heap, whatever becomes of the index meanwhile; entries that are inserted later belong to rows
  * that the snapshot does not see.  The batches have delivered the rows up to a place (values of the
- * sort columns, TID), that of the last entry of the last batch, and none behind it (ordered.c).
+ * sort columns, TID), that of the last entry of the last batch, and none behind it.
  * So rows up to that place are dropped here, and all others are sorted.  For that, a row
  * must have the same place in both.  In the batches it has its own values and the TID of its
  * entry, the root of its HOT chain.  An entry that is a row has these here, too.  A tuple of
@@ -749,8 +745,6 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
  * Only the columns that the target list uses are sorted, as they would be in a Sort node.  Where it
  * uses system columns of the tuple, like xmin, the tuple's TID is sorted in place of them, and the
  * tuple, which the snapshot still sees, is fetched again.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

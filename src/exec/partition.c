@@ -472,7 +472,6 @@ partitions_close(GjPartitions *partitions)
 /*-------------------------------------------------------------------------
  * Routes
  *
- * partition.c
  * Which keys of a set a table can have, where a table above it is partitioned by
  * the key: each table is searched for its own part of the keys.
  *
@@ -481,8 +480,6 @@ partitions_close(GjPartitions *partitions)
  * one partition's share.  That of a complement is the same: of the keys that are not wanted,
  * those that no row of the table has do not matter.  Below a partition that is younger than
  * the snapshot it begins anew with all keys, since no bound above it had to hold for its rows.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

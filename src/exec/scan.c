@@ -476,7 +476,6 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 /*-------------------------------------------------------------------------
  * The match
  *
- * scan.c
  * What a GpuScan asks its index: for which keys, and with how much memory.
  *
  * The values of the key conditions are evaluated once, into a set.  Scans of other
@@ -485,8 +484,6 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
  * without a word, a scan makes a set of its own.
  *
  * In a parallel plan it may be another process that searches (parallel.c).
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -555,7 +552,6 @@ GjScanMemory(const GjScanState *scan)
 /*-------------------------------------------------------------------------
  * Cursors
  *
- * scan.c
  * Where the row lies on which a cursor stands.
  *
  * UPDATE and DELETE ... WHERE CURRENT OF a cursor take the TID of the scan's last row and go
@@ -584,6 +580,13 @@ GjScanMemory(const GjScanState *scan)
  *	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *
  * /
+ * 	- without a portal that has a name: an ordinary SELECT has one without.  (A client that
+ * 	  speaks the protocol itself can suspend that and ask by the empty name: an error);
+ * 	- of the portal that EXECUTE makes for a prepared statement.  It is not visible, and has a
+ * 	  name that is made up.  (Who guesses it within a function of the query: the same error);
+ * 	- for scans that are not of the portal's own query, like those in functions it calls;
+ * 	- below a Sort, where PostgreSQL looks for no scan;
+ * 	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *-------------------------------------------------------------------------
  */
 

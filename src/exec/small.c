@@ -491,13 +491,10 @@ GjSmallGetStats(const GjSmallSide *side)
 /*-------------------------------------------------------------------------
  * Sorted rows
  *
- * small.c
  * Sort the rows of a small side that do not fit in memory by their keys.
  *
  * A tuplesort of tuples that have the key as their first column; it has work_mem
  * and spills to temporary files by itself.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -461,7 +461,6 @@ rebuild_key(Rebuild *rebuild, Oid cast)
 /*-------------------------------------------------------------------------
  * One set for all scans of a query
  *
- * source.c
  * The scans of one query that ask for the same keys, as those of a partitioned table's
  * partitions do, share the set: it is collected once, and divided once among partitions
  * (partition.c).
@@ -480,8 +479,6 @@ rebuild_key(Rebuild *rebuild, Oid cast)
  *
  * A set is freed when the last scan that uses it lets it go.  One that holds only a part
  * of it, in memory of its own, still counts as a user: others are likely to come.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

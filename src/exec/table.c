@@ -278,15 +278,12 @@ GjTableScanExplain(const GjTableScan *table, ExplainState *es)
 /*-------------------------------------------------------------------------
  * Counting
  *
- * table.c
  * Counting for an index what a scan of its table has done (mirror/usage.c).
  *
  * Each process adds what it has done itself, once, when the node ends; after an error, when the
  * query's memory goes.  The node's statistics would say it, but for EXPLAIN workers hand theirs
  * over to the leader, where they are not to be counted again.  So whoever moves statistics holds
  * the count meanwhile: what was done remains, and what then stands there is taken from it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -410,7 +410,6 @@ end(Pins *pins)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * visiblemap.c
  * Which entries are rows, without a look at the heap: the visibility map and the
  * vacuum epoch.
  *
@@ -534,8 +533,6 @@ end(Pins *pins)
  * other.
  *
  * Nothing is held between calls: no pin, no lock.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

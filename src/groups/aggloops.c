@@ -259,13 +259,10 @@ GjIntMinMax(GjValueType type)
 /*-------------------------------------------------------------------------
  * Floats
  *
- * aggfloat.c
  * Loops of the aggregates over floats.
  *
  * Each step is PostgreSQL's own, in the order of the rows: then sums are the same to the last
  * bit, and so are the errors.  A row that stands for several is added as often.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -431,15 +431,12 @@ select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
 /*-------------------------------------------------------------------------
  * Merging states
  *
- * aggstate.c
  * States of rows that have waited (defer.c): they are added to those of their groups.
  *
  * Such a state is of one row, or of some that stood side by side, and comes behind all rows that
  * the group's state has.  That of min(), max() and booleans looks like a value, and is added
  * like one.  Sums of floats are left out: added to each other, they would not be what PostgreSQL
  * gives for the rows in their order.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -547,10 +544,7 @@ GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n)
 /*-------------------------------------------------------------------------
  * Final values
  *
- * aggstate.c
  * Results of aggregates from their states, by PostgreSQL's own arithmetic of numerics.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -705,7 +699,6 @@ wide_numeric(GjWideSum sum)
 /*-------------------------------------------------------------------------
  * Partial states
  *
- * aggstate.c
  * States of aggregates as another process of a parallel plan combines them.
  *
  * Above Gather PostgreSQL's own node combines states and finishes them.  So a state is what its
@@ -713,8 +706,6 @@ wide_numeric(GjWideSum sum)
  * and booleans), an array (avg of int2, int4 and floats), or, of sum() and avg() of int8, what
  * int8_avg_serialize() writes.  PostgreSQL takes one state for both of these if they have the
  * same argument, so both are avg()'s, with the number of values.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

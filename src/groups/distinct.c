@@ -456,7 +456,6 @@ distinct_enter(GjDistinct *set, int row)
 /*-------------------------------------------------------------------------
  * Bits
  *
- * distinct.c
  * What count(DISTINCT) has seen, without groups and of values that are close together: a
  * bit for each.
  *
@@ -466,8 +465,6 @@ distinct_enter(GjDistinct *set, int row)
  *
  * A value is told by its bits as a signed integer of its width, whatever its type: all that
  * matters is which are the same.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -736,7 +733,6 @@ bits_free(GjDistinct *set)
 /*-------------------------------------------------------------------------
  * Spilling values
  *
- * distinct.c
  * What count(DISTINCT) has no memory for.
  *
  * A set that may not grow is full: it still tells which values it has, and entries of others are
@@ -746,8 +742,6 @@ bits_free(GjDistinct *set)
  *
  * Without groups, bits stay when the set is full, for they take values of their range without
  * growing: only others are spilled.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

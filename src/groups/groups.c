@@ -537,7 +537,6 @@ start_groups(GjGroups *groups)
 /*-------------------------------------------------------------------------
  * Memory
  *
- * groups.c
  * Memory of a set of groups: how it grows, and what happens where it must not.
  *
  * All that grows with the number of groups is counted before it grows.  When doubling would be
@@ -546,8 +545,6 @@ start_groups(GjGroups *groups)
  * the other: these grow with the rows, and would otherwise leave nothing to groups that come later.
  *
  * What spilling needs is set aside from the beginning.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

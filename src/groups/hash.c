@@ -443,13 +443,10 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 /*-------------------------------------------------------------------------
  * Records
  *
- * grouprecord.c
  * Keys of groups as records: the columns of a key in a few words, side by side.
  *
  * Records are compared and hashed by words, whatever the columns are.  A batch is made
  * records column by column, each in a loop that knows one width.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -816,7 +813,6 @@ any_null(const GjGroupTable *table, uint32 first, int n)
 /*-------------------------------------------------------------------------
  * Rows in order
  *
- * grouporder.c
  * Groups of rows that come in the order of a column by which they are grouped.
  *
  * Whatever the other columns are, a group then lies within the rows that have one value of that
@@ -827,8 +823,6 @@ any_null(const GjGroupTable *table, uint32 first, int n)
  * Rows of a key-ordered index come like that, but nobody promises it: columns are watched from
  * the first row on, and with the first value that is lower than one before, or a NULL, the
  * table gets slots for all of its groups.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -243,7 +243,6 @@ GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows, int
 /*-------------------------------------------------------------------------
  * Runs of rows of one group
  *
- * input.c
  * Rows of a batch that have the same key and stand side by side: runs.
  *
  * A key-ordered index gives rows of one key one after another.  If a batch has few runs, the group
@@ -253,8 +252,6 @@ GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows, int
  *
  * Nobody promises runs.  Each batch is looked at anew, and its first rows tell most often whether
  * that is worth it.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -397,14 +394,11 @@ GjRunsSpread(GjRuns *runs, uint32 *numbers)
 /*-------------------------------------------------------------------------
  * Rows as records
  *
- * input.c
  * Rows of a batch as records that can be written to disk, and back.
  *
  * A record has the values of all columns that groups or aggregates take, the wide ones first;
  * how many rows it stands for; and a bit for each value that is NULL.  It is no longer than
  * these, and so its parts are at any address.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

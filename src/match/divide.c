@@ -144,7 +144,6 @@ GjSearchTake(GjEntryMatch *match)
 /*-------------------------------------------------------------------------
  * Ranges of keys
  *
- * divide.c
  * Dividing a match of entries among processes, by ranges of the keys, of which each
  * process asks a device for its own.
  *
@@ -197,8 +196,6 @@ GjSearchTake(GjEntryMatch *match)
  * many entries for the memory, the CPU finds that one and the rest of its range.
  *
  * Nobody waits for anybody: each has a slot of its own while it asks, or does not ask.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -394,10 +394,7 @@ add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, i
 /*-------------------------------------------------------------------------
  * Hits to entries
  *
- * pagehits.c
  * Taking entries from the index's pages into an entry set.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -177,7 +177,6 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 /*-------------------------------------------------------------------------
  * Reading ahead
  *
- * readpages.c
  * Having the chosen pages that come next on their way from disk.
  *
  * For an index in memory that would cost a lookup a page for nothing, and what base/buffers.c
@@ -190,8 +189,6 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
  *
  * Where it has none, the operating system is asked for the pages that follow, unless they are
  * neighbours, which its own read-ahead serves.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

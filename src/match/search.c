@@ -586,13 +586,10 @@ end_collection(GjSearch *search, GjMatchStats *stats)
 /*-------------------------------------------------------------------------
  * Tail pages
  *
- * search.c
  * Searching the tail pages, a few dozen of the latest rows each.
  *
  * This is done on the CPU whoever answers: they are few, and what is on them stands nowhere
  * else.  The hits are copied, as the rows may move on at any time.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -696,7 +693,6 @@ GjTailHitsForget(GjTailHits *hits)
 /*-------------------------------------------------------------------------
  * Pages of deltas
  *
- * search.c
  * Reading the pages of deltas, all of which a search looks at.
  *
  * What a page takes is not so much work as memory, so that is asked for ahead, a little at a time
@@ -706,8 +702,6 @@ GjTailHitsForget(GjTailHits *hits)
  *
  * Pages with 14 hits each, of which 42 lines were read, took 0.7 us, 0.4 of which that memory takes
  * without any work.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -6,7 +6,7 @@
  *
  * A device is asked for all keys first.  If what it finds is more than the memory limit
  * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
- * asked for when the part before has been delivered (pieces.c chooses them).  Between
+ * asked for when the part before has been delivered.  Between
  * two requests nothing is held, of the device neither.
  *
  * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
@@ -33,7 +33,7 @@
  * and the snapshot, taken before, does not see it; nor R1, which was dead to everybody.  So
  * neither is a row of the answer.
  *
- * Whether one process asks for all parts, or several for some each (ranges.c), makes no
+ * Whether one process asks for all parts, or several for some each (divide.c), makes no
  * difference to this, as long as they have the same snapshot and the same epoch E.
  *
  * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,
@@ -418,7 +418,6 @@ begin_search(GjEntryMatch *match)
 /*-------------------------------------------------------------------------
  * Pieces
  *
- * pieces.c
  * Dividing the keys of a match among requests to a device, so that each answer fits
  * in memory.
  *
@@ -437,8 +436,6 @@ begin_search(GjEntryMatch *match)
  *
  * What a device says decides how many requests there are, and nothing else.  Each one takes
  * at least a key away, or is followed by one with half of the keys.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -409,7 +409,6 @@ fallback_of(GjServiceResult result)
 /*-------------------------------------------------------------------------
  * Pushing pages
  *
- * load.c
  * Reading index pages and writing them where the device reads them.
  *
  * A page is converted under its share lock, in about a microsecond, straight into memory
@@ -425,8 +424,6 @@ fallback_of(GjServiceResult result)
  * it once it lives.
  *
  * Whose lists those are that were read is looked at again by the caller, at the end.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -670,7 +667,6 @@ must_give_way(Relation index)
 /*-------------------------------------------------------------------------
  * What a mirror lacks
  *
- * load.c
  * What a mirror lacks: the pages that have changed since it was brought up to date.
  *
  * The metapage's sequence counts changes to data pages; each change draws the next number and
@@ -692,8 +688,6 @@ must_give_way(Relation index)
  * All this is so as long as the lists of runs and deltas are those that the copy was taken by.  A
  * fold frees pages and publishes others, which have numbers that were drawn long before: then the
  * copy has to be taken again by all pages, too (load.c).
- *
- * /
  *-------------------------------------------------------------------------
  */
 

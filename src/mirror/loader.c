@@ -242,10 +242,7 @@ log_refusal(Relation index, int tries, GjFallback why)
 /*-------------------------------------------------------------------------
  * Databases with marked indexes
  *
- * loader.c
  * The launcher's memory: databases where loaders have something to do, or have failed.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

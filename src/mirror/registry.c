@@ -454,11 +454,8 @@ GjMirrorIsStale(const GjMirror *mirror)
 /*-------------------------------------------------------------------------
  * Shared memory
  *
- * shmem.c
  * The shared memory of this folder: the table of mirrors, and that of what was done with
  * indexes (usage.c).  And what becomes of a process's entries when it ends.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -590,7 +587,6 @@ abandon_at_exit(int code, Datum arg)
 /*-------------------------------------------------------------------------
  * What is mirrored
  *
- * key.c
  * What a mirror is a copy of, and whether that still exists.
  *
  * A mirror is proved fresh by a sequence number of the index (match/device.c).  That needs both to
@@ -607,8 +603,6 @@ abandon_at_exit(int code, Datum arg)
  *
  * A process stays in one database, which cannot be dropped or moved meanwhile, on a standby
  * either: looking at that file once is enough.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -305,7 +305,6 @@ want_again(GjMirror *mirror)
 /*-------------------------------------------------------------------------
  * Indexes built in this transaction
  *
- * wish.c
  * What a transaction has done to indexes, and what that means for mirrors when it
  * commits.
  *
@@ -322,8 +321,6 @@ want_again(GjMirror *mirror)
  * be raised and no catalog read; hence all that is needed is found out before.  A prepared
  * transaction is committed by a session that knows nothing of it: there a query, or the next
  * start of the server, has to do.  The same goes for a standby, where nothing is built.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -275,13 +275,10 @@ store_value(char *where, int width, uint64 value)
 /*-------------------------------------------------------------------------
  * Rows of many columns
  *
- * layout.c
  * Many rows at a time: from the columns of a data page, and into them.
  *
  * A fold takes each row out of a delta's page and puts it into a run's.  Row by row that is a
  * call, a switch and a bit for each value; column by column it is a loop that copies.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -446,7 +443,6 @@ any_null(const GjIndexInfo *info, const char *const *rows, int n)
 /*-------------------------------------------------------------------------
  * Values as keys
  *
- * layout.c
  * Keys: from a value of an indexed type to the integer that is stored.
  *
  * Everything compares keys as int64.  Each operator class says by its support
@@ -457,8 +453,6 @@ any_null(const GjIndexInfo *info, const char *const *rows, int n)
  *
  * A type whose keys are hashes would map unequal values to one integer; the
  * metapage has a flag for that, and no operator class sets it yet.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

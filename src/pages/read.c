@@ -417,7 +417,6 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 /*-------------------------------------------------------------------------
  * Lists of pages
  *
- * read.c
  * Which pages hold an index's entries, and how readers know that they still do.
  *
  * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's by its
@@ -449,8 +448,6 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  * Beginning an own delta, with the one before to be folded, frees nothing and does not raise it.
  * Rows that are moved to the new one after the state was read were on tail pages until then, which
  * readers read before the metapage.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -408,7 +408,6 @@ arrive(GjRunReader *reader)
 /*-------------------------------------------------------------------------
  * Writing a run
  *
- * runwrite.c
  * Writing a run: data pages full of rows in order, and the directory above them.
  *
  * Pages are made in private memory, some at a time; only when they are written is it decided
@@ -423,8 +422,6 @@ arrive(GjRunReader *reader)
  * the map and not used is found again by the next VACUUM.
  *
  * Nobody reads the pages before the run is published.  If that does not happen, they are free.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

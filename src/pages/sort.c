@@ -516,12 +516,9 @@ merge_pass(GjRowSort *sort, int merge_order)
 /*-------------------------------------------------------------------------
  * Merging sorted chunks
  *
- * sort.c
  * Merging chunks of sorted rows, read from a temporary file.
  *
  * The readers play a tournament: a row costs one comparison at each level of its tree.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

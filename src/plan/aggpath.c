@@ -630,7 +630,6 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 /*-------------------------------------------------------------------------
  * Building paths and plans
  *
- * aggbuild.c
  * Build the plan of a GpuAgg path (agg.c).
  *
  * A batch has the columns of the child that are needed, and behind them what is computed from
@@ -638,8 +637,6 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
  * Such an expression stands in custom_exprs, where core adjusts it and sees its parameters.
  * There its Vars become columns of the node's own row, as custom_scan_tlist describes it; so
  * that has all of them, besides the groups' columns and the aggregates.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -857,7 +854,6 @@ list_coded(const GjAggQuery *query)
 /*-------------------------------------------------------------------------
  * Parallel plans
  *
- * aggparallel.c
  * GpuAgg in parallel plans: partial groups below Gather, which PostgreSQL finishes above.
  *
  * The processes divide the input's rows, as its scans and joins do anyway, and each groups its
@@ -872,8 +868,6 @@ list_coded(const GjAggQuery *query)
  *
  * The hook for upper relations is not called for partial groups, so the whole plan is made here,
  * up to the node that finishes.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -470,7 +470,6 @@ GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
 /*-------------------------------------------------------------------------
  * Paths that were offered
  *
- * aggquery.c
  * Remember the paths that we offered for a relation.
  *
  * What is cheapest for a million rows is not what is cheapest for what an aggregate makes of
@@ -483,8 +482,6 @@ GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
  * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
  * out of the table then.  The table is keyed by the relation's address, since each of a thousand
  * partitions asks.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -12,8 +12,8 @@
  * Selectivity functions look at the values.  They are taken from the column's statistics: of the
  * most common values as large a share as these have among all distinct values, the rest from the
  * histogram.  So a key matches as many rows as an average one, and partitions are pruned as they
- * would be.  Where the user must not see these values, or without statistics, small integers are
- * used.
+ * would be.  Where the user must not see these values, as behind a view, or without statistics,
+ * small integers are used.
  *
  * An array that only unnest() gets needs no values but a length.
  *
@@ -28,6 +28,7 @@
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -91,6 +92,7 @@ static bool find_comparison(Node *node, void *root);
 static Param *get_param(Node *array);
 static Array *add_array(const Param *param);
 static void take_values(PlannerInfo *root, Var *column, Array *array);
+static bool may_see_values(PlannerInfo *root, const VariableStatData *variable);
 static double count_distinct(PlannerInfo *root, VariableStatData *variable);
 static bool make_values(VariableStatData *variable, double ndistinct, Oid type, Oid element,
 						int nvalues, Datum *values);
@@ -342,6 +344,7 @@ take_values(PlannerInfo *root, Var *column, Array *array)
 	Datum	   *values;
 
 	examine_variable(root, (Node *) column, 0, &variable);
+	variable.acl_ok = variable.acl_ok && may_see_values(root, &variable);
 	ndistinct = count_distinct(root, &variable);
 	nvalues = (int) Min(GjAssumedKeys(ndistinct), MOST_VALUES);
 	values = palloc0(sizeof(Datum) * nvalues);
@@ -356,6 +359,22 @@ take_values(PlannerInfo *root, Var *column, Array *array)
 		array->value = make_array(values, NULL, nvalues, array->element);
 	}
 	ReleaseVariableStats(variable);
+}
+
+/*
+ * Return true if nothing but the user's own rights lets the planner use the values in a column's
+ * statistics
+ *
+ * A selectivity function keeps them to itself, and so the planner may use what the owner of a view
+ * may read.  A parameter's value can be passed to any function in the query.
+ */
+static bool
+may_see_values(PlannerInfo *root, const VariableStatData *variable)
+{
+	const RelOptInfo *rel = variable->rel;
+
+	return rel != NULL && planner_rt_fetch(rel->relid, root)->rtekind == RTE_RELATION &&
+		(!OidIsValid(rel->userid) || rel->userid == GetUserId());
 }
 
 /*

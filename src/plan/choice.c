@@ -540,15 +540,12 @@ is_deparsable(Node *clause)
 /*-------------------------------------------------------------------------
  * Notes
  *
- * choice.c
  * The notes for gpujoin_explain_choice(): which of our indexes a query could
  * use, which it does, and why not.
  *
  * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes while
  * the planner is at work (choice.c), from GjChoiceStart() to GjChoiceStop().  Which index is chosen
  * is known from the request to make a plan of the path.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -21,7 +21,7 @@
  * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
  * before, and what it has left as a NOT is not folded.
  *
- *	  key IS NULL AND x		asks for rows that are in no index: foldnull.c
+ *	  key IS NULL AND x		asks for rows that are in no index: see below
  *
  * Of an AND, operands that say nothing about the key may be left out: the set is too
  * large then, and the clause is tested on each row besides.  Of an OR, none may.
@@ -503,15 +503,12 @@ value_is_usable(Fold *cx, Node *value)
 /*-------------------------------------------------------------------------
  * Trees of clauses
  *
- * foldtree.c
  * The tree that clauses are folded into (fold.c), and how it is written
  * into a plan.
  *
  * Tools write chains of hundreds of "key = value".  Operands of an OR that differ in
  * the value only become one array here, so that the plan is short and all of them
  * are evaluated and converted in one go.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -695,7 +692,6 @@ add_step(GjKeyNode *node, List **lists, List **values)
 /*-------------------------------------------------------------------------
  * Rows with a NULL key
  *
- * foldnull.c
  * Fold "key IS NULL AND condition".
  *
  * A row-independent condition beside "key IS NULL" (as in what the Entity Framework
@@ -710,8 +706,6 @@ add_step(GjKeyNode *node, List **lists, List **values)
  * can fail, with a multidimensional array: the scan looks into the array by itself, takes
  * such a one for one that may have a NULL, and the whole clause is tested on each row
  * besides.  The array may be any expression, if keys are taken from the same one.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

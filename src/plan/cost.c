@@ -197,6 +197,7 @@
 
 /* The least part of its cost that a table of an Append saves in a parallel plan */
 #define LEAST_SAVED				1.0e-4
+
 /* An ordered scan: what its parts cost */
 typedef struct OrderedCosts
 {

@@ -523,15 +523,12 @@ copy_scans(List *scans)
 /*-------------------------------------------------------------------------
  * Plans
  *
- * joinbuild.c
  * Build the plan of a GpuJoin path (join.c).
  *
  * A join has no scan relation, so all expressions of the node are over a joined row
  * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.
  * Expressions stand in custom_exprs and the plan's qual only, since what stands in
  * custom_private is adjusted by nobody.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -714,10 +711,7 @@ match_scan_tlist(Node *node, List *scan_tlist)
 /*-------------------------------------------------------------------------
  * Clauses
  *
- * joinclauses.c
  * The order in which the nodes of a GpuJoin test their clauses.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -777,10 +771,7 @@ GjBareClauses(List *rinfos)
 /*-------------------------------------------------------------------------
  * Costs
  *
- * joincost.c
  * What a GpuJoin costs: its small side, the scans of its tables, the pairs.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

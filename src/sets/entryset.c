@@ -594,7 +594,6 @@ free_arrays(GjEntrySet *set)
 /*-------------------------------------------------------------------------
  * Tests of entries
  *
- * entryset.c
  * Entries that a device delivers, tested as they come: those that do not pass are not kept.
  *
  * Where one entry in a hundred passes, memory for all of them costs more than the test: it is
@@ -607,8 +606,6 @@ free_arrays(GjEntrySet *set)
  *
  * Nobody may rely on the test.  Not all entries come as arrays, and where most of them pass the
  * test ends, as copying whole arrays is quicker then.  So who set it tests what is kept again.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -782,7 +779,6 @@ take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uin
 /*-------------------------------------------------------------------------
  * Entries that come twice
  *
- * entryset.c
  * Entries that come in any order: each TID once.
  *
  * Nothing is put in order.  Nearly all entries of a set come from one place that has none twice,
@@ -791,8 +787,6 @@ take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uin
  *
  * If they are not few, or there is no bulk, the TIDs alone are sorted, to see which are there
  * twice: again these are few, if there are any at all.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -992,14 +986,11 @@ drop_from_array(void *array, int width, const uint64 *places, uint64 n, uint64 n
 /*-------------------------------------------------------------------------
  * A few TIDs
  *
- * entryset.c
  * Looking for a few TIDs among many, which are in no order.
  *
  * Each of the many is compared with the range of the few, which is narrow where they are of the
  * newest rows; then with a filter that has sixteen bits or more for each of the few, so that
  * hardly any of the others comes to the hash table.  A million take 1 to 2 ms.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -395,7 +395,6 @@ free_probe(GjKeySet *set)
 /*-------------------------------------------------------------------------
  * Combinations of sets
  *
- * keyset.c
  * Intersection and union of key sets, complements included; parts of lists.
  *
  * With A and B for the listed keys and ' for "all others":
@@ -411,8 +410,6 @@ free_probe(GjKeySet *set)
  *	  A or B	=  A and all that B lists				merge_keys
  *
  * NULL keys are no part of any of these: they are wanted by both, or by one.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -274,11 +274,10 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * entryshare.c
  * Dividing entries among processes, by heap blocks.
  *
  * The arrays of a finished set are copied into shared memory, one behind the other, and
- * cut into steps as those of TIDs are (tidshare.c): a heap block's entries go to one
+ * cut into steps as those of TIDs are: a heap block's entries go to one
  * process, so that what they have to fetch of it is fetched together.  As a finished set
  * has each TID once, each is in exactly one step.
  *
@@ -288,8 +287,6 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  *
  * Nothing but the length and the columns' widths says where an array stands, and all
  * processes know the widths: they run the same plan over the same index.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -363,7 +363,6 @@ has_room(GjTidSet *set, uint64 n)
 /*-------------------------------------------------------------------------
  * The array
  *
- * tidset.c
  * A TID set as an array of packed TIDs: filling it, checking what comes, putting
  * it in order.
  *
@@ -378,8 +377,6 @@ has_room(GjTidSet *set, uint64 n)
  * A device delivers millions of TIDs in an instant, and touching memory for the
  * first time takes longer than writing to it.  So a large array is made of huge
  * pages where the system has them, and nothing looks at what is not yet written.
- *
- * /
  *-------------------------------------------------------------------------
  */
 
@@ -693,11 +690,8 @@ drop_duplicates(GjTidSet *set)
 /*-------------------------------------------------------------------------
  * The bitmap
  *
- * tidset.c
  * A TID set that is too large for its array: a TIDBitmap, whose pages may
  * become lossy.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -493,7 +493,6 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
 /*-------------------------------------------------------------------------
  * Values as words
  *
- * top.c
  * Sort columns as words that are compared in place of them.
  *
  * Each column becomes one or two unsigned words whose ascending order is the one that is
@@ -504,6 +503,9 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
  *	  second word tells it from that value.
  *
  * /
+ * 	- A value of up to four bytes takes one word, and NULL is a number below or above all.
+ * 	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
+ * 	  second word tells it from that value.
  *-------------------------------------------------------------------------
  */
 
@@ -720,7 +722,6 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
 /*-------------------------------------------------------------------------
  * Batches
  *
- * top.c
  * When to stop taking batches from an order, and to sort what is left.
  *
  * The first entries of an order are found without sorting the others.  But each batch of them
@@ -733,8 +734,6 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
  * The unit of cost is a look at one entry of the index.  Costs are counted in entries, not
  * measured, so that equal scans do the same.  The planner asks with estimates, the executor with
  * what it has seen.
- *
- * /
  *-------------------------------------------------------------------------
  */
 

@@ -171,6 +171,18 @@ SELECT * FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)');
 SELECT * FROM choices('SELECT * FROM facts WHERE k = ANY ($1)');
 RESET ROLE;
 
+-- Through a view, no function gets values of the table as those of an array
+CREATE FUNCTION tell(int[]) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	IF (SELECT max(e) > 1000 FROM unnest($1) e) THEN RAISE 'these are values of the table'; END IF;
+	RETURN 1;
+END $$;
+SELECT * FROM choices('SELECT tell($1) FROM facts WHERE k = ANY ($1)');
+GRANT SELECT ON guarded TO regress_choice_nobody;
+SET ROLE regress_choice_nobody;
+SELECT * FROM choices('SELECT tell($1) FROM guarded WHERE k = ANY ($1)');
+RESET ROLE;
+
 SET client_min_messages = warning;
 DROP SCHEMA choice CASCADE;
 DROP ROLE regress_choice_nobody;
