@@ -144,6 +144,7 @@ extern Path *GjCheapestOther(const RelOptInfo *rel);
 /* resident.c: which indexes a device holds, and where their pages are, as far as is known */
 typedef struct GjIndexPages
 {
+	double		entries;		/* deleted ones included */
 	double		unsorted;		/* of tails and deltas: each search reads them all */
 	int			nruns;
 	double		runs[GJ_MAX_RUNS];	/* of each run: it reads what may match */

@@ -123,6 +123,7 @@ GjIndexGetPages(const IndexOptInfo *index)
 	if (index->hypothetical)
 	{
 		built = (GjIndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1};
+		built.entries = index->tuples;
 		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
 		return &built;
 	}
@@ -146,12 +147,18 @@ count_pages(Relation index, GjIndexPages *pages)
 	GjIndexGetInfo(index, &info);
 	GjIndexGetState(index, &state);
 	pages->unsorted = info.nlanes;
+	pages->entries = 0.0;
 	for (int i = 0; i < lengthof(state.deltas); i++)
 	{
-		if (state.deltas[i].run != 0)
-			pages->unsorted += state.deltas[i].data_pages;
+		if (state.deltas[i].run == 0)
+			continue;
+		pages->unsorted += state.deltas[i].data_pages;
+		pages->entries += (double) state.deltas[i].data_pages * info.slots;
 	}
 	pages->nruns = state.nruns;
 	for (int i = 0; i < state.nruns; i++)
+	{
 		pages->runs[i] = state.runs[i].data_pages;
+		pages->entries += state.runs[i].entries;
+	}
 }
