@@ -441,6 +441,7 @@ search_spill_hits(GjSearch *search)
 	if (search->spill == NULL)
 		search->spill = GjEntrySpillBegin(search->context);
 	GjEntrySpillWrite(search->spill, hits);
+	GjStep("hits spilled");
 }
 
 /*

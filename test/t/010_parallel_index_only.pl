@@ -169,6 +169,34 @@ is( answer_meanwhile(
 	$expected,
 	'right when the mirror is dropped');
 
+# ---- the device fails, and the CPU finds hits in a delta --------------------------------------
+
+# Each search of the CPU reads the delta once, and it makes one for each range at most. There is
+# memory for what it finds: nothing goes to a temporary file.
+$node->safe_psql('postgres', qq{
+	CREATE TABLE young (LIKE big) WITH (parallel_workers = $workers);
+	CREATE INDEX young_k ON young USING gpujoin (k) INCLUDE (id, v);
+	INSERT INTO young SELECT i, i % 10, i FROM generate_series(1, 100000) i;
+	VACUUM (ANALYZE, INDEX_CLEANUP OFF) young;
+	SELECT gpujoin_load('young_k')});
+my $delta_pages = $node->safe_psql('postgres', q{
+	SELECT delta_pages FROM gpujoin_index_info('young_k')});
+$query = sprintf $queries{scan}, 'young';
+$explain = "EXPLAIN (ANALYZE, BUFFERS, TIMING off) $query";
+my $divided = $node->safe_psql('postgres', $explain);
+like($divided, qr/Device: reference\n.*Device Pieces: 10\n/s, 'keys of a delta are divided');
+sub fail_from_now_on { inject($node, 'keyset', 'no_memory', 0, 1000000, 0); }
+my $plan = answer_meanwhile($explain, \&fail_from_now_on);
+like($plan, qr/Matched TIDs: 100000\n.*Device: CPU.*Device Reason: .*memory/s,
+	'the CPU finds the rest');
+my $pages_read = 0;
+$pages_read += $1 while $plan =~ /Delta Pages: (\d+)/g;
+cmp_ok($delta_pages, '>', 100, 'the delta has many pages');
+cmp_ok($pages_read, '>=', $delta_pages, 'which are read');
+cmp_ok($pages_read, '<=', 10 * $delta_pages, 'once for each range at most');
+unlike($plan, qr/temp read|temp written/, 'and nothing goes to a temporary file');
+inject($node, 'keyset', 'none', 0, 0, 0);
+
 log_is_clean($node, 'log has no sign of a leak');
 
 done_testing();
