@@ -118,7 +118,14 @@ sub report
 	return;
 }
 
-sub clip { return join('', map { substr($_, 0, 110) . "\n" } split(/\n/, $_[0])); }
+# A plan, without the ends of long lines, and without what follows many of them.
+sub clip
+{
+	my @lines = split(/\n/, $_[0]);
+
+	splice(@lines, 20, @lines - 20, '...') if @lines > 25;
+	return join('', map { substr($_, 0, 110) . "\n" } @lines);
+}
 
 sub search
 {
