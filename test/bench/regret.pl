@@ -14,7 +14,7 @@ use lib $FindBin::RealBin;
 
 use Regret;
 
-# The part of a plan that says most, in one line.
+# The part of a plan that says most, in one line: its nodes, each kind once, with how many there are.
 sub gist
 {
 	my ($plan) = @_;
@@ -22,7 +22,9 @@ sub gist
 		=~ s/\s+\(cost=.*//r }
 	  grep { !/^\s*(->)?\s*(Finalize |Partial )?(Aggregate|Gather)/ }
 	  grep { /^\S|->/ } split(/\n/, $plan);
-	return join(', ', map { s/\s+$//r } @nodes);
+	my (@kinds, %count);
+	$count{$_}++ || push @kinds, $_ for map { s/\s+$//r } @nodes;
+	return join(', ', map { $count{$_} > 1 ? "$_ ($count{$_})" : $_ } @kinds);
 }
 
 # Why, as far as the point itself tells; what it does not is to be found out.
@@ -137,8 +139,10 @@ sub search
 	table(@points);
 	for my $p (@points)
 	{
+		my $better = $p->{same}{ $p->{best} } eq 'choice' ? ''
+		  : "-- $p->{best}\n" . clip($p->{plan}{ $p->{best} });
 		print "\n```\n-- $p->{name}: ", sprintf('%.2f', $p->{ratio}), "\n", reproduce($p), "\n",
-		  clip($p->{plan}{choice}), "-- $p->{best}\n", clip($p->{plan}{ $p->{best} }), "```\n";
+		  clip($p->{plan}{choice}), $better, "```\n";
 	}
 	return;
 }

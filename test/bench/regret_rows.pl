@@ -108,7 +108,8 @@ for my $n (100, 1000, 4000)
 }
 
 # Deep into an order: half of all rows match. Rows that the index has ("ts, v" are its INCLUDE
-# columns), and whole ones. With random_page_cost 4 the planner would read the table instead.
+# columns), and whole ones. With random_page_cost 4 the planner would read the table instead. It
+# expects a hundred times the rows that the filters leave: how wrong may a plan in order go then?
 for my $memory ('64kB', '1MB', '4MB')
 {
 	my %more = (script => keys_of(10000), order => 1,
