@@ -48,6 +48,10 @@ whole_number REGRET_RUNS REGRET_LIMIT REGRET_SEARCH REGRET_FACTS REGRET_TIMEOUT
 
 last_words() { keep_report "$1" "${REGRET_OUT:-}"; }
 
+# The work folder's copy of the sources knows no commit.
+inside || REGRET_COMMIT=$(git -c safe.directory="$project" -C "$project" describe --always --dirty \
+    2>/dev/null || echo unknown)
+export REGRET_COMMIT
 inside || run_inside regret test/bench/no_regret.sh
 
 export PGDATABASE=regret
@@ -157,7 +161,8 @@ name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$
     echo
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $(nproc) processors of type" \
         "$(processor_name); device: $device. Tables of $REGRET_ROWS rows; $grid points of grid" \
-        "and $named with a name were reached. Times in ms, $(clock_name)."
+        "and $named with a name were reached. Times in ms, $(clock_name)." \
+        "gpujoin at commit $REGRET_COMMIT, $(date +%F)."
     [ ! -s "$log/remarks.txt" ] || { echo; cat "$log/remarks.txt"; }
     perl test/bench/regret.pl report "$log"/{named,grid,cold}.jsonl "$log"/again-*.jsonl
     [ ! -s "$log/search.jsonl" ] || {
