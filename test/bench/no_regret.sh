@@ -11,9 +11,11 @@
 #   REGRET_KEYS    sizes of the set ("1 10 100 1000 10000 100000")
 #   REGRET_FORMS   forms of the question, see regret_points.pl
 #   REGRET_RUNS    rounds at each point (3)
-#   REGRET_LIMIT   seconds that all of it takes, about (900): the named points come first, then the
-#                  search; the grid, whose points come in a scattered order, has two thirds of what
-#                  is left; then cold points, then points with a suspicious choice once more
+#   REGRET_LIMIT   seconds that the measuring takes, about (900), without the build and the data: the
+#                  search keeps its time, at most half of all; a quarter of the rest is kept for the
+#                  grid and what follows, and the named points, which come first, may use what
+#                  remains. The grid, whose points come in a scattered order, has two thirds of what
+#                  is left then; cold points and suspicious points, once more, have the last third
 #   REGRET_TIMEOUT seconds that a statement may take (5)
 #   REGRET_CLOCK   wall, or cpu: the processor's time that the backend took, without parallel
 #                  plans, for a machine that is busy with other things (wall)
@@ -46,6 +48,10 @@ whole_number REGRET_RUNS REGRET_LIMIT REGRET_SEARCH REGRET_FACTS REGRET_TIMEOUT
 
 last_words() { keep_report "$1" "${REGRET_OUT:-}"; }
 
+# The work folder's copy of the sources knows no commit.
+inside || REGRET_COMMIT=$(git -c safe.directory="$project" -C "$project" describe --always --dirty \
+    2>/dev/null || echo unknown)
+export REGRET_COMMIT
 inside || run_inside regret test/bench/no_regret.sh
 
 export PGDATABASE=regret
@@ -87,7 +93,11 @@ points() { # FILE ROUNDS SECONDS MODE...
     perl test/bench/regret_points.pl "$log/$1" "${@:2}"
 }
 
-left() { echo $((REGRET_LIMIT > SECONDS ? REGRET_LIMIT - SECONDS : 0)); }
+# Seconds of REGRET_LIMIT that are left.
+left() {
+    local gone=$((SECONDS - began))
+    echo $((REGRET_LIMIT > gone ? REGRET_LIMIT - gone : 0))
+}
 
 start_regret_server() {
     {
@@ -123,9 +133,12 @@ say "making the tables"
 make_data
 device=$(device_name)
 say "measuring what has a name; device: $device ($SECONDS s)"
-named=$(points named.jsonl "$REGRET_RUNS" "$(left)" named "$REGRET_NAMED")
+began=$SECONDS
+seconds=$((REGRET_SEARCH < REGRET_LIMIT / 2 ? REGRET_SEARCH : REGRET_LIMIT / 2))
+named=$(points named.jsonl "$REGRET_RUNS" $(((REGRET_LIMIT - seconds) * 3 / 4)) \
+    named "$REGRET_NAMED")
 note "$named"
-seconds=$((REGRET_SEARCH < $(left) ? REGRET_SEARCH : $(left)))
+((seconds <= $(left))) || seconds=$(left)
 say "searching for $seconds s, from seed $REGRET_SEED ($SECONDS s)"
 ((seconds == 0)) ||
     perl test/bench/regret_search.pl "$log/search.jsonl" "$seconds" "$REGRET_SEED" |
@@ -148,7 +161,8 @@ name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$
     echo
     echo "PostgreSQL $(sql -c 'SHOW server_version'), $(nproc) processors of type" \
         "$(processor_name); device: $device. Tables of $REGRET_ROWS rows; $grid points of grid" \
-        "and $named with a name were reached. Times in ms, $(clock_name)."
+        "and $named with a name were reached. Times in ms, $(clock_name)." \
+        "gpujoin at commit $REGRET_COMMIT, $(date +%F)."
     [ ! -s "$log/remarks.txt" ] || { echo; cat "$log/remarks.txt"; }
     perl test/bench/regret.pl report "$log"/{named,grid,cold}.jsonl "$log"/again-*.jsonl
     [ ! -s "$log/search.jsonl" ] || {

@@ -14,7 +14,7 @@ use lib $FindBin::RealBin;
 
 use Regret;
 
-# The part of a plan that says most, in one line.
+# The part of a plan that says most, in one line: its nodes, each kind once, with how many there are.
 sub gist
 {
 	my ($plan) = @_;
@@ -22,7 +22,9 @@ sub gist
 		=~ s/\s+\(cost=.*//r }
 	  grep { !/^\s*(->)?\s*(Finalize |Partial )?(Aggregate|Gather)/ }
 	  grep { /^\S|->/ } split(/\n/, $plan);
-	return join(', ', map { s/\s+$//r } @nodes);
+	my (@kinds, %count);
+	$count{$_}++ || push @kinds, $_ for map { s/\s+$//r } @nodes;
+	return join(', ', map { $count{$_} > 1 ? "$_ ($count{$_})" : $_ } @kinds);
 }
 
 # Why, as far as the point itself tells; what it does not is to be found out.
@@ -118,7 +120,14 @@ sub report
 	return;
 }
 
-sub clip { return join('', map { substr($_, 0, 110) . "\n" } split(/\n/, $_[0])); }
+# A plan, without the ends of long lines, and without what follows many of them.
+sub clip
+{
+	my @lines = split(/\n/, $_[0]);
+
+	splice(@lines, 20, @lines - 20, '...') if @lines > 25;
+	return join('', map { substr($_, 0, 110) . "\n" } @lines);
+}
 
 sub search
 {
@@ -130,8 +139,10 @@ sub search
 	table(@points);
 	for my $p (@points)
 	{
+		my $better = $p->{same}{ $p->{best} } eq 'choice' ? ''
+		  : "-- $p->{best}\n" . clip($p->{plan}{ $p->{best} });
 		print "\n```\n-- $p->{name}: ", sprintf('%.2f', $p->{ratio}), "\n", reproduce($p), "\n",
-		  clip($p->{plan}{choice}), "-- $p->{best}\n", clip($p->{plan}{ $p->{best} }), "```\n";
+		  clip($p->{plan}{choice}), $better, "```\n";
 	}
 	return;
 }

@@ -1,6 +1,7 @@
 # test/bench/regret_rows.pl: the points of the no-regret grid that have a name: queries whose plans
 # were once slower than PostgreSQL's own. Their tables are made by regret_tables.sql; Regret.pm says
-# what a point is. Settings are PostgreSQL's defaults, except for those that are given.
+# what a point is. Settings are PostgreSQL's defaults, except for those that are given. Points with
+# random_page_cost 1.1 have it because the documents recommend it for data in memory.
 use strict;
 use warnings;
 
@@ -62,7 +63,7 @@ for my $n (400, 4000)
 			WHERE classes.class_id <= $n GROUP BY section");
 }
 
-# Composite keys. Every third pair exists, or none does.
+# Composite keys, as an IN list and as a join with VALUES. Every third pair exists, or none does.
 my $pair = q{format('(%s, %s)', i::bigint * 3 * 7919 % 50021, i::bigint * 3 * 104729 % 20011)};
 my $no_pair = q{format('(%s, %s)', i::bigint * 3 * 7919 % 50021, 50000 + i)};
 my $few_pairs =
@@ -81,7 +82,7 @@ point('pairs_without_match_100', 'SELECT * FROM members WHERE (user_id, group_id
 point('pairs_without_group_100', 'SELECT * FROM members WHERE (user_id, group_id) IN (:list)',
 	script => list_of($no_pair, 100));
 
-# A churned index: two runs, 210,000 dead entries.
+# A churned index: two runs, 210,000 dead entries, no delta.
 for my $n (100, 300, 1000)
 {
 	for my $page_cost (4, 1.1)
@@ -106,7 +107,9 @@ for my $n (100, 1000, 4000)
 		'FETCH 2000 FROM c; MOVE ALL c', loose => 1);
 }
 
-# Deep into an order: half of all rows match. Rows that the index has, and whole ones.
+# Deep into an order: half of all rows match. Rows that the index has ("ts, v" are its INCLUDE
+# columns), and whole ones. With random_page_cost 4 the planner would read the table instead. It
+# expects a hundred times the rows that the filters leave: how wrong may a plan in order go then?
 for my $memory ('64kB', '1MB', '4MB')
 {
 	my %more = (script => keys_of(10000), order => 1,

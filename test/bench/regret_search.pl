@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # test/bench/regret_search.pl FILE SECONDS [SEED]: look for the worst choice over random statements
-# whose row estimates are right. Half of the points are random, the others are a bad point with one
-# axis changed. FILE gets the ten worst points, at most one of each form and plan.
+# whose row estimates are right. A third of the points are random, a third are drawn from a corner
+# (see @corners), the others are a bad point with one axis changed. FILE gets the ten worst points,
+# at most one of each form and plan.
 use strict;
 use warnings;
 use FindBin;
@@ -19,6 +20,7 @@ print "seed $seed\n";
 my $rows = $ENV{REGRET_FACTS} || 600000;
 my $keys = 20000;		# values of k
 my $most_keys = 20000;
+my %estimates;
 
 sub any_of { return $_[ rand(@_) ]; }
 
@@ -38,12 +40,66 @@ my %axes = (
 	limit => sub { any_of(10, 1000, 1e9) },
 	down => sub { any_of('', ' DESC') },
 	fetch => sub { any_of('FETCH 10 FROM c', 'MOVE 5000 FROM c', 'MOVE ALL c') },
-	filter => sub { any_of('', '', 'v < 500', 'w < 100', 'id % 200 = 7') },
+	filter => sub
+	{
+		any_of('', '', '', 'v < 500', 'w < 100', 'id % 200 = 7', 'v = 7', 'v < 10 AND w < 10');
+	},
 	work_mem => sub { any_of(qw(64kB 256kB 1MB 4MB 64MB)) },
 	hash_mem_multiplier => sub { any_of(1, 2, 8) },
 	random_page_cost => sub { any_of(4, 1.1) },
 	workers => sub { any_of(0, 2) },
 	cursor_tuple_fraction => sub { any_of(0.1, 1) });
+
+# Corners where memory, batches and deltas decide, which axes that are drawn one by one seldom meet:
+# many keys of many rows, little memory, and an order of which much is wanted, or rows that the index
+# has not sorted. The other axes are drawn.
+my %crowded = (
+	column => sub { 'k' },
+	n => sub { int($most_keys * (0.1 + 0.6 * rand())) },
+	source => sub { any_of(qw(array list table)) },
+	indexes => sub { any_of('plain', 'include', 'include', 'include btree') },
+	work_mem => sub { any_of(qw(64kB 64kB 256kB 1MB 4MB)) },
+	hash_mem_multiplier => sub { any_of(1, 2) });
+my @corners = (
+
+	# Far into an order, by OFFSET or a long LIMIT.
+	{
+		%crowded,
+		form => sub { 'deep' },
+		offset => sub { any_of(0.1 + 0.8 * rand(), 0) },
+		limit => sub { any_of(10, $rows / 4, 1e9) },
+		filter => sub { '' }
+	},
+
+	# The first of an order, where a filter keeps few.
+	{
+		%crowded,
+		form => sub { any_of(qw(top deep)) },
+		offset => sub { 0 },
+		limit => sub { any_of(10, 100) },
+		filter => sub { any_of('v = 7', 'v < 10 AND w < 10', 'id % 200 = 7') }
+	},
+
+	# A cursor, in order ("offset" asks for it) or not.
+	{
+		%crowded,
+		form => sub { 'cursor' },
+		offset => sub { any_of(0, 0.5) },
+		fetch => sub { any_of('MOVE 5000 FROM c', 'MOVE ALL c', 'MOVE ALL c') }
+	},
+
+	# Rows that are not sorted, of which more match than fit into memory.
+	{
+		%crowded,
+		table => sub { any_of(qw(delta unsorted)) },
+		form => sub { any_of(qw(count sum rows groups deep cursor)) }
+	});
+
+sub draw
+{
+	my %drawn = (%axes, %{ $_[0] // {} });
+	return { map { $_ => $drawn{$_}->() } sort keys %drawn };
+}
 
 sub mutate
 {
@@ -109,8 +165,16 @@ sub point_of
 	return \%point;
 }
 
-# Whether PostgreSQL's own plan of the whole expects the rows that come, within half as many again.
+# Return true if PostgreSQL's own plan of the whole expects the rows that come, within half as many
+# again.
 sub is_estimate_right
+{
+	my ($point) = @_;
+
+	return $estimates{ join("\n", @{$point}{qw(whole script)}) } //= estimate($point);
+}
+
+sub estimate
 {
 	my ($point) = @_;
 	my $ruler = Regret::get_ready('ruler', $point);
@@ -144,8 +208,10 @@ my @wrong;
 while (time - $^T < $seconds * 0.85)
 {
 	my @bad = grep { $_->{ratio} > 1.15 } ten_worst();
-	my $x = @bad && rand() < 0.5 ? mutate(any_of(@bad)->{axes})
-	  : { map { $_ => $axes{$_}->() } sort keys %axes };
+	my $way = int(rand(3));
+	my $x = $way == 0 && @bad ? mutate(any_of(@bad)->{axes})
+	  : $way == 1 ? draw()
+	  : draw(any_of(@corners));
 	my $point = point_of($x) or next;
 	$point->{name} = 'search_' . ($tried + $aside + 1);
 	Regret::show_indexes($point);
