@@ -17,9 +17,9 @@
  * src/mirror/load.c.  Each mutant omits one rule, and must lose a row, find it twice, or trust a
  * dead one; the program then prints the shortest order of steps that does so.
  *
- *	  fold all rules, then all mutants; exit status 0 if each behaves as expected fold -v with
- *	  the orders of steps fold -l with a mirror, too, for two rounds of VACUUM if it begins
- *	  without a run:
+ *	  fold				all rules, then all mutants; exit status 0 if each behaves as expected
+ *	  fold -v			with the orders of steps
+ *	  fold -l			with a mirror, too, for two rounds of VACUUM if it begins without a run:
  *						takes minutes, and 4 GB
  *
  * Copyright (c) 2026, the gpujoin developers
