@@ -12,7 +12,7 @@
 # About 5 ms. It does not touch memory, so that it leaves the caches alone.
 pace_loop="DO 'BEGIN FOR i IN 1 .. 600000 LOOP NULL; END LOOP; END'"
 
-# A loop is disturbed if it takes longer than the fastest tenth of all loops by this factor.
+# A loop is disturbed if it takes this many times longer than the fastest tenth of all loops.
 pace_tolerance=1.2
 
 pace_begin() { : >"$work/paces"; }

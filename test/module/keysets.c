@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * keysets.c
- *	  Test of sets/combine.c: combinations of random sets against the definition of
- *	  AND and OR, key by key.  Part of gpujoin_kernel_selftest().
+ *	  Test of sets/combine.c: compares combinations of random sets with the definition of AND
+ *	  and OR, key by key.  Part of gpujoin_kernel_selftest().
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,7 +23,7 @@ static void check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeyS
 							  bool is_union, int64 factor);
 
 /*
- * Intersect and unite small sets and complements of such, in each combination
+ * Intersect and unite small sets and complements of small sets, in each combination
  */
 void
 GjTestKeySetCombinations(pg_prng_state *prng, int key_width)

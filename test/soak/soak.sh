@@ -15,7 +15,7 @@
 #
 #   SoakScripts.pm  what sessions do, by role      schema.sql  tables, and how answers are compared
 #   client.pl       one session                    chaos.pl    kills, cancels, ends of sessions
-#   watch.pl        samples of memory report.pl evaluates all of it
+#   watch.pl        samples of memory              report.pl   evaluates all of it
 #
 # Each query is run with gpujoin and without in one snapshot. In the end, when all sessions have
 # ended, no request, no memory of the device, no temporary file and no shared memory may be left,
