@@ -3,7 +3,7 @@
 #
 # A folder is a layer.  It uses the layers before it in the list of its tree, and only through
 # their doors: the headers named like the folders.  Of a folder marked with * every header is a
-# door.  The layers after the list must not use each other.  Files in no folder are on top of all
+# door.  The pairs after the list must not use each other.  Files in no folder are on top of all
 # layers.
 use strict;
 use warnings;
