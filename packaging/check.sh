@@ -26,8 +26,8 @@ all_parts="dist deb rpm docker"
 log=$project/tmp_check/packages
 passed=0 failed=0
 
-# step NAME COMMAND...: one test; the command's output is shown if it fails. Neither a failed
-# command in it nor die() ends the whole run.
+# step NAME COMMAND...: one test; the command's output is shown if it fails. A failed
+# command in it, or die(), does not end the whole run.
 step() {
     local name=$1 file since=$SECONDS status=0
     shift

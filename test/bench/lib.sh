@@ -202,7 +202,7 @@ in_order() {
 }
 
 # ---------------------------------------------------------------------------------------------
-# Time limits: a part has a share of what is left, its cases share that alike
+# Time limits: a part has a share of the time left, its cases share that equally
 # ---------------------------------------------------------------------------------------------
 
 part_ends=0
