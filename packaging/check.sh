@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# packaging/check.sh [PART...]: build what users install, from the file of sources that `make dist`
-# makes, and install it where nothing else is; all parts if none is named.
+# packaging/check.sh [PART...]: builds the packages that users install, from the source archive of
+# `make dist`, and installs them into clean systems; all parts by default.
 #
-#   dist    the file of sources: what PGXN wants of it, and that it is all that a build needs
-#   deb     debian/: built, looked at by lintian, installed into a distribution that has only what
-#           the package asks for, where the quick start of README.md is run, removed; autopkgtest
-#   rpm     packaging/gpujoin.spec: built with Debian's PostgreSQL, looked at by rpmlint
+#   dist    the source archive: PGXN's requirements, and that a build needs nothing else
+#   deb     debian/: built, checked by lintian, installed into a distribution with only the
+#           package's dependencies, where the quick start of README.md is run, removed;
+#           autopkgtest
+#   rpm     packaging/gpujoin.spec: built with Debian's PostgreSQL, checked by rpmlint
 #   docker  packaging/Dockerfile: linted, and its steps run in a folder of their own
 #
-# Root only, on Debian or Ubuntu. Uncommitted changes of files that git knows are taken along. The
-# packages with the CUDA library are built, too, for one architecture, where the machine has a CUDA
-# toolkit in CUDA_HOME, or else in /usr/local/cuda.
+# Root only, on Debian or Ubuntu. Uncommitted changes of tracked files are included. The packages
+# with the CUDA library are built, too, for one architecture, if the machine has a CUDA toolkit in
+# CUDA_HOME, or else in /usr/local/cuda.
 #
 # Environment: PACKAGE_SUITES  distributions for deb; bookworm, which has PostgreSQL 15
 #              GPUJOIN_CACHE   where these are kept; mirrors: see test/versions/chroots.sh
@@ -25,14 +26,14 @@ all_parts="dist deb rpm docker"
 log=$project/tmp_check/packages
 passed=0 failed=0
 
-# step NAME COMMAND...: one test; what the command says is shown if it fails. Within it neither a
-# failed command nor die() ends the whole.
+# step NAME COMMAND...: one test; the command's output is shown if it fails. A failed
+# command in it, or die(), does not end the whole run.
 step() {
     local name=$1 file since=$SECONDS status=0
     shift
     mkdir -p "$log"
     file=$log/$(tr -c 'a-z0-9\n' - <<<"${name,,}").log
-    # A subshell that is part of a condition would go on after an error.
+    # A subshell that is part of a condition would continue after an error.
     set +e
     (set -e; "$@") >"$file" 2>&1
     status=$?
@@ -52,10 +53,10 @@ step() {
 # The file of sources
 # ---------------------------------------------------------------------------------------------
 
-# As it lies here: what is committed, and changes of it that are not.
+# The working tree: the last commit with its uncommitted changes.
 make_dist() {
     local tree
-    # By the tree's owner, to whom the objects must belong that it writes; it wants a name.
+    # Run git as the tree's owner, who must own the objects that it writes; it requires a name.
     tree=$(setpriv --reuid "$(stat -c %u "$project")" --regid "$(stat -c %g "$project")" \
         --clear-groups git -c safe.directory='*' -c user.name=check -c user.email=check@localhost \
         -C "$project" stash create)
@@ -69,7 +70,7 @@ dist_is_whole() {
         "sql/gpujoin--$version.sql" debian/control; do
         [ -e "$source/$file" ] || { echo "no $file"; return 1; }
     done
-    # Nothing but the one folder, nothing that a build makes.
+    # The archive must have only the one folder, and no files that a build creates.
     [ "$(unzip -Z1 "$run/gpujoin-$version.zip" | cut -d/ -f1 | sort -u)" = "gpujoin-$version" ]
     ! unzip -Z1 "$run/gpujoin-$version.zip" | grep -E '\.(o|so|bc|d)$'
     cd "$source"
@@ -86,7 +87,7 @@ check_dist() {
 # Debian packages
 # ---------------------------------------------------------------------------------------------
 
-# A folder with what packages are built with, kept; its copy of the sources is new.
+# A folder with the build dependencies, which is kept; its copy of the sources is new.
 prepare_builder() { # SUITE
     builder=$cache/packages-$1
     if [ ! -e "$builder" ]; then
@@ -106,13 +107,13 @@ prepare_builder() { # SUITE
     chmod -R a+rX "$builder/build"
 }
 
-# The commands by which CONTRIBUTING.md builds Debian packages, as they stand there
+# The commands of CONTRIBUTING.md that build Debian packages, verbatim
 documented_commands() {
     awk '/^## Packages/ {inside = 1; next} /^## / {inside = 0}
         inside && /^```/ {block = !block; next} inside && block' "$source/CONTRIBUTING.md"
 }
 
-# With -d: this CUDA is not of a package. autopkgtest wants the package of the sources as well.
+# With -d, because this CUDA is not from a package. autopkgtest needs the source package as well.
 build_deb() {
     local commands
     commands=$(documented_commands)
@@ -136,7 +137,7 @@ build_deb() {
         grep gpujoin_cuda.so
 }
 
-# It is no upload to Debian's archive, which wants a number of Debian's bug tracker.
+# This is no upload to Debian's archive, which requires a bug number.
 lint_deb() {
     in_chroot "$builder" setpriv --reuid nobody --regid nogroup --clear-groups \
         sh -c 'cd /build && lintian --fail-on error,warning --display-info \
@@ -147,8 +148,8 @@ run_autopkgtest() {
     in_chroot "$builder" sh -c 'cd /build && autopkgtest *.deb *.dsc -- null'
 }
 
-# In a distribution that has nothing, as a user would: install, start, create, restart with the
-# library preloaded, remove, and the server still starts.
+# In a minimal distribution, as a user would: install, start, create, restart with the library
+# preloaded, remove, and check that the server still starts.
 # shellcheck disable=SC2016  # for the shell inside
 try_deb() {
     local clean=$run/clean-$suite
@@ -198,7 +199,7 @@ check_deb() {
 
 rpm_major() { in_chroot "$builder" sh -c 'ls /usr/lib/postgresql | tail -n 1'; }
 
-# Debian's packages have not the names that the spec asks for.
+# Debian's packages do not have the names that the spec requires.
 build_rpm() {
     mkdir -p "$builder/build/rpm"
     cp "$run/gpujoin-$version.zip" "$builder/build/rpm"

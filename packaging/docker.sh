@@ -1,12 +1,12 @@
-# packaging/docker.sh: packaging/Dockerfile without Docker; sourced by packaging/check.sh.
-# Each stage is a folder; its RUN steps are executed there by chroot, its COPY steps by cp. In the
-# place of the image postgres:MAJOR-SUITE stands that distribution with its own PostgreSQL, in the
-# place of NVIDIA's one with the machine's CUDA; where there is none, such stages are left out.
+# packaging/docker.sh: packaging/Dockerfile without Docker; sourced by packaging/check.sh. Each
+# stage is a folder; its RUN steps are executed there by chroot, its COPY steps by cp. The image
+# postgres:MAJOR-SUITE is replaced by that distribution with its own PostgreSQL, NVIDIA's image by
+# one with the machine's CUDA; without CUDA, such stages are skipped.
 # shellcheck shell=bash
 
 declare -A docker_folder docker_arguments docker_variables docker_command
 
-# A word of an instruction with the variables of the stage, or of the file's head, in place
+# Expand the variables of the stage, or of the file's head, in a word of an instruction
 docker_word() {
     (
         for name in "${!docker_variables[@]}"; do declare "$name=${docker_variables[$name]}"; done
@@ -14,7 +14,7 @@ docker_word() {
     )
 }
 
-# The folder that stands for an image, kept for the next run
+# The folder that replaces an image, kept for the next run
 docker_image() { # IMAGE
     local image=$1 tag=${1#*:} folder
     folder=$cache/image-$(tr '/:' '--' <<<"$image")
@@ -62,7 +62,7 @@ docker_from() {
     cp -a --reflink=auto "$base" "${docker_folder[$name]}"
 }
 
-# ARG NAME[=DEFAULT]: a value that was given wins; without any it is not set.
+# ARG NAME[=DEFAULT]: a given value wins; without any value it is not set.
 docker_arg() {
     local name=${1%%=*}
     if [ -n "${docker_arguments[$name]:-}" ]; then
@@ -111,7 +111,7 @@ docker_build() { # DOCKERFILE [NAME=VALUE...]
         echo "$line"
         instruction=${line%% *} rest=${line#* }
         read -ra words <<<"$rest"
-        # Only the next FROM ends a stage that is left out.
+        # A skipped stage ends at the next FROM.
         [ "$instruction" = FROM ] || [ -n "$docker_stage" ] || [ -z "$docker_left_out" ] || continue
         case $instruction in
             FROM) docker_from "${words[@]}" ;;
@@ -126,7 +126,7 @@ docker_build() { # DOCKERFILE [NAME=VALUE...]
     done < <(grep -v '^ *#' "$file" | sed -e ':a' -e '/\\$/N; s/\\\n//; ta')
 }
 
-# The server of a stage, started as its CMD says, answers the quick start.
+# Start the server of a stage as its CMD specifies, and run the quick start.
 # shellcheck disable=SC2016  # for the shell inside
 docker_try() { # STAGE
     local folder=${docker_folder[$1]} words
@@ -151,7 +151,7 @@ docker_try() { # STAGE
         as pg_ctl -D /data -w -s -m fast stop' "${words#postgres}"
 }
 
-# Build with the version that the distribution has; both images, the CUDA one where it can be.
+# Build with the distribution's version; both images, the CUDA one if possible.
 docker_steps() {
     docker_build "$source/packaging/Dockerfile" PG_MAJOR=15 GPUJOIN_CUDA_ARCHS=90
     docker_try cpu
@@ -161,7 +161,7 @@ docker_steps() {
     }
 }
 
-# hadolint where it is installed. Of dockerfilelint from npm two findings are none: it takes the
+# Run hadolint if it is installed. Two findings of npm's dockerfilelint are wrong: it takes the
 # names of stages for images without a tag.
 docker_lint() {
     local findings

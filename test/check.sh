@@ -13,30 +13,30 @@
 #   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
-# With CHECK_LONG=1 (make check-long) at full length, for which tests look at this variable.
+# With CHECK_LONG=1 (make check-long) tests run at full length.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
 # same tests, with the same outputs, on a card.
 #
-# A file that dies without a failed assertion counts as one failure, so does a server that crashed.
-# CHECK_PATIENCE=3 lets each program take three times as long as it may, on a busy machine.
-# CHECK_ONCE=1 runs regress on the preloaded server only.
-# Expected outputs of regress and isolation are in expected/. TESTS="name ..." runs only the files
-# of these names; one that no suite has is an error. Logs, results and diffs are kept in tmp_check/.
-# The last line is "N passed, N failed"; the exit status is 0 if some passed and none failed.
+# A file that dies without a failed assertion counts as one failure, so does a server that
+# crashed. CHECK_PATIENCE=3 lets each program take three times as long as usual, on a busy
+# machine. CHECK_ONCE=1 runs regress on the preloaded server only. Expected outputs of regress and
+# isolation are in expected/. TESTS="name ..." runs only the files of these names; one that no
+# suite has is an error. Logs, results and diffs are kept in tmp_check/. The last line is "N
+# passed, N failed"; the exit status is 0 if some passed and none failed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source "$project/test/total.sh"
 
 all_suites="lint regress isolation pgtap tap device model fuzz docs"
 
-# Of each promise something: crash, standby, preloading, cancelling, updates, the device's service
-# and its mirrors. What is left out repeats these many times, or at random.
+# A selection that covers each promise: crash, standby, preloading, canceling, updates, the
+# device's service and its mirrors. The other scripts repeat these many times, or at random.
 short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby_index_only
     010_parallel_index_only 012_fold 013_limits 043_update 021_service_cancel 023_service_open
     030_mirror_load 031_mirror_free 035_mirror_index_only 037_mirror_top"
 
-# Where the tests of a suite are that TESTS can name; nothing for the other suites.
+# The folder and suffix of a suite's tests that TESTS can name; nothing for the other suites.
 test_files() {
     case $1 in
         regress) echo "test/sql/$2.sql" ;;
@@ -47,7 +47,7 @@ test_files() {
     esac
 }
 
-# A name that is in no suite is a slip of the pen: not a test that has passed.
+# A name that is in no suite is a typing error, and must not look like a passed test.
 require_tests() {
     local name suite file found
     for name in ${TESTS:-}; do
@@ -60,7 +60,7 @@ require_tests() {
     done
 }
 
-# The library of clang's sanitizers is a package of its own, named after the version.
+# The library of clang's sanitizers is a separate package, named after the version.
 wish_for_libfuzzer() {
     local clang version
     clang=$(command -v clang || compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -V | tail -n 1)
@@ -73,7 +73,7 @@ wish_for_libfuzzer() {
         xargs -r -I{} bash -c 'compgen -G "{}"')" ] || wish_for "libclang-rt-$version-dev"
 }
 
-# A file system that tests can fill, where root may mount one: test/t/046_disk_full.pl.
+# A file system that tests can fill, if root may mount one: test/t/046_disk_full.pl.
 prepare() {
     mkdir "$work/small_disk"
     [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=32m tmpfs "$work/small_disk" 2>/dev/null ||
@@ -99,7 +99,7 @@ fi
 total_passed=0
 total_failed=0
 
-# Add a suite's result and show it; the totals are written at once, should the run be cut short.
+# Add a suite's result and show it; the totals are written at once, in case the run is cut short.
 count() {
     local name=$1 passed=$2 failed=$3 since=$4 skipped=${5:-0} extra=''
     total_passed=$((total_passed + passed))
@@ -117,7 +117,7 @@ count_tap() {
     passed=$(grep -E '^ok [0-9-]' "$file" | grep -vciE '# skip' || true)
     failed=$(grep -cE '^not ok ' "$file" || true)
     [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
-    # A whole file may be skipped, which is fine; one that says nothing at all is not.
+    # A whole file may be skipped; one that prints nothing at all is a failure.
     if [ "$passed$failed$skipped" = 000 ] && ! grep -qiE '1\.\.0|skipped' "$file"; then
         failed=1
     fi
@@ -125,7 +125,7 @@ count_tap() {
     [ "$failed" = 0 ] || show_failures "$file"
 }
 
-# What a TAP script's servers and sessions said is in a log of its own.
+# The output of a TAP script's servers and sessions is in a separate log.
 show_failures() {
     local regress_log
     grep -vE '^ok [0-9-]' "$1" | tail -n 60 | sed 's/^/    | /'
@@ -136,7 +136,7 @@ show_failures() {
     done
 }
 
-# Names of the files of a suite, without folder and suffix, narrowed down by TESTS.
+# Names of the files of a suite, without folder and suffix, filtered by TESTS.
 names() {
     local suite=$1 file name
     for file in $(test_files "$suite" '*'); do
@@ -149,7 +149,7 @@ names() {
     done
 }
 
-# A test that hangs is a failure, not a stop. In the foreground so that it stays in our group.
+# A test that hangs is a failure, not a stop. In the foreground, to keep it in our process group.
 limited() { # SECONDS COMMAND...
     local seconds=$(($1 * ${CHECK_PATIENCE:-1}))
     shift
@@ -166,7 +166,8 @@ suite_lint() {
     count_tap lint "$log/lint.log" "$status" "$since"
 }
 
-# Count what a pg_regress program printed. Up to version 15 "test NAME ... ok", from 16 on TAP.
+# Count the tests in a pg_regress program's output: up to version 15 "test NAME ... ok", from 16
+# on TAP.
 count_regress() {
     local name=$1 out=$2 status=$3 since=$4 passed failed
     passed=$(grep -cE '^ok [0-9]+|^(test| ) .* \.\.\. ok' "$out" || true)
@@ -189,7 +190,7 @@ run_regress() {
     [ $# != 0 ] || return 0
     rm -rf results regression.diffs regression.out output_iso
     mkdir -p "$log/$name" expected
-    # Without an expected file the programs stop there and then; with an empty one they go on, and
+    # Without an expected file the programs stop immediately; with an empty one they continue, and
     # the diff is the output.
     for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
     PGISOLATIONTIMEOUT=$((300 * ${CHECK_PATIENCE:-1})) \
@@ -212,7 +213,7 @@ suite_isolation() {
     run_regress isolation isolation/pg_isolation_regress $(names isolation)
 }
 
-# One database a file, copied from one that holds both extensions.
+# Use one database per file, copied from one that has both extensions.
 suite_pgtap() {
     local name since status
     [ -n "$(names pgtap)" ] || return 0
@@ -227,8 +228,8 @@ suite_pgtap() {
     done
 }
 
-# Two scripts at a time, since much of their time is waiting; on a card, whose memory some look at,
-# one. Each has servers and folders of its own.
+# Run two scripts at a time, since they mostly wait; on a card, whose memory some scripts check,
+# one. Each has its own servers and folders.
 suite_tap() { # tap or tap-short
     local name at_a_time=2 begun=0 ended=0 patience=${CHECK_PATIENCE:-1}
     [ -z "${CHECK_LONG:-}" ] || patience=$((9 * patience))
@@ -298,7 +299,7 @@ suite_model() {
     count_tap model "$log/model.log" "$status" "$since"
 }
 
-# Inputs that a target has failed with are kept with the logs.
+# Keep inputs on which a target has failed with the logs.
 suite_fuzz() {
     local since=$SECONDS status=0 seconds=15
     [ -z "${CHECK_LONG:-}" ] || seconds=300
@@ -310,7 +311,7 @@ suite_fuzz() {
     count_tap fuzz "$log/fuzz.log" "$status" "$since"
 }
 
-# Does the reference say what the server says of each setting: default, range, context?
+# Compare the reference with the server's settings: default, range, context.
 settings_told() {
     local row
     psql -XqAt -d mydb -f test/docs/settings.sql | while IFS= read -r row; do
@@ -319,8 +320,8 @@ settings_told() {
     done
 }
 
-# README and the FAQ are read where gpujoin is not preloaded, gpu.md with a device. Each document
-# has a database of its own, copied from one with the tables that examples ask; README makes them.
+# README and the FAQ are tested without preloading, gpu.md with a device. Each document has its
+# own database, copied from one with the tables that examples use; README creates them.
 suite_docs() {
     local document name since status preload device
     start_server docs <test/regress.conf
@@ -349,7 +350,7 @@ suite_docs() {
     look_for_crashes docs
 }
 
-# A crash that a test did not notice (it reconnected, say) is still one.
+# A crash counts even if a test did not notice it (because it reconnected, say).
 look_for_crashes() {
     local since=$SECONDS file=$log/server-$1.log
     if grep -E 'TRAP:|PANIC:|terminated by signal|terminated by exception' "$file" \
@@ -371,8 +372,8 @@ suites=${*:-$all_suites}
 pgxs_dir=$(dirname "$("$PG_CONFIG" --pgxs)")
 echo "0 0" >"$log/totals"
 
-# With warnings as errors first, to have them all in one list; lint counts them. Where there are
-# some, the tests still run, on a build that lets them pass.
+# Build with warnings as errors first, to collect them in one list; lint counts them. If there are
+# any, the tests still run, on a build that accepts them.
 say "building with warnings as errors"
 if run_make -k -j"$jobs" COPT=-Werror all >"$log/warnings.log" 2>&1; then
     build_and_install COPT=-Werror

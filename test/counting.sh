@@ -1,4 +1,4 @@
-# test/counting.sh: counting checks in scripts that are suites of their own; sourced after setup.sh.
+# test/counting.sh: counts checks in scripts that are suites of their own; sourced after setup.sh.
 # shellcheck shell=bash
 
 source "$project/test/total.sh"

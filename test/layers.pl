@@ -1,9 +1,10 @@
 #!/usr/bin/env perl
-# test/layers.pl: does each folder use only what lies below it?  Prints what is wrong.
+# test/layers.pl: checks that each folder uses only lower layers.  Prints violations.
 #
-# A folder is a layer.  It uses the layers before it in the list of its tree, and of each only the
-# door: the header that has the folder's name.  Of a folder marked with * every header is a door.
-# Pairs behind the list must not know each other either.  Files in no folder are on top of all.
+# A folder is a layer.  It uses the layers before it in the list of its tree, and only through
+# their doors: the headers named like the folders.  Of a folder marked with * every header is a
+# door.  The pairs after the list must not use each other.  Files in no folder are on top of all
+# layers.
 use strict;
 use warnings;
 use File::Basename;
@@ -23,7 +24,7 @@ sub check
 	my %apart = map { $_ => 1 } split ' ', $apart;
 	my $folder = sub { $_[0] =~ m{^$tree/(\w+)/} ? $1 : '' };
 
-	# What is wrong with a use of one file by another, if anything
+	# Returns what is wrong with one file's use of another, if anything
 	my $wrong = sub {
 		my ($from, $to) = map { $folder->($_) } @_;
 		return '' if $from eq $to || $from eq '';
@@ -51,7 +52,7 @@ sub check
 	my %seen;
 	find_circle(\%uses, \%seen, $_) for sort keys %uses;
 
-	# A function can be used without its header, too: ask the objects, where there are any
+	# A function can be used without its header, too: check the symbols of the objects, if built
 	my (%defined, %used);
 	for my $object (glob "$tree/*/*.o")
 	{
@@ -71,7 +72,7 @@ sub check
 	}
 }
 
-# Prints a circle that leads through the file, each once
+# Prints each include cycle through the file, once
 sub find_circle
 {
 	my ($uses, $seen, $file, @way) = @_;

@@ -9,7 +9,7 @@ cc=${CC:-cc}
 number=0
 failures=0
 
-# check NAME COMMAND...: the command prints what is wrong, nothing when all is well.
+# check NAME COMMAND...: passes if the command prints nothing; it prints what it finds wrong.
 check() {
     local name=$1 findings status=0
     shift
@@ -24,7 +24,7 @@ check() {
     printf '%s\n' "${findings:-exit status $status}" | head -n 30 | sed 's/^/#   /'
 }
 
-# Files of the project by suffix, in the folders that hold code.
+# Files of the project by suffix, in the folders that contain code.
 sources() {
     local folder suffix
     for folder in src cuda test packaging; do
@@ -35,12 +35,12 @@ sources() {
     done | sort
 }
 
-# grep with "nothing found" as success, since a finding is what a check prints.
+# grep that succeeds if nothing is found, since checks print findings.
 finds() { grep "$@" || [ $? = 1 ]; }
 
 # ---------------------------------------------------------------------------------------------
 
-# With -k every file's warnings are in the log; one is enough for the build to have failed.
+# With -k every file's warnings are in the log; a single one makes the build fail.
 no_warnings() { [ -z "$warnings_log" ] || finds -E '(warning|error):|\*\*\*' "$warnings_log"; }
 
 version_only_in_compat() { finds -rln PG_VERSION_NUM src --include='*.[ch]' | finds -v compat.h; }
@@ -54,7 +54,7 @@ no_postgres_in_cuda() {
     [ ! -d cuda ] || finds -rnE '#include.*(postgres|c\.h"|fmgr\.h|pg_config)' cuda
 }
 
-# A header may need postgres.h, as every header of PostgreSQL does, and nothing else before it.
+# A header may need postgres.h before it, like PostgreSQL's own headers, but nothing else.
 headers_alone() {
     local header flags
     flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
@@ -65,7 +65,7 @@ headers_alone() {
     done
 }
 
-# Who asks for a set, a page, a device or a match must not see the planner's nodes.
+# Files that use a set, a page, a device or a match must not see the planner's nodes.
 doors_without_planner() {
     local layer flags
     flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
@@ -104,7 +104,7 @@ file_length() {
     done
 }
 
-# A process that is stopped while it has a spinlock stops others, which wait for it in a loop.
+# A process that is stopped while it holds a spinlock blocks others, which wait in a loop.
 no_work_under_spinlock() {
     local work='(^|[^A-Za-z_])(str[a-z]+|sn?printf|mem(cpy|move)|palloc0?|pfree|qsort|hash_search'
     work+='|ereport|elog|MemoryContext[A-Z][A-Za-z]*|LWLock[A-Z][A-Za-z]*)[(]'
@@ -114,7 +114,7 @@ no_work_under_spinlock() {
         /SpinLockAcquire[(]/ {held = 1}' {} +
 }
 
-# The words are put together from parts so that this file does not find itself.
+# The words are composed of parts so that this file does not match itself.
 no_unfinished_marks() {
     local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
     grep -rnIE "$marks" src cuda sql test docs packaging debian Makefile ./*.md .ci \
@@ -131,14 +131,14 @@ no_cuda_symbols() {
     nm -D -u gpujoin.so | finds -E '\b(cu[A-Z]|cuda|nvrtc|__cuda)'
 }
 
-# Exported names are the linker's global namespace of the whole server: only ours, with our prefix.
+# Exported names are in the global namespace of the server: allow only ours, with our prefix.
 exports_prefixed() {
     [ -e gpujoin.so ] || { echo "gpujoin.so has not been built"; return; }
     nm -D --defined-only gpujoin.so | awk '{print $NF}' |
         finds -vE '^(Gj|gj|gpujoin|pg_finfo_gj|pg_finfo_gpujoin|Pg_magic_func|_PG_init|_PG_fini)'
 }
 
-# The Makefile takes the files that are in src/ or in a folder there.
+# The Makefile only takes files in src/ or in a folder of it.
 objects_found() { find src -mindepth 3 -name '*.c'; }
 
 shell_syntax() {
@@ -155,7 +155,7 @@ perl_syntax() {
     done
 }
 
-# Properties are the literals in title case; a colon ends one that is put together by hand.
+# Properties are the literals in title case; a colon ends a hand-formatted one.
 explain_properties_told() {
     local name
     { find src -name 'explain*.c' -exec grep -ohE '"[A-Z][A-Za-z]+( [A-Za-z]+)*:?"' {} +
@@ -180,11 +180,11 @@ document_length() { wc -l docs/*.md | awk '$2 != "total" && $1 > 400 {print $2 "
 
 meta_json() {
     perl test/meta.pl
-    # It looks at the file in the current folder only.
+    # It only checks the file in the current folder.
     ! command -v validate_pgxn_meta >/dev/null || validate_pgxn_meta | finds -v ' is OK$'
 }
 
-# A checker that finds nothing in a bad file would be none.
+# A checker that accepts a bad file would be useless.
 meta_json_checked() {
     local folder change
     folder=$(mktemp -d)
@@ -199,7 +199,7 @@ meta_json_checked() {
     rm -rf "$folder"
 }
 
-# One number, wherever it is said: what was found, and where, unless all are the same.
+# The version must be the same everywhere: print each occurrence, with its place, if they differ.
 version_agrees() {
     local version
     version=$(sed -nE "s/^default_version = '(.*)'/\1/p" gpujoin.control)
@@ -238,8 +238,8 @@ sql_comments() {
         done
 }
 
-# What `make install` puts somewhere `make uninstall` takes away, all of it. The reference device
-# is for tests: it comes with them, and goes with them.
+# `make uninstall` must remove everything that `make install` installs. The reference device is
+# for tests, and is installed and removed with them.
 uninstall_is_whole() {
     local dest installed
     dest=$(mktemp -d)
@@ -255,7 +255,7 @@ uninstall_is_whole() {
     rm -rf "$dest"
 }
 
-# Each goal of a script is in the list that `make help` prints.
+# Each goal of a script must be in the list that `make help` prints.
 help_is_whole() {
     local goal list
     list=$(env -u MAKEFLAGS make -s help)
@@ -264,7 +264,7 @@ help_is_whole() {
     done
 }
 
-# Asked for a test that there is not, `make check` must not say that all is well.
+# Given the name of a test that does not exist, `make check` must not report success.
 unknown_test_named() {
     local said status=0
     said=$(env -u GPUJOIN_WORK TESTS=no_such_test timeout 60 bash test/check.sh isolation 2>&1) ||

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test/long.sh [SUITE...]: all that takes too long for every day, one part after the other. Each is
-# a command of its own, too.
+# test/long.sh [SUITE...]: the tests that take too long for every day, part by part. Each part is
+# also a command of its own.
 #
-#   check     test/check.sh at full length, with these suites if some are named, and then no more
+#   check     test/check.sh at full length; if suites are named, only these, and no other part
 #   upgrade   make check-upgrade   (as root)
 #   sanitize  make check-sanitize
 #   coexist   make check-coexist

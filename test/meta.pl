@@ -1,5 +1,5 @@
-# test/meta.pl [META.json]: what PGXN's specification 1.0.0 asks of a META.json; prints what is
-# wrong. PGXN's own validate_pgxn_meta is asked by lint, too, where it is installed.
+# test/meta.pl [META.json]: checks a META.json against PGXN's specification 1.0.0; prints errors.
+# Lint also runs PGXN's own validate_pgxn_meta, if it is installed.
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ my $mail = sub { $_[0] =~ /^\S+@\S+$/ };
 my $there = sub { -e $_[0] };
 my $type = sub { $_[0] =~ /^[a-z]+$/ };
 
-# A value is as it should be: a test of a string, a list of one, or a map.
+# Checks a value: by a test of a string, a list of one test, or a map.
 sub check
 {
 	my ($place, $value, $wanted) = @_;
@@ -47,7 +47,7 @@ sub check
 	else { check_map($place, $value, $wanted) }
 }
 
-# Keys that are wanted end in "!"; "*" stands for any other. Keys of one's own begin with x_.
+# Required keys end in "!"; "*" stands for any other. Custom keys begin with x_.
 sub check_map
 {
 	my ($place, $map, $wanted) = @_;

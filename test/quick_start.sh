@@ -1,7 +1,7 @@
 #!/bin/sh
-# test/quick_start.sh [README]: run the SQL of README.md's quick start by psql, which takes the
-# connection from the environment, in a database of its own. It must end without an error, and one
-# of the plans that it shows must have a node of gpujoin.
+# test/quick_start.sh [README]: run the SQL of README.md's quick start with psql, which takes the
+# connection from the environment, in a separate database. It must end without an error, and one
+# of the displayed plans must have a node of gpujoin.
 set -eu
 readme=${1:-$(dirname "$0")/../README.md}
 database=quick_start_$$

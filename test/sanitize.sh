@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# test/sanitize.sh [asan] [valgrind]: tests on a PostgreSQL built for finding what C forgives.
+# test/sanitize.sh [asan] [valgrind]: tests on a PostgreSQL built to detect memory errors.
 #
-#   asan      server and extension with AddressSanitizer, UBSan and assertions: regress, isolation
-#             and TAP, all of them; device's and helper's tests, too
-#   valgrind  server and extension as valgrind wants them, each process under it: some tests, since
-#             everything takes forty times as long
+#   asan      server and extension with AddressSanitizer, UBSan and assertions: regress,
+#             isolation and TAP, all of them; also the tests of device and helper
+#   valgrind  server and extension built for valgrind, each process running under it: some tests,
+#             since everything takes forty times as long
 #
-# Without an argument both, one after the other. The tests are run by test/check.sh. A report fails
-# the run, wherever it comes from. Leaks are not looked for: processes end without freeing what
-# contexts hold.
+# Without an argument both, in this order. The tests are run by test/check.sh. A report fails the
+# run, wherever it comes from. Leaks are not checked: processes end without freeing their memory
+# contexts.
 #
 # Environment: SANITIZE_SOURCE   source of a PostgreSQL release, unpacked; without it Debian's of
 #                                the installed version is fetched
@@ -25,10 +25,10 @@ kinds=${*:-asan valgrind}
 folder=${SANITIZE_FOLDER:-${GPUJOIN_CACHE:-/var/cache/gpujoin}/sanitize}
 [ "$(id -u)" = 0 ] || [ -n "${SANITIZE_FOLDER:-}" ] || folder=$HOME/.cache/gpujoin/sanitize
 
-# Tests that valgrind sees: each way into the index and out of it once.
+# Tests to run under valgrind: they use each way into the index and out of it once.
 valgrind_tests="scan join fold aggregate top changes index_only form_text_array filter include"
 
-# A test loads a library before that of the sanitizer.
+# A test loads a library before the sanitizer's.
 export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1"
 ASAN_OPTIONS+=:verify_asan_link_order=0
 export UBSAN_OPTIONS="print_stacktrace=1"
@@ -37,7 +37,7 @@ export UBSAN_OPTIONS="print_stacktrace=1"
 # The server
 # ---------------------------------------------------------------------------------------------
 
-# The sources as PostgreSQL has released them, without Debian's patches.
+# PostgreSQL's released sources, without Debian's patches.
 fetch_source() {
     choose_postgres
     [ -n "$major" ] || die "which PostgreSQL? name its source with SANITIZE_SOURCE="
@@ -52,8 +52,8 @@ fetch_source() {
     SANITIZE_SOURCE=$(dirname "$(compgen -G "$folder/source-$major/*/configure" | tail -n 1)")
 }
 
-# What Debian's source makes of the folder of libraries is that of its packages, whatever the
-# prefix is: an installation would write over the machine's own PostgreSQL.
+# Debian's source always uses the library folder of its packages, whatever the prefix is:
+# installing it would overwrite the machine's own PostgreSQL.
 build_server() { # KIND CONFIGURE_ARGUMENT...
     local kind=$1 place=$folder/$1 part
     shift
@@ -71,7 +71,7 @@ build_server() { # KIND CONFIGURE_ARGUMENT...
     for part in src contrib/pg_stat_statements contrib/pg_freespacemap; do
         make -s -C "$part" install
     done
-    # pgTAP is SQL alone
+    # pgTAP consists of SQL only
     cp -n "/usr/share/postgresql/$("$place/pg/bin/pg_config" --version | grep -oE '[0-9]+' |
         head -n 1)"/extension/pgtap* "$place/pg/share/postgresql/extension/" || true
 }
@@ -81,8 +81,9 @@ build_asan() {
         CFLAGS="-O1 -g -fno-omit-frame-pointer"
 }
 
-# The server's code tells valgrind about its memory contexts. Its processes are started by a script
-# in the program's place; what ends at once, or only makes a data folder, needs no looking at.
+# The server's code tells valgrind about its memory contexts. A script in place of the program
+# starts its processes; programs that exit at once, or only create a data folder, need no
+# checking.
 build_valgrind() {
     command -v valgrind >/dev/null || wish_for valgrind
     build_server valgrind CC=gcc CFLAGS="-O1 -g -fno-omit-frame-pointer" CPPFLAGS=-DUSE_VALGRIND
@@ -129,7 +130,7 @@ run() {
     [ ! -s "$project/tmp_check/totals" ] || read -r passed failed <"$project/tmp_check/totals"
     [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
     count "$kind: tests" "$passed" "$failed"
-    # valgrind makes a file for each process
+    # valgrind writes a file for each process
     found=$(find "$reports" -type f -size +0 | wc -l)
     count "$kind: processes with reports" $((found == 0)) "$found"
     find "$reports" -type f -size +0 | head -n 5 | xargs -r head -n 40 | sed 's/^/    | /'
@@ -143,7 +144,7 @@ mkdir -p "$folder"
 SANITIZE_SOURCE=$(cd "$SANITIZE_SOURCE" && pwd)
 for kind in $kinds; do
     say "PostgreSQL for $kind"
-    # in the background, since a command that "||" follows goes on after errors
+    # in the background, because a command followed by "||" continues after errors
     build_"$kind" >"$folder/$kind.log" 2>&1 &
     wait $! || { tail -n 20 "$folder/$kind.log" >&2; die "the build failed: $folder/$kind.log"; }
     # shellcheck disable=SC2086  # lists of names

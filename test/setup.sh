@@ -1,18 +1,18 @@
-# test/setup.sh: the set-up that `make check`, `make demo`, `make bench` and others share; sourced,
-# not run.
+# test/setup.sh: the common set-up of `make check`, `make demo`, `make bench` and others;
+# sourced, not run.
 # shellcheck shell=bash
 #
 # A script that sources this file runs twice:
 #
 #   outside  as the caller, perhaps root: installs missing packages (root only), makes a work
-#            folder, copies the source tree and a private copy of the PostgreSQL installation into
-#            it, starts the script again, waits, and cleans up whatever the end was;
+#            folder, copies the source tree and a private copy of the PostgreSQL installation
+#            into it, starts the script again, waits, and always cleans up;
 #   inside   as an unprivileged user, since PostgreSQL refuses root: builds, installs into the
-#            private copy, starts servers there, does the script's own work.
+#            private copy, starts servers there, executes the script.
 #
-# The private copy works because PostgreSQL's programs find their files relative to themselves.
-# So nothing of the machine's own PostgreSQL is changed, a running server is not disturbed, no
-# root is needed once the packages are there, and any number of runs can go on at a time.
+# The private copy works because PostgreSQL's programs find their files relative to themselves. So
+# the machine's own PostgreSQL is not changed, a running server is not disturbed, root is not
+# needed once the packages are installed, and any number of runs can proceed at a time.
 #
 # Environment: PG_CONFIG  the PostgreSQL to use (15 to 18)
 #              TMPDIR     where the work folder goes
@@ -35,8 +35,8 @@ is_supported() { [[ " $supported_majors " == *" $1 "* ]]; }
 
 major_of() { "$1" --version 2>/dev/null | sed -nE 's/^PostgreSQL ([0-9]+).*/\1/p'; }
 
-# Choose the PostgreSQL: sets pgbin (its program folder) and major. Where none is installed, pgbin
-# is where the distribution's package will put it.
+# Choose the PostgreSQL: sets pgbin (its program folder) and major. If none is installed, pgbin is
+# the folder that the distribution's package will use.
 choose_postgres() {
     local candidate
     pgbin='' major=''
@@ -53,7 +53,7 @@ choose_postgres() {
             die "$PG_CONFIG is PostgreSQL $major; supported: $supported_majors"
         return
     fi
-    # A complete installation first: pg_config alone may belong to a client library.
+    # Prefer a complete installation: pg_config alone may belong to a client library.
     for candidate in $(command -v pg_config || true) \
         $(for m in $supported_majors; do echo "/usr/lib/postgresql/$m/bin/pg_config"; done); do
         [ -x "$candidate" ] || continue
@@ -69,7 +69,8 @@ choose_postgres() {
     pgbin='' major=''
 }
 
-# Debian has pg_config and the makefiles in the client's package, the server's headers in another.
+# Debian has pg_config and the makefiles in the client's package, and the server's headers in
+# another.
 has_pgxs() {
     [ -x "$pgbin/pg_config" ] && [ -e "$("$pgbin/pg_config" --pgxs)" ] &&
         [ -e "$("$pgbin/pg_config" --includedir-server)/postgres.h" ]
@@ -99,7 +100,8 @@ ask_to_install() {
     exit 1
 }
 
-# Make sure that everything PURPOSE needs is there, or stop with the command that would do it.
+# Make sure that everything needed for PURPOSE is installed, or stop with the command to install
+# it.
 require_packages() {
     local purpose=$1 missing
     choose_postgres
@@ -109,7 +111,7 @@ require_packages() {
         choose_postgres
     fi
     if [ -z "$major" ] && ! apt-cache show postgresql >/dev/null 2>&1 && [ "$(id -u)" != 0 ]; then
-        # No package lists yet: the versions are not known.
+        # Without package lists the versions are unknown.
         ask_to_install postgresql postgresql-server-dev-all
     fi
     [ -n "$major" ] || die "no PostgreSQL of versions $supported_majors is installed or among" \
@@ -129,7 +131,7 @@ require_packages() {
     [ -z "$missing" ] || die "still missing after apt-get: $missing"
 }
 
-# Install packages, with a sign of life every twenty of them; what apt-get says goes to apt_log.
+# Install packages, reporting progress every twenty of them; apt-get's output goes to apt_log.
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >>"$apt_log" 2>&1 || true
@@ -138,8 +140,8 @@ install_packages() {
         awk '/^Setting up/ && ++n % 20 == 0 {print "    " n " packages set up"; fflush()}'
 }
 
-# Install packages that a part of the work needs, where that is possible. What cannot be had is
-# missed later, by those who look for it.
+# Install packages that a part of the work needs, if possible. Packages that are not available are
+# reported later, by the parts that need them.
 wish_for() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
     say "installing $*"
@@ -152,10 +154,10 @@ wish_for() {
 # Outside: the work folder
 # ---------------------------------------------------------------------------------------------
 
-# Copy the source tree without what a build or a test run has left in it.
+# Copy the source tree without files left by a build or a test run.
 copy_sources_to() {
     mkdir -p "$1"
-    # Status 1 is a file that changed while it was read, by an editor or a build.
+    # Status 1 means that a file was changed while it was read, by an editor or a build.
     tar -C "$project" --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
         --exclude=./.gpu --exclude=./results --exclude=./tmp_check --exclude=./output_iso \
         --exclude=./gpujoin_helper --exclude=./cuda/build --exclude='*.d' \
@@ -165,8 +167,8 @@ copy_sources_to() {
 }
 copy_sources() { copy_sources_to "$work/src"; }
 
-# Copy the PostgreSQL installation: the programs as files, since they resolve symbolic links before
-# they look for their relatives; the rest as symbolic links in folders of our own.
+# Copy the PostgreSQL installation: the programs as files, since they resolve symbolic links
+# before they look for related files; the rest as symbolic links in folders of our own.
 copy_postgres() {
     local pg_config=$pgbin/pg_config inst=$work/pg bindir dir
     bindir=$("$pg_config" --bindir)
@@ -178,19 +180,19 @@ copy_postgres() {
     done
     for dir in $("$pg_config" --includedir) $("$pg_config" --pkgincludedir) \
         $("$pg_config" --includedir-server) $("$pg_config" --libdir); do
-        # A folder within one that is linked is there already.
+        # A folder within one that is linked exists already.
         [ -e "$dir" ] && [ ! -e "$inst$dir" ] || continue
         mkdir -p "$(dirname "$inst$dir")"
         ln -s "$dir" "$inst$dir"
     done
-    # A gpujoin that the machine has installed must not be the one under test.
+    # An installed gpujoin must not be the one under test.
     find "$inst" -name 'gpujoin*' -prune -exec rm -rf {} +
     private_pg_config=$inst$bindir/pg_config
 }
 
-# Stop every server whose data folder is inside the work folder, or a folder there. A stale pid file
-# may name somebody else's process by now: a postmaster's working folder is its data folder, so that
-# is looked at.
+# Stop every server whose data folder is inside the work folder, or inside FOLDER. The pid in a
+# stale file may have been reused by another process: check that its working folder is the data
+# folder, as it is for a postmaster.
 stop_servers() { # [FOLDER]
     local file pid
     while IFS= read -r file; do
@@ -207,7 +209,7 @@ stop_servers() { # [FOLDER]
 clean_up() {
     local group=$1 keep_logs=$2
     trap '' INT TERM HUP
-    # The inside half leads a process group of its own: nothing else is in it.
+    # The inside half leads a process group of its own, which contains nothing else.
     if [ -n "$group" ] && kill -0 -- "-$group" 2>/dev/null; then
         kill -TERM -- "-$group" 2>/dev/null || true
         sleep 0.5
@@ -230,7 +232,7 @@ keep_logs_of_run() {
     [ -w "$project" ] || target=${TMPDIR:-/tmp}/gpujoin-logs-$(id -u)
     rm -rf "$target"
     cp -r "$work/log" "$target" || return 0
-    # Root's run in a user's tree must not leave files that the user cannot remove.
+    # When root runs this in a user's tree, it must not leave files that the user cannot remove.
     [ "$(id -u)" != 0 ] || chown -R --reference="$project" "$target"
     logs_kept_in=$target
 }
@@ -242,7 +244,7 @@ run_inside() {
     shift 2
     require_packages "$purpose"
     tmp=$(cd "${TMPDIR:-/tmp}" && pwd -P)
-    # A Unix socket's path has room for some hundred bytes.
+    # The path of a Unix socket is limited to about a hundred bytes.
     [ ${#tmp} -le 50 ] || tmp=/tmp
     work=$(mktemp -d "$tmp/gpujoin.XXXXXX")
     inside_pid='' logs_kept_in=''
@@ -263,11 +265,11 @@ run_inside() {
         as_user=(setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups)
     fi
 
-    # A session of its own keeps Ctrl-C at the terminal from reaching the inside half on its own
-    # account, and makes it one process group that clean_up can end.
+    # A separate session keeps Ctrl-C at the terminal from reaching the inside half directly, and
+    # makes it one process group that clean_up can end.
     (
         cd "$work/src"
-        # Connection settings of the caller would lead to the caller's own server.
+        # The caller's connection settings would lead to the caller's own server.
         for name in $(compgen -e | grep '^PG'); do unset "$name"; done
         # shellcheck disable=SC2030
         export GPUJOIN_WORK=$work PG_CONFIG=$private_pg_config TMPDIR=$work/tmp HOME=$work \
@@ -282,13 +284,13 @@ run_inside() {
     exit "$status"
 }
 
-# What a script adds to the work folder before the inside half starts; scripts may replace it.
+# Hook: additions to the work folder before the inside half starts; scripts may replace it.
 prepare() { :; }
 
-# What it gives back when no server runs any more, whatever the end was; scripts may replace it.
+# Hook: cleanup when no server runs any more, however the run ended; scripts may replace it.
 give_back() { :; }
 
-# What a script prints after cleaning up; scripts may replace it.
+# Hook: output after cleaning up; scripts may replace it.
 last_words() { [ "$1" = 0 ] || note "logs: $logs_kept_in"; }
 
 # ---------------------------------------------------------------------------------------------
@@ -302,13 +304,14 @@ if inside; then
     export PGHOST=$work/sock PGUSER=gpujoin PGDATABASE=postgres
 fi
 
-# Where there is no card, to see that the CUDA part compiles one architecture will do: all of them
-# take minutes.
+# Without a card, one architecture is enough to see that the CUDA part compiles: all of them take
+# minutes.
 ls /dev/nvidia[0-9]* >/dev/null 2>&1 || export GPUJOIN_CUDA_ARCHS=${GPUJOIN_CUDA_ARCHS:-90}
 
 run_make() { make --no-print-directory PG_CONFIG="$PG_CONFIG" "$@"; }
 
-# Build and install into the private copy, with the reference device. Arguments go to make.
+# Build and install into the private copy, with the reference device. Arguments are passed to
+# make.
 build_and_install() {
     say "building"
     if ! run_make -j"$jobs" "$@" all >"$log/build.log" 2>&1; then
@@ -322,7 +325,7 @@ build_and_install() {
     }
 }
 
-# The extension that tests look into gpujoin with. Arguments go to make.
+# The extension with which tests inspect gpujoin. Arguments are passed to make.
 install_test_module() {
     run_make -C test/module "$@" install >"$log/test_module.log" 2>&1 || {
         cat "$log/test_module.log" >&2
@@ -330,8 +333,8 @@ install_test_module() {
     }
 }
 
-# Start server NAME, made first if it is new; standard input holds lines for its configuration,
-# which take the place of those of an earlier start.
+# Start server NAME, creating it first if it is new; standard input has lines for its
+# configuration, which replace those of an earlier start.
 start_server() {
     local name=$1 data=$work/$1
     if [ ! -e "$data/PG_VERSION" ]; then
@@ -350,14 +353,15 @@ start_server() {
     fi
 }
 
-# measured_buffers MEGABYTES: these, or two fifths of the memory if that is less.
+# measured_buffers MEGABYTES: this size, or two fifths of the memory if that is less.
 measured_buffers() {
     local most=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024 * 2 / 5))
     echo $(($1 < most ? $1 : most))
 }
 
-# Settings of a server on which times are measured, with such shared buffers. All fits into memory;
-# commits do not wait for the disk, or it alone would be measured, but WAL is written in full.
+# Settings of a server for timings, with the given size of shared buffers. All data fits into
+# memory; commits do not wait for the disk, which would otherwise dominate, but WAL is written in
+# full.
 measuring_settings() { # MEGABYTES
     cat <<CONF
 shared_buffers = '$(measured_buffers "$1")MB'
@@ -373,13 +377,13 @@ shared_preload_libraries = 'gpujoin'
 CONF
 }
 
-# Data to be measured is made so: VACUUM marks no page as all-visible while the WAL of its rows'
-# commit is not on the disk yet, and then index-only scans fetch every row.
+# Load data to be measured with this setting: VACUUM marks no page as all-visible while the WAL of
+# its rows' commit has not been flushed, and then index-only scans fetch every row.
 committed_for_good="SET synchronous_commit = on"
 
-# require_all_visible TABLE...: what VACUUM should have brought about; again, where a snapshot of
-# somebody else kept it from that. A few pages may be without rows: processes that load a table at
-# the same time leave new ones, and VACUUM does not mark these. By the caller's sql.
+# require_all_visible TABLE...: check that VACUUM has marked all pages; vacuum again if another
+# session's snapshot kept it from that. A few pages may have no rows: processes that load a table
+# concurrently leave new pages, which VACUUM does not mark. Uses the caller's sql.
 require_all_visible() {
     local table pages try
     for table in "$@"; do

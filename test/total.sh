@@ -1,8 +1,8 @@
-# test/total.sh: the last line of a script that counts tests; sourced after setup.sh.
+# test/total.sh: prints the last line of a script that counts tests; sourced after setup.sh.
 # shellcheck shell=bash
 
-# The counts cross from the inside half to the outside half in a file: the last line is printed
-# after the clean-up, so that it is the last.
+# The counts are passed from the inside half to the outside half in a file, so that the last line
+# is printed after the clean-up.
 last_words() {
     local status=$1 passed=0 failed=0
     [ ! -s "$logs_kept_in/totals" ] || read -r passed failed <"$logs_kept_in/totals"

@@ -86,7 +86,7 @@ struct request
 	uint64_t begun_items, published_items;
 	uint64_t ends[GJP_HALVES]; /* index after the last item of a part */
 	uint64_t part_items;	   /* capacity of a part */
-	uint32_t rooms[GJP_HALVES]; /* capacities of the current parts, of which the first may be
+	uint32_t rooms[GJP_HALVES]; /* capacities of the current parts; the first may be
 								 * smaller */
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test/bench/bench.sh: gpujoin against PostgreSQL's own indexes and plans, side by side in one run,
-# on a throw-away server (test/setup.sh), with a GPU where there is one.
+# test/bench/bench.sh: gpujoin against PostgreSQL's own indexes and plans, side by side in one
+# run, on a throw-away server (test/setup.sh), with a GPU if there is one.
 #
 #   BENCH_ROWS     rows of the big table (2000000)
 #   BENCH_JOBS     parts to run, in this order; all of them if it is not set:
@@ -19,13 +19,13 @@
 #                  "jobs, .*DISTINCT" or "insert, .*readers|clients, .*64"
 #   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include, gpujoin CPU" (all
 #                  but the last, which is like "gpujoin include", but never has a mirror)
-#   BENCH_RUNS     rounds in which all contestants take turns (5); medians count, so that it is
-#                  always an odd number of them
-#   BENCH_SLOW     who takes so many times what the quickest takes is out after the first round
-#                  (5; 0: nobody)
-#   BENCH_TRIES    how often a sample is taken, at most, until nothing disturbs it (5; pace.sh)
-#   BENCH_LIMIT    seconds for all parts together (900; 0: no limit): fewer rounds if need be, and
-#                  nothing is begun after that
+#   BENCH_RUNS     rounds in which all contestants take turns (5); always an odd number, because
+#                  medians are reported
+#   BENCH_SLOW     contestants slower than the fastest by this factor are dropped after the first
+#                  round (5; 0: none)
+#   BENCH_TRIES    how often a sample is taken, at most, until it is undisturbed (5; pace.sh)
+#   BENCH_LIMIT    seconds for all parts together (900; 0: no limit): fewer rounds if necessary,
+#                  and nothing is started after that
 #   BENCH_SECONDS  length of one pgbench run (2)
 #   BENCH_WORKERS  N, the parallel workers of contestants that may have some (8 or the processors)
 #   BENCH_WRITE_ROWS  rows of the tables that are written to (BENCH_ROWS or 2000000)
@@ -37,12 +37,11 @@
 #   BENCH_OUT      folder for the report (test/bench/results): DATE-DEVICE.md, .tsv with all
 #                  samples and .svg; the name has the rows, and the parts if not all were run
 #
-# With huge pages every contestant is quicker, some by a third. PostgreSQL takes them if as many as
-# it needs are free (sysctl vm.nr_hugepages=N). The report says how many these are, and whether it
-# has them.
+# With huge pages every contestant is faster, some by a third. PostgreSQL uses them if enough are
+# free (sysctl vm.nr_hugepages=N). The report gives the number needed, and whether they were used.
 #
-# Answers are compared before times are taken. lib.sh says what a contestant is, pace.sh which
-# samples are taken again. Two sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
+# Answers are compared before times are taken. lib.sh defines contestants; pace.sh decides which
+# samples are repeated. Two sizes: perl test/bench/report.pl growth SMALLER.tsv BIGGER.tsv.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -87,7 +86,7 @@ prepare() {
     [[ " $BENCH_JOBS " != *" peers "* ]] || prepare_peers
     [ -n "${BENCH_DATA:-}" ] || return 0
     mkdir -p "$BENCH_DATA"
-    # The inside half's user must own it; initdb and the server see to the rest.
+    # The inside half's user must own it; initdb and the server do the rest.
     [ "$(id -u)" != 0 ] || chown postgres "$BENCH_DATA"
     ln -s "$(realpath "$BENCH_DATA")" "$work/bench"
 }
@@ -96,7 +95,7 @@ give_back() { return_huge_pages; }
 
 last_words() { keep_report "$1" "${BENCH_OUT:-}"; }
 
-# The work folder's copy of the sources knows no commit.
+# The work folder's copy of the sources has no commit.
 inside || BENCH_COMMIT=$(git -c safe.directory="$project" -C "$project" describe --always --dirty \
     2>/dev/null || echo unknown)
 export BENCH_COMMIT
@@ -111,8 +110,8 @@ for part in $all_parts $more_parts; do
     source "test/bench/part_$part.sh"
 done
 
-# Rows of 52 bytes, indexes of 8 to 36 bytes a row. What sorts, hashes and answers take grows with
-# the rows: they shall not go to the disk at one size and not at the other.
+# Rows have 52 bytes, indexes 8 to 36 bytes a row. Memory for sorts, hashes and answers grows with
+# the rows, so that no size spills to disk unless all do.
 start_bench_server() {
     local memory
     memory=$(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) / 1024))
@@ -129,10 +128,10 @@ start_bench_server() {
     } | start_server bench
 }
 
-# between LEAST WANTED MOST; the least even if that is more than the most.
+# between LEAST WANTED MOST; the least even if it exceeds the most.
 between() { echo $(($2 < $1 || $3 < $1 ? $1 : $2 < $3 ? $2 : $3)); }
 
-# A server whose data is kept lies outside the work folder, where nobody else looks for it.
+# A server whose data is kept is outside the work folder, where the clean-up does not look for it.
 stop_at_exit() { pg_ctl -D "$work/bench" -s -m immediate stop 2>/dev/null || true; }
 
 # weigh "PART ...": the sum of their weights.
@@ -205,5 +204,5 @@ report=$log/report/$name
     perl test/bench/report.pl plots "$report.tsv" "$report" >"$log/plots.log" 2>&1 ||
     note "no plots: $(tail -n 1 "$log/plots.log")"
 sed '/^## Plans/,$d' "$report.md"
-# What is not kept need not be written.
+# Data that is not kept need not be written.
 [ -z "${BENCH_DATA:-}" ] || stop_server bench

@@ -2,9 +2,9 @@
  * bench_device.cu
  *	  Kernel times of the device library over the floor, against CUB and the seed's brute force.
  *
- * One JSON line a measurement. The floor is a kernel that reads the same keys and does nothing with
- * them, measured in the same run. Cold means that 512 MB were written between two runs. All times
- * are medians. Answers are checked, against a binary search, before anything is timed.
+ * One JSON line a measurement. The floor is a kernel that reads the same keys and does nothing
+ * with them, measured in the same run. "Cold" means that 512 MB are written between two runs. All
+ * times are medians. Answers are checked, against a binary search, before anything is timed.
  *
  *	bench_device [rows-in-millions ...]		default: 20 200 1000
  */
@@ -18,7 +18,7 @@ using namespace bench;
 
 /* ---- rivals -------------------------------------------------------------------------------- */
 
-/* Reads all keys as the match does, and keeps the compiler from leaving it out. */
+/* Reads all keys as the match does, and keeps the compiler from optimizing the reads away. */
 template <class Key>
 __global__ void __launch_bounds__(1024)
 floor_kernel(const __grid_constant__ column_view column, uint32_t *sink)
@@ -50,7 +50,7 @@ floor_kernel(const __grid_constant__ column_view column, uint32_t *sink)
 		*sink = 1;
 }
 
-/* What a straightforward port does: every row against every key of the set. */
+/* The work of a straightforward port: every row against every key of the set. */
 template <class Key>
 __global__ void
 brute_force_kernel(const Key *keys, uint64_t rows, const Key *set, uint32_t count, uint8_t *flags)
@@ -65,13 +65,13 @@ brute_force_kernel(const Key *keys, uint64_t rows, const Key *set, uint32_t coun
 	flags[i] = hit;
 }
 
-/* For CUB: is the key at this position in the set, by bitmap where the span allows it. */
+/* For CUB: whether the key at this position is in the set, by bitmap where the span allows it. */
 template <class Key>
 struct in_set
 {
 	const Key *keys;
 	bucket_table<Key> table;
-	const uint32_t *bitmap; /* NULL: use the table */
+	const uint32_t *bitmap; /* use the table if NULL */
 	Key least;
 	uint32_t limit;
 
@@ -187,7 +187,7 @@ measure(setup &s, const char *span, double matching, bool rivals)
 	}
 }
 
-/* Pages in the order of their keys: what a match takes from its first kernel to its last. */
+/* Pages in key order: the time of a match from its first kernel to its last. */
 template <class Key>
 static void
 measure_in_order(setup &s, uint64_t keys, double matching)

@@ -1,7 +1,7 @@
 /*
  * bench_device.cuh
- *	  What the device benchmark measures on: columns with known shares of matches, a check of the
- *	  answers, clocks, and lines of output.
+ *	  The test bed of the device benchmark: columns with known shares of matches, a check of
+ *	  the answers, clocks, and lines of output.
  */
 #ifndef GPUJOIN_BENCH_DEVICE_CUH
 #define GPUJOIN_BENCH_DEVICE_CUH
@@ -41,7 +41,7 @@ struct setup
 	uint64_t rows, tiles;
 	gjd_column *column;
 	gjd_keyset *keyset = nullptr;
-	char *flat;	 /* the keys once more, in one piece, for those who need them so */
+	char *flat;	 /* the keys again, contiguous, for algorithms that need that */
 	char *space; /* for lists and the rivals' work */
 	char *flush;
 	uint32_t *bitmap;
@@ -54,7 +54,7 @@ struct setup
 	setup(gjd_device *device, uint64_t rows, uint32_t key_bytes, uint32_t carried = 0);
 	~setup();
 	template <class Key> void fill(uint64_t keys, bool dense, double matching);
-	/* keys in order, with the bounds of pages; returns how many rows match */
+	/* keys in order, with the bounds of pages; returns the number of matching rows */
 	template <class Key> uint64_t fill_in_order(uint64_t keys, double matching);
 	setup(const setup &) = delete;
 	setup &operator=(const setup &) = delete;
@@ -72,7 +72,7 @@ const char *name_of(gjd_strategy strategy);
 void print(const setup &s, const result &r, const char *what, double ms);
 template <class Key> bool check_answer(setup &s);
 
-/* requests through the border: bench_device_requests.cu */
+/* requests through the interface: bench_device_requests.cu */
 void measure_requests(const gjd_api *api, gjd_device *device);
 
 template <class Work>

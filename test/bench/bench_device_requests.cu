@@ -1,7 +1,8 @@
 /*
  * bench_device_requests.cu
- *	  Whole requests through the border, timed by the host's clock: a small one from the keys to
- *	  the first TID, a large result on its way into host memory, the load of a column.
+ *	  Whole requests through the interface, timed by the host's clock: a small one from the
+ *	  keys to the first TID, the transfer of a large result into host memory, the load of a
+ *	  column.
  */
 #include "bench_device.cuh"
 
@@ -45,7 +46,7 @@ must(gjd_status status)
 		throw_status(status, "request failed");
 }
 
-/* Keys in, TIDs out: everything that a backend would wait for, apart from its own wakeup. */
+/* Keys in, TIDs out: everything that a backend would wait for, except its own wakeup. */
 void
 small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const char *name)
 {
@@ -82,7 +83,7 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 		   (unsigned long long) count, whole.at(0.5), whole.at(0.99));
 }
 
-/* Sixteen requests under way all the time. */
+/* Sixteen requests in progress at all times. */
 void
 many_requests(const gjd_api *api, setup &s, char *arena)
 {
@@ -130,7 +131,7 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 		   s.device->properties.name, (unsigned long long) s.rows, total / ms * 1e3);
 }
 
-/* Fetches one result in chunks that go round the arena. Returns its items. */
+/* Fetches one result in chunks that cycle through the arena. Returns its items. */
 uint64_t
 fetch(const gjd_api *api, setup &s, char *arena, const gjd_match_params &params, uint64_t room,
 	  timing &whole, timing &copying)
@@ -198,7 +199,7 @@ large_result(const gjd_api *api, setup &s, char *arena, gjd_what what)
 		   (double) bytes / whole.at(0.5) / 1e6, (double) bytes / copying.at(0.5) / 1e6);
 }
 
-/* What the device alone takes to gather entries, from a bitmap that is there. */
+/* The device's time to gather entries from an existing bitmap. */
 void
 gather_entries(setup &s)
 {
@@ -224,7 +225,7 @@ gather_entries(setup &s)
 		   (double) items * layout.item_bytes / ms / 1e6);
 }
 
-/* What a filter takes on the device, where all matches pass; and a request where none does. */
+/* The device's time for a filter that all matches pass; and a request that no match passes. */
 void
 filter_entries(const gjd_api *api, setup &s, char *arena)
 {
@@ -253,7 +254,7 @@ filter_entries(const gjd_api *api, setup &s, char *arena)
 		   (unsigned long long) matches, ms, whole.at(0.5));
 }
 
-/* Pushes page images, made beforehand, until they are applied. */
+/* Pushes page images, prepared beforehand, until they are applied. */
 void
 load(const gjd_api *api, gjd_device *device, char *arena)
 {

@@ -1,6 +1,7 @@
 /*
  * bench_device_setup.cu
- *	  See bench_device.cuh. Columns are filled on the device; a billion rows are there at once.
+ *	  See bench_device.cuh. Columns are filled on the device, which takes no time even for a
+ *	  billion rows.
  */
 #include "bench_device.cuh"
 
@@ -18,7 +19,7 @@ struct fill_job
 	const Key *set;
 	uint32_t count;
 	bool dense;
-	uint32_t threshold; /* of 2^32: matching */
+	uint32_t threshold; /* of 2^32: the share that matches */
 	Key *flat;
 };
 
@@ -192,7 +193,7 @@ setup::fill(uint64_t count, bool dense, double matching)
 
 	fill_kernel<Key><<<processors * 8, 256, 0, stream>>>(job);
 	check(cudaStreamSynchronize(stream), "fill");
-	/* The sorted keys stay at hand behind the list space, for the check. */
+	/* The sorted keys are kept after the list space, for the check. */
 	check(cudaMemcpy(space, on_device, narrow.size() * sizeof(Key), cudaMemcpyDefault), "fill");
 	cudaFree(on_device);
 }
@@ -226,7 +227,7 @@ setup::fill_in_order(uint64_t count, double matching)
 	return found;
 }
 
-/* To be called right after fill(): uses the keys that it has left. */
+/* Must be called right after fill(), because it uses the keys that fill() has left. */
 template <class Key>
 bool
 check_answer(setup &s)

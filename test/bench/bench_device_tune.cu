@@ -1,7 +1,7 @@
 /*
  * bench_device_tune.cu
- *	  Launch policies beside each other, on 200 M rows of 4 bytes, bitmap results, cold: what
- *	  cuda/kernels/policy.cuh is chosen by. A program of its own: cuda/build/tune_device.
+ *	  Compares launch policies, on 200 M rows of 4 bytes, bitmap results, cold: the basis for
+ *	  cuda/kernels/policy.cuh. A separate program: cuda/build/tune_device.
  */
 #include "bench_device.cuh"
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# test/bench/bench_planning.sh: what gpujoin adds to the time of planning, on a throw-away server
+# test/bench/bench_planning.sh: the planning time that gpujoin adds, on a throw-away server
 # (test/setup.sh) that does not preload it. Prints a table in markdown.
 #
 #   PLANNING_ROWS  rows of the big table (300000)
 #   PLANNING_RUNS  measured runs of each side of each case, in turn (41)
 #   PLANNING_OUT   also write the table to this file
 #
-# The same tables, with the same statistics (another sample of the same rows leads to other plans
-# being looked at, which makes more of a difference than anything that is measured here), have one
-# btree; one, while the library is loaded; two; or one and a gpujoin index. Sessions of the first
-# and third kind never load the library. So what an index costs in itself can be told from what
-# gpujoin costs. The machine may be busy with other things: the smallest of the runs counts, the
-# median is shown, too.
+# The same tables, with the same statistics (another sample of the same rows makes the planner
+# consider other plans, a larger difference than any measured here), have one btree; one, while
+# the library is loaded; two; or one and a gpujoin index. Sessions of the first and third kind
+# never load the library. So the cost of an additional index can be distinguished from the cost of
+# gpujoin. The machine may be busy with other work: the minimum of the runs counts; the median is
+# shown, too.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -48,7 +48,7 @@ make_tables() {
     sql -c 'VACUUM ANALYZE'
 }
 
-# Give the tables the indexes of a side
+# Create the indexes of a side on its tables
 make_indexes() {
     local i
     for i in $(seq 0 9); do
@@ -88,7 +88,7 @@ plan_once() {
         echo 'SET join_collapse_limit = 12; SET max_parallel_workers_per_gather = 0;'
         [ "$side" != loaded ] || echo "LOAD 'gpujoin';"
         for name in $cases; do
-            # the first fills the caches of the session
+            # the first one fills the caches of the session
             for _ in 1 2 3 4; do
                 echo "\\echo = $name"
                 echo "EXPLAIN (SUMMARY, COSTS OFF) $(query "$name");"

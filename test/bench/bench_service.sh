@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# test/bench/bench_service.sh: what requests to the device service cost, on a throw-away server
+# test/bench/bench_service.sh: the cost of requests to the device service, on a throw-away server
 # (test/setup.sh) and synthetic columns. Prints markdown.
 #
 #   SERVICE_ROWS      rows of the column, a multiple of 800 (20000000)
-#   SERVICE_REQUESTS  small requests of which the medians are taken (2000); large ones: a fiftieth
-#   SERVICE_CLIENTS   sessions that ask at the same time (16)
+#   SERVICE_REQUESTS  number of small requests for the medians (2000); large ones: a fiftieth
+#   SERVICE_CLIENTS   number of concurrent sessions (16)
 #   SERVICE_DEVICE    gpujoin.device (auto)
 #   SERVICE_OUT       also write the report to this file
 #
-# "Total" is from the backend's call to its last TID, received and checked. Of it, by the clock of
-# the device's process: "set" until the keys were on their way to the device, "kernel" until the
-# device had said how much matches, "transfer" until the last TID lay in the result buffer.
-# "Beyond" is total less kernel. GB/s are those of the TIDs: in the transfer, which waits for the
-# backend where the result is larger than its part of the buffer, and beyond set and kernel.
+# "Total" is from the backend's call to its last TID, received and checked. Its parts, by the
+# clock of the device's process: "set" until the keys were being sent to the device, "kernel"
+# until the device had reported the number of matches, "transfer" until the last TID was in the
+# result buffer. "Beyond" is total less kernel. GB/s refer to the TIDs: during the transfer, which
+# waits for the backend if the result is larger than its part of the buffer, and during the total
+# less set and kernel.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -45,7 +46,7 @@ measure() {
         FROM gpujoin_service_test($pages, verify => false, $2) WHERE fallbacks = 0 AND wrong = 0")"
 }
 
-# Twenty rows share a key where little matches, a thousandth of all where much does.
+# Twenty rows share a key where few rows match, a thousandth of all rows where many do.
 start() {
     start_server service <<CONF
 shared_buffers = '256MB'
@@ -73,7 +74,7 @@ large() {
     done
 }
 
-# at_once COUNT_ONLY: requests a second of all clients together.
+# at_once COUNT_ONLY: requests per second of all clients together.
 at_once() {
     local client ids=()
     for client in $(seq "$SERVICE_CLIENTS"); do

@@ -3,14 +3,14 @@
 # (test/setup.sh), and proposes settings for gpujoin's costs.
 #
 #   CALIBRATE_ROWS    rows of the table (2000000)
-#   CALIBRATE_RUNS    runs of each measurement, of which the quickest counts (7)
+#   CALIBRATE_RUNS    runs of each measurement; the fastest counts (7)
 #   CALIBRATE_DEVICE  gpujoin.device (auto)
 #
 # The planner's unit is the time of a page read in sequence. Here everything is in memory, so a
-# unit is what a plan of PostgreSQL's takes, divided by what the planner thinks it costs; gpujoin
-# then costs as much next to that plan as it takes next to it. There are two such plans to be
-# compared with, a sequential scan and a search in a btree, and two units. "Search Time" of EXPLAIN
-# ANALYZE is the match, with the collection of the TIDs; the rest is the heap's.
+# unit is the time of one of PostgreSQL's plans divided by its estimated cost; the costs of
+# gpujoin and of that plan then have the same ratio as their times. There are two such plans, a
+# sequential scan and a btree search, and hence two units. "Search Time" of EXPLAIN ANALYZE is the
+# match, with the collection of the TIDs; the rest is the time of the heap.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -22,8 +22,8 @@ inside || run_inside calibrate test/bench/calibrate.sh
 
 export PGDATABASE=calibrate
 
-# Column spread has 100,000 values all over the table, column dense the same in the table's order:
-# as many matches, on many pages or on few. Odd keys match nothing.
+# Column spread has 100,000 values all over the table, column dense the same values in table
+# order: equally many matches, on many pages or on few. Odd keys match nothing.
 make_data() {
     createdb --maintenance-db=postgres calibrate
     sql >/dev/null <<SQL
@@ -44,7 +44,7 @@ SQL
     require_all_visible big small
 }
 
-# The least time is the one that others on the machine have disturbed least.
+# The minimum is the time least disturbed by other load on the machine.
 least() { sort -n | head -n 1; }
 
 # calc EXPRESSION NAME=VALUE...
@@ -55,7 +55,7 @@ calc() {
     awk "${args[@]}" "BEGIN {printf \"%.6g\", $expression}"
 }
 
-# The least of what EXPLAIN ANALYZE says of SETTINGS and QUERY: sets search, total, rows, blocks and
+# Get the minima from EXPLAIN ANALYZE of SETTINGS and QUERY: sets search, total, rows, blocks and
 # cost (times in ms, the cost of the top node's input).
 measure() {
     local settings=$1 query=$2 run
@@ -65,7 +65,7 @@ measure() {
         {
             echo "SET max_parallel_workers_per_gather = 0; $settings"
             echo "EXPLAIN (ANALYZE, TIMING OFF) $query;"
-            # Search Time is a time, shown with TIMING only; timing of single rows would not do.
+            # Search Time is only shown with TIMING; timing single rows would distort it.
             echo "EXPLAIN (ANALYZE) $query;"
         } | sql >"$work/plan"
         # The first run loads caches and mirrors.
@@ -79,10 +79,10 @@ measure() {
     cost=$(sed -nE '2s/.*cost=[0-9.]+\.\.([0-9.]+) .*/\1/p' "$work/plan")
 }
 
-# keys COUNT FIRST: an array of so many keys, from FIRST in steps of two.
+# keys COUNT FIRST: an array of COUNT keys, from FIRST in steps of two.
 keys() { sql -c "SELECT array_agg($2 + 2 * n) FROM generate_series(0, $1 - 1) n"; }
 
-# A column that the index does not have: the heap has to be read.
+# A column that the index does not contain, so that the heap must be read.
 search_of() { # SETTINGS TABLE COLUMN KEYS
     measure "SET gpujoin.force = on; $1" "SELECT count(b) FROM $2 WHERE $3 = ANY ('$4')"
 }
@@ -141,8 +141,8 @@ heading() {
 
 setting() { sql -c "SHOW $1"; }
 
-# propose NAME NS: a setting's value now, and NS in both units. CHARGED units are taken off, which
-# the formula charges in another place.
+# propose NAME NS: the current value of a setting, and NS in both units. CHARGED units are
+# subtracted, because the formula charges them elsewhere.
 propose() { # NAME NS [CHARGED]
     [ -n "$(sql -c "SELECT name FROM pg_settings WHERE name = '$1'")" ] || return 0
     line "\`$1\`" "$(setting "$1") | $(calc 'x < 0 ? 0 : x' x="$(calc 'n / u - c' n="$2" \
@@ -157,7 +157,7 @@ propose_all() { # CPU or the device's name
         '|---|--:|--:|--:|' | tee -a "$log/calibration.md"
     if [ "$1" = CPU ]; then
         propose gpujoin.setup_cost "$fixed"
-        # The index's pages are charged besides its entries.
+        # The index's pages are charged in addition to its entries.
         propose gpujoin.search_cost "$per_entry" \
             "$(calc 'p * c / e' p="$pages" c="$(setting seq_page_cost)" e="$CALIBRATE_ROWS")"
     else

@@ -1,8 +1,9 @@
-# test/bench/data.sh: the benchmark's data and indexes, made by as many sessions at a time as the
-# machine has processors; sourced by bench.sh.
+# test/bench/data.sh: the benchmark's data and indexes, made by one session for each processor;
+# sourced by bench.sh.
 # shellcheck shell=bash
 
-# at_once COMMAND... -- ARGUMENT...: the command with each argument behind it, all at the same time.
+# at_once COMMAND... -- ARGUMENT...: run the command with each argument appended, all at the same
+# time.
 at_once() {
     local command=() argument pid pids=()
     while [ "$1" != -- ]; do
@@ -20,7 +21,7 @@ at_once() {
 # The big table
 # ---------------------------------------------------------------------------------------------
 
-# Beyond that, WAL would take more of the disk and of the time than the data.
+# For larger tables, WAL would take more disk space and time than the data.
 is_logged() { ((BENCH_ROWS <= 50000000)); }
 
 fill_part() { # NUMBER, from 0
@@ -42,7 +43,7 @@ make_data() {
     createdb --maintenance-db=postgres bench
     sql -v step=2 -c "$committed_for_good" \
         -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
-    # Who may have N workers has N, whatever the table's size.
+    # Contestants with N workers get N, whatever the table's size.
     sql -c "ALTER TABLE patents SET (parallel_workers = $BENCH_WORKERS)"
     is_logged || sql -c 'ALTER TABLE patents SET UNLOGGED'
     # shellcheck disable=SC2046  # numbers
@@ -58,7 +59,7 @@ make_data() {
 # Indexes
 # ---------------------------------------------------------------------------------------------
 
-# column_of PREFIX, included_in PREFIX: what indexes with PREFIX are on, and have besides.
+# column_of PREFIX, included_in PREFIX: key column and INCLUDE columns of indexes with PREFIX.
 column_of() { echo "${1}_id"; }
 
 included_in() {
@@ -69,10 +70,10 @@ included_in() {
     esac
 }
 
-# definition KIND PREFIX: what follows ON table.
+# definition KIND PREFIX: the part of CREATE INDEX after ON table.
 definition() { index_definition "$1" "$(column_of "$2")" "$(included_in "$2")"; }
 
-# Builds share the processors. Mirrors are loaded later, where that can be timed.
+# Builds share the processors. Mirrors are loaded later, so that loading can be timed.
 make_index() { # PREFIX KIND
     local name
     name=$(index_of "$2" "$1")
@@ -86,10 +87,10 @@ keep_size() { # KIND PREFIX INDEX
         "$(sql -c "SELECT pg_relation_size('$3') / $BENCH_ROWS::float8")" ''
 }
 
-# make_indexes PREFIX: those that contestants see; part build times such builds one by one.
+# make_indexes PREFIX: the contestants' indexes; part build times such builds one by one.
 make_indexes() {
     local kind name
-    # An earlier run has hidden all but the last that it looked at.
+    # An earlier run has hidden all indexes except the last one used.
     sql -c "UPDATE pg_index SET indisvalid = true WHERE indrelid = 'patents'::regclass"
     at_once make_index "$1" -- "${kinds[@]}"
     for kind in "${kinds[@]}"; do
@@ -106,7 +107,7 @@ drop_indexes() { # PREFIX
     for kind in "${kinds[@]}"; do sql -c "DROP INDEX $(index_of "$kind" "$1")"; done
 }
 
-# Where there is no device, the CPU searches the index.
+# Without a device, the CPU searches the index.
 load_mirror() {
     local since=$EPOCHREALTIME
     sql -c "SELECT gpujoin_load('$1')" >"$work/load.txt" 2>&1 || return 0
@@ -115,8 +116,8 @@ load_mirror() {
         >>"$log/remarks.txt"
 }
 
-# copy_patents PREFIX TABLES KIND: a table TABLES_KIND of as many rows as are written to, with one
-# index, whose mirror is loaded where there is a device.
+# copy_patents PREFIX TABLES KIND: create table TABLES_KIND, with as many rows as are written to
+# and one index, whose mirror is loaded if there is a device.
 copy_patents() {
     local table=$2_${3// /_}
     sql -c "$committed_for_good" \
@@ -127,8 +128,8 @@ copy_patents() {
     [[ $3 != gpujoin* ]] || sql -c "SELECT gpujoin_load('${table}_index')" >/dev/null 2>&1 || true
 }
 
-# vacuum_copies TABLES KIND...: copies that were made at once have kept each other's VACUUM from
-# marking pages as all-visible.
+# vacuum_copies TABLES KIND...: VACUUM copies again; while copies were made concurrently, they
+# kept each other's VACUUM from marking pages as all-visible.
 vacuum_copies() {
     local kind
     for kind in "${@:2}"; do

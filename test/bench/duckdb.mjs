@@ -1,7 +1,7 @@
 // test/bench/duckdb.mjs FOLDER: a DuckDB in memory, for peers.sh. FOLDER has node_modules.
 //
-// A line of standard input names two files, one with a statement, one for its answer; what comes
-// back is a line with the milliseconds that the answer took, or with an error.
+// Each line of standard input names two files, one with a statement, one for its answer; the
+// reply is a line with the time of the answer in milliseconds, or with an error.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -11,14 +11,14 @@ const instance = await DuckDBInstance.create(':memory:');
 const connection = await instance.connect();
 let current = { text: null, statement: null };
 
-// As psql shows it unaligned.
+// In the format of psql's unaligned output.
 function show(value) {
 	if (value === null) return '';
 	if (typeof value === 'boolean') return value ? 't' : 'f';
 	return String(value);
 }
 
-// The statement is prepared when it comes for the first time.
+// A statement is prepared the first time it is used.
 async function answer(text) {
 	if (current.text !== text) current = { text, statement: await connection.prepare(text) };
 	const began = performance.now();

@@ -1,8 +1,8 @@
--- What the benchmarks need in their databases.
+-- Functions that the benchmarks need in their databases.
 
 CREATE EXTENSION gpujoin;
 
--- Hides all indexes of a table from the planner but those named. They go on being maintained.
+-- Hides all indexes of a table from the planner, except those named. They are still maintained.
 CREATE FUNCTION show_indexes(shown_of regclass, shown text DEFAULT '') RETURNS void
 LANGUAGE sql AS $$
     UPDATE pg_index i SET indisvalid = NOT indisvalid FROM pg_class c
@@ -10,7 +10,7 @@ LANGUAGE sql AS $$
         AND i.indisvalid <> (c.relname = ANY (string_to_array(shown, ' ')))
 $$;
 
--- A set of so many keys, of which so many are classes that patents have.
+-- A set with the given number of keys, of which "classes" are classes that patents have.
 CREATE FUNCTION make_keys(keys int, classes int) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

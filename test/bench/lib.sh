@@ -1,17 +1,17 @@
-# test/bench/lib.sh: what the benchmarks share: contestants, runs in turn, samples; sourced by
-# scripts that have sourced test/setup.sh.
+# test/bench/lib.sh: common code of the benchmarks: contestants, interleaved runs, samples;
+# sourced by scripts that have sourced test/setup.sh.
 # shellcheck shell=bash
 #
-# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), or one
-# from outside (peers.sh), with ", N" behind it if it may use parallel workers. "gpujoin CPU" is an
+# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), or an
+# external one (peers.sh), with ", N" appended if it may use parallel workers. "gpujoin CPU" is an
 # index like "gpujoin include" that has no mirror, so that one run on a machine with a GPU shows
-# both. All kinds exist at once; a contestant sees its own only, and is told to use it if need be.
-# A sample is a line of $log/samples.tsv:
+# both. All kinds exist at once; a contestant sees only its own, and is forced to use it if
+# necessary. A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
-# The remark is "told to" where the planner would not have used the index had it not been told to,
-# and "other plan" where it did not even so. Two more columns are pace.sh's.
+# The remark is "told to" if the planner used the index only because settings forced it, and
+# "other plan" if it did not even then. Two more columns are added by pace.sh.
 
 source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/pace.sh"
@@ -19,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/peers.sh"
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
-# timed STATEMENT: its milliseconds.
+# timed STATEMENT: its time in milliseconds.
 timed() { sql -c '\timing on' -c "$1" | sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' | tail -n 1; }
 
 keep() {
@@ -34,7 +34,8 @@ whole_number() {
     done
 }
 
-# keep_report STATUS [FOLDER]: last words: copy what the inside half has left in $log/report.
+# keep_report STATUS [FOLDER]: at exit, copy the report that the inside half has left in
+# $log/report.
 keep_report() {
     local target=${2:-$project/test/bench/results} file
     if [ "$1" != 0 ]; then
@@ -49,9 +50,9 @@ keep_report() {
     done
 }
 
-# Outside: reserve huge pages for shared buffers of MEGABYTES and what comes with them, and give
-# back what the kernel had before. Where that is not possible nothing changes: the report will say
-# that the server has none.
+# Outside: reserve huge pages for MEGABYTES of shared buffers and the rest of shared memory, and
+# restore the kernel's setting afterwards. If that is not possible nothing changes: the report
+# will state that the server has none.
 reserve_huge_pages() { # MEGABYTES
     local size free wanted
     size=$(of_memory Hugepagesize)
@@ -80,7 +81,7 @@ free_huge_pages() { echo $(($(of_memory HugePages_Free) - $(of_memory HugePages_
 nr_hugepages=/proc/sys/vm/nr_hugepages
 huge_pages_before=''
 
-# Inside: has the server huge pages? Up to PostgreSQL 16 only the kernel knows.
+# Inside: describe whether the server has huge pages. Up to PostgreSQL 16 only the kernel knows.
 describe_huge_pages() {
     local status
     status=$(sql -c "SELECT current_setting('huge_pages_status', true)")
@@ -95,7 +96,7 @@ describe_huge_pages() {
 
 processor_name() { sed -nE 's/^model name\s*: *//p' /proc/cpuinfo | head -n 1; }
 
-# What answers: the name of the device, once the service has settled, or "CPU".
+# Print the name of the answering device, once the service has settled, or "CPU".
 device_name() {
     local name='' tries
     for tries in $(seq 100); do
@@ -108,14 +109,14 @@ device_name() {
     echo "${name:-CPU}"
 }
 
-# go_cold SERVER START: stop and start SERVER, with the function START, with nothing in memory. The
-# kernel is asked to forget each file, which needs no root; fincore, where there is one, tells how
-# far it has: the most that was ever left, in percent, is kept in most_resident.
+# go_cold SERVER START: stop SERVER and start it with the function START, with empty caches. The
+# kernel is asked to evict each file, which does not require root; fincore, if installed, shows
+# how much is still cached: the largest percentage ever left is kept in most_resident.
 go_cold() {
     local resident
     stop_server "$1"
     find -L "$work/$1/base" -type f -size +64k -print0 >"$work/files"
-    # The kernel keeps what it has not written yet.
+    # The kernel does not evict pages that it has not written yet.
     xargs -0 sync <"$work/files"
     xargs -0 -P 8 -I{} dd if={} iflag=nocache count=0 status=none <"$work/files"
     if command -v fincore >/dev/null; then
@@ -149,7 +150,7 @@ index_of() {
     esac
 }
 
-# index_definition KIND COLUMN INCLUDED: what follows ON table.
+# index_definition KIND COLUMN INCLUDED: the part of CREATE INDEX after ON table.
 index_definition() {
     case $1 in
         btree) echo "USING btree ($2)" ;;
@@ -159,22 +160,23 @@ index_definition() {
     esac
 }
 
-# Has the index of KIND a mirror where there is a device?
+# Succeeds if the index of KIND has a mirror when there is a device.
 is_mirrored() { [[ $1 == gpujoin* && $1 != "gpujoin CPU"* ]]; }
 
-# Settings of a contestant as NAME=VALUE: what it may use.
+# Settings of a contestant as NAME=VALUE: the resources and features that it may use.
 limits_of() {
     local workers=0
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
     [[ $1 == gpujoin* ]] || echo "gpujoin.enabled=off"
     [[ $1 != "gpujoin CPU"* ]] || echo "gpujoin.auto_load=off"
-    # Without an index, a generic plan compares each row with each key of an array: for minutes.
+    # Without an index, a generic plan compares each row with each key of an array, which takes
+    # minutes.
     [[ $1 == "no index"* ]] || echo "plan_cache_mode=force_generic_plan"
 }
 
-# Further settings, which make it use its index where the planner would not. They are charged for
-# small tables, too, and so much that it is chance whether a plan is parallel.
+# Further settings, which force the contestant to use its index. The penalties are charged for
+# small tables, too, and are so high that the choice of a parallel plan becomes arbitrary.
 orders_of() {
     case $1 in
         # A bitmap scan for each key would be the worst use of the index, not the one to measure.
@@ -189,10 +191,10 @@ settings_of() { limits_of "$1"; orders_of "$1"; }
 
 as_set_commands() { sed 's/$/;/; s/^/SET /'; }
 
-# For programs that take no commands.
+# For programs that do not accept commands.
 as_options() { settings_of "$1" | sed 's/^/-c /' | paste -sd ' '; }
 
-# The contestants in the order of ROUND: forth in odd rounds, back in even ones; one a line.
+# The contestants in the order of ROUND: forward in odd rounds, backward in even ones; one a line.
 in_order() {
     local round=$1
     shift
@@ -200,13 +202,13 @@ in_order() {
 }
 
 # ---------------------------------------------------------------------------------------------
-# Time limits: a part has a share of what is left, its cases share that alike
+# Time limits: a part has a share of the time left, its cases share that equally
 # ---------------------------------------------------------------------------------------------
 
 part_ends=0
 cases_left=1
 
-# begin_part WEIGHT OTHERS CASES: OTHERS is the weight of all parts that come after this.
+# begin_part WEIGHT OTHERS CASES: OTHERS is the total weight of all later parts.
 begin_part() {
     if [ "$BENCH_LIMIT" = 0 ]; then
         part_ends=999999999
@@ -216,11 +218,11 @@ begin_part() {
     cases_left=$3
 }
 
-# is_wanted "PART, CASE": whether it may come to that case.
+# is_wanted "PART, CASE": succeeds if the case is selected and time is left.
 is_wanted() { [[ $1 =~ $BENCH_CASES ]] && ! out_of_time; }
 
-# begin_case "PART, CASE": how long its rounds may go on. Fails if the case is not wanted, or if no
-# time is left.
+# begin_case "PART, CASE": set the time limit for its rounds. Fails if the case is not selected,
+# or if no time is left.
 begin_case() {
     local share=$(((part_ends - SECONDS) / cases_left))
     cases_left=$((cases_left > 1 ? cases_left - 1 : 1))
@@ -231,12 +233,12 @@ begin_case() {
 
 out_of_time() { [ "$BENCH_LIMIT" != 0 ] && ((SECONDS >= BENCH_LIMIT)); }
 
-# not_reached WHAT: say so, in the report, too.
+# not_reached WHAT: print and report that time ran out.
 not_reached() { echo "No time was left for: $1." | tee -a "$log/remarks.txt"; }
 
-# Whether there is time for round ROUND, to judge by those before. The first may take longer than
-# its case's share, not longer than all that is left. After it come two at a time: medians are of an
-# odd number.
+# Succeeds if there is time for round ROUND, judging by earlier ones. The first may exceed its
+# case's share, but not the total time left. After that, rounds come in pairs, so that medians are
+# of an odd number.
 another_round() {
     local round=$1
     if ((round == 1)); then
@@ -247,7 +249,7 @@ another_round() {
     ((round < BENCH_RUNS && SECONDS + 2 * (SECONDS - case_began) / (round - 1) <= case_ends))
 }
 
-# tps_of PGBENCH-ARGUMENT...: transactions a second. A client that gave up is an error.
+# tps_of PGBENCH-ARGUMENT...: transactions per second. An aborted client is an error.
 tps_of() {
     if ! pgbench -n "$@" >"$work/pgbench.txt" 2>&1 || grep -q 'aborted' "$work/pgbench.txt"; then
         { echo "-- pgbench $*"; cat "$work/pgbench.txt"; } >>"$log/pgbench-failures.txt"
@@ -256,7 +258,7 @@ tps_of() {
     sed -nE 's/^tps = ([0-9.]+).*/\1/p' "$work/pgbench.txt"
 }
 
-# The medians of a contest so far, should it be the last that is seen of the run.
+# Print the medians of a contest so far, in case the run is cut short.
 say_medians() { # PART CASE
     awk -F '\t' -v p="$1" -v c="$2" '$1 == p && $2 == c && $10 == "" {print $3 "\t" $7}' \
         "$log/samples.tsv" |
@@ -275,10 +277,10 @@ say_rounds() { # CASE ROUNDS
 # A contest
 # ---------------------------------------------------------------------------------------------
 
-# run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms and paces, leaves the answer in $work/answer and
-# the plan in $work/plan. Planning once before warms the session's caches. Who has a remark is told
-# to use its index. With timed_as set, that stands before the statement, as EXPLAIN (ANALYZE) where
-# rows are wanted but not their way to the client.
+# run_as CONTESTANT TABLE PREFIX STATEMENT: sets ms and paces, leaves the answer in $work/answer
+# and the plan in $work/plan. Planning once before warms the session's caches. A contestant with a
+# remark is forced to use its index. If timed_as is set, it is put before the statement, like
+# EXPLAIN (ANALYZE) if the rows are wanted but not their transfer to the client.
 run_as() {
     local times
     ! is_outside "$1" || { run_outside "$1" "$4"; return; }
@@ -321,8 +323,9 @@ remark_on() {
     grep -qw "$index" "$work/said" || remark="other plan"
 }
 
-# check_answers: all contestants answer alike; sets remarks. The report shows plans if $explain asks
-# for more than EXPLAIN, gpujoin's as they were executed, and those without the contestant's index.
+# check_answers: compares the answers of all contestants; sets remarks. The report shows plans if
+# $explain requests more than EXPLAIN: gpujoin's as executed, and those without the contestant's
+# index.
 check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
     local what="$1, $2" contestant first='' remark wanted=$explain timed_as=''
     for contestant in "${@:6}"; do
@@ -345,16 +348,16 @@ check_answers() { # PART CASE TABLE PREFIX STATEMENT CONTESTANT...
     explain=EXPLAIN
 }
 
-# still_in ROUND CONTESTANT: those that took BENCH_SLOW times what the quickest took in the first
-# round are out of the later ones, whose time is better spent on the others.
+# still_in ROUND CONTESTANT: succeeds unless the contestant was BENCH_SLOW times slower than the
+# fastest in the first round; the time of later rounds is better spent on the others.
 still_in() {
     [ "$1" = 1 ] || [ "$BENCH_SLOW" = 0 ] || awk -v s="$BENCH_SLOW" -v c="$2" -F '\t' '
         {t[$1] = $2; if (!best || $2 < best) best = $2} END {exit t[c] > s * best}' \
         "$work/first-round"
 }
 
-# sample PART CASE X CONTESTANT TABLE PREFIX STATEMENT: sets ms. What was disturbed is taken
-# again, as long as there is time; not what is cold, which it would no longer be.
+# sample PART CASE X CONTESTANT TABLE PREFIX STATEMENT: sets ms. A disturbed sample is repeated
+# while there is time, unless it is cold, because the repetition would not be.
 sample() {
     local try again paces pace
     for ((try = 1; ; try++)); do
@@ -367,9 +370,9 @@ sample() {
     done
 }
 
-# contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then times in turn,
-# all in one session. With before_run set, that command runs before each timed run, which then has a
-# session of its own; commands in in_session are told to the session before each run.
+# contest PART CASE X TABLE PREFIX STATEMENT CONTESTANT...: all answers first, then interleaved
+# timings, all in one session. If before_run is set, that command runs before each timed run,
+# which then has its own session; commands in in_session are sent to the session before each run.
 contest() {
     local part=$1 name=$2 x=$3 subject=("${@:4:3}") round contestant ms
     local -A remarks

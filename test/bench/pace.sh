@@ -1,22 +1,23 @@
-# test/bench/pace.sh: does a processor run at its full speed? Sourced by lib.sh.
-# shellcheck shell=bash
+# test/bench/pace.sh: detects whether a processor runs at full speed. Sourced by lib.sh.
 #
-# A virtual machine's processors are shared: while a neighbour works on the other thread of the same
-# core, all takes up to twice as long, for a second or for minutes, and nothing in the machine shows
-# it. So a fixed loop of arithmetic is timed in the same process just before and after what is
-# measured. If one of the two took longer than usual, the sample is disturbed and taken again; that
-# holds for all contestants alike, and asks nothing of the sample itself. Who stays disturbed has
-# the last sample count. All are in the samples' file, with what the loops took.
+# A virtual machine's processors are shared: while a neighbor uses the other thread of the same
+# core, everything takes up to twice as long, for a second or for minutes, and nothing in the
+# machine shows it. So a fixed loop of arithmetic is timed in the same process just before and
+# after each measurement. If one of the two took longer than usual, the sample is disturbed and
+# repeated; this treats all contestants alike, and does not depend on the sample itself. If all
+# repetitions are disturbed, the last one counts. The samples' file has all of them, with the
+# times of the loops.
+# shellcheck shell=bash
 
-# Some 5 ms. It touches no memory, so that it leaves the caches as they are.
+# About 5 ms. It does not touch memory, so that it leaves the caches alone.
 pace_loop="DO 'BEGIN FOR i IN 1 .. 600000 LOOP NULL; END LOOP; END'"
 
-# Disturbed is what takes so many times what the quickest tenth of all loops took.
+# A loop is disturbed if it takes this many times longer than the fastest tenth of all loops.
 pace_tolerance=1.2
 
 pace_begin() { : >"$work/paces"; }
 
-# is_disturbed MS...: notes what the loops took, and sets pace to the longest.
+# is_disturbed MS...: records the times of the loops, and sets pace to the longest.
 is_disturbed() {
     printf '%s\n' "$@" >>"$work/paces"
     pace=$(printf '%s\n' "$@" | sort -g | tail -n 1)
@@ -24,8 +25,8 @@ is_disturbed() {
         {v[NR] = $1} END {exit !(p > t * v[int((NR + 9) / 10)])}'
 }
 
-# How it went, for the report. Of the samples' file: the ninth column is what the loops took, the
-# tenth says whether the sample was taken again.
+# Print a summary for the report. In the samples' file, the ninth column has the times of the
+# loops, the tenth tells whether the sample was repeated.
 say_paces() { # SAMPLES
     awk -F '\t' '$9 != "" {n++; again += $10 != ""} END {
         if (n) printf "Samples with a timed loop before and after them: %d; taken again, since" \

@@ -1,5 +1,5 @@
-# test/bench/part_build.sh: how long an index takes to build, one at a time and with PostgreSQL's
-# default of workers.
+# test/bench/part_build.sh: build times of indexes, one at a time and with PostgreSQL's default
+# number of workers.
 # shellcheck shell=bash
 
 part_build() {

@@ -1,6 +1,6 @@
-# test/bench/part_clients.sh: many sessions at a time. A look-up asks for 1,000 of a million
-# companies, so for one row in a thousand, with the keys in the text of the statement; the mixed
-# load has one transaction that writes, an update and an insertion, for nine look-ups.
+# test/bench/part_clients.sh: many concurrent sessions. A look-up searches for 1,000 of a million
+# companies, that is, one row in a thousand, with the keys in the text of the statement; the mixed
+# load has one writing transaction, an update and an insertion, for nine look-ups.
 # shellcheck shell=bash
 
 lookups=40
@@ -29,7 +29,7 @@ make_mixed_table() { # KIND
     sql -c "CREATE INDEX ON $(mixed_table "$1") (patent_id)"
 }
 
-# rate CONTESTANT CLIENTS TABLE WRITE: transactions a second.
+# rate CONTESTANT CLIENTS TABLE WRITE: transactions per second.
 rate() {
     local files=() i
     for ((i = 1; i <= lookups; i++)); do files+=(-f "$work/lookup-$i.sql@9"); done
@@ -51,7 +51,7 @@ check_lookups() {
     done
 }
 
-# A sequential scan for each look-up is out of the race: one client shows it.
+# A sequential scan for each look-up cannot compete: one client is enough to show it.
 part_clients() {
     local clients round contestant index table tps
     cases_left=8

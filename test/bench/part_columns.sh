@@ -1,5 +1,5 @@
-# test/bench/part_columns.sh: filters, aggregates, groups, DISTINCT and top-N of what the four jobs
-# find, with one process and with N.
+# test/bench/part_columns.sh: filters, aggregates, groups, DISTINCT and top-N on the rows of the
+# four jobs, with one process and with N.
 # shellcheck shell=bash
 
 column_text() {
@@ -22,7 +22,7 @@ column_text() {
         "DISTINCT rows") echo "SELECT DISTINCT p.* FROM $join" ;;
         "filter that keeps 1 %, rows of the index") echo "SELECT patent_id, issue_year FROM $any
             AND company_id <= 10000" ;;
-        # No index has the row's place.
+        # No index contains ctid.
         "filter that keeps 1 %, rows of the heap") echo "SELECT patent_id, ctid FROM $any
             AND company_id <= 10000" ;;
         "a group for each row") echo "SELECT patent_id, company_id, count(*), sum(app_year)
@@ -31,7 +31,7 @@ column_text() {
     esac
 }
 
-# One page in a hundred is no longer all-visible, though nothing has changed, until a VACUUM.
+# Clears all-visible on one page in a hundred, without changing any row, until the next VACUUM.
 spoil_visibility() {
     sql -c "BEGIN" -c "DELETE FROM patents WHERE ctid = ANY (ARRAY(
             SELECT format('(%s,1)', page)::tid
@@ -44,7 +44,7 @@ restore_visibility() {
     require_all_visible patents
 }
 
-# What must be so when a job runs, and what is no longer wanted after it.
+# Set up the state that a job requires, and restore it afterwards.
 begin_job() {
     case $1 in
         *"generic plan") in_session="DEALLOCATE ALL; PREPARE asked (int[]) AS

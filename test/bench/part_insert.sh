@@ -1,5 +1,5 @@
-# test/bench/part_insert.sh: what each kind of index costs those who write. Every kind has a table
-# of its own; a mirror, where there is a device, is loaded.
+# test/bench/part_insert.sh: the cost of each kind of index for writers. Every kind has a table of
+# its own; its mirror is loaded if there is a device.
 # shellcheck shell=bash
 
 insert_table() { echo "insert_${1// /_}"; }
@@ -11,12 +11,12 @@ make_insert_scripts() {
         echo "\\set k 2 * random(1, 80000)
 INSERT INTO $table VALUES (:client_id, :k, 2000, 2001, :k, false);" >"$work/insert-$table.sql"
     done
-    # Readers: a set that matches little, so that they hardly weigh against those who write.
+    # Readers use a set that matches few rows, so that they hardly slow the writers down.
     echo "SELECT count(*) FROM :tbl WHERE class_id = ANY (ARRAY(SELECT k FROM $(
         sql -c 'SELECT make_keys(100, 8)')));" >"$work/insert-read.sql"
 }
 
-# Readers of all contestants do as many look-ups, each through its own index.
+# Readers of all contestants do the same number of look-ups, each through its own index.
 readers_remark() { # CONTESTANT
     local table
     [ "$1" != "no index" ] || return 0
@@ -25,7 +25,8 @@ readers_remark() { # CONTESTANT
         grep -w "${table}_index" >/dev/null || echo "other plan"
 }
 
-# insert_rate CONTESTANT CLIENTS READERS: rows a second, while READERS look up twenty sets a second.
+# insert_rate CONTESTANT CLIENTS READERS: rows per second, while READERS look up twenty sets a
+# second.
 insert_rate() {
     local table reader=''
     table=$(insert_table "$1")
@@ -61,7 +62,7 @@ time_update() { # CONTESTANT
         "$(sql -c "SELECT pg_relation_size('${table}_index') / $BENCH_WRITE_ROWS::float8")" ''
 }
 
-# in_turn CASE FUNCTION ARGUMENT...: for each contestant, as often as there is time.
+# in_turn CASE FUNCTION ARGUMENT...: for each contestant, as often as time permits.
 in_turn() {
     local round contestant
     begin_case "insert, $1" || return 0
@@ -86,7 +87,7 @@ keep_rate() { # CONTESTANT CLIENTS READERS
     keep insert "single rows, $2 clients, $3 readers" "$1" "a second" more 0 "$tps" "$remark"
 }
 
-# Whether the mirrors were there to the end.
+# Report whether the mirrors were present until the end.
 say_mirrors() {
     sql -c "SELECT 'Mirror of ' || indexrelname || ' after the writing: ' || state || ', ' ||
         syncs || ' times brought up to date, asked by ' || matches || ' searches.'

@@ -7,7 +7,8 @@ job_text() {
         "count(*), = ANY") echo "SELECT count(*) FROM patents WHERE class_id = ANY ('$(
             sql -c 'SELECT array_agg(class_id) FROM top_classes')')" ;;
         "count, sum, join") echo "SELECT count(*), sum(p.company_id) FROM $join" ;;
-        # OFFSET 0 keeps the counts from looking into the subquery: every column is read.
+        # OFFSET 0 keeps the planner from flattening the subquery below the counts: every column
+        # is read.
         "all columns, join") echo "SELECT count(patent_id), count(class_id), count(app_year),
             count(issue_year), count(company_id), count(is_important)
             FROM (SELECT p.* FROM $join OFFSET 0) r" ;;

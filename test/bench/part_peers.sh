@@ -1,5 +1,5 @@
-# test/bench/part_peers.sh: jobs that others can do as well, with contestants from outside
-# (peers.sh), and time against the size of the set.
+# test/bench/part_peers.sh: jobs that external contestants can do as well (peers.sh), and time
+# against the size of the set.
 # shellcheck shell=bash
 
 peers_text() {

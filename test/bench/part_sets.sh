@@ -1,7 +1,7 @@
-# test/bench/part_sets.sh: time against the size of the set. Up to 4,000 keys, each has rows: the
-# fewer they are, the less may be read; of larger sets, 4,000 have. One process, count(*) and the
-# sum of a column, by a generic plan. On a machine with a GPU, the contestant "gpujoin CPU" shows
-# what the processor does alone.
+# test/bench/part_sets.sh: time against the size of the set. In sets of up to 4,000 keys, each key
+# has rows: the fewer keys, the less needs to be read; in larger sets, 4,000 have. One process,
+# count(*) and the sum of a column, by a generic plan. On a machine with a GPU, the contestant
+# "gpujoin CPU" shows the processor alone.
 # shellcheck shell=bash
 
 # ask_for TABLE COLUMN KEYS-QUERY: sets in_session and text.
@@ -16,8 +16,8 @@ make_unsorted_index() { # KIND
         -c "CREATE INDEX $(index_of "$1" unsorted) ON unsorted $(definition "$1" class)"
 }
 
-# A tenth of the rows comes after the build. No index is cleaned up, as that may put it in order,
-# but each page is all-visible.
+# A tenth of the rows is added after the build. The index is not cleaned up, which might sort it,
+# but all pages are all-visible.
 make_unsorted_table() {
     local first=$((BENCH_ROWS / 10 * 9))
     sql -c "$committed_for_good" \

@@ -1,6 +1,6 @@
-# test/bench/part_upkeep.sh: an index's life: WAL and VACUUM while a table grows, VACUUM after
-# updates, space and speed after many of them. Every kind has a table of its own; "no index" shows
-# what the table takes of each number.
+# test/bench/part_upkeep.sh: the life of an index: WAL and VACUUM while a table grows, VACUUM
+# after updates, space and speed after many of them. Every kind has a table of its own; "no index"
+# shows the table's share of each number.
 # shellcheck shell=bash
 
 upkeep_table() { echo "upkeep_${1// /_}"; }
@@ -17,8 +17,8 @@ sum_of() { awk '{s += $1} END {print s}'; }
 longest_of() { sort -g | tail -n 1; }
 mean_of() { awk '{s += $1} END {print s / NR}'; }
 
-# keep_times CASE CONTESTANT FILE: of the times in the file, the median (report.pl takes that of all
-# samples), the longest and the mean: an index may put off its work.
+# keep_times CASE CONTESTANT FILE: the median of the times in the file (report.pl takes the median
+# of all samples), the longest and the mean, because an index may postpone its work.
 keep_times() {
     local ms
     while read -r ms; do
@@ -32,7 +32,7 @@ index_size() { # CONTESTANT ROWS
     sql -c "SELECT pg_relation_size('$(upkeep_table "$1")_index') / $2::float8"
 }
 
-# The search that each index is asked for after each chapter of its life.
+# The search that runs on each index after each chapter of its life.
 keep_search() { # CONTESTANT CASE
     local table text run
     [ "$1" != "no index" ] || return 0
@@ -41,7 +41,7 @@ keep_search() { # CONTESTANT CASE
         JOIN $table p ON p.class_id = s.k"
     for ((run = 0; run <= BENCH_RUNS; run++)); do
         PGOPTIONS=$(as_options "$1") timed "$text" >"$work/upkeep-ms"
-        # The first has warmed the caches.
+        # The first run has warmed the caches.
         [ "$run" = 0 ] || keep upkeep "search, $2" "$1" ms less 0 "$(<"$work/upkeep-ms")" ''
     done
 }
@@ -97,7 +97,7 @@ keep_fresh() { # CONTESTANT
     keep_search "$1" fresh
 }
 
-# Each contestant has a table for as long as its chapters take.
+# Each contestant's table exists only during its chapters.
 upkeep_of() { # CASE ROWS FUNCTION...
     local contestant chapter upkeep_rows=$2
     begin_case "upkeep, $1" || return 0
@@ -112,7 +112,7 @@ upkeep_of() { # CASE ROWS FUNCTION...
 
 part_upkeep() {
     cases_left=3
-    # When they have doubled, there are as many rows as are written to.
+    # After doubling, the number of rows is that of the tables that are written to.
     upkeep_of "growing" $((BENCH_WRITE_ROWS / 2)) keep_fresh grow
     upkeep_of "10 % updates" $((BENCH_WRITE_ROWS / 2)) change_some
     upkeep_of "updates of all rows" $((BENCH_WRITE_ROWS / 10)) change_all

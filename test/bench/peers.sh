@@ -1,10 +1,10 @@
-# test/bench/peers.sh: contestants from outside: DuckDB, and PG-Strom on a server of its own, both
+# test/bench/peers.sh: external contestants: DuckDB, and PG-Strom on a server of its own, both
 # with the rows of the benchmark's tables; sourced by bench.sh.
-# shellcheck shell=bash
 #
-# DuckDB comes by npm into the work folder, if there is node; DUCKDB=FOLDER names one that has it in
-# node_modules. PG-Strom takes part where the PostgreSQL in use has it installed. Who is not to be
-# had is left out, and the report says so.
+# DuckDB is installed by npm into the work folder, if node is available; DUCKDB=FOLDER names a
+# folder that has it in node_modules. PG-Strom takes part if it is installed in the PostgreSQL in
+# use. Contestants that are not available are left out, and the report says so.
+# shellcheck shell=bash
 
 outside_contestants=()
 
@@ -78,8 +78,8 @@ start_duckdb() {
     note "DuckDB has the rows ($SECONDS s)"
 }
 
-# ask_duckdb STATEMENT: its answer in $work/answer, its milliseconds in duckdb_said; fails with the
-# error there.
+# ask_duckdb STATEMENT: leaves the answer in $work/answer and the milliseconds in duckdb_said; on
+# failure, the error.
 ask_duckdb() {
     echo "$1" >"$work/duckdb.sql"
     duckdb_said="it does not start"
@@ -98,7 +98,7 @@ start_strom() {
         measuring_settings $buffers
         echo "shared_preload_libraries = 'pg_strom'"
         echo "port = 5433"
-        # It compiles what it asks the GPU for.
+        # It compiles its GPU code at run time.
         [ -z "$nvcc" ] || echo "pg_strom.cuda_toolkit_basedir =" \
             "'$(dirname "$(dirname "$(readlink -f "$nvcc")")")'"
         echo "max_worker_processes = 64"
@@ -116,7 +116,7 @@ start_strom() {
     note "PG-Strom has the rows ($SECONDS s)"
 }
 
-# Tables without their indexes: the GPU scans them.
+# Tables without their indexes, because the GPU scans them.
 fill_strom() {
     local table
     pg_dump --section=pre-data -x -O -t patents -t top_classes bench | strom >/dev/null ||
@@ -139,7 +139,7 @@ run_outside() { # CONTESTANT STATEMENT
     esac
 }
 
-# In a plan without a GPU's node, PG-Strom is not what is measured.
+# A plan without a GPU node does not measure PG-Strom.
 remark_on_outside() { # CONTESTANT STATEMENT
     remark=''
     [[ $1 == PG-Strom* ]] || return 0
@@ -149,7 +149,7 @@ remark_on_outside() { # CONTESTANT STATEMENT
 
 limits_of_strom() { limits_of "$1" | grep -v '^gpujoin' | as_set_commands; }
 
-# A sub-select is what DuckDB answers most quickly; elements of a list it compares one by one.
+# DuckDB is fastest with a sub-select; it compares with the elements of a list one by one.
 as_duckdb() { sed -E "s/= ANY \('\{([^}]*)\}'\)/IN (SELECT unnest([\1]))/" <<<"$1"; }
 
 run_duckdb() {

@@ -1,16 +1,16 @@
 #!/usr/bin/env perl
-# test/bench/report.pl: tables and plots from benchmarks' samples (lib.sh says what they hold).
+# test/bench/report.pl: tables and plots from benchmarks' samples (whose format lib.sh describes).
 #
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
 #	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set, -peers,
 #						-1-process, -N-workers; needs gnuplot
-#	report.pl summary SAMPLES...		markdown: the jobs and what else docs/benchmarks.md shows
-#	report.pl document FILE SAMPLES...	put that, with the plots there are, into this file
+#	report.pl summary SAMPLES...		markdown: the jobs and the other cases of docs/benchmarks.md
+#	report.pl document FILE SAMPLES...	put that, with the existing plots, into this file
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
 #	report.pl bars REPORT.md SVG		a plot of a report's first table, without its ratios
 #
-# PREFIX is the name of SAMPLES without .tsv: DATE-MACHINE-ROWS-rows-PARTS, which titles of plots
-# say.
+# PREFIX is the name of SAMPLES without .tsv: DATE-MACHINE-ROWS-rows-PARTS, which appears in
+# titles of plots.
 use strict;
 use warnings;
 use File::Basename qw(basename dirname);
@@ -64,13 +64,13 @@ my %axis = (rows => 'rows of the table', keys => 'keys in the set (0.1 % of the 
 	set => 'keys in the set (at most 4,000 of them have rows)', peers => 'keys in the set',
 	share => 'rows that match, per cent');
 
-# What jobs of reports are called in plots
+# Names of the reports' jobs in plots
 my %job = (countgeneric => 'count, generic plan', joinsum => 'join, sum', group => 'group by',
 	groupyear => 'group by year', distinct => 'distinct rows',
 	distinctcompany => 'distinct companies', top => 'newest rows', count100 => 'count, 100 keys',
 	group100 => 'group by, 100 keys', count10 => 'count, 10 keys', group10 => 'group by, 10 keys');
 
-# What contestants are called in plots
+# Names of contestants in plots
 my %shown = (covering => 'covering btree', 'gpujoin include' => 'gpujoin INCLUDE',
 	'gpujoin CPU' => 'gpujoin INCLUDE, CPU');
 my %colour = ('no index' => '#888888', btree => '#d08020', covering => '#b03030',
@@ -119,7 +119,7 @@ sub number
 	return sprintf($value >= 100 ? '%.0f' : $value >= 10 ? '%.1f' : '%.2f', $value);
 }
 
-# How many times better the best of ours is than the best of the others.
+# How many times faster our best contestant is than the best of the others.
 sub ahead
 {
 	my ($case, $median, $theirs) = @_;
@@ -135,7 +135,7 @@ sub ahead
 	return sprintf('%.2f', $less ? $stock / $ours : $ours / $stock);
 }
 
-# The mark of a plan that the planner would not have chosen
+# The mark of a plan that the planner had to be forced to use
 sub mark_of
 {
 	my ($case, $who) = @_;
@@ -178,7 +178,7 @@ sub print_table
 			push @cells, defined $median{$who} ? number($median{$who}) . $mark : '';
 			$rounds{ @{ $c->{values}{$who} } } = 1 if $c->{values}{$who};
 		}
-		# Of those who write, one without an index is no rival.
+		# Among writers, a table without an index is no rival.
 		my $rival = sub { $name !~ /^(insert|upkeep)/ || $_[0] !~ /^no index/ };
 		my $stock = sub { $rival->(@_) && !is_outside(@_) };
 		my $others = $has_peers ? $rival : sub { $stock->(@_) && $_[0] !~ /^covering/ };
@@ -210,14 +210,14 @@ sub print_tables
 # Plots
 # ---------------------------------------------------------------------------------------------
 
-# What the plot of a part is called behind the prefix; nothing if it has none.
+# The name of a part's plot, without the prefix; nothing if it has none.
 sub plot_name
 {
 	my ($name) = @_;
 	return $name =~ /^scale: (.*)/ ? $1 : $name =~ /^peers, (.*)/ ? $1 =~ s/ /-/r : '';
 }
 
-# The job, the rows, the machine and the day; the last three are in the samples' name.
+# The job, the rows, the machine and the day; the last three are taken from the samples' name.
 sub plot_title
 {
 	my ($name, $prefix) = @_;
@@ -231,7 +231,7 @@ sub plot_title
 	return "$title\\n$machine, $date";
 }
 
-# The contestants with what they took: x and the median in ms, in the order of x.
+# The contestants' results: x and the median in ms, in the order of x.
 sub lines_of
 {
 	my ($part) = @_;
@@ -244,8 +244,8 @@ sub lines_of
 	return \%line;
 }
 
-# From top to bottom where each line's name stands, as parts of the plot's height: where the line
-# ends, or so far from it that names do not cover each other.
+# The vertical position of each line's name, from top to bottom, as a fraction of the plot's
+# height: at the end of the line, or far enough from it that names do not overlap.
 sub places
 {
 	my ($line, $low, $high) = @_;
@@ -291,7 +291,7 @@ sub plot_lines
 	return;
 }
 
-# A job has a bar for each contestant, whose names are in the same order above.
+# A job has a bar for each contestant; their names are listed above in the same order.
 sub plot_bars
 {
 	my ($out, $part) = @_;
@@ -324,7 +324,7 @@ sub plot_bars
 }
 
 # The first table of a report as a part: jobs, and contestants with a median each. Columns that
-# begin with a stroke are ratios; a cell without a number is one of who failed.
+# begin with a slash are ratios; a cell without a number marks a contestant that failed.
 sub read_table
 {
 	my ($file) = @_;
@@ -354,7 +354,7 @@ sub read_table
 	return $part;
 }
 
-# What a contestant is called in a plot
+# The name of a contestant in a plot
 sub shown { return $shown{ $_[0] =~ s/, N$//r } // $_[0] =~ s/, N$//r }
 
 sub colour_of { return $colour{ $_[0] =~ s/, N$//r } // '#000000' }
@@ -380,7 +380,7 @@ sub make_plots
 	return;
 }
 
-# Part, case and what to call it: those that answer what most people ask.
+# Part, case and label of the cases that answer the most common questions.
 my @summary = (
 	map({ [ 'jobs, 1 process', $_, "$_, one process" ], [ 'jobs, N workers', $_, "$_, N workers" ] }
 		'count(*), = ANY', 'count, sum, join', 'all columns, join', 'DISTINCT, join'),
@@ -392,7 +392,7 @@ my @summary = (
 	[ 'insert', 'single rows, 8 clients, 4 readers', '8 clients insert, 4 others look up' ],
 	[ 'build', 'index on class_id', 'index build' ]);
 
-# The cases of several runs in one table; of a case that several have, the first run's.
+# The cases of several runs in one table; if several runs have a case, the first one's.
 sub summary
 {
 	my @lines;
@@ -421,7 +421,8 @@ sub print_summary
 	return;
 }
 
-# Between the two marks, which stay. Links are relative to the document's folder.
+# Replaces the text between the two marks, which remain. Links are relative to the document's
+# folder.
 sub fill_document
 {
 	my ($document, @files) = @_;

@@ -1,10 +1,10 @@
-# test/bench/session.sh: one psql session at a time that lives through a whole contest, so that what
-# is timed is a warm session: buffers mapped, catalogs read; sourced by lib.sh.
+# test/bench/session.sh: a psql session that lasts for a whole contest, so that timings are those
+# of a warm session: buffers mapped, catalogs read; sourced by lib.sh.
 # shellcheck shell=bash
 
 session_pid=''
 
-# Errors end the session; close_session and tell_session see that.
+# Errors end the session; close_session and tell_session detect that.
 open_session() {
     mkfifo "$work/session.in" "$work/session.out"
     sql <"$work/session.in" >"$work/session.out" 2>"$log/session.txt" &
@@ -13,11 +13,11 @@ open_session() {
     rm "$work/session.in" "$work/session.out"
 }
 
-# Commands come from standard input; what psql prints is left in $work/said.
+# Commands come from standard input; psql's output is left in $work/said.
 tell_session() {
     local line
     [ -n "$session_pid" ] || open_session
-    # A session that is gone would end this shell, too, before it could say why.
+    # Writing to a session that has ended would kill this shell before it could report why.
     (trap '' PIPE; cat; printf '\\o\n\\echo @done\n') 1>&"$session_in" 2>/dev/null || true
     : >"$work/said"
     while IFS= read -r line <&"$session_out"; do
@@ -29,7 +29,7 @@ tell_session() {
 
 close_session() {
     [ -n "$session_pid" ] || return 0
-    # Not by the end of its input: a server started meanwhile may hold the pipe open.
+    # Closing its input is not enough: a server started meanwhile may hold the pipe open.
     printf '\\q\n' >&"$session_in"
     exec {session_in}>&- {session_out}<&-
     wait "$session_pid" || die "a session ended with an error: $(tail -n 1 "$log/session.txt")"

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # test/clients/clients.sh [CLIENT...]: real traffic of drivers and ORMs on a throw-away server
-# (test/setup.sh). Each client asks in its own way for the rows with one of 10,000 ids, for parents
-# with their children, and for the children of a selection of parents.
+# (test/setup.sh). Each client queries in its own way the rows with one of 10,000 ids, parents
+# with their children, and the children of a selection of parents.
 #
 # A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
-# answers are the one that plain SQL gives and auto_explain's log shows our node in the first run
-# and nothing of ours in the second. "Sent" is what the client made of it. The step "index" creates
-# an index by the client's own means, and passes if that is what it should be.
+# answers are that of plain SQL and auto_explain's log shows our node in the first run and no node
+# of ours in the second. "Sent" is the statement that the client generated. The step "index"
+# creates an index by the client's own means, and passes if the index has the expected definition.
 #
-# A client whose packages cannot be had is skipped and says why. CHECK_DEVICE is gpujoin.device
-# (auto).
-# The last line is "N passed, N failed".
+# A client whose packages are not available is skipped, with the reason. CHECK_DEVICE is
+# gpujoin.device (auto). The last line is "N passed, N failed".
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$project/test/total.sh"
@@ -22,7 +21,7 @@ all_clients="psycopg2 sqlalchemy django asyncpg node-postgres knex sequelize typ
 # The clients: what they need, how they are started, which steps they have
 # ---------------------------------------------------------------------------------------------
 
-# The distribution's modules belong to the distribution's Python.
+# The distribution's modules are for the distribution's Python.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 
@@ -47,7 +46,7 @@ packages_of() {
     esac
 }
 
-# What npm has of a client, among the versions in package.json.
+# A client's modules in npm, with the versions in package.json.
 npm_module_of() {
     case $1 in
         node-postgres) echo pg ;;
@@ -64,9 +63,9 @@ start_client() {
     esac
 }
 
-# Steps of a client as NAME:ANSWER:NODE:PLANS; PLANS is how many plans must have the node. A
-# statement that is prepared gets five plans for its own array, then one for any; with a btree on
-# the column (repeat_id) that one may be PostgreSQL's own.
+# Steps of a client as NAME:ANSWER:NODE:PLANS; PLANS is the number of plans that must have the
+# node. A prepared statement gets five custom plans, then a generic one; with a btree on the
+# column (repeat_id) the latter may be PostgreSQL's own.
 steps_of() {
     case $1 in
         psycopg2) echo in:ids:GpuScan:1 any:ids:GpuScan:1 text:ids:GpuScan:1 \
@@ -91,7 +90,7 @@ steps_of() {
 # Outside
 # ---------------------------------------------------------------------------------------------
 
-# The clients' packages, as far as they can be had; npm's go to the work folder.
+# The clients' packages, as far as available; npm's go to the work folder.
 prepare() {
     local client module
     for client in $clients; do
@@ -126,7 +125,8 @@ fi
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
-# The JDBC driver knows no Unix sockets. Others on this machine must not get in by TCP.
+# The JDBC driver does not support Unix sockets. Other users of this machine must not get in by
+# TCP.
 start_clients_server() {
     local tries
     PGPASSWORD=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
@@ -155,8 +155,8 @@ CONF
     return 1
 }
 
-# 500,000 orders of 20,000 customers, 1,000 of them in each region. A foreign key's index is
-# gpujoin's alone; the primary key has its own, and gpujoin's beside it.
+# 500,000 orders of 20,000 customers, 1,000 of them in each region. The foreign key has only
+# gpujoin's index; the primary key has its own, and gpujoin's as well.
 make_data() {
     local children
     createdb --maintenance-db=postgres clients
@@ -191,7 +191,7 @@ SQL
     children='SELECT c.id, o.id, o.amount FROM customers c JOIN orders o ON o.customer_id = c.id
         WHERE c.region = 7'
     sql -c "$children" | sort >"$log/answer-children"
-    # For clients that put children to parents by comparing each with each.
+    # For clients that assign children to parents by comparing all pairs.
     sql -c "$children AND c.id <= 2000" | sort >"$log/answer-few"
 }
 
@@ -208,7 +208,7 @@ result() { # ok|"not ok" TEXT
     note "$1 - $2"
 }
 
-# run_step CLIENT STEP ROLE: the sorted answer and this run's part of the server's log.
+# run_step CLIENT STEP ROLE: stores the sorted answer and this run's part of the server's log.
 run_step() {
     local file=$log/$1-$2-$3 from status=0
     from=$(stat -c %s "$log/server-clients.log")
@@ -220,7 +220,7 @@ run_step() {
     return "$status"
 }
 
-# plans_with NODE FILE: how many of the logged plans have a custom scan of this kind.
+# plans_with NODE FILE: the number of logged plans with a custom scan of this kind.
 plans_with() {
     awk -v node="Custom Scan ($1" '
         /^role=/ {hits += found; found = 0}
@@ -228,7 +228,7 @@ plans_with() {
         END {print hits + found}' "$2"
 }
 
-# server_ms FILE: what the logged statements took.
+# server_ms FILE: the times of the logged statements.
 server_ms() {
     sed -nE 's/^role=.*duration: ([0-9.]+) ms +plan:.*/\1/p' "$1" |
         awk '{ms += $1} END {printf "%.0f", ms}'
@@ -273,7 +273,7 @@ check_step() {
     fi
 }
 
-# The index that a client creates, as the owner of the table
+# Checks the index that a client creates, as the owner of the table
 check_index() {
     local client=$1 columns='(customer_id)' found
     [ "$client" != sqlalchemy ] || columns='(customer_id) INCLUDE (amount)'

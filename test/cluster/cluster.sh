@@ -2,20 +2,20 @@
 # test/cluster/cluster.sh: gpujoin on several servers, all on this host (test/setup.sh), and the
 # same rows on one server to compare answers and times with:
 #
-#   Citus         a coordinator and two workers; where this PostgreSQL has no Citus, it is left out
+#   Citus         a coordinator and two workers; skipped if this PostgreSQL has no Citus
 #   postgres_fdw  two servers with half of the rows each, foreign partitions on a third
 #
-# Each query is asked with btree indexes and with gpujoin's. It must have the one server's answer,
-# and, where the query is one that ships, gpujoin must have searched on every shard.
+# Each query is run with btree indexes and with gpujoin's. Its answer must be that of the single
+# server, and, if the query ships, gpujoin must have searched on every shard.
 #
 #   CLUSTER_ROWS    rows of the big table (20000000)
-#   CLUSTER_KEYS    keys of a set, of which each has ten rows (10000)
-#   CLUSTER_RUNS    measured runs of each query, of which the quickest counts (3)
+#   CLUSTER_KEYS    keys of a set; each has ten rows (10000)
+#   CLUSTER_RUNS    measured runs of each query; the fastest counts (3)
 #   CLUSTER_SHARDS  shards of the table in Citus (4)
 #   PG_CONFIG       another PostgreSQL
 #
-# A time is what the client waits, rows included. The plans are in tmp_check/plans, the last line
-# is "N passed, N failed".
+# A time is measured at the client, including the transfer of rows. The plans are in
+# tmp_check/plans, the last line is "N passed, N failed".
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -46,8 +46,8 @@ sql() {
     psql -XqAt -v ON_ERROR_STOP=1 -p "${port[$server]}" -d postgres "$@"
 }
 
-# start SERVER...; standard input holds further lines for their configuration. The device is
-# left out, since servers on one host would share it.
+# start SERVER...; standard input has further lines for their configuration. No device is used,
+# since servers on one host would share it.
 start() {
     local server extra
     extra=$(cat)
@@ -67,7 +67,7 @@ small='CREATE TABLE small (k int, name text)'
 stride=$((CLUSTER_ROWS / 10 / CLUSTER_KEYS))
 [ "$stride" != 0 ] || stride=1
 
-# The keys are spread evenly over the table, ten rows each; as many of them are asked for.
+# The keys are spread evenly over the table, ten rows each; queries search for as many of them.
 fill_big() { # FIRST LAST
     echo "$committed_for_good; INSERT INTO big
         SELECT i, i * 7919 % greatest($CLUSTER_ROWS / 10, 1), i * 104729 % 1000003,
@@ -86,7 +86,7 @@ make_one() {
 }
 
 # The extension and the index are created on the coordinator only. Workers show their shards only
-# where they are told to.
+# if configured to.
 make_citus() {
     local worker
     start coordinator $citus_workers <<'CONF'
@@ -107,8 +107,8 @@ CONF
         >/dev/null
 }
 
-# postgres_fdw hands no DDL on: tables, extension and index are made on each of the two. It reads
-# through cursors, which are planned for a tenth of their rows, unless told otherwise.
+# postgres_fdw does not propagate DDL: tables, extension and index are created on each of the two.
+# It reads through cursors, which are planned for a tenth of their rows by default.
 make_fdw() {
     local half n=0 first last
     start parent $halves <<<''
@@ -132,13 +132,13 @@ SQL
     sql parent -c 'ANALYZE'
 }
 
-# The servers where indexes are made for a set-up, and those that have its shards
+# The servers on which a set-up's indexes are created, and those that have its shards
 declare -A asked=([one]=one [citus]=coordinator [fdw]=parent)
 declare -A made_on=([one]=one [citus]=coordinator [fdw]=$halves)
 declare -A shards_on=([one]=one [citus]=$citus_workers [fdw]=$halves)
 declare -A number_of_shards=([one]=1 [citus]=$CLUSTER_SHARDS [fdw]=2)
 
-# Names of their indexes; in Citus, workers also have empty tables by the name of the whole
+# Names of their indexes; in Citus, workers also have empty tables with the name of the whole
 declare -A indexes=([one]='^big_k$' [citus]='^big_k_[0-9]+$' [fdw]='^big_k$')
 
 index_all() { # SET-UP METHOD
@@ -152,7 +152,7 @@ index_all() { # SET-UP METHOD
         'BEGIN {printf "%-16s indexed in %.1f s", w, e - s}')"
 }
 
-# On how many shards is there an index of ours?
+# The number of shards that have an index of ours
 indexes_of() { # SET-UP
     local server count=0
     for server in ${shards_on[$1]}; do
@@ -167,7 +167,7 @@ indexes_of() { # SET-UP
 # Queries
 # ---------------------------------------------------------------------------------------------
 
-# Citus hides what its tasks do on the workers unless asked.
+# Citus hides the plans of its tasks on the workers by default.
 settings_of() {
     case $1 in
         citus) echo 'SET citus.explain_all_tasks = on; SET citus.log_multi_join_order = off;' ;;
@@ -188,7 +188,7 @@ SQL
 
 quickest() { sort -n | sed -n 1p; }
 
-# How long, in milliseconds: the quickest of some runs in one session
+# The time of the fastest of some runs in one session, in milliseconds
 time_of() { # SET-UP QUERY-NAME
     local runs='' i
     for ((i = 0; i <= CLUSTER_RUNS; i++)); do runs+="$(query_text "$2" "$1");"$'\n'; done
@@ -202,7 +202,7 @@ $runs
 SQL
 }
 
-# How many rows came from the shards, and on how many of these did gpujoin search?
+# The number of rows that came from the shards, and the number of shards that gpujoin searched
 reset_counts() {
     local server
     for server in ${shards_on[$1]}; do
@@ -256,7 +256,7 @@ run_setup() {
     check "$1: each shard has its index" [ "$(indexes_of "$1")" = "${number_of_shards[$1]}" ]
 }
 
-# Nobody asks these servers any more: their place is wanted for the next.
+# These servers are no longer used; free their space for the next ones.
 remove_all() {
     local server
     for server in "$@"; do
@@ -265,7 +265,7 @@ remove_all() {
     done
 }
 
-# What Citus refuses to plan, in its own words
+# Queries that Citus refuses to plan, with its messages
 show_refused() {
     local query message
     for query in $refused_by_citus; do

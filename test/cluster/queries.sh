@@ -1,11 +1,11 @@
-# test/cluster/queries.sh: what cluster.sh asks; sourced, not run.
+# test/cluster/queries.sh: the queries of cluster.sh; sourced, not run.
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # used by cluster.sh
 
 queries="aggregate groups rows top_n join semijoin array distinct local except prepared update
     by_branch join_branch top_branch"
 
-# Of these Citus says that it cannot do them.
+# Citus reports that it cannot execute these.
 refused_by_citus="selfjoin anti generic"
 
 set_of_keys="k = ANY (:'keys'::int[])"
@@ -42,7 +42,7 @@ query_text() {
     esac
 }
 
-# What a session does before it asks
+# Settings of a session before its query
 preamble() { # NAME
     case $1 in
         prepared | generic)
@@ -51,7 +51,7 @@ preamble() { # NAME
     esac
 }
 
-# A query over each foreign table of its own, so that postgres_fdw can hand on the whole of it
+# A query over each foreign table, so that postgres_fdw can ship it as a whole
 branches() {
     if [ "$2" = fdw ]; then
         sed 's/BIG/big_half1/; s/SMALL/small_half1/' <<<"$1"
@@ -62,14 +62,14 @@ branches() {
     fi
 }
 
-# Is the query one for this set-up?
+# Succeeds if the query is for this set-up.
 asked_of() { # NAME SET-UP
     case $1 in
         *_branch) [ "$2" != citus ] ;;
     esac
 }
 
-# Is the set of keys handed on to the shards, so that gpujoin can search there?
+# Succeeds if the set of keys is shipped to the shards, so that gpujoin can search there.
 ships() { # NAME SET-UP
     [ "$2" != one ] || return 1
     case "$2 $1" in

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# test/coexist/coexist.sh: gpujoin beside other extensions that have hooks in the planner or the
-# executor, on throw-away servers (test/setup.sh).
+# test/coexist/coexist.sh: gpujoin together with other extensions that have hooks in the planner
+# or the executor, on throw-away servers (test/setup.sh).
 #
 #   alone     each of them with gpujoin, in both orders of shared_preload_libraries
 #   together  all of them with gpujoin, in both orders
 #   suite     PostgreSQL's own regression tests with all of them: without gpujoin, with it as the
-#             last library, and as the first. The others change outputs of their own, so it is not
-#             the expected outputs that count: there must be no difference that comes with gpujoin
+#             last library, and as the first. The others change outputs themselves, so the
+#             expected outputs do not matter: gpujoin must not cause any difference
 #
-# An extension that this PostgreSQL does not have is skipped, which is said; so is the suite without
+# Extensions that this PostgreSQL does not have are reported as skipped; so is the suite without
 # COEXIST_SOURCE, the folder of PostgreSQL's sources (of the same major version).
 #
 # The last line is "N passed, N failed".
@@ -51,7 +51,7 @@ timescaledb.telemetry_level = off
 CONF
 }
 
-# Citus does not call the planner's hooks that it finds, ours among them.
+# Citus does not call planner hooks installed before it, ours among them.
 citus_is_late() { [[ ,$1, == *,citus,* && $1 != citus,* ]]; }
 
 refused() {
@@ -59,7 +59,7 @@ refused() {
         grep -q 'citus must come before gpujoin' "$log/server-server.log"
 }
 
-# with LIBRARIES NEIGHBOUR...: start with these and try each neighbour
+# with LIBRARIES NEIGHBOUR...: start a server with these libraries and test each neighbor
 with() {
     local libraries=$1 neighbour
     shift
@@ -89,7 +89,7 @@ no_crash() {
 # PostgreSQL's own suite
 # ---------------------------------------------------------------------------------------------
 
-# The functions in C that its tests call
+# The C functions that its tests call
 build_regress_library() {
     mkdir -p "$work/regress"
     cp "$COEXIST_SOURCE/src/test/regress/regress.c" "$work/regress/"
@@ -130,10 +130,10 @@ tests_that_ended() { # NAME ok|failed, as pg_regress says it up to version 15 an
     esac || true
 }
 
-# The lines of a test's output, in any order, without numbers and widths of columns: those differ
-# from run to run, as do the workers that are free, and what Citus says of a function that depends
-# on objects of a test that runs at the same time. Lists of access methods, and of their operators
-# (opr_sanity), have ours.
+# The lines of a test's output, sorted, without numbers and widths of columns: those differ from
+# run to run, as do the number of free workers, and Citus' messages on a function that depends on
+# objects of a concurrent test. Lists of access methods, and of their operators (opr_sanity),
+# include ours.
 output_of() { # NAME TEST
     sed -E '/^ gpujoin +\|/d; /^ +[0-9]+ \| +1 \| =$/d; /Worker [0-9]+: /d; /^\([0-9]+ rows\)$/d;
         /has dependency on unsupported object/d; /will be created only locally$/d;
@@ -153,7 +153,7 @@ same_outputs() { # NAME NAME
     return $status
 }
 
-# run_suite LAST FIRST NEIGHBOUR...: the libraries in both orders
+# run_suite LAST FIRST NEIGHBOUR...: with the libraries in both orders
 run_suite() {
     local last=$1 first=$2 name
     shift 2

@@ -1,10 +1,12 @@
-# test/coexist/probes.sh: does an extension still do what it is there for, and gpujoin, too?
-# Sourced by coexist.sh, not run. Each probe finds what probe_gpujoin has made in database probe.
+# test/coexist/probes.sh: checks that an extension still works, and gpujoin, too. Sourced by
+# coexist.sh, not run. Each probe uses the objects that probe_gpujoin has created in database
+# probe.
 # shellcheck shell=bash
 
 scan="SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY[1, 5, 77])"
 
-# both QUERY: has it the same answer without gpujoin, and a node of ours with it?
+# both QUERY: succeeds if its answer is the same without gpujoin, and its plan with gpujoin has a
+# node of ours
 both() {
     local stock ours plan
     stock=$(sql probe -c "SET gpujoin.enabled = off" -c "$1")
@@ -50,9 +52,9 @@ hinted() {
     sql probe "${settings[@]}" -c "/*+ $hint */ EXPLAIN (COSTS OFF) $query"
 }
 
-# A hint beats gpujoin, and one for another table leaves gpujoin alone. What a hint forbids is in no
-# plan, even if it was there when gpujoin offered a choice between two; an index that is advised
-# has no name with which a hint's could be compared.
+# A hint overrides gpujoin, and a hint for another table does not affect gpujoin. No plan has an
+# index that a hint forbids, even if gpujoin offered it in a choice between two; an advised index
+# has no name that could match a hint's.
 probe_pg_hint_plan() {
     local join="SELECT count(*), sum(few.z) FROM big JOIN small USING (k) JOIN few ON few.v = big.v"
     sql probe >/dev/null <<'SQL'
@@ -102,7 +104,7 @@ SQL
         grep -q 'Index Scan using points_p_idx'
 }
 
-# Its chunks are tables that it makes; an index of the hypertable is made on each.
+# Its chunks are tables that it creates; an index of the hypertable is created on each.
 probe_timescaledb() {
     sql probe >/dev/null <<'SQL'
 CREATE TABLE measured (at timestamptz NOT NULL, k int, v int);
@@ -118,7 +120,7 @@ SQL
             GROUP BY day ORDER BY day"
 }
 
-# One server as a cluster of its own. What its tasks do is looked at in the plan of the tasks.
+# One server as a cluster of its own. The plan shows those of the tasks.
 probe_citus() {
     sql probe >/dev/null <<SQL
 SELECT citus_set_coordinator_host('$PGHOST', current_setting('port')::int);

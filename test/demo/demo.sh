@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # test/demo/demo.sh: the patents query with gpujoin and with PostgreSQL's own plans, on a
-# throw-away server (test/setup.sh): same rows? how fast?
+# throw-away server (test/setup.sh): compares rows and times.
 #
 #   DEMO_ROWS  rows of the big table (2000000)
-#   DEMO_RUNS  measured runs of each plan, of which the median counts (3)
+#   DEMO_RUNS  measured runs of each plan; the median counts (3)
 #   PG_CONFIG  another PostgreSQL
 #
-# A time is planning plus execution as the server measures them: nothing is sent to a client.
+# A time is planning plus execution as measured by the server, without sending rows to a client.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -18,7 +18,7 @@ inside || run_inside demo test/demo/demo.sh
 here=test/demo
 database=demo
 queries="distinct count"
-# A count of one row says little about the rows behind it: those are compared too, but not timed.
+# A count tells little about the rows behind it: these are compared too, but not timed.
 compared="distinct rows count"
 declare -A title=(
     [distinct]='SELECT DISTINCT p.* ... JOIN'
@@ -26,7 +26,7 @@ declare -A title=(
     [count]='SELECT count(*) ... = ANY (...)'
 )
 
-# What each plan may use. "gpujoin" is left to the planner: it has to choose it.
+# Settings that each plan may use. "gpujoin" is left to the planner, which must choose it.
 declare -A settings=(
     [gpujoin]=''
     [seqscan]='SET gpujoin.enabled = off; SET enable_indexscan = off; SET enable_bitmapscan = off;
@@ -38,13 +38,13 @@ declare -A label=([gpujoin]='gpujoin' [seqscan]='stock, seq scan' [btree]='stock
 # sql [PSQL ARGUMENT...]: quiet, plain output, stops at the first error.
 sql() { psql -XqAt -v ON_ERROR_STOP=1 -d "$database" "$@"; }
 
-# The text of a query with its constants in place; without a final semicolon.
+# The text of a query with its constants filled in; without a final semicolon.
 query_text() { sed "s/:'classes'/'$classes'/" "$here/$1.sql"; }
 
 # explain PLAN OPTIONS QUERY
 explain() { echo "${settings[$1]} EXPLAIN ($2) $(query_text "$3");" | sql; }
 
-# A whole number with its thousands apart.
+# A whole number with thousands separators.
 number() { sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta' <<<"$1"; }
 
 make_data() {
@@ -74,12 +74,12 @@ make_index() {
         'BEGIN {printf "%-8s built in %.2f s, %.1f bytes a row", m, e - s, b / r}')"
 }
 
-# keep_result PLAN QUERY: the whole answer, in a table.
+# keep_result PLAN QUERY: store the whole answer in a table.
 keep_result() {
     echo "${settings[$1]} CREATE TABLE result_$2_$1 AS $(query_text "$2");" | sql
 }
 
-# compare PLAN QUERY: compare the answer of PLAN with gpujoin's, row by row, both ways round.
+# compare PLAN QUERY: compare the answer of PLAN with gpujoin's, row by row, in both directions.
 compare() {
     local ours=result_$2_gpujoin stock=result_$2_$1 rows differences
     rows=$(sql -c "SELECT count(*) FROM $ours")
@@ -94,7 +94,7 @@ compare() {
         "gpujoin and ${label[$1]}"
 }
 
-# measure PLAN QUERY: one run; its milliseconds are added to the plan's list.
+# measure PLAN QUERY: run once; adds its milliseconds to the plan's list.
 measure() {
     explain "$1" 'ANALYZE, TIMING OFF, COSTS OFF, SUMMARY ON' "$2" |
         awk '/^(Planning|Execution) Time:/ {ms += $3} END {print ms}' >>"$work/times-$2-$1"
@@ -102,7 +102,7 @@ measure() {
 
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
-# What would be measured if the planner did not choose gpujoin is not gpujoin.
+# Fail if the planner does not choose gpujoin: the timings would not be gpujoin's.
 require_gpujoin() {
     local query
     forced=''
@@ -131,14 +131,14 @@ show_plans() {
     echo
 }
 
-# heap_fetches PLAN QUERY: how many rows an index-only scan, ours or PostgreSQL's, fetched from the
-# table; nothing if the plan has none.
+# heap_fetches PLAN QUERY: the number of rows that an index-only scan, ours or PostgreSQL's,
+# fetched from the table; nothing if the plan has none.
 heap_fetches() {
     explain "$1" 'ANALYZE, TIMING OFF' "$2" |
         awk '/Heap Fetches:/ {n += $3; any = 1} END {if (any) print n}'
 }
 
-# What is answered from the index alone must be so when it is measured.
+# Queries answered from the index alone must remain so while they are measured.
 require_no_fetches() { # PLAN
     local fetches
     fetches=$(heap_fetches "$1" count)
@@ -169,7 +169,7 @@ show_table() {
     printf 'stock plans use up to %s parallel workers, as by default\n\n' "$workers"
 }
 
-# Who answered, as EXPLAIN ANALYZE said.
+# The devices that answered, according to EXPLAIN ANALYZE.
 devices() {
     local found
     found=$(sed -nE 's/^ *Device: *//p' "$log"/plan-* | sort -u | paste -sd, -)
@@ -187,7 +187,7 @@ say "making $(number "$DEMO_ROWS") patents and 4,000 classes"
 make_data
 classes="{$(sql -c "SELECT string_agg(class_id::text, ',') FROM top_classes")}"
 make_index gpujoin
-# Where there is a card, its copy of the key column; where there is none this says so.
+# Load the card's copy of the key column; without a card this reports the reason.
 sql -c "SELECT gpujoin_load('patents_gpujoin')" >/dev/null 2>"$log/load.txt" ||
     note "$(sed -n 's/.*ERROR: *//p' "$log/load.txt" | head -n 1)"
 
@@ -204,7 +204,7 @@ for query in $compared; do
     compare seqscan "$query"
 done
 
-# The btree comes last: with it there, a planner could rightly choose it in gpujoin's place.
+# Create the btree last: if it existed, a planner could rightly prefer it to gpujoin.
 require_no_fetches gpujoin
 say "measuring gpujoin and seq scan in turn"
 for run in $(seq "$DEMO_RUNS"); do

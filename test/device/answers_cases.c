@@ -1,6 +1,7 @@
 /*
  * answers_cases.c
- *	  What is answered: sizes around the tile, extreme keys, sets for every strategy, at random.
+ *	  Correctness of answers: sizes around the tile, extreme keys, sets for every strategy,
+ *	  random cases.
  */
 #include "cases.h"
 
@@ -52,7 +53,7 @@ test_sizes(library *libs, int n)
 			}
 }
 
-/* The ends of the ranges, alone and together, as keys and in the set. */
+/* The ends of the key ranges, alone and together, as keys and in the set. */
 void
 test_extremes(library *libs, int n)
 {
@@ -94,7 +95,7 @@ test_extremes(library *libs, int n)
 	}
 }
 
-/* Sets of many sizes, dense and wide, with few and with many rows matching. */
+/* Sets of many sizes, dense and sparse, with few and with many rows matching. */
 void
 test_sets(library *libs, int n)
 {
@@ -130,7 +131,7 @@ test_sets(library *libs, int n)
 			}
 }
 
-/* A column in the order of its keys, with gaps, empty pages, and some pages without order. */
+/* A column in key order, with gaps, empty pages, and some unordered pages. */
 static model *
 in_order(uint32_t key_bytes, uint64_t pages, int64_t step)
 {
@@ -150,8 +151,8 @@ in_order(uint32_t key_bytes, uint64_t pages, int64_t step)
 }
 
 /*
- * Few keys among many pages in order: what lies between their bounds is left out, and nothing
- * else. Pages are then written anew, with other bounds, and back.
+ * Few keys among many ordered pages: the scan must skip exactly the tiles whose bounds have no
+ * key. Pages are then written again, with other bounds, and back.
  */
 void
 test_clustered(library *libs, int n)
@@ -193,7 +194,7 @@ test_clustered(library *libs, int n)
 		}
 }
 
-/* Random shapes, keys that cluster, sets that overlap them more or less. */
+/* Random shapes, clustered keys, sets that overlap them more or less. */
 void
 test_random(library *libs, int n, int rounds)
 {
@@ -230,7 +231,7 @@ test_random(library *libs, int n, int rounds)
 	}
 }
 
-/* 100 M rows, pushed as they are made; the answer is counted while they are. */
+/* 100 M rows, pushed while they are generated; the expected answer is counted at the same time. */
 void
 test_large(const gjd_api *api)
 {

@@ -11,7 +11,7 @@
 bool check_column(library *lib, gjd_column *column, const model *m, key_set set);
 void check_model(library *libs, int n, const model *m, key_set set, const char *what);
 
-/* answers_cases.c: what is answered */
+/* answers_cases.c: correctness of answers */
 void test_sizes(library *libs, int n);
 void test_extremes(library *libs, int n);
 void test_sets(library *libs, int n);
@@ -19,7 +19,7 @@ void test_clustered(library *libs, int n);
 void test_random(library *libs, int n, int rounds);
 void test_large(const gjd_api *api);
 
-/* column_cases.c: how columns change, how results come */
+/* column_cases.c: changes of columns, delivery of results */
 void test_arguments(library *lib);
 void test_pages(library *lib);
 void test_delivery(library *lib);
@@ -30,11 +30,11 @@ void test_entries(library *libs, int n);
 void test_parts(library *lib);
 void test_entry_memory(const gjd_api *api);
 
-/* filter_cases.c: conditions beside the set */
+/* filter_cases.c: conditions in addition to the set */
 void test_filters(library *libs, int n);
 void test_filter_limits(library *lib);
 
-/* service_cases.c: what a service needs */
+/* service_cases.c: requirements of the service */
 void test_concurrency(library *lib);
 void test_shared_set(library *lib);
 void test_cancel(library *lib);

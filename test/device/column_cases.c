@@ -71,7 +71,7 @@ check_changed(library *lib, gjd_column *column, const model *m, key_set set, con
 	ok(check_column(lib, column, m, set), "%s: %s", lib->api->name, what);
 }
 
-/* Pages written again, out of date, twice at once, erased, far away. */
+/* Pages written again, outdated, twice at once, erased, far away. */
 void
 test_pages(library *lib)
 {
@@ -131,7 +131,7 @@ test_pages(library *lib)
 	check_changed(lib, column, m, set, "erased entries do not match");
 	destroy_column(lib, column);
 
-	/* A page in the second extent, the ones before it never written. */
+	/* A page in the second extent; the pages before it have never been written. */
 	model *far = make_model(4, 96, 40000);
 
 	for (uint64_t i = 39000 * 96; i < 40000 * 96; i++)
@@ -201,7 +201,7 @@ test_delivery(library *lib)
 	free_model(m);
 }
 
-/* What does not ascend by TID comes sorted, once each; also the extreme ones. */
+/* Results that do not ascend by TID come sorted, each TID once; also extreme TIDs. */
 static int
 compare_tids(const void *a, const void *b)
 {
@@ -212,7 +212,7 @@ compare_tids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Puts the items of an answer in order, and compares them. */
+/* Sorts the items of an answer, and compares them. */
 static bool
 same_items(answer *a, const answer *expected)
 {

@@ -1,4 +1,4 @@
 #!/bin/sh
-# device.t: the device test as prove wants it. The libraries and the program come from make
-# check-device; a program run by hand needs no wrapper.
+# device.t: the device test in the form that prove expects. make check-device provides the
+# libraries and the program; a program run by hand needs no wrapper.
 exec "$GPUJOIN_DEVICE_TEST" $GPUJOIN_DEVICE_LIBRARIES

@@ -1,11 +1,11 @@
 /*
  * device_test.c
- *	  device_test LIBRARY [LIBRARY]: puts device libraries to the test, prints TAP.
+ *	  device_test LIBRARY [LIBRARY]: tests device libraries, prints TAP.
  *
  * Every case computes the right answer from a model and asks each library for it in each of its
- * strategies; with two libraries their answers are so compared with each other as well. By the
- * environment: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of
- * 100 M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
+ * strategies; so with two libraries, their answers are also compared with each other. Environment
+ * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
+ * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
  * random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow
  * kernels down.
  */
@@ -18,7 +18,7 @@ static const gjd_strategy strategies[] = {
 	GJD_BY_AUTO,	 GJD_BY_CONSTANTS,	 GJD_BY_SPAN,		 GJD_BY_ONE_BIT,
 	GJD_BY_TWO_BITS, GJD_BY_GLOBAL_SPAN, GJD_BY_GLOBAL_BLOOM};
 
-/* Asks one library for one kind of answer in all strategies that fit. */
+/* Runs one kind of request in one library, in all strategies that fit. */
 static bool
 agrees(library *lib, gjd_column *column, const model *m, key_set set, gjd_what what,
 	   const answer *expected)
@@ -101,7 +101,7 @@ wanted(const char *group)
 	return groups == NULL || strstr(groups, group) != NULL;
 }
 
-/* Runs the cases, with shared memory as large as it is or as small as on small cards. */
+/* Runs the cases, with the full shared memory or with as little as small cards have. */
 static void
 run_cases(uint32_t shared_limit)
 {

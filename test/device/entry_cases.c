@@ -1,7 +1,7 @@
 /*
  * entry_cases.c
- *	  Entries in columns: every width with and without NULLs, what is wanted and what not, where
- *	  parts put it, columns written to meanwhile, memory that does not suffice.
+ *	  Entries in columns: every width with and without NULLs, selections of columns, their
+ *	  location in parts, columns written to meanwhile, insufficient memory.
  */
 #include "cases.h"
 
@@ -31,7 +31,7 @@ multiples(uint64_t count, int64_t step)
 	return set;
 }
 
-/* Asks for entries, all in one delivery after another. */
+/* Requests entries, in one kind of delivery after another. */
 static bool
 entries_agree(library *lib, gjd_column *column, const model *m, key_set set)
 {
@@ -52,7 +52,7 @@ entries_agree(library *lib, gjd_column *column, const model *m, key_set set)
 	return good;
 }
 
-/* Sizes around tiles; none, some, all match; everything wanted, each column alone, nothing. */
+/* Sizes around tiles; none, some, all match; all columns wanted, each alone, none. */
 void
 test_entries(library *libs, int n)
 {
@@ -89,7 +89,7 @@ test_entries(library *libs, int n)
 			free_model(m);
 		}
 
-	/* As many columns as there may be. */
+	/* The maximum number of columns. */
 	model *m = make_model(4, 64, 50);
 	key_set set = multiples(20, 3);
 
@@ -111,7 +111,7 @@ test_entries(library *libs, int n)
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
-/* What says of itself that it is wrong is refused. */
+/* Inconsistent shapes are rejected. */
 static void
 refuse_shapes(library *lib)
 {
@@ -138,7 +138,7 @@ refuse_shapes(library *lib)
 	ok(begin_match(lib, m, column, keyset, GJD_ENTRIES, &match) == GJD_INVALID,
 	   "%s: a column wanted that is not there", lib->api->name);
 
-	/* A caller that knows nothing of carried columns. */
+	/* A caller that was compiled before carried columns existed. */
 	gjd_match_params old = {.struct_size = offsetof(gjd_match_params, want), .what = GJD_COUNT};
 	gjd_column_params before = {.struct_size = offsetof(gjd_column_params, nullable),
 								.key_bytes = 4,
@@ -160,7 +160,7 @@ refuse_shapes(library *lib)
 	free_model(m);
 }
 
-/* Arrays lie apart, aligned, in the part; the room that is said to fit does. */
+/* Arrays are disjoint and aligned in the part; the computed room does fit. */
 static void
 check_layout(library *lib)
 {
@@ -190,7 +190,7 @@ check_layout(library *lib)
 	free_model(m);
 }
 
-/* The last part is not full: nothing is written behind its entries. */
+/* The last part is not full: nothing is written after its entries. */
 static void
 check_rest_untouched(library *lib)
 {
@@ -227,9 +227,9 @@ check_rest_untouched(library *lib)
 }
 
 /*
- * More entries than are gathered at once, of a column that is written to in the meantime. Each
- * must be one state's; those of pages that were not written must all be there. New entries have
- * offsets above 1000, by which they are told from old ones.
+ * More entries than are gathered at once, of a column that is written to meanwhile. Each entry
+ * must be of one state; those of unwritten pages must all be present. New entries have offsets
+ * above 1000, which distinguishes them from old ones.
  */
 static void
 check_written_meanwhile(library *lib)
@@ -260,7 +260,7 @@ check_written_meanwhile(library *lib)
 	good = begin_match(lib, m, column, keyset, GJD_ENTRIES, &match) == GJD_OK;
 	for (uint64_t i = 0; i < written * slots; i++)
 	{
-		set_row(m, i, i % 3 + 1, i % 5 != 0); /* of which 3 is not in the set */
+		set_row(m, i, i % 3 + 1, i % 5 != 0); /* key 3 is not in the set */
 		m->offsets[i] = (uint16_t) (m->offsets[i] + 1000);
 		m->carried[0][i] = ~i;
 	}
@@ -332,7 +332,7 @@ exhaust(library *lib, const model *m, gjd_column *column, key_set set, const cha
 	begun = n;
 	good = n > 0 && status == GJD_BUSY;
 
-	/* All are to be ready before the first gives memory back. */
+	/* All must be ready before the first one frees memory. */
 	for (int i = 0; i < n; i++)
 	{
 		gjd_match_state state;
@@ -346,7 +346,7 @@ exhaust(library *lib, const model *m, gjd_column *column, key_set set, const cha
 
 		if (!a.ascending && a.data)
 		{
-			/* Its doubles are still there; the model has none. */
+			/* The answer still has its duplicates; the model has none. */
 			qsort(a.data, a.items, a.item_bytes, compare_items);
 			a.ascending = true;
 			unordered++;
@@ -359,7 +359,7 @@ exhaust(library *lib, const model *m, gjd_column *column, key_set set, const cha
 	lib->api->keyset_destroy(keyset, NULL);
 }
 
-/* Results that are larger than the memory left, in order and not, and of a column that changes. */
+/* Results larger than the remaining memory, in order and not, and of a column that changes. */
 void
 test_entry_memory(const gjd_api *api)
 {
@@ -393,7 +393,7 @@ test_entry_memory(const gjd_api *api)
 	push_pages(&lib, column, m, 0, pages, 2);
 	exhaust(&lib, m, column, set, "larger than the memory, in reverse");
 
-	/* Whoever cannot have all at once must not mix what was with what is. */
+	/* A match that cannot get its result at once must not mix old and new contents. */
 	keyset = make_keyset(&lib, 4, set, GJD_BY_AUTO);
 	while (n < 64 && begin_match(&lib, m, column, keyset, GJD_ENTRIES, &matches[n]) == GJD_OK)
 		n++;

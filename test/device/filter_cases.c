@@ -1,13 +1,14 @@
 /*
  * filter_cases.c
- *	  Conditions beside the set of keys: every test of every width with and without NULLs, where in
- *	  a tile they drop something, several at once, columns written to meanwhile.
+ *	  Conditions in addition to the set of keys: every test of every width with and without
+ *	  NULLs, all places in a tile where rows are dropped, several conditions at once, columns
+ *	  written to meanwhile.
  */
 #include "cases.h"
 
 #define KEYS 20
 
-/* Values between -4 and 4, some of them the least and the greatest that the column can have. */
+/* Values between -4 and 4, some of them the least and the greatest of the column's width. */
 static void
 fill_small(model *m, uint64_t seed)
 {
@@ -50,7 +51,7 @@ even_keys(void)
 	return set;
 }
 
-/* Asks each library by the filter that the model has. */
+/* Runs requests with the model's filter in each library. */
 static void
 check_filter(library *libs, int n, model *m, key_set set, gjd_column *const *columns,
 			 bool *good)
@@ -79,7 +80,10 @@ end_columns(library *libs, int n, gjd_column **columns, const bool *good, const 
 	}
 }
 
-/* One condition on the key and on each column: bounds inside, at and beyond what is there. */
+/*
+ * One condition on the key and on each column: bounds inside, at and outside of the range of
+ * values.
+ */
 static void
 test_each(library *libs, int n, uint32_t key_bytes, uint64_t rows)
 {
@@ -112,7 +116,7 @@ test_each(library *libs, int n, uint32_t key_bytes, uint64_t rows)
 	free_model(m);
 }
 
-/* Several at once, as they come; then TIDs that do not ascend, some of them twice. */
+/* Several conditions at once, at random; then TIDs that do not ascend, some of them twice. */
 static void
 test_several(library *libs, int n, uint64_t seed)
 {
@@ -148,7 +152,10 @@ test_several(library *libs, int n, uint64_t seed)
 	free_model(m);
 }
 
-/* One row of a few tiles passes, or all but one do: the first, the last, those at words' edges. */
+/*
+ * One row of a few tiles passes, or all but one do: the first, the last, those at the edges of
+ * words.
+ */
 static void
 test_places(library *libs, int n)
 {
@@ -181,7 +188,7 @@ test_places(library *libs, int n)
 	free_model(m);
 }
 
-/* Keys in order: most tiles are left out of the scan, and in their bitmaps is anything. */
+/* Keys in order: most tiles are skipped by the scan, and their bitmaps are undefined. */
 static void
 test_in_order(library *libs, int n)
 {
@@ -224,7 +231,7 @@ test_filters(library *libs, int n)
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-/* What says of itself that it is wrong is refused. */
+/* Invalid filters are rejected. */
 static void
 refuse_filters(library *lib)
 {
@@ -255,8 +262,8 @@ refuse_filters(library *lib)
 }
 
 /*
- * More entries pass than are gathered at once, and the column is written to in the meantime: what
- * comes has passed in the state it is of.
+ * More entries pass than are gathered at once, and the column is written to meanwhile: each
+ * delivered entry has passed in its own state.
  */
 static void
 check_written_meanwhile(library *lib)

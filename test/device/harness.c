@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 
-#define BEHIND_BYTES 64 /* looked at behind a buffer */
+#define BEHIND_BYTES 64 /* bytes checked after a buffer */
 
 static int tests = 0;
 static int failures = 0;
@@ -236,7 +236,7 @@ wait_match(library *lib, gjd_match *match, gjd_match_state *state)
 	return status;
 }
 
-/* Takes n items that have been delivered to a buffer with so much room. */
+/* Takes n items that have been delivered to a buffer with the given room. */
 static void
 take_items(const model *m, gjd_what what, answer *a, uint64_t first, const char *buffer,
 		   uint64_t room, uint64_t n)
@@ -249,7 +249,7 @@ take_items(const model *m, gjd_what what, answer *a, uint64_t first, const char 
 		memcpy(to, buffer, n * a->item_bytes);
 }
 
-/* Fetches what is left of a result in chunks, and ends the match, also if that fails. */
+/* Fetches the rest of a result in chunks, and ends the match, even if that fails. */
 answer
 collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, void *first,
 			  delivery d)
@@ -302,7 +302,7 @@ collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, voi
 	return a;
 }
 
-/* How long a buffer for so many items is. */
+/* Returns the length of a buffer for the given number of items. */
 static uint64_t
 buffer_bytes(const model *m, gjd_what what, uint64_t capacity)
 {
@@ -314,7 +314,7 @@ buffer_bytes(const model *m, gjd_what what, uint64_t capacity)
 	return layout.bytes;
 }
 
-/* Is what lies behind a buffer as it was? */
+/* Returns true if the bytes after a buffer are unchanged. */
 static bool
 is_untouched(const char *behind)
 {
@@ -336,7 +336,7 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 	char *first = NULL;
 	char *behind = NULL;
 
-	/* The first items go behind the middle of the arena, which single chunks do not use. */
+	/* The first items go after the middle of the arena, which single chunks do not use. */
 	if (d.first_capacity > most)
 		d.first_capacity = most;
 	if (d.first_capacity)

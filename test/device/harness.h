@@ -17,9 +17,9 @@
 
 void ok(bool passed, const char *format, ...);
 void note(const char *format, ...);
-int finish_tap(void); /* prints the plan; the exit status */
+int finish_tap(void); /* prints the plan; returns the exit status */
 
-bool test_is_small(void); /* wanted for checking tools */
+bool test_is_small(void); /* requested for checking tools */
 
 /* ---- random numbers ---- */
 
@@ -37,7 +37,7 @@ typedef struct library
 
 const gjd_api *load_library(const char *path);
 
-/* Opens a device with that budget and registers an arena. Exits if it cannot. */
+/* Opens a device with this budget and registers an arena. Exits on failure. */
 void open_library(library *lib, const gjd_api *api, uint64_t budget, uint64_t scratch,
 				  uint32_t shared_limit);
 bool close_library(library *lib);
@@ -47,15 +47,15 @@ bool close_library(library *lib);
 typedef struct model
 {
 	gjd_shape shape;
-	gjd_want want; /* what is asked for of entries; all at first */
-	bool any_order; /* asked for as they come */
-	gjd_filter filter; /* what rows have to pass; nothing at first */
+	gjd_want want; /* requested columns of entries; all at first */
+	bool any_order; /* any order requested */
+	gjd_filter filter; /* filter of rows; empty at first */
 	uint64_t pages;
 	int64_t *keys;
 	uint32_t *valid;
 	uint32_t *blocks;
 	uint16_t *offsets;
-	uint64_t *carried[GJD_MAX_CARRIED]; /* values, of which a column has the low bytes */
+	uint64_t *carried[GJD_MAX_CARRIED]; /* values; a column has their low bytes */
 	uint8_t *nulls[GJD_MAX_CARRIED];	/* 1 where a nullable column is NULL */
 } model;
 
@@ -79,20 +79,20 @@ void free_model(model *m);
 void set_row(model *m, uint64_t position, int64_t key, bool is_valid);
 void make_image(const model *m, uint64_t page, char *image);
 
-/* Adds a carried column, or fills all of them anew with what depends on the seed. */
+/* Adds a carried column, or fills all of them with new values that depend on the seed. */
 void add_carried(model *m, uint32_t bytes, bool nullable);
 void fill_carried(model *m, uint64_t seed);
 
 bool set_contains(key_set set, int64_t key);
-void sort_set(key_set *set); /* sorts and drops doubles */
+void sort_set(key_set *set); /* sorts and removes duplicates */
 
 /*
- * The right answer. An entry's item is its TID, then what is wanted of key, columns and NULLs,
+ * Computes the right answer. An entry's item is its TID, then the wanted key, columns and NULLs,
  * without gaps.
  */
 answer expected_answer(const model *m, key_set set, gjd_what what);
 
-/* Turns n entries of a part with so much room into items of an answer. */
+/* Converts n entries of a part with the given room into items of an answer. */
 void unpack_part(const model *m, const char *part, uint64_t room, uint64_t n, char *items);
 
 /* ---- requests ---- */
@@ -109,11 +109,11 @@ typedef struct delivery
 {
 	uint64_t capacity; /* items a chunk; 0: as many as fit the arena */
 	bool registered;
-	uint64_t first_capacity; /* with first_buffer, if not 0 */
-	bool two_at_once;		 /* a second chunk is begun before the first is waited for */
+	uint64_t first_capacity; /* with a first_buffer, unless 0 */
+	bool two_at_once;		 /* begin a second chunk before waiting for the first */
 } delivery;
 
-/* The model is that of the column; entries are taken apart by it. */
+/* Runs a match; the model must be that of the column and is used to unpack entries. */
 answer run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
 				 gjd_what what, delivery d);
 answer collect_match(library *lib, const model *m, gjd_match *match, gjd_what what, void *first,

@@ -137,7 +137,7 @@ set_contains(key_set set, int64_t key)
 
 /* ---- filters ------------------------------------------------------------------------------- */
 
-/* A row's value in a column of so many bytes, of which the model may have more */
+/* Returns a row's value, truncated to a column of the given width */
 static int64_t
 signed_value(uint64_t value, uint32_t bytes)
 {
@@ -180,7 +180,7 @@ put_bytes(char **to, const void *value, uint32_t bytes)
 	*to += bytes;
 }
 
-/* What is wanted of an entry, in the order of items. */
+/* Stores the wanted columns of an entry, in the order of items. */
 static void
 put_entry(const model *m, uint64_t row, char **to)
 {
@@ -242,7 +242,7 @@ compare_hits(const void *a, const void *b)
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Sorts hits and keeps the first of each TID. Returns how many. */
+/* Sorts hits and keeps the first of each TID. Returns their number. */
 static uint64_t
 order_hits(hit *hits, uint64_t n)
 {
@@ -255,7 +255,7 @@ order_hits(hit *hits, uint64_t n)
 	return kept;
 }
 
-/* The items that hits become. */
+/* Stores the items of hits. */
 static void
 list_hits(const model *m, const hit *hits, gjd_what what, answer *a)
 {

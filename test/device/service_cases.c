@@ -1,6 +1,7 @@
 /*
  * service_cases.c
- *	  What a service needs: many requests at once, requests given up, memory that runs out, faults.
+ *	  Requirements of the service: many requests at once, abandoned requests, exhausted
+ *	  memory, faults.
  */
 #define _GNU_SOURCE
 #include "cases.h"
@@ -31,8 +32,9 @@ set_of(int64_t *keys, uint64_t count, int64_t first)
 }
 
 /*
- * Sixteen matches under way while the column changes between their beginnings: each must see the
- * column as it was at its own. At last the handles of column and sets go before the answers come.
+ * Sixteen matches in progress while the column changes between their starts: each must see the
+ * column as of its own start. In the end the handles of column and sets are destroyed before the
+ * answers arrive.
  */
 void
 test_concurrency(library *lib)
@@ -83,8 +85,8 @@ test_concurrency(library *lib)
 }
 
 /*
- * Matches of one set, all under way at once, each with a first buffer of its own: long enough or
- * not, at addresses that suit kernels or do not.
+ * Matches of one set, all in progress at once, each with its own first buffer: long enough or
+ * not, at addresses that suit kernels or not.
  */
 void
 test_shared_set(library *lib)
@@ -128,7 +130,7 @@ test_shared_set(library *lib)
 	free_model(m);
 }
 
-/* Matches given up at once, or in the middle of their result, leave nothing behind. */
+/* Matches abandoned at once, or in the middle of their result, leave nothing behind. */
 void
 test_cancel(library *lib)
 {
@@ -290,7 +292,7 @@ now_ms(void)
 	return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* How a child ends that begins a match under a fault. */
+/* Returns how a child ends that begins a match under a fault. */
 static int
 end_of_child(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
 			 gjd_fault_kind kind)

@@ -1,14 +1,14 @@
 #!/usr/bin/env perl
-# test/docs/links.pl DOCUMENT...: do the links of documents in markdown lead somewhere? Prints those
-# that do not. Files and headings are looked for; of addresses only the form is judged, since a test
-# must not depend on the network.
+# test/docs/links.pl DOCUMENT...: checks the links of documents in markdown, and prints broken
+# ones. Files and headings must exist; of addresses only the form is checked, since a test must
+# not depend on the network.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
 
 my %anchors;
 
-# Text without what is only shown: fenced blocks, and code within a line
+# Text without literal parts: fenced blocks, and code within a line
 sub text_of
 {
 	my ($file) = @_;
@@ -19,7 +19,7 @@ sub text_of
 	return $text;
 }
 
-# As GitHub makes them: lower case, hyphens for blanks, no other signs; a number if there are more
+# Like GitHub's anchors: lower case, hyphens for blanks, no other signs; a number for duplicates
 sub anchors_of
 {
 	my ($file) = @_;

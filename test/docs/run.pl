@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
-# test/docs/run.pl DATA DOCUMENT: run the examples of a document as its reader would, in order. TAP,
-# one test a block; test/check.sh starts the server, whose data folder is DATA.
+# test/docs/run.pl DATA DOCUMENT: runs the examples of a document as its reader would, in order.
+# TAP, one test per block; test/check.sh starts the server, whose data folder is DATA.
 #
 #	```sql		one psql session for all blocks between two of the next kinds; an error fails
 #	```conf		is appended to the server's configuration, and the server restarted
@@ -12,11 +12,11 @@
 # In an output, blanks are not compared, and "..." stands for anything: alone on a line for lines,
 # within one for characters. A block with ERROR in its output may fail.
 #
-# A block that is only indented would be seen by nobody: it is an error. Goals of make, and
+# A block that is only indented would never be tested: it is an error. Goals of make, and
 # variables for them, must exist wherever they are named as `code`.
 #
-# What cannot be run is named in test/docs/not_run, with the reason, and nowhere else. Even there
-# the goals of make and the variables must exist.
+# Examples that cannot be run are listed in test/docs/not_run, with the reason, and nowhere else.
+# Even in these the goals of make and the variables must exist.
 use strict;
 use warnings;
 
@@ -27,7 +27,7 @@ my $scratch = "$data.docs";
 my %runs = map { $_ => 1 } qw(sql conf sh);
 my %quoted = map { $_ => 1 } qw(python ruby java csharp javascript);
 
-# ok NAME, PROBLEMS...: one test; without problems it has passed
+# ok NAME, PROBLEMS...: one test, passed if there are no problems
 sub ok
 {
 	my ($name, @problems) = @_;
@@ -123,7 +123,7 @@ sub read_not_run
 	return @entries;
 }
 
-# Must the output have these lines in a row?
+# Returns true if the output has these lines in a row
 sub matches
 {
 	my ($output, $wanted) = @_;
@@ -181,7 +181,7 @@ sub output_of
 	return ($output, $?);
 }
 
-# One session for several blocks, told apart by what is echoed between them
+# Runs several blocks in one session, separated by echoed marks
 sub run_sql
 {
 	my @blocks = @_;
@@ -192,7 +192,7 @@ sub run_sql
 	my ($output, $status) = output_of("timeout 240 psql -X -f $scratch.sql");
 	my @outputs = split(/^\Q$mark\E/m, $output, -1);
 
-	# psql's own status is for a session that was cut short
+	# psql's own status applies to a session that was cut short
 	for my $i (0 .. $#blocks)
 	{
 		judge($blocks[$i], $outputs[$i] // 'the session has ended before', $status);
@@ -207,7 +207,7 @@ sub run_conf
 	spill('>>', "$data/gpujoin.conf", $block->{text});
 	my ($output, $status) = output_of("pg_ctl -D $data -s -w -l $scratch.log restart");
 	$output .= slurp("$scratch.log") if $status;
-	# The server starts with unknown settings of an extension, and only warns
+	# The server only warns of unknown settings of an extension when it starts
 	for my $name ($status ? () : $block->{text} =~ /^\s*([\w.]+)\s*=/gm)
 	{
 		$output .= (output_of("psql -Xqc 'SHOW $name'"))[0] =~ s/^ERROR/psql: error/mr;
@@ -225,7 +225,7 @@ sub run_sh
 	return;
 }
 
-# What make is asked for must be a goal, and what is set must be known to some script
+# Goals of make must exist, and variables that are set must be used by some script
 sub check_names
 {
 	my ($block) = @_;
@@ -264,8 +264,8 @@ sub wrong_names
 	return @problems;
 }
 
-# A block must be in its source, line by line, however far it is indented there; of two parts with
-# a line "..." between them, each
+# A block must occur in its source, line by line, with any indentation there; a line "..."
+# separates two parts, each of which must occur
 sub check_quoted
 {
 	my ($block) = @_;

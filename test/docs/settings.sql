@@ -1,4 +1,4 @@
--- The beginning of the row that each setting has in docs/reference.md
+-- The start of each setting's row in docs/reference.md
 SELECT format('| `%s` | %s | %s | %s |', name,
         CASE
             WHEN vartype = 'string' THEN quote_literal(boot_val)

@@ -1,4 +1,4 @@
--- What the examples in docs/ ask: orders of customers, as in many a shop.
+-- Tables for the examples in docs/: orders of customers, as in a typical shop.
 CREATE EXTENSION gpujoin;
 CREATE TABLE customers (id int PRIMARY KEY, region int NOT NULL, name text NOT NULL);
 INSERT INTO customers SELECT id, id % 200, 'customer ' || id FROM generate_series(1, 20000) id;

@@ -1,9 +1,9 @@
 #!/usr/bin/env perl
-# test/docs/told.pl SCRIPT REFERENCE SOURCE...: does the reference tell of everything that users can
-# name? Prints what it does not: functions, views and their columns, of the extension's SQL script;
-# settings (but those for tests, gpujoin.debug_*), index options and wait events, of the sources. A
-# name is told as `name`, a function as `name(...)`; the columns of a view or function below the
-# heading that has its name.
+# test/docs/told.pl SCRIPT REFERENCE SOURCE...: checks that the reference documents everything
+# that users can name, and prints omissions: functions, views and their columns, of the
+# extension's SQL script; settings (except those for tests, gpujoin.debug_*), index options and
+# wait events, of the sources. A name must occur as `name`, a function as `name(...)`; the columns
+# of a view or function below the heading that has its name.
 use strict;
 use warnings;
 
@@ -29,7 +29,7 @@ sub section
 	return $told =~ /^(#+)[^\n]*`\Q$name\E[`(][^\n]*\n(.*?)(?=^#{1,6} |\z)/ms ? $2 : undef;
 }
 
-# Parts between commas that are not within parentheses
+# Splits at commas that are not within parentheses
 sub parts
 {
 	my ($list) = @_;
@@ -45,7 +45,7 @@ sub parts
 	return @parts;
 }
 
-# What the outermost SELECT of a query returns, and the first thing that it is returned from
+# The select list of a query's outermost SELECT, and its first FROM item
 sub select_list
 {
 	my ($query) = @_;
@@ -101,7 +101,7 @@ while ($sql =~ /CREATE (?:OR REPLACE )?VIEW (\w+)\s*(?:\(([^)]*)\)\s*)?AS\b(.*?)
 	$in_view{$from} = $name;
 	check_columns($name, @columns);
 }
-# A function that a view shows needs no list of its own
+# A function that a view uses needs no list of its own
 for (grep { @{ $outputs{$_} } && !$in_view{$_} } sort keys %outputs)
 {
 	check_columns($_, @{ $outputs{$_} });

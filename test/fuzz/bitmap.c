@@ -1,7 +1,7 @@
 /*
  * bitmap.c
- *	  Stand-in for PostgreSQL's TIDBitmap: it takes TIDs, of which it is as strict as the real one,
- *	  and gives none back.  Without PostgreSQL's header, whose types differ between versions.
+ *	  Stand-in for PostgreSQL's TIDBitmap: it accepts TIDs, as strictly as the real one, and
+ *	  returns none.  It does not use PostgreSQL's header, whose types differ between versions.
  */
 #include "postgres.h"
 

@@ -1,9 +1,10 @@
 /*
  * contexts.c
- *	  Stand-in for PostgreSQL's memory contexts: see server.h.  Each piece of memory comes from
- *	  malloc(), so that the sanitizer sees who writes behind its end, or uses what was freed.
+ *	  Stand-in for PostgreSQL's memory contexts: see server.h.  Each piece of memory comes
+ *	  from malloc(), so that the sanitizer detects writes past its end and uses after free.
  *
- * What PostgreSQL would refuse, and more than an input is a reason for, is a finding.
+ * Allocations that PostgreSQL would refuse, or that are larger than any input justifies, are
+ * findings.
  */
 #include "server.h"
 

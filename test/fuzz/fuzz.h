@@ -1,10 +1,10 @@
 /*
  * fuzz.h
- *	  What the fuzz targets share: reading an input as a script, and saying what is wrong.
+ *	  Common code of the fuzz targets: reading an input as a script, and reporting findings.
  *
- * An input is not the data itself but a script of small steps that damage, or make, it; so an input
- * of a few dozen bytes is an index with a bad page, or a conversation, and the corpus stays small.
- * A script that ends early reads zeroes.
+ * An input is not the data itself but a script of small steps that damage, or create, it; so an
+ * input of a few dozen bytes is an index with a bad page, or a conversation, and the corpus stays
+ * small. A script that ends early reads zeroes.
  */
 #ifndef GPUJOIN_TEST_FUZZ_H
 #define GPUJOIN_TEST_FUZZ_H
@@ -37,7 +37,7 @@ next_number(script *s, size_t bytes)
 
 #define next_byte(s) ((uint8_t) next_number(s, 1))
 
-/* So many bytes of the script, or as many as are left */
+/* Returns the next n bytes of the script, or as many as are left */
 static inline const uint8_t *
 next_bytes(script *s, size_t *n)
 {
@@ -50,7 +50,7 @@ next_bytes(script *s, size_t *n)
 	return at;
 }
 
-/* A finding: ends the program, as a report of a sanitizer does */
+/* A finding: ends the program, like a report of a sanitizer */
 #define require(condition) \
 	((condition) ? (void) 0 : \
 	 (fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition), abort()))

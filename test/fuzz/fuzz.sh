@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # test/fuzz/fuzz.sh: the fuzz targets as lines of TAP. `make check SUITES=fuzz` runs it.
 #
-# Each target replays its corpus, test/fuzz/corpus/TARGET, and goes on from it for FUZZ_SECONDS,
-# from a seed that is always the same. What it finds is in FUZZ_OUT, as inputs; such an input
-# belongs to the corpus once the fault is mended. Without clang's libFuzzer only the corpus is
-# replayed, by programs that gcc made.
+# Each target replays its corpus, test/fuzz/corpus/TARGET, and continues from it for FUZZ_SECONDS,
+# always with the same seed. Findings are saved in FUZZ_OUT, as inputs; add such an input to the
+# corpus once the bug is fixed. Without clang's libFuzzer only the corpus is replayed, by programs
+# built with gcc.
 #
 #   FUZZ_SECONDS=300 FUZZ_OUT=/tmp/fuzz PG_CONFIG=... test/fuzz/fuzz.sh [TARGET...]
 #
-# To take over what a longer run has found: FUZZ_KEEP=1, which merges into the corpus what reaches
-# new code, as the shortest inputs.
+# FUZZ_KEEP=1 merges the results of a longer run into the corpus: the shortest inputs that reach
+# new code.
 set -euo pipefail
 cd "$(dirname "$0")"
 out=${FUZZ_OUT:-$PWD/build}
@@ -18,7 +18,7 @@ targets=${*:-helper pages result}
 number=0
 failed=0
 
-# Leaks are looked for by the targets themselves, where a helper or a transaction has ended well.
+# The targets look for leaks themselves, when a helper or a transaction has ended normally.
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 
 # report NAME LOG COMMAND...
@@ -37,7 +37,7 @@ report() {
         head -n 60 | sed 's/^/#   /'
 }
 
-# The first clang that has libFuzzer; Debian has some under the name of their version only.
+# Finds the first clang that has libFuzzer; Debian has some under versioned names only.
 find_clang() {
     local name
     echo 'int LLVMFuzzerTestOneInput(void *d, long n) { return !d && n; }' >"$out/try.c"

@@ -1,11 +1,12 @@
 /*
  * helper.c
- *	  Fuzz target: the helper's request decoder, asked by clients that say anything at all.
+ *	  Fuzz target: the helper's request decoder, with clients that send anything at all.
  *
  * The helper's own files and the reference library are compiled into this program.  A script
- * writes requests, parts and words into the arena as backends would, and lets the helper play
- * rounds in between.  One slot is nobody's: the helper must not write there, nor behind the arena.
- * In the end all clients cancel; then every request must end, and the device hold nothing of them.
+ * writes requests, parts and words into the arena as backends would, and lets the helper run
+ * rounds in between.  One slot belongs to no client: the helper must not write there, nor past
+ * the end of the arena.  In the end all clients cancel; then every request must end, and the
+ * device must not hold anything of them.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 #include "fuzz.h"
 #include "helper_world.h"
 
-/* The library has a function of this name, too, in a file of its own (reference.c) */
+/* The library has a function of this name, too, in a separate file (reference.c) */
 #define match_begin helper_match_begin
 #define _exit(code) end_helper(code)
 #define clock_gettime world_time
@@ -38,20 +39,20 @@ const gjd_api *gjd_get_api(uint32_t version);
 #define CHUNK_BYTES ((uint64_t) 16 << 10)
 #define MESSAGES_AT ((uint64_t) 2 * GJP_PAGE_BYTES)
 #define CHUNKS_AT (MESSAGES_AT + GJP_PAGE_BYTES)
-/* Of which 64 MB are kept for results (border/layout.h): 8 MB are left for columns */
+/* 64 MB of it are reserved for results (border/layout.h): 8 MB are left for columns */
 #define BUDGET ((uint64_t) 72 << 20)
 #define ROUND_NS (10 * NS_PER_MS)
 
-/* A request that has not ended after so many rounds never will: patience ends after 100 */
+/* A request that has not ended after this many rounds never will: patience ends after 100 */
 #define MANY_ROUNDS 1000
 
-/* What is in a chunk that nobody uses */
+/* Contents of an unused chunk */
 #define NOTHING 0x5A
 
 static jmp_buf helper_ended;
 static int exit_code;
 static int64_t world_ns;
-static bool may_die;			/* a fault was injected */
+static bool may_die;			/* has a fault been injected? */
 static uint32_t generations[SLOTS];
 
 /* ---- the world ------------------------------------------------------------------------------- */
@@ -120,7 +121,7 @@ play(int rounds)
 	}
 }
 
-/* Nobody hears the supervisor's bell. */
+/* No process listens to the supervisor's bell. */
 ssize_t
 world_write(int fd, const void *bytes, size_t n)
 {
@@ -146,7 +147,7 @@ some_shape(script *s)
 	return shape;
 }
 
-/* Of columns that there may be, as are the tests; values are all, none or few. */
+/* A filter of columns that may exist, with tests that may; all, no or few values pass. */
 static gjd_filter
 some_filter(script *s)
 {
@@ -190,7 +191,7 @@ write_request(script *s, gjp_message *message)
 	message->request = request;
 }
 
-/* Writes over the request, or whatever else a client has in its message. */
+/* Overwrites the request, or anything else that a client has in its message. */
 static void
 scribble(script *s, gjp_message *message)
 {
@@ -203,7 +204,7 @@ scribble(script *s, gjp_message *message)
 	memcpy((char *) message + at, bytes, n);
 }
 
-/* Fills a half with keys, or with pages that are good if the shape is what the request says. */
+/* Fills a half with keys, or with pages that are valid if the request tells the right shape. */
 static void
 write_data(script *s, const request *q)
 {
@@ -294,7 +295,7 @@ step_client(script *s)
 			h.control->posted[next_byte(s) % GJP_SLOT_WORDS] |= next_number(s, 8);
 			break;
 		case 12:
-			/* as a client that behaves: one part, all of it, and all parts taken */
+			/* like a well-behaved client: one part, all of it, and all parts taken */
 			message->in[0] = (gjp_part){next_byte(s), 1};
 			message->request.keys = message->in[0].items;
 			gjp_write_word(&message->produced, generation + 1, 1);
@@ -335,7 +336,7 @@ end_all(void)
 		none.point = point;
 		h.api->inject_fault(h.device, &none, &h.error);
 	}
-	/* those first that are posted and have not been taken yet */
+	/* first take in requests that have been posted but not taken yet */
 	play(1);
 	for (uint32_t i = 0; i < SLOTS; i++)
 		message_of(&(request){.slot = i})->cancelled = h.requests[i].generation;
@@ -357,7 +358,10 @@ is_all(const void *memory, char byte, size_t n)
 	return n == 0 || (at[0] == byte && memcmp(at, at + 1, n - 1) == 0);
 }
 
-/* A bell may have been rung for the slot that is nobody's: then it has failed an empty request. */
+/*
+ * The bell may have been rung for the slot without a client: then the helper has failed an empty
+ * request.
+ */
 static void
 look_for_wild_writes(void)
 {
@@ -369,7 +373,7 @@ look_for_wild_writes(void)
 	require(memcmp(&h.control->layout, &h.layout, sizeof(gjp_layout)) == 0);
 }
 
-/* Also of what a helper leaves behind that a fault has ended. */
+/* This includes memory of a helper that a fault has ended. */
 static void
 free_all(void)
 {

@@ -1,6 +1,6 @@
 /*
  * helper_world.h
- *	  What stands in for the world of the helper in its fuzz target: time, sleep and the end.
+ *	  Stand-ins for the environment of the helper in its fuzz target: time, sleep and exit.
  */
 #ifndef GPUJOIN_TEST_FUZZ_HELPER_WORLD_H
 #define GPUJOIN_TEST_FUZZ_HELPER_WORLD_H

@@ -1,12 +1,13 @@
 /*
  * pages.c
- *	  Fuzz target: whoever reads the pages of an index.
+ *	  Fuzz target: all readers of an index's pages.
  *
- * The code that is tested makes three indexes: an old and a young state of one, and another one.  A
- * script damages pages of the young one: bytes, whole fields, pages exchanged, of the other rel,
- * of the old state, zeroed, filled with noise, the file cut.  Then it is searched in all ways, read
- * as a mirror is made, checked, inserted into, and vacuumed.  Each ends well or with an error that
- * says that the index is damaged, and holds nothing afterwards.
+ * The code under test creates three indexes: an old and a young state of one, and another one.  A
+ * script damages pages of the young one: it changes bytes or whole fields, exchanges pages,
+ * replaces them by pages of the other index or of the old state, zeroes them, fills them with
+ * noise, or truncates the file.  Then the index is searched in all ways, read as for a mirror,
+ * checked, inserted into, and vacuumed.  Each of these must succeed or raise an error that
+ * reports a damaged index, and must release all resources.
  *
  * Without damage, the answer must be right.
  */
@@ -48,7 +49,7 @@ static uint64 nrows[NSHAPES];	/* of the young index */
 
 /* Indexes ------------------------------------------------------------------------------ */
 
-/* What GjKeyFromDatum() asks for */
+/* Needed by GjKeyFromDatum() */
 FmgrInfo *
 index_getprocinfo(Relation any, AttrNumber attnum, uint16 procnum)
 {
@@ -75,7 +76,8 @@ set_shape(int shape)
 		descs[shape] = desc;
 	}
 	strcpy(NameStr(index_class.relname), "fuzzed");
-	index_class.relpersistence = RELPERSISTENCE_TEMP;	/* whose buffers are asked for by number */
+	index_class.relpersistence = RELPERSISTENCE_TEMP;	/* buffers of temporary relations can be
+														 * named by number */
 	rel->rd_rel = &index_class;
 	rel->rd_att = descs[shape];
 	rel->rd_indexcxt = CurrentMemoryContext;
@@ -140,7 +142,7 @@ vacuum(void)
 	return (uint64) gjbulkdelete(&info, NULL, some_die, NULL)->num_index_tuples;
 }
 
-/* Runs of two levels, a delta of several lists, rows on the tails */
+/* Two levels of runs, a delta of several lists, rows on the tails */
 static void
 make_images(int shape)
 {
@@ -219,7 +221,7 @@ damage(script *s, int shape)
 			memset(pages[block] + at, next_byte(s), n);
 			break;
 		default:
-			/* the special space has what readers go by */
+			/* the special space has the fields that readers rely on */
 			at = BLCKSZ - 1 - next_byte(s) % 32;
 			pages[block][at] = next_byte(s);
 			break;
@@ -231,7 +233,7 @@ damage(script *s, int shape)
 
 static GjKeySet *keys;
 static uint64 found;
-static bool found_others;		/* entries of keys that nobody has asked for */
+static bool found_others;		/* entries with other keys than those searched for */
 
 static GjKeySet *
 make_keys(uint8_t which)
@@ -243,7 +245,7 @@ make_keys(uint8_t which)
 	for (int i = 0; i < n; i++)
 		GjKeySetAdd(set, (int64) i * (which & 0x10 ? 1000003 : which & 0x20 ? 1 : 7));
 	GjKeySetFinish(set);
-	/* nobody searches for nothing */
+	/* searches never have an empty set */
 	set->complement = (which & 0x40) != 0 || n == 0;
 	return set;
 }
@@ -290,7 +292,7 @@ search_entries(void *arg)
 	search = GjSearchBegin(rel, &info, keys, 64 * 1024, NULL);
 	(void) GjSearchDivide(search, 2, GJ_MAX_STEPS, starts, &stats);
 	found = 0;
-	/* each piece goes on behind the one before, so they come to an end */
+	/* each piece continues after the previous one, so they end */
 	while (!GjSearchIsDone(search))
 	{
 		GjEntrySetClear(piece);
@@ -308,7 +310,7 @@ search_entries(void *arg)
 	GjSearchEnd(search);
 }
 
-/* What a mirror reads */
+/* Read everything, like a mirror */
 static void
 read_all(void *arg)
 {
@@ -367,7 +369,7 @@ vacuum_it(void *arg)
 	(void) vacuum();
 }
 
-/* Has it ended as it may end? */
+/* Return true if the reader ends in one of the permitted ways */
 static bool
 ends(void (*reader) (void *arg))
 {
@@ -431,7 +433,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			found_others = false;
 			ok = ends(search_entries);
 			require(which != 0x40 || damaged || found == nrows[shape]);
-			/* a run's page is searched by halves; whether it ascends is for the check to see */
+			/* a run's page is searched by bisection; only the check sees whether it ascends */
 			require(!found_others || !ends(check));
 			break;
 		case 2:

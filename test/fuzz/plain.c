@@ -1,7 +1,8 @@
 /*
  * plain.c
- *	  Stand-ins for what PostgreSQL has of its own beside the C library: they call the library's.
- *	  Without PostgreSQL's headers, which replace its names.
+ *	  Stand-ins for functions that PostgreSQL replaces although the C library has them: they
+ *	  call the library's. This file does not include PostgreSQL's headers, which redefine the
+ *	  names.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ pg_qsort(void *base, size_t n, size_t size, int (*compare)(const void *, const v
 	qsort(base, n, size, compare);
 }
 
-/* Which old C libraries have not */
+/* Old C libraries lack this function */
 size_t
 strlcpy(char *to, const char *from, size_t size)
 {

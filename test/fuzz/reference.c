@@ -1,7 +1,7 @@
 /*
  * reference.c
- *	  The reference library for the fuzz target of the helper: as it is, but that its time is the
- *	  target's, and that ends of the process which faults ask for come back to the target.
+ *	  The reference library for the fuzz target of the helper: unchanged, except that it uses
+ *	  the target's time, and that faults which end the process return to the target.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "fuzz.h"
 #include "helper_world.h"
 
-/* The sanitizer's book-keeping of large extents would be most of what the target does. */
+/* The sanitizer's bookkeeping of large extents would dominate the target's run time. */
 #undef GJD_EXTENT_BYTES
 #define GJD_EXTENT_BYTES ((uint64_t) 64 << 10)
 

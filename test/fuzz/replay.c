@@ -1,7 +1,7 @@
 /*
  * replay.c
- *	  Where there is no libFuzzer: gives the target each of the inputs that it is called with, files
- *	  or folders of them.  Options of libFuzzer are ignored.
+ *	  Replacement for libFuzzer, if it is missing: runs the target on each of the inputs that
+ *	  it is called with, files or folders of them.  Options of libFuzzer are ignored.
  */
 #include <dirent.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ replay(const char *path)
 	require(file != NULL);
 	n = fread(data, 1, sizeof(data), file);
 	fclose(file);
-	/* in memory of its own, whose end the sanitizer watches */
+	/* in separate memory, whose end the sanitizer watches */
 	copy = malloc(n + 1);
 	memcpy(copy + 1, data, n);
 	LLVMFuzzerTestOneInput(copy + 1, n);

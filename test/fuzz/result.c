@@ -1,12 +1,12 @@
 /*
  * result.c
- *	  Fuzz target: a backend that reads what the helper answers.
+ *	  Fuzz target: a backend that reads the helper's answers.
  *
- * The backend's own client runs requests of all kinds; the other side of the arena is played by a
- * script: parts that are good or not, words of any value, texts, and all other bytes that the
- * helper may write.  The backend takes a step of the script whenever it waits, and some while it is
- * at work.  Each request ends, by then at the latest when the helper is given up; what came is in
- * the backend's own memory, and possible.
+ * The backend's own client runs requests of all kinds; a script plays the other side of the
+ * arena: valid and invalid parts, words of any value, texts, and all other bytes that the helper
+ * may write.  The backend takes a step of the script whenever it waits, and some while it works.
+ * Each request must end, at the latest when the helper is given up; the results must be in the
+ * backend's own memory, and possible.
  */
 #include "server.h"
 
@@ -32,7 +32,7 @@ char		pkglib_path[MAXPGPATH];
 static script play;
 static bool slot_is_used;
 
-/* What a client asks of the service and of the server ---------------------------------------- */
+/* Functions of the service and the server that a client calls -------------------------- */
 
 int
 GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
@@ -72,7 +72,7 @@ next_half(void)
 	return GjChunk(0) + gjp_half_bytes(CHUNK_BYTES) * (filled % GJP_HALVES);
 }
 
-/* A part that is as it should be, of TIDs or of entries */
+/* Deliver a valid part of TIDs or entries */
 static void
 deliver(void)
 {
@@ -97,7 +97,7 @@ finish(gjp_state state)
 	gjp_write_word(&GjMessage(0)->state, GENERATION, state);
 }
 
-/* Write the script's bytes into what the helper may write to */
+/* Write the script's bytes into memory that the helper may write to */
 static void
 scribble(char *at, size_t room)
 {
@@ -156,7 +156,7 @@ play_helper(void)
 			message->result.count = next_number(&play, 8);
 			break;
 		default:
-			/* what a wild write to the client's own part does */
+			/* like a wild write to the client's own part */
 			scribble((char *) message, sizeof(gjp_message));
 			break;
 	}
@@ -183,7 +183,7 @@ ResetLatch(Latch *latch)
 
 /* Requests ------------------------------------------------------------------------------------ */
 
-static script setup;			/* what the request is, from the input's first bytes */
+static script setup;			/* the parameters of the request, from the input's first bytes */
 
 static GjKeySet *
 make_keys(void)
@@ -222,7 +222,7 @@ match_tids(void *arg)
 		GjTidSetCreate(CurrentMemoryContext, 64 * 1024) : NULL;
 	GjServiceResult result = GjServiceMatch(&column, keys, tids, &info);
 
-	/* a part of an answer is as good as all of it */
+	/* a part of an answer must be as valid as all of it */
 	if (tids != NULL && result != GJ_SERVICE_FAILED)
 		look_at_tids(tids);
 }
@@ -307,7 +307,7 @@ drop(void *arg)
 	(void) GjServiceColumnDrop(&column);
 }
 
-/* What the supervisor copies of the helper's account of itself */
+/* Copy the helper's report, as the supervisor does */
 static void
 report(void *arg)
 {
@@ -340,7 +340,7 @@ make_arena(void)
 	memset(shared, 0, sizeof(GjServiceShared));
 	pg_atomic_init_u32(&shared->state, GJ_STATE_READY);
 	pg_atomic_init_u32(&shared->epoch, EPOCH);
-	/* so many spin already that this one sleeps at once */
+	/* other processes are spinning already, so this one sleeps at once */
 	pg_atomic_init_u32(&shared->nspinning, 1000000);
 	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
@@ -359,7 +359,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup = (script) {data, 4};
 	play = (script) {data + 4, size - 4};
 	server_reset();
-	/* how many items are to come is hearsay: it makes no room beyond the limit */
+	/*
+	 * the announced number of items is not trusted: it must not make the backend allocate more
+	 * than this
+	 */
 	most_memory = 4 * 1024 * 1024;
 	make_arena();
 	which = next_byte(&setup);

@@ -2,9 +2,9 @@
  * server.c
  *	  Stand-in for a PostgreSQL server: see server.h.
  *
- * Functions here have the names and types of PostgreSQL's and do what these promise, as far as our
- * code relies on it.  Those that nobody calls are missing: the linker leaves them undefined, and
- * calling one is a crash that names the caller.
+ * Functions here have the names and types of PostgreSQL's and do what these promise, as far as
+ * our code relies on it.  Functions that are never called are missing: the linker leaves them
+ * undefined, and calling one crashes with a stack that names the caller.
  */
 #include "server.h"
 
@@ -68,7 +68,7 @@ errcode(int sqlerrcode)
 	return 0;
 }
 
-/* All texts are made, so that their arguments are looked at */
+/* Format all texts, so that their arguments are read */
 #define MAKE_TEXT(fmt) \
 	do { \
 		va_list		args; \
@@ -149,13 +149,13 @@ Block	   *LocalBufferBlockPointers = (Block *) pages;
 int			NBuffers = 1024;
 int			NLocBuffer = MAX_BLOCKS;
 static int	pins[MAX_BLOCKS];
-static int	locks[MAX_BLOCKS];	/* -1: exclusively */
+static int	locks[MAX_BLOCKS];	/* -1: exclusive */
 
-/* Of the table only its length is asked; no row of the targets lies behind it. */
+/* Only the table's length is read; the targets' rows are all within it. */
 #define TABLE_BLOCKS			1000
 static RelationData table;
 
-/* What the end of a transaction does */
+/* Do what the end of a transaction does */
 void
 server_forget_locks(void)
 {
@@ -188,7 +188,7 @@ blocks_resize(BlockNumber n)
 
 #define BLOCK_OF(buffer)	(-(buffer) - 1)
 
-/* What PostgreSQL looks at when it reads a block */
+/* Return true if PostgreSQL would accept the page when it reads the block */
 static bool
 may_be_read(const char *image)
 {
@@ -249,7 +249,7 @@ ConditionalLockBuffer(Buffer buffer)
 	return true;
 }
 
-/* A process that waits for itself waits for ever */
+/* A process that waits for itself waits forever */
 void
 LockBuffer(Buffer buffer, int mode)
 {
@@ -369,7 +369,7 @@ GenericXLogAbort(GenericXLogState *state)
 {
 }
 
-/* Records of whole pages: what is logged must be locked, and begin and end somewhere */
+/* Records of whole pages: a logged page must be locked, and each record must begin and end */
 
 void
 XLogBeginInsert(void)
@@ -394,7 +394,7 @@ XLogInsert(RmgrId rmid, uint8 info)
 	return 1;
 }
 
-/* What else is asked of a server ----------------------------------------------------------- */
+/* Other services of a server --------------------------------------------------------------- */
 
 int			MyProcPid = 1;
 int			maintenance_work_mem = 1024;
@@ -405,7 +405,7 @@ BackendType MyBackendType;
 BufferUsage pgBufferUsage;
 char	   *gj_debug_step;
 
-/* Nobody watches how far a fold is. */
+/* The progress of a fold is not reported. */
 void
 GjProgressBegin(Oid index)
 {
@@ -481,7 +481,7 @@ PrefetchBuffer(Relation rel, ForkNumber fork, BlockNumber block)
 	};
 }
 
-/* 17 has made it inline */
+/* inline since 17 */
 #if PG_VERSION_NUM < 170000
 uint64
 pg_popcount(const char *bytes, int n)

@@ -1,8 +1,8 @@
 /*
  * server.h
- *	  What stands in for a PostgreSQL server in fuzz targets of code that runs in one: memory
- *	  contexts, errors, and buffers of one index, each page of which is memory of its own, so that
- *	  the sanitizer sees who reads past its end.
+ *	  Stand-in for a PostgreSQL server, for fuzz targets of backend code: memory contexts,
+ *	  errors, and buffers of one index, each page of which is a separate allocation, so that
+ *	  the sanitizer detects reads past its end.
  */
 #ifndef GPUJOIN_TEST_FUZZ_SERVER_H
 #define GPUJOIN_TEST_FUZZ_SERVER_H
@@ -14,13 +14,13 @@
 
 #include "fuzz.h"
 
-/* No input asks for more; more than one of these at a time would not be noticed here */
+/* Large enough for every input; more than one of these at a time would not be noticed here */
 #define MAX_BLOCKS 64
 
 extern char *pages[MAX_BLOCKS];
 extern BlockNumber npages;
 
-/* More memory at a time than anything in a small index is a reason for */
+/* Limit of memory at a time, more than anything in a small index justifies */
 extern Size most_memory;
 
 /* The last error */
@@ -32,7 +32,7 @@ extern void require_nothing_held(void);
 extern void server_forget_locks(void);
 extern void blocks_resize(BlockNumber n);
 
-/* Runs a function; false if it ended with an error */
+/* Runs a function; returns false if it raised an error */
 extern bool succeeds(void (*function) (void *arg), void *arg);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * small_pages.h
- *	  Included before every source of the pages target: directories and lists take few elements a
- *	  page, so that a small index has trees of several levels and chains of lists.  What lies where
- *	  on a page is as ever.
+ *	  Included before every source of the pages target: directories and lists take few
+ *	  elements a page, so that a small index has trees of several levels and chains of lists.
+ *	  The layout of pages is unchanged.
  */
 #include "postgres.h"
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# helper.t: the helper's test as prove wants it; the paths come from make check-helper.
+# helper.t: the helper's test in the form that prove expects; make check-helper sets the paths.
 exec "$GPUJOIN_HELPER_TEST" ./gpujoin_helper ./gpujoin_reference.so

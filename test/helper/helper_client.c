@@ -1,6 +1,6 @@
 /*
  * helper_client.c
- *	  The helper's other side: see the header.
+ *	  The other side of the helper: see the header.
  */
 #define _GNU_SOURCE
 
@@ -47,7 +47,9 @@ helper_lives(void)
 	return false;
 }
 
-/* kB of address space that the helper has; what it asked for and did not touch counts, too */
+/*
+ * Returns the helper's address space in kB; memory that was requested and not touched counts, too
+ */
 long
 helper_memory(void)
 {
@@ -131,7 +133,7 @@ start_helper(char *program, char *library)
 			return;
 }
 
-/* Posts a request in a slot that is free. Parts may be there already. */
+/* Posts a request in a free slot. Parts may be present already. */
 void
 post(uint32_t slot, const gjp_request *request)
 {
@@ -158,7 +160,7 @@ state_of(uint32_t slot)
 	return gjp_read_word(&message_of(slot)->state, generations[slot]);
 }
 
-/* Waits for a request's last word, giving halves back meanwhile; GJP_IDLE if none comes. */
+/* Waits for a request to end, handing halves back meanwhile; GJP_IDLE if it does not end. */
 uint32_t
 finish(uint32_t slot)
 {
@@ -183,7 +185,10 @@ cancel(uint32_t slot)
 	ring();
 }
 
-/* A request without parts, to its end: status of the result, -1 without an answer. */
+/*
+ * Runs a request without parts to its end; returns the status of the result, or -1 without an
+ * answer.
+ */
 int
 ask(uint32_t slot, gjp_request request)
 {
@@ -198,7 +203,7 @@ ask(uint32_t slot, gjp_request request)
 	return state == GJP_DONE ? GJD_OK : message_of(slot)->result.status;
 }
 
-/* A match with one part of keys as the caller says it is. */
+/* Runs a match with one part of keys, with a count that may be wrong. */
 int
 ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
 		 uint32_t last)
@@ -214,7 +219,7 @@ ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_
 	return ask(slot, request);
 }
 
-/* A match for entries with three keys. */
+/* Runs a match for entries with three keys. */
 int
 ask_entries(uint32_t slot, name column, gjd_shape shape, gjd_want want)
 {

@@ -1,7 +1,7 @@
 /*
  * helper_client.h
- *	  The helper's other side, for its test: an arena, a supervisor that starts the helper, and
- *	  clients that say whatever they are told to.
+ *	  The other side of the helper, for its test: an arena, a supervisor that starts the
+ *	  helper, and clients that send anything the test wants.
  */
 #ifndef GPUJOIN_HELPER_CLIENT_H
 #define GPUJOIN_HELPER_CLIENT_H
@@ -13,7 +13,7 @@
 #define EPOCH 7
 #define WAIT_MS 120000
 
-/* Columns of the test have pages of so many slots */
+/* Number of slots of a page of the test's columns */
 #define ROWS 64
 
 /* A column's name */
@@ -29,22 +29,23 @@ extern uint64_t half_bytes;
 void pause_ms(long ms);
 void start_helper(char *program, char *library);
 bool helper_lives(void);
-long helper_memory(void); /* kB of address space: what was asked for and not touched counts, too */
+long helper_memory(void); /* address space in kB: memory that was requested and not touched
+						   * counts, too */
 
 gjp_message *message_of(uint32_t slot);
 char *half_of(uint32_t slot, uint32_t part);
 void ring(void);
 
-/* Posts a request in a slot that is free, with its generation. Parts may be there already. */
+/* Posts a request in a free slot, with its generation. Parts may be present already. */
 void post(uint32_t slot, const gjp_request *request);
 void send_part(uint32_t slot, uint32_t number, uint32_t items, uint32_t last);
 void cancel(uint32_t slot);
 uint32_t state_of(uint32_t slot);
 
-/* Waits for a request's last word, giving halves back meanwhile; GJP_IDLE if none comes. */
+/* Waits for a request to end, handing halves back meanwhile; GJP_IDLE if it does not end. */
 uint32_t finish(uint32_t slot);
 
-/* Whole requests, to their end: status of the result, -1 without an answer. */
+/* Run whole requests to their end; return the status of the result, or -1 without an answer. */
 int ask(uint32_t slot, gjp_request request);
 int ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
 			 uint32_t last);

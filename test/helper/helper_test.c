@@ -1,8 +1,8 @@
 /*
  * helper_test.c
- *	  The helper program alone, asked by an enemy: whatever is written to the arena by somebody who
- *	  may write there, it neither crashes nor hangs, takes no memory to speak of, and goes on to
- *	  answer others rightly.
+ *	  The helper program alone, with a hostile client: whatever is written to the arena by a
+ *	  process that may write there, the helper neither crashes nor hangs, takes little memory,
+ *	  and continues to answer others correctly.
  *
  * Called with the helper and the reference library; plays the supervisor and the clients. TAP.
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The column that is asked again and again: page p, slot s has key p * ROWS + s */
+/* The column that is searched again and again: page p, slot s has key p * ROWS + s */
 #define PAGES 8
 
 static name good;
@@ -39,7 +39,7 @@ chance(void)
 	return random_state;
 }
 
-/* Small, just beside a limit, or anything */
+/* Returns a number that is small, next to a limit, or arbitrary */
 static uint64_t
 odd_number(void)
 {
@@ -57,7 +57,7 @@ odd_number(void)
 
 /* ---- is all well? ---------------------------------------------------------------------------- */
 
-/* An honest client in the last slot gets the right answer. */
+/* Returns true if an honest client in the last slot gets the right answer. */
 static bool
 answers_rightly(void)
 {
@@ -204,7 +204,7 @@ test_keys(void)
 	ok_and_well(passed, "keys that do not ascend are refused");
 }
 
-/* All say that half a gigabyte of keys will come, send a few, and stay silent. */
+/* All clients announce half a gigabyte of keys, send a few, and stop. */
 static void
 test_promises(void)
 {
@@ -315,7 +315,9 @@ random_request(void)
 	if (chance() % 4 == 0)
 		r.shape.n_carried = (uint32_t) odd_number();
 
-	/* The good column stays, and faults are such as leave it and the helper alone. */
+	/*
+	 * The good column stays, and faults are limited to those that leave it and the helper intact.
+	 */
 	if (r.op == GJP_DROP || (r.op == GJP_PUSH && r.column_id == good.id))
 		r.column_generation += 1 + chance() % 1000;
 	r.point = (uint32_t) odd_number();
@@ -324,7 +326,7 @@ random_request(void)
 	return r;
 }
 
-/* A column that was made for nobody in particular is dropped. */
+/* Drops a column that was created by a random request. */
 static void
 drop_made(uint32_t slot, uint32_t op)
 {

@@ -3,21 +3,21 @@
  * fold.c
  *	  An exhaustive model of how an index's pages change under its readers.
  *
- * The index of this model has a handful of blocks and two entries.  ROW is of a row that the
- * reader's snapshot sees; it must be found, and as an entry that is believed without a look at
- * the heap it must come once.  DEAD is of a dead row; it must not be believed by a reader that
- * began after the bulk deletion that removed it.  Both begin on a tail, or one of them in a base
- * run.  An inserter, VACUUM with a fold of any kind (minor, or one that merges the delta with the
- * youngest runs, or with all; runs of which nothing lives are dropped or not), a synchroniser of
- * a mirror and one reader take their steps in every possible order.  A step is what the real
- * code does under the locks of one WAL record, or of one page that is read; between two steps
- * anything can happen.
+ * The index of this model has a handful of blocks and two entries.  ROW belongs to a row that the
+ * reader's snapshot sees; it must be found, and as an entry that is trusted without looking at
+ * the heap it must be returned once.  DEAD belongs to a dead row; a reader that began after the
+ * bulk deletion that removed it must not trust it.  Both begin on a tail, or one of them in a
+ * base run.  An inserter, VACUUM with a fold of any kind (minor, or one that merges the delta
+ * with the youngest runs, or with all; runs without live entries are dropped or not), a
+ * synchroniser of a mirror and one reader take their steps in every possible order.  A step is
+ * the work of the real code under the locks of one WAL record, or of one page read; anything can
+ * happen between two steps.
  *
  * The rules are those of src/pages/read.c, src/am/fold.c, src/match/search.c and device.c, and
  * src/mirror/load.c.  Each mutant leaves one rule out, and must lose a row, find it twice, or
  * believe a dead one; then the program prints the shortest order of steps that does it.
  *
- *	  fold				all rules, then all mutants; exit status 0 if each does as it should
+ *	  fold				all rules, then all mutants; exit status 0 if each behaves as expected
  *	  fold -v			with the orders of steps
  *	  fold -l			with a mirror, too, for two rounds of VACUUM if it begins without a run:
  *						takes minutes, and 4 GB
@@ -30,8 +30,8 @@
 /* The reader ------------------------------------------------------------------------ */
 
 /*
- * The lists have moved.  Who begins again is as one who begins now, in this world: all those are
- * tried anyway.  A piece begins again with what was collected before.
+ * The lists have moved.  A reader that starts over is like one that starts now, in this world:
+ * all those are tried anyway.  A piece starts over with the entries collected before.
  */
 static void
 begin_again(State *t, int step)
@@ -42,7 +42,7 @@ begin_again(State *t, int step)
 	memset(&t->seen, 0, sizeof(Lists));
 }
 
-/* The next block of a bit set at or behind one, or BLOCKS */
+/* Return the first block at or after "from" whose bit is set, or BLOCKS */
 static int
 next_block(unsigned blocks, int from)
 {
@@ -128,7 +128,7 @@ read_piece(const State *s)
 			reach(&t, "lists of piece", NONE);
 			break;
 		case READ_RUN:
-			/* where the run's pages are is known from its directory, which lies still as it does */
+			/* the run's pages are found by its directory, which does not change */
 			if (find_run(&s->seen, s->pages[s->read_at].run) != NONE)
 				t.found = add(s->found, s->pages[s->read_at].has);
 			if (++t.read_at == BLOCKS)
@@ -156,7 +156,7 @@ ask_device(const State *s)
 		case ASK_MIRROR:
 			if (s->mirror_version != s->seen.version && mutant != ANY_LIST_VERSION)
 			{
-				t.read = READ_GIVEN_UP; /* the CPU answers: that is the other reader */
+				t.read = READ_GIVEN_UP; /* the CPU answers: the other reader covers that */
 				reach(&t, "mirror of other lists", NONE);
 				break;
 			}
@@ -167,7 +167,7 @@ ask_device(const State *s)
 			reach(&t, "find lag", NONE);
 			break;
 		case ASK_DEVICE:
-			/* what tails had is looked for there, but nothing within the device's own answer */
+			/* look for the entries of the tails there, but not for the device's own answer */
 			t.hits = 0;
 			for (block = 0; block < BLOCKS; block++)
 				t.hits = add(t.hits, s->copy_has[block]);
@@ -207,7 +207,7 @@ reader(const State *s)
 		ask_device(s);
 	else if (s->read == READ_BELIEVE)
 	{
-		/* from here on, what was found is not believed if the epoch has moved */
+		/* from here on, found entries are not trusted if the epoch has moved */
 		if (mutant != EPOCH_NOT_READ_AGAIN && s->epoch != s->read_epoch)
 			t.answer_epoch = NONE;
 		else if (kind == READ_ON_CPU)
@@ -250,7 +250,7 @@ explore(uint32_t *last)
 	start.tail = (ROW | DEAD) & ~start.pages[0].has;
 	start.fillers = kind == READ_ON_CPU ? FILLERS : 0;
 	start.written = NONE;
-	/* the index has a mirror as it is */
+	/* the index already has a mirror */
 	start.mirror_sequence = 1;
 	start.mirror_version = 1;
 	start.mirror_epoch = 1;
@@ -272,7 +272,7 @@ explore(uint32_t *last)
 		if (kind == READ_ON_DEVICE)
 			synchronize(&s);
 		reader(&s);
-		*last = nnodes - 1;		/* the reader's step, if there is a fault */
+		*last = nnodes - 1;		/* the reader's step that has a fault, if any */
 	}
 	return fault;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * world.h
- *	  What a world of the model consists of, and which worlds have been reached.
+ *	  The state of a world of the model, and the set of worlds that have been reached.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,54 +16,56 @@
 #include <string.h>
 
 #define BLOCKS		3
-#define RUNS		2			/* that can be listed */
-#define SYNCS		2			/* of the mirror */
-#define FILLERS		1			/* further rows, which nobody looks for, to make pages open */
-#define MAX_STATES	40000000		/* a world that is larger than this is a mistake */
+#define RUNS		2			/* listed at most */
+#define SYNCS		2			/* synchronizations of the mirror */
+#define FILLERS		1			/* further rows, not searched for, that make pages open */
+#define MAX_STATES	40000000		/* a larger number of states indicates a mistake */
 
-#define ROW			1			/* bits: what a page, a tail, or an answer has */
+#define ROW			1			/* bits: contents of a page, a tail, or an answer */
 #define DEAD		2
-#define ROW_AGAIN	4			/* the row, met a second time among a run's pages or copies */
+#define ROW_AGAIN	4			/* the row, found a second time among a run's pages or copies */
 
 #define NONE		(-1)
 
-/* Rules that a mutant leaves out */
+/* Rules that mutants omit */
 typedef enum Mutant
 {
 	ALL_RULES,
-	NO_SECOND_VERSION_READ,		/* the reader does not look whether the lists have moved */
-	FREE_BEFORE_PUBLISH,		/* a fold's input is given away when it has been read */
+	NO_SECOND_VERSION_READ,		/* the reader does not check whether the lists have moved */
+	FREE_BEFORE_PUBLISH,		/* a fold's input is freed when it has been read */
 	PUBLISH_BEFORE_LAST_PAGE,	/* the new run is listed before it is written */
-	DELTA_BEFORE_TAILS,			/* the reader's order is the wrong way round */
+	DELTA_BEFORE_TAILS,			/* the reader's order is reversed */
 	LANE_LEFT_OPEN,				/* a fold does not close the lane */
-	LAG_BY_COUNTERS_ONLY,		/* a full pass does not look when runs were published */
-	VERSION_AFTER_TAILS,		/* a piece takes what tails had for of the lists read after them */
-	NO_DISTINCT,				/* a piece is not made distinct when the lists have moved */
+	LAG_BY_COUNTERS_ONLY,		/* a full pass does not check when runs were published */
+	VERSION_AFTER_TAILS,		/* a piece takes the tails' entries for those of the lists read
+								 * after them */
+	NO_DISTINCT,				/* a piece is not made distinct after the lists have moved */
 	FOLD_RUN_IS_FREE,			/* pages that a fold has written count as free */
 	FREE_NOT_EMPTIED,			/* a full pass leaves copies of free pages in the mirror */
 	ANY_LIST_VERSION,			/* a mirror of other lists may answer */
-	MERGED_RUN_KEPT,			/* a run stays listed beside the one that it was merged into */
-	BASE_PUBLISHED_ONLY,		/* a full pass does not look when small runs were published */
-	EPOCH_NOT_READ_AGAIN		/* entries are believed without a second look at the epoch */
+	MERGED_RUN_KEPT,			/* a run stays listed together with the one that it was merged
+								 * into */
+	BASE_PUBLISHED_ONLY,		/* a full pass does not check when small runs were published */
+	EPOCH_NOT_READ_AGAIN		/* entries are trusted without rereading the epoch */
 } Mutant;
 
 typedef enum ReaderKind
 {
-	READ_ON_CPU,				/* in a cursor: tails and delta, and later the runs */
+	READ_ON_CPU,				/* with a cursor: tails and delta, and later the runs */
 	READ_ON_DEVICE
 } ReaderKind;
 
-/* Where the entries are when it begins */
+/* Initial location of the entries */
 typedef enum Beginning
 {
 	ALL_ON_TAIL,
 	ROW_IN_BASE,				/* a base run has ROW, and the tail DEAD */
-	DEAD_IN_BASE				/* the other way round */
+	DEAD_IN_BASE				/* the other way around */
 } Beginning;
 
 typedef struct Page
 {
-	int8_t		run;			/* 0: never used */
+	int8_t		run;			/* 0 if never used */
 	int8_t		change;
 	int8_t		has;
 } Page;
@@ -78,11 +80,11 @@ typedef struct Lists
 	int8_t		published[RUNS];
 	int8_t		delta;
 	int8_t		previous;
-	uint8_t		delta_blocks;	/* bit sets: what the lists of pages have */
+	uint8_t		delta_blocks;	/* bit sets: blocks in the lists of pages */
 	uint8_t		previous_blocks;
 } Lists;
 
-/* The whole world.  All bytes count when states are compared. */
+/* The whole world.  States are compared byte by byte. */
 typedef struct State
 {
 	/* The index */
@@ -92,7 +94,7 @@ typedef struct State
 	int8_t		open;			/* the lane's block */
 	int8_t		open_run;
 	int8_t		tail;
-	int8_t		fillers;		/* rows that are still to come */
+	int8_t		fillers;		/* number of rows still to be inserted */
 	Page		pages[BLOCKS];
 	int8_t		opened[BLOCKS]; /* the journal: last change of each kind */
 	int8_t		deleted[BLOCKS];
@@ -100,12 +102,12 @@ typedef struct State
 	/* VACUUM */
 	int8_t		vacuum;			/* its next step */
 	int8_t		round;
-	int8_t		first;			/* from this run on, all are merged with the delta */
-	int8_t		input;			/* what the fold has read */
+	int8_t		first;			/* all runs from this one on are merged with the delta */
+	int8_t		input;			/* entries that the fold has read */
 	int8_t		fold_change;
 	int8_t		written;		/* block of the new run, or NONE */
 	int8_t		fold_blocks;	/* of the input */
-	bool		gone;			/* DEAD has been removed, and the epoch raised */
+	bool		gone;			/* has DEAD been removed, and the epoch raised? */
 
 	/* The mirror */
 	int8_t		mirror_sequence;
@@ -132,7 +134,7 @@ typedef struct State
 	int8_t		hits;			/* of tails and delta, or of all */
 	int8_t		found;			/* of the runs */
 	int8_t		hits_version;
-	bool		began_late;		/* DEAD was gone when the reader began */
+	bool		began_late;		/* was DEAD gone when the reader began? */
 	uint8_t		lag;
 	int8_t		answer_epoch;
 	Lists		seen;
@@ -142,21 +144,22 @@ typedef struct Node
 {
 	State		state;
 	uint32_t	parent;
-	uint32_t	next;			/* in its hash chain, plus 1 */
+	uint32_t	next;			/* next in its hash chain, plus 1 */
 	char		step[20];
 } Node;
 
 static Mutant mutant;
 static ReaderKind kind;
 static Beginning beginning;
-static bool by_counters;		/* the journal does not reach back: the synchroniser looks at all */
+static bool by_counters;		/* the journal does not reach back: the synchronizer reads all
+								 * pages */
 static Node *nodes;
 static uint32_t nnodes;
 static uint32_t capacity;
 static uint32_t *table;
 static uint32_t table_size;
 static int	rounds;				/* of VACUUM */
-static uint32_t current;		/* whose steps are being made */
+static uint32_t current;		/* the state whose steps are being made */
 static const char *fault;		/* of a reader that has finished */
 
 enum
@@ -167,14 +170,14 @@ enum
 	READ_BELIEVE, READ_DONE, READ_GIVEN_UP
 };
 
-/* What an answer has when something is added in which no entry of it should be */
+/* Add entries to an answer that should not contain any of them yet */
 static int
 add(int answer, int has)
 {
 	return answer | has | (answer & has & ROW ? ROW_AGAIN : 0);
 }
 
-/* What is wrong with a reader that has just finished; NULL: nothing */
+/* Return the fault of a reader that has just finished; NULL if it has none */
 static const char *
 find_fault(const State *s)
 {
@@ -185,7 +188,7 @@ find_fault(const State *s)
 		times = (s->hits & ROW) + (s->found & ROW);
 		if (s->found & ROW_AGAIN)
 			return "the row comes twice";
-		/* seen has the lists of the piece */
+		/* seen contains the lists of the piece */
 		if (times > 1 && s->seen.version != s->hits_version && mutant != NO_DISTINCT)
 			times = 1;
 	}
@@ -197,7 +200,10 @@ find_fault(const State *s)
 		return "the row comes twice";
 	if (s->answer_epoch == s->read_epoch && s->began_late && ((s->hits | s->found) & DEAD))
 		return "a dead row is believed";
-	/* removed meanwhile, and its place free by now: the second look should have told */
+	/*
+	 * removed meanwhile, and its place is free by now: rereading the epoch should have detected
+	 * it
+	 */
 	if (mutant == EPOCH_NOT_READ_AGAIN && s->gone && !s->began_late &&
 		s->answer_epoch == s->read_epoch && ((s->hits | s->found) & DEAD))
 		return "a dead row is believed";
@@ -243,7 +249,7 @@ rehash(void)
 	}
 }
 
-/* Numbers of changes that a state has, by address */
+/* List the addresses of a state's change numbers */
 static int
 list_numbers(State *s, int8_t **numbers)
 {
@@ -270,8 +276,8 @@ list_numbers(State *s, int8_t **numbers)
 }
 
 /*
- * Make equal what differs in nothing that matters: numbers of changes are compared, with
- * others and with neighbours, so gaps between them may be closed down to three
+ * Make states equal that differ only in irrelevant ways: change numbers are only compared, with
+ * others and with neighbors, so gaps between them may be reduced to three
  */
 static void
 normalize(State *s)
@@ -283,12 +289,12 @@ normalize(State *s)
 
 	if (kind == READ_ON_CPU)
 	{
-		/* this reader looks at no number */
+		/* this reader does not use any number */
 		for (int i = 0; i < n; i++)
 			*numbers[i] = 0;
 		return;
 	}
-	/* a device is not asked by the lists of pages */
+	/* a device is not searched by the lists of pages */
 	s->seen.delta_blocks = s->seen.previous_blocks = 0;
 	s->sync_lists.delta_blocks = s->sync_lists.previous_blocks = 0;
 	s->lists.delta_blocks = s->lists.previous_blocks = 0;
@@ -325,7 +331,7 @@ normalize(State *s)
 				*numbers[i] = to;
 		}
 		from = to;
-		/* all above have moved down as far as this one */
+		/* all numbers above have moved down as far as this one */
 		for (int i = 0; i < n; i++)
 		{
 			if (*numbers[i] > next)
@@ -334,7 +340,7 @@ normalize(State *s)
 	}
 }
 
-/* A state has been reached from the current one by a step */
+/* Record a state that has been reached from the current one by a step */
 static void
 reach(const State *reached, const char *step, int block)
 {
@@ -349,7 +355,7 @@ reach(const State *reached, const char *step, int block)
 	{
 		fault = find_fault(&copy);
 		if (fault == NULL)
-			return;				/* nothing that comes later matters to this reader */
+			return;				/* later events do not matter to this reader */
 	}
 	normalize(&copy);
 	at = hash(state) & (table_size - 1);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * writers.h
- *	  Steps of those who change a world: the inserter, VACUUM, the synchroniser of a mirror.
+ *	  Steps of the processes that change a world: the inserter, VACUUM, the synchronizer of a
+ *	  mirror.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,7 +14,7 @@
 
 /* The index -------------------------------------------------------------------- */
 
-/* The run's place in the list, or NONE */
+/* Return the run's place in the list, or NONE */
 static int
 find_run(const Lists *lists, int run)
 {
@@ -103,7 +104,7 @@ next_round(State *t)
 	t->written = NONE;
 }
 
-/* The run at this place, and those behind it, are no more */
+/* Remove the run at this place, and those after it */
 static void
 cut_runs(Lists *lists, int at)
 {
@@ -153,7 +154,7 @@ write_run(const State *s, int next)
 	}
 }
 
-/* Close the lane, take a number, read the input: the previous delta, and runs from first on */
+/* Close the lane, take a number, and read the input: the previous delta, and runs from first on */
 static void
 start_fold(const State *s, int first, const char *step)
 {
@@ -165,7 +166,7 @@ start_fold(const State *s, int first, const char *step)
 	t.lists.fold_run = t.lists.next_run++;
 	t.fold_change = ++t.sequence;
 
-	/* one step: nobody changes these pages any more */
+	/* one step, because no process changes these pages any more */
 	for (int block = 0; block < BLOCKS; block++)
 	{
 		int			run = t.pages[block].run;
@@ -180,7 +181,7 @@ start_fold(const State *s, int first, const char *step)
 	reach(&t, step, first);
 }
 
-/* A major fold, a minor one, and those between */
+/* Start a major fold, a minor one, and those in between */
 static void
 start_folds(const State *s, const char *step)
 {
@@ -190,7 +191,7 @@ start_folds(const State *s, const char *step)
 		start_fold(s, first, step);
 }
 
-/* A run of which nothing lives any more may be dropped before a fold */
+/* Drop a run without live entries before a fold, or not */
 static void
 drop_dead_runs(const State *s)
 {
@@ -224,7 +225,7 @@ vacuum(const State *s)
 	switch (s->vacuum)
 	{
 		case VACUUM_DELETE:
-			/* each page is a record of its own, but nothing depends on what is between them */
+			/* each page has its own record, but nothing depends on the states in between */
 			t.tail &= ~DEAD;
 			for (int block = 0; block < BLOCKS; block++)
 			{
@@ -307,7 +308,7 @@ store_copy(State *t, int block, int change, int has)
 	}
 }
 
-/* One page to the device, or that it has nothing any more */
+/* Send one page to the device, or that it is empty now */
 static void
 push(State *t, int block)
 {
@@ -319,7 +320,7 @@ push(State *t, int block)
 		return;
 	if (!t->sync_full)
 	{
-		/* the lists are those of the mirror: what changed is in a delta, or lost entries */
+		/* the lists are those of the mirror: changed pages are in a delta, or lost entries */
 		if ((t->sync_wanted & (1 << block)) && is_listed(lists, page->run))
 			store_copy(t, block, page->change, page->has);
 	}
@@ -359,14 +360,17 @@ synchronize(const State *s)
 			reach(&t, "sync: lists", NONE);
 			break;
 		case SYNC_PAGES:
-			/* pages change in between, too, but each by itself: all at once tells as much */
+			/*
+			 * pages change in between, too, but each independently: doing all at once is
+			 * equivalent
+			 */
 			for (int block = 0; block < BLOCKS; block++)
 				push(&t, block);
 			t.sync = SYNC_END;
 			reach(&t, "sync: push", NONE);
 			break;
 		default:
-			/* if the lists have moved since, this is no mirror of theirs, and does not answer */
+			/* if the lists have moved since, the mirror does not match them and does not answer */
 			t.mirror_version = s->sync_lists.version;
 			t.mirror_sequence = s->sync_sequence;
 			t.mirror_epoch = s->sync_epoch;

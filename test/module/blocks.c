@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * blocks.c
- *	  gpujoin_blocks_backward(): do the pages of runs lie in the file in the order of their keys?
+ *	  gpujoin_blocks_backward(): check whether the pages of runs are stored in key order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_blocks_backward);
 
 /*
- * Count the data pages of runs that have lower keys than the one before in the file
+ * Count the data pages of runs that have lower keys than the previous one in the file
  */
 Datum
 gpujoin_blocks_backward(PG_FUNCTION_ARGS)

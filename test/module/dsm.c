@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dsm.c
- *	  For tests of what happens when there is no dynamic shared memory: take all of it.
+ *	  Take all dynamic shared memory, for tests of running out of it.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,7 +14,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_exhaust_dsm);
 
 /*
- * gpujoin_exhaust_dsm(): take all segments until the session ends; returns how many
+ * gpujoin_exhaust_dsm(): take all segments until the session ends; returns their number
  */
 Datum
 gpujoin_exhaust_dsm(PG_FUNCTION_ARGS)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * entryselftest.c
- *	  Do sets of entries that come in any order have each TID once, with its own values?  Are
- *	  they divided among processes so that each comes to one?
+ *	  Test of entry sets filled in any order: each TID must be in the set once, with its own
+ *	  values, and must go to exactly one process when the set is shared.
  *
- * A TID's values can be computed from it, so that an entry of which a column was moved and another
- * was not is found out.  All is random, from a fixed seed.
+ * A TID's values can be computed from it, which exposes an entry whose columns were moved only in
+ * part.  Everything is random, from a fixed seed.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -146,7 +146,8 @@ check_set(const GjEntrySet *set, const bool *wanted)
 }
 
 /*
- * Share the set, and take all steps: each entry is in one, and so are all of a block
+ * Share the set, and take all steps: each entry must be in one, and all entries of a block in the
+ * same
  */
 static void
 check_share(const GjEntrySet *set, const bool *wanted, dsa_area *area, int nprocesses)
@@ -182,7 +183,7 @@ check_share(const GjEntrySet *set, const bool *wanted, dsa_area *area, int nproc
 }
 
 /*
- * Drop some of the TIDs, and some that are not there
+ * Drop some of the TIDs, and some that are not in the set
  */
 static void
 check_drop(GjEntrySet *set, bool *wanted, pg_prng_state *prng)
@@ -265,7 +266,7 @@ run_round(pg_prng_state *prng, dsa_area *area, int round)
 }
 
 /*
- * A set in which the doubles cannot be found for lack of memory has given up
+ * Check that a set gives up if it lacks the memory to find duplicates
  */
 static void
 check_memory(pg_prng_state *prng)
@@ -286,7 +287,7 @@ check_memory(pg_prng_state *prng)
 }
 
 /*
- * Compare sets of entries with what was added; returns how many were
+ * Compare sets of entries with the entries added; returns their number
  */
 Datum
 gpujoin_entries_selftest(PG_FUNCTION_ARGS)

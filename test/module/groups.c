@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * groups.c
- *	  Do groups and aggregates over columns give what the plainest code gives?
+ *	  Test of groups and aggregates over columns, against the simplest possible code.
  *
  * Random rows of all types, with NULLs, weights and filters, go to a set of groups, with much
- * memory and with so little that there are many passes.  What is expected is computed group
- * by group from sorted rows, with PostgreSQL's own functions.
+ * memory and with so little that there are many passes.  The expected result is computed group by
+ * group from sorted rows, with PostgreSQL's own functions.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,8 +39,8 @@ static void check_many_values(int many, Size memory_limit, int ngroups);
 PG_FUNCTION_INFO_V1(gpujoin_groups_selftest);
 
 /*
- * Compare random groups with what is expected; returns the number of results compared.  With
- * an argument that is true, tell how long things take instead.
+ * Compare random groups with the expected ones; returns the number of results compared.  If the
+ * argument is true, report timings instead.
  */
 Datum
 gpujoin_groups_selftest(PG_FUNCTION_ARGS)
@@ -89,7 +89,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 }
 
 /*
- * Run a test twice: the second time with what the first one has left
+ * Run a test twice: the second time with the state left by the first
  */
 static uint64
 check_test(Test *test, pg_prng_state *prng)
@@ -113,7 +113,8 @@ check_test(Test *test, pg_prng_state *prng)
 }
 
 /*
- * Run a test, and check all groups, unless it is to fail; false if there was an overflow
+ * Run a test, and check all groups, unless it is expected to fail; returns false after an
+ * overflow
  */
 static bool
 run_test(Test *test, GjGroups *groups, pg_prng_state *prng, bool fails)
@@ -250,7 +251,7 @@ add_rows(const Test *test, GjGroups *groups, pg_prng_state *prng)
 	}
 }
 
-/* Is the key of a group less than what was delivered (-1), the same, or greater? */
+/* Compare a group's key with the delivered one: returns -1, 0 or 1 */
 static int
 compare_group(const Test *test, int group, const Datum *values, const bool *isnull)
 {
@@ -295,7 +296,7 @@ find_group(const Test *test, const Datum *values, const bool *isnull)
 }
 
 /*
- * Many groups of two columns, each of which comes twice, with so many rows side by side
+ * Many groups of two columns, each of which occurs twice, in stretches of "length" equal rows
  */
 static void
 check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
@@ -361,7 +362,7 @@ check_many_groups(int many, int length, Size memory_limit, uint64 min_passes)
 	pfree(seen);
 }
 
-/* Keys that are all different, and in no order */
+/* Make keys that are all different, in no order */
 static void
 make_keys(int64 *keys, int row, int n)
 {
@@ -370,7 +371,7 @@ make_keys(int64 *keys, int row, int n)
 }
 
 /*
- * More groups than a pass may have, with memory for all of them: the others' rows are spilled
+ * More groups than a pass may have, with memory for all of them: the remaining rows are spilled
  */
 static void
 check_limited_groups(void)
@@ -399,7 +400,7 @@ check_limited_groups(void)
 }
 
 /*
- * The first NULLs, in keys and arguments, when the groups have taken all of their memory
+ * The first NULLs, in keys and arguments, after the groups have taken all of their memory
  */
 static void
 check_late_nulls(Size memory_limit)
@@ -454,7 +455,7 @@ count_groups(GjGroups *groups)
 }
 
 /*
- * Many values of few groups, each of which comes twice: their sets are spilled again and again
+ * Many values of few groups, each of which occurs twice: their sets are spilled again and again
  */
 static void
 check_many_values(int many, Size memory_limit, int ngroups)

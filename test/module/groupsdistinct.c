@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * groupsdistinct.c
- *	  Test of groups without aggregates: of many rows, is each that is new delivered once?
+ *	  Test of groups without aggregates: each distinct row must be delivered once.
  *
- * Most are new, some, or at some time all, are ones that were there before; NULLs may begin
- * late.  With little memory, too, so that rows are spilled.
+ * Most rows are new; some, or all from some row on, repeat earlier ones; NULLs may begin late.
+ * Also with little memory, so that rows are spilled.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,18 +19,18 @@
 typedef struct Pattern
 {
 	int			nrows;
-	int			every;			/* one row of so many repeats */
-	int			new_until;		/* and from this row on, all do */
-	int			nulls_from;		/* some are NULL */
+	int			every;			/* one row in "every" repeats */
+	int			new_until;		/* from this row on, all repeat */
+	int			nulls_from;		/* from this row on, some are NULL */
 	Size		memory_limit;
 	uint64		min_passes;
 } Pattern;
 
-/* Rows as they were made: the value, twice, and one more if the second column is NULL */
+/* Rows as generated: the value, twice, and one more if the second column is NULL */
 typedef struct Rows
 {
 	int		   *ids;
-	int		   *firsts;			/* those that are new, in the order in which they come */
+	int		   *firsts;			/* the distinct rows, in order of their first occurrence */
 	int			nfirsts;
 } Rows;
 

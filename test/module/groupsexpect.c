@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * groupsexpect.c
- *	  Test of groups and aggregates: what is expected, row by row, with PostgreSQL's own
+ *	  Test of groups and aggregates: the expected results, row by row, with PostgreSQL's own
  *	  functions.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -18,7 +18,7 @@
 
 #include "groupstest.h"
 
-/* Has there been an error that is expected of some floats?  Others are thrown on. */
+/* Return true after an overflow error, which some floats are expected to cause; rethrow others */
 bool
 GjIsOverflow(MemoryContext context)
 {
@@ -53,7 +53,7 @@ value_datum(const TestColumn *column, int row)
 }
 
 /*
- * Compute all groups; false if that overflows
+ * Compute all groups; returns false after an overflow
  */
 bool
 GjExpectAll(const Test *test)
@@ -134,7 +134,7 @@ min_max_function(const GjAggSpec *agg)
 	return agg->kind == GJ_AGG_MIN ? smaller[agg->type] : larger[agg->type];
 }
 
-/* A step of an aggregate whose first state is its first value */
+/* Advance an aggregate whose first state is its first value */
 static Datum
 step(const GjAggSpec *agg, Datum state, Datum value)
 {
@@ -193,7 +193,7 @@ GjExpect(const Test *test, const GjAggSpec *agg, int group, bool *isnull)
 			n++;
 			continue;
 		}
-		/* Of an integer or a boolean it does not matter how often it comes */
+		/* The result for an integer or a boolean does not depend on the number of repetitions */
 		for (uint32 j = 0; j < (is_float ? weight : 1); j++)
 		{
 			if (agg->kind == GJ_AGG_AVG)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * groupsmake.c
- *	  Test of groups and aggregates: random rows, of the kinds that break such code.
+ *	  Test of groups and aggregates: random rows, of kinds likely to expose errors.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,10 +14,10 @@
 
 #define NTYPES					(GJ_VALUE_FLOAT8 + 1)
 
-/* Floats that are not just any number: zeros, what is no number, what overflows */
+/* Special floats: zeros, NaNs, values that overflow */
 typedef struct FloatKind
 {
-	int			percent;		/* the others are */
+	int			percent;		/* percentage of special values */
 	int			nvalues;
 	double		values[8];
 } FloatKind;
@@ -86,7 +86,7 @@ GjMakeGroupsTest(Test *test, pg_prng_state *prng)
 }
 
 /*
- * Have most rows the key of the row before
+ * Give most rows the key of the previous row
  */
 static void
 make_runs(Test *test, pg_prng_state *prng)
@@ -108,7 +108,8 @@ make_runs(Test *test, pg_prng_state *prng)
 }
 
 /*
- * One aggregate of each kind over floats of each kind: an overflow hides what others give
+ * Make one aggregate of each kind over floats of each kind, because an overflow hides the results
+ * of others
  */
 void
 GjMakeFloatTest(Test *test, pg_prng_state *prng, int number)
@@ -166,7 +167,7 @@ make_column(TestColumn *column, pg_prng_state *prng, GjValueType type, int nrows
 	if (span <= range)
 		base += (int64) (pg_prng_uint64(prng) % (range - span + 1));
 	else
-		span = range + 1;		/* 0: all of uint64 */
+		span = range + 1;		/* 0 means all of uint64 */
 	if (random_below(prng, 3) == 0 && highs[type] - 2000 > (int64) span)
 		base = 2000;
 	for (int i = 0; i < nrows; i++)
@@ -174,7 +175,7 @@ make_column(TestColumn *column, pg_prng_state *prng, GjValueType type, int nrows
 		uint64		random = pg_prng_uint64(prng);
 
 		column->ints[i] = (int64) ((uint64) base + (span == 0 ? random : random % span));
-		/* Up or down from row to row, as far as 7 * MAX_ROWS from 0 */
+		/* Ascending or descending from row to row, up to 7 * MAX_ROWS from 0 */
 		if (walk < 2 && highs[type] > 7 * MAX_ROWS)
 			column->ints[i] = walk == 0 ? i * 7 : (nrows - i) / 2;
 		else if (is_extreme)
@@ -241,7 +242,7 @@ compare_rows(const void *a, const void *b)
 {
 	int			result = compare_keys(a, b);
 
-	/* In a group the rows stay in order, as sums of floats depend on it */
+	/* Within a group, keep the order of rows, because sums of floats depend on it */
 	return result != 0 ? result : *(const int *) a - *(const int *) b;
 }
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * groupsorder.c
- *	  Test of groups of rows that come in the order of a column, and of such that come so until
- *	  a row does not: is each group there once, with all its rows?
+ *	  Test of groups of rows ordered by a column, entirely or up to some row: each group must
+ *	  occur once, with all its rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,15 +17,15 @@
 typedef struct Pattern
 {
 	int			nrows;
-	int			run;			/* rows of one value */
-	int			others;			/* values of the other column */
-	int			begins_anew;	/* at this row the order begins anew */
+	int			run;			/* number of rows with one value */
+	int			others;			/* number of values of the other column */
+	int			begins_anew;	/* the order starts over at this row */
 	int			null_at;		/* this row's value is NULL */
-	bool		is_wide;		/* the ordered column has 8 bytes */
+	bool		is_wide;		/* has the ordered column 8 bytes? */
 	Size		memory_limit;
 } Pattern;
 
-/* The number of a row's group: NULLs come behind all others */
+/* Get the number of a row's group: NULLs come after all others */
 static int
 group_of(const Pattern *pattern, int row)
 {
@@ -53,13 +53,14 @@ add_rows(const Pattern *pattern, GjGroups *groups)
 	for (int row = 0; row < pattern->nrows; row += batch.nrows)
 	{
 		batch.nrows = Min(Min(GJ_BATCH_ROWS, 1 + row / 3), pattern->nrows - row);
-		if (row < pattern->begins_anew) /* with a batch: nothing within one descends */
+		if (row < pattern->begins_anew) /* with a new batch: the order within a batch never
+										 * descends */
 			batch.nrows = Min(batch.nrows, pattern->begins_anew - row);
 		for (int i = 0; i < batch.nrows; i++)
 		{
 			int			group = group_of(pattern, row + i);
 
-			/* from the lowest number on, to above zero */
+			/* from the lowest number to above zero */
 			nulls[i] = row + i == pattern->null_at;
 			wide[i] = nulls[i] ? 0 : PG_INT64_MIN + group / pattern->others * INT64CONST(15);
 			narrow[i] = nulls[i] ? 0 : group / pattern->others - 1000;

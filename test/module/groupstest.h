@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * groupstest.h
- *	  Test of groups and aggregates: the rows of one test, and what its files use of each
- *	  other.
+ *	  Test of groups and aggregates: the rows of one test, and the functions that its files
+ *	  share.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,7 +18,7 @@
 #define MAX_AGGS				10
 #define MAX_ROWS				6000
 
-/* A column of all rows */
+/* One column of all rows */
 typedef struct TestColumn
 {
 	GjValueType type;
@@ -41,7 +41,7 @@ typedef struct Test
 	GjAggSpec	aggs[MAX_AGGS];
 	Size		memory_limit;
 
-	/* Rows in the order of their keys; the groups' first ones, and one more behind the last */
+	/* Rows in key order; the first row of each group, and one more at the end */
 	int			order[MAX_ROWS];
 	int			ngroups;
 	int			firsts[MAX_ROWS + 1];

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * groupstiming.c
- *	  Test of groups and aggregates: how long a million rows take.
+ *	  Test of groups and aggregates: timings for a million rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,7 +25,7 @@ typedef struct Timing
 	double		expected;		/* groups */
 } Timing;
 
-/* Timing: a million rows of the columns that the timings name by number */
+/* Timing: a million rows, with the columns that the timings name by number */
 #define TIMED_ROWS				1000000
 #define TIMED_COLUMNS			10
 #define TIMED_RUNS				15
@@ -45,7 +45,7 @@ timed_value(int column, pg_prng_state *prng, int row)
 			return (int64) (random % 50000);
 		case 3:					/* unique */
 			return row;
-		case 4:					/* a number of 64 bits */
+		case 4:					/* a 64-bit number */
 			return (int64) (random >> 3);
 		case 7:					/* unique, in no order */
 			return (int32) ((uint32) row * UINT64CONST(2654435761));
@@ -54,7 +54,7 @@ timed_value(int column, pg_prng_state *prng, int row)
 	}
 }
 
-/* Time of the processor, as others may be busy, too */
+/* Processor time, because the machine may be busy with other work */
 static double
 processor_ms(void)
 {

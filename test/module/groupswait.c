@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * groupswait.c
- *	  Test of groups of rows that hardly ever repeat, which wait with their aggregates: are the
- *	  results those that the same rows give where each is looked for at once?
+ *	  Test of groups whose rows hardly ever repeat and are therefore buffered with their
+ *	  aggregates: the results must be those of looking each row up at once.
  *
- * What makes the difference is count(DISTINCT), for which no row waits.  Of sums of floats none
- * may wait: they depend on the order of the rows.
+ * The comparison run uses count(DISTINCT), for which no row is buffered.  Rows with sums of
+ * floats must not be buffered: these depend on the order of the rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,18 +23,21 @@
 typedef struct Pattern
 {
 	int			nrows;
-	int			every;			/* one row of so many repeats */
-	int			new_until;		/* and from this row on, all do */
+	int			every;			/* one row in "every" repeats */
+	int			new_until;		/* from this row on, all repeat */
 	int			nulls_from;		/* some of these keys have a NULL */
 	int			no_values_from; /* some of these rows have no values for the aggregates */
-	int			run;			/* so many rows with the same key stand side by side */
+	int			run;			/* number of adjacent rows with the same key */
 	bool		is_weighted;
 	bool		is_partial;
-	bool		is_expected;	/* all rows are expected to make groups */
+	bool		is_expected;	/* is every row expected to form a group? */
 	Size		memory_limit;
 } Pattern;
 
-/* Keys have an order no more when they have been multiplied by this; the inverse brings it back */
+/*
+ * Multiplying by SCATTER destroys the order of keys; multiplying by GATHER, its inverse, restores
+ * it
+ */
 #define SCATTER					((uint32) 2654435761U)
 #define GATHER					((uint32) 244002641U)
 
@@ -62,7 +65,7 @@ static const GjAggSpec aggs[] = {
 	{GJ_AGG_AVG, GJ_VALUE_FLOAT8, FLOAT8, -1}
 };
 
-/* Some of them */
+/* Selections of aggregates */
 typedef struct Aggs
 {
 	int			first;
@@ -96,7 +99,7 @@ make_ids(const Pattern *pattern, pg_prng_state *prng)
 	return ids;
 }
 
-/* The first row of each key; -1: it has none */
+/* Get the first row of each key; -1 if it has none */
 static int *
 find_firsts(const Pattern *pattern, const int *ids)
 {
@@ -127,7 +130,7 @@ put_row(const Pattern *pattern, int row, int id, GjBatchColumn *columns, int at)
 }
 
 /*
- * The groups are partial, and there is no room for more of them: add up what they have
+ * The groups are partial, and no more of them fit: add up their counts
  */
 static void
 flush(GjGroups *groups, int64 *counts)
@@ -169,7 +172,7 @@ add_rows(const Pattern *pattern, const int *ids, GjGroups *groups, int64 *counts
 	}
 }
 
-/* A hash of the results, but for that which nobody waits for */
+/* Hash the results, except the one that prevents buffering */
 static uint64
 digest(Aggs some, const Datum *values, const bool *isnull)
 {
@@ -194,8 +197,8 @@ digest(Aggs some, const Datum *values, const bool *isnull)
 }
 
 /*
- * Get the digest of each group; with enough memory they come as they were first seen.
- * Partial groups come several times: of them there are counts instead.
+ * Get the digest of each group; with enough memory they come in the order in which they were
+ * first seen.  Partial groups come several times: return counts of them instead.
  */
 static uint64 *
 get_results(const Pattern *pattern, const int *ids, Aggs some)

@@ -23,7 +23,7 @@ static void check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeyS
 							  bool is_union, int64 factor);
 
 /*
- * Intersect and unite small sets and complements of such, in each combination
+ * Intersect and unite small sets and complements of small sets, in each combination
  */
 void
 GjTestKeySetCombinations(pg_prng_state *prng, int key_width)

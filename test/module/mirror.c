@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * mirror.c
- *	  gpujoin_mirror_check(): does a match on the mirror find every entry of the index?
+ *	  gpujoin_mirror_check(): check that a match on the mirror finds every entry of the index.
  *
- * For tests.  The distinct keys of the index are dealt out to a few sets; each set is
- * matched as a query would match it, with the mirror, what it lacks and the tail pages.
- * Every entry must be found by the set that has its key.
+ * For tests.  The distinct keys of the index are distributed over a few sets; each set is matched
+ * like in a query, with the mirror, its missing pages and the tail pages.  Every entry must be
+ * found by the set that contains its key.
  *
- * It may run beside insertions and VACUUM.  The entries are read before the matches and
- * after them.  What is there both times must have been there in between, unless a bulk
- * deletion ended meanwhile and the TID was used again: the vacuum epoch tells, and then
- * all is done again.  What was found but is there neither time is stale; on an index at
- * rest, with a mirror that was just synchronised, there is nothing like that.
+ * It may run concurrently with insertions and VACUUM.  The entries are read before and after the
+ * matches.  An entry present both times must have been present in between, unless a bulk deletion
+ * ended meanwhile and the TID was reused: the vacuum epoch shows that, and then everything is
+ * repeated.  An entry that was found but is present neither time is stale; an index at rest,
+ * whose mirror has just been synchronized, has no stale entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -32,10 +32,13 @@
 
 PG_FUNCTION_INFO_V1(gpujoin_mirror_check);
 
-/* Sets that the keys are dealt out to: a TID under a wrong key falls into another one */
+/*
+ * Number of sets to distribute the keys over: a TID under a wrong key is likely to be in another
+ * one
+ */
 #define NSETS					4
 
-/* Times to begin again because of a VACUUM */
+/* Number of restarts because of a VACUUM */
 #define MAX_ROUNDS				20
 
 #define CHECK_COLUMNS			4
@@ -109,7 +112,7 @@ gpujoin_mirror_check(PG_FUNCTION_ARGS)
 }
 
 /*
- * Returns false if a bulk deletion ended meanwhile.  *reason says why the device did not
+ * Returns false if a bulk deletion ended meanwhile. *reason is set to why the device did not
  * answer, if it did not.
  */
 static bool
@@ -136,7 +139,7 @@ check_once(Relation index, int64 *checked, int64 *missing, int64 *stale, const c
 
 	for (uint64 i = 0; i < first.n; i++)
 	{
-		/* the key is represented by the set that it is in */
+		/* the key is replaced by the number of its set */
 		first.entries[i].key = set_of(first.entries[i].key);
 	}
 	for (uint64 i = 0; i < last.n; i++)
@@ -162,7 +165,7 @@ check_once(Relation index, int64 *checked, int64 *missing, int64 *stale, const c
 }
 
 /*
- * Read all entries, tails first, until no fold has come between
+ * Read all entries, tails first, repeating this if a fold happened meanwhile
  */
 static void
 read_entries(Relation index, const GjIndexInfo *info, Entries *out)
@@ -202,7 +205,7 @@ read_tail(Relation index, const GjIndexInfo *info, BlockNumber block, Entries *o
 }
 
 /*
- * Read the entries of a page, if it is a data page that lives
+ * Read the entries of a page, if it is a live data page
  */
 static void
 read_page(Relation index, const GjIndexInfo *info, const GjIndexState *state, BlockNumber block,

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * module.c
- *	  Entry point of the test module: sees to it that gpujoin is there, set up as
- *	  PostgreSQL does it, since the dynamic loader has brought in no more than its code.
+ *	  Entry point of the test module: loads gpujoin through PostgreSQL, which initializes it,
+ *	  because the dynamic loader has only mapped its code.
  *
- * Preloaded with gpujoin_test.rival = before, after or alone, it also stands in for PG-Strom, which
- * has nodes of the same names: before or after gpujoin registers its own, or without loading it.
+ * If preloaded with gpujoin_test.rival = before, after or alone, it also imitates PG-Strom, which
+ * has nodes of the same names: it registers them before or after gpujoin does, or without loading
+ * gpujoin.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

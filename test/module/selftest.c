@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * selftest.c
- *	  Do all kernels, and the TID set, give the answers that the plainest code
- *	  gives?  Two functions for the regression tests.
+ *	  Tests of all kernels, and of the TID set, against the simplest possible code.  Two
+ *	  functions for the regression tests.
  *
- * A query runs the kernels of the machine it is on, so that no query can show
- * that the others agree.  Here each variant that the CPU can run is put against
- * membership in a sorted array.  Sets and pages are random, from a fixed seed, and
- * of the kinds that break such code: empty, one key, the ends of the integer
- * range, spans that do not fit a signed integer, keys that collide.
+ * A query only runs the kernels of the machine it is on, so no query can show that the others
+ * agree.  Here each variant that the CPU can run is compared with membership in a sorted array.
+ * Sets and pages are random, from a fixed seed, and of kinds likely to expose errors: empty, one
+ * key, the ends of the integer range, spans that do not fit a signed integer, keys that collide.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,7 +28,7 @@
 #define GJ_TEST_HEAP_BLOCKS		3000
 #define GJ_TEST_COLLIDING_KEYS	5000
 
-/* Keys of a test set: how many, from where, how far apart at most */
+/* Keys of a test set: their number, the first one, and the maximum distance */
 typedef struct TestSet
 {
 	int			nkeys;
@@ -100,7 +99,7 @@ gpujoin_kernel_selftest(PG_FUNCTION_ARGS)
 		{
 			ncompared += test_key_set(&prng, &test_sets[i], sizeof(int32), 1);
 			ncompared += test_key_set(&prng, &test_sets[i], sizeof(int64), 1);
-			/* Few distinct lower bits: filter and table fill unevenly */
+			/* Few distinct lower bits: filter and table are filled unevenly */
 			ncompared += test_key_set(&prng, &test_sets[i], sizeof(int64), (uint64) 1 << 48);
 		}
 		ncompared += test_colliding_keys(&prng);
@@ -137,7 +136,7 @@ gpujoin_tidset_selftest(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) ncompared);
 }
 
-/* Probe random pages for one random set, its keys multiplied by factor */
+/* Probe random pages for one random set whose keys are multiplied by factor */
 static uint64
 test_key_set(pg_prng_state *prng, const TestSet *test, int key_width, uint64 factor)
 {
@@ -185,7 +184,7 @@ test_intersection(GjKeySet *set)
 	GjKeySetFree(half);
 }
 
-/* Probe random pages for keys that all belong into the same cell of the table */
+/* Probe random pages for keys that all belong to the same cell of the table */
 static uint64
 test_colliding_keys(pg_prng_state *prng)
 {
@@ -194,7 +193,7 @@ test_colliding_keys(pg_prng_state *prng)
 	uint64		inverse = GJ_TABLE_FACTOR;
 	uint64		ncompared;
 
-	/* Newton's iteration doubles the bits in which this is the inverse, from three on */
+	/* Newton's iteration doubles the number of correct bits of the inverse, starting from three */
 	for (int i = 0; i < 5; i++)
 		inverse *= 2 - GJ_TABLE_FACTOR * inverse;
 
@@ -308,7 +307,7 @@ random_key(pg_prng_state *prng, const TestSet *test)
 	return (int64) ((uint64) test->base + pg_prng_uint64(prng) % test->spread);
 }
 
-/* A key for a page: a member, a neighbour of one, an end of a range, or anything */
+/* Make a key for a page: a member, a neighbor of one, an end of a range, or any number */
 static int64
 page_key(pg_prng_state *prng, const TestSet *test, const GjKeySet *set)
 {
@@ -328,7 +327,7 @@ page_key(pg_prng_state *prng, const TestSet *test, const GjKeySet *set)
 	return random_key(prng, test);
 }
 
-/* Fill a TID set from random index pages and compare what comes out */
+/* Fill a TID set from random index pages and compare its contents */
 static uint64
 test_tid_set(pg_prng_state *prng, int npages, double disorder, Size limit)
 {
@@ -360,7 +359,7 @@ test_tid_set(pg_prng_state *prng, int npages, double disorder, Size limit)
 				wanted[nwanted++] = ((uint64) ItemPointerGetBlockNumber(&tids[i]) << 16) |
 					ItemPointerGetOffsetNumber(&tids[i]);
 		}
-		/* As the CPU's search and as a device deliver them, in turn */
+		/* Alternate between the orders in which the CPU's search and a device deliver them */
 		if (page % 2 == 0)
 			GjTidSetAdd(set, tids, hits, GJ_TEST_WORDS);
 		else if (!GjTidSetAddPacked(set, wanted + before, nwanted - before))
@@ -402,7 +401,7 @@ test_tid_set(pg_prng_state *prng, int npages, double disorder, Size limit)
 	return ndistinct;
 }
 
-/* Take all blocks, the second cursor beside the first, and compare */
+/* Take all blocks, with a second cursor in parallel to the first, and compare */
 static void
 check_tid_set(GjTidSet *set, const uint64 *wanted, uint64 nwanted)
 {

@@ -4,12 +4,11 @@
  *	  SQL functions to try the device service without an index: synthetic columns
  *	  and injected faults.  For superusers; they tie up the device.
  *
- * gpujoin_service_test() makes a column of known contents, searches it again and
- * again and compares every answer with what the contents say.  When the device
- * goes away in between it does what a mirror does: it counts a fallback, and makes
- * the column anew as soon as there is a device again.  The times it returns are
- * medians of GjServiceMatch() alone, and of its phases in the device's process, so they
- * show what a request costs beyond the work of the device.
+ * gpujoin_service_test() creates a column of known contents, searches it repeatedly and compares
+ * every answer with the expected one.  If the device goes away in between, it behaves like a
+ * mirror: it counts a fallback, and creates the column again as soon as there is a device.  The
+ * returned times are medians of GjServiceMatch() alone, and of its phases in the device's
+ * process, so they show the cost of a request beyond the work of the device.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,17 +27,17 @@
 /* TIDs of the synthetic rows */
 #define GJ_TEST_ROWS_PER_BLOCK	100
 
-/* Positions between two looks at interrupts */
+/* Positions between two checks for interrupts */
 #define GJ_TEST_PER_CHECK		65536
 
-/* How long to wait for a device that is not there */
+/* How long to wait for a missing device */
 #define GJ_TEST_RETRY_US		20000
 #define GJ_TEST_BUSY_US			1000
 
 typedef enum TestTime
 {
 	TEST_TOTAL,					/* the whole call */
-	TEST_DEVICE,				/* of it, in the device's process: all of the following */
+	TEST_DEVICE,				/* its part in the device's process: the sum of the following */
 	TEST_SET,
 	TEST_KERNEL,
 	TEST_TRANSFER,
@@ -58,13 +57,13 @@ typedef struct TestRun
 
 	GjServiceColumn column;
 	bool		loaded;
-	int			next_page;		/* of the push under way */
+	int			next_page;		/* of the current push */
 
 	int64		ok;
 	int64		fallbacks;
 	int64		wrong;
 	int64		loads;
-	double	   *us[TEST_TIMES]; /* of each request that was answered */
+	double	   *us[TEST_TIMES]; /* of each answered request */
 	double		sum_us;			/* of the whole calls */
 	char		last_error[256];
 } TestRun;
@@ -183,7 +182,7 @@ require_superuser(void)
 				 errmsg("must be superuser to try the gpujoin device service")));
 }
 
-/* Make the key set, and the answer that is right */
+/* Make the key set, and the right answer */
 static void
 prepare(TestRun *run, int nkeys)
 {
@@ -253,7 +252,7 @@ load(TestRun *run)
 	return true;
 }
 
-/* Drop the column; if all slots are taken, nobody but us would ever do it */
+/* Drop the column; if all slots are taken, retry, since no other process would ever drop it */
 static void
 unload(TestRun *run)
 {
@@ -295,7 +294,7 @@ search_once(TestRun *run, bool verify, bool count_only)
 		GjTidSetFree(tids);
 }
 
-/* Compare with the positions that match, whose TIDs ascend */
+/* Compare with the matching positions, whose TIDs ascend */
 static bool
 answer_is_right(const TestRun *run, GjTidSet *tids)
 {

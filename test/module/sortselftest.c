@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * sortselftest.c
- *	  Does the sorter of rows (pages/sort.c) give what it was given, in order?
+ *	  Test of the sorter of rows (pages/sort.c): it must return the rows that it was given, in
+ *	  order.
  *
  * Rows are random, from a fixed seed, with keys of few and of all values, TIDs that ascend and
- * that do not, equal rows, and much less memory than they need.  What comes out must ascend, and
- * must be as many rows with the same sum of hashes.
+ * that do not, equal rows, and much less memory than they need.  The output must ascend, and must
+ * have the same number of rows with the same sum of hashes.
  *
- * gpujoin_sort_timing() says how many nanoseconds of a processor a row takes.
+ * gpujoin_sort_timing() returns the processor time per row in nanoseconds.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,7 +35,7 @@ typedef struct TestRows
 {
 	GjIndexInfo info;
 	pg_prng_state prng;
-	int			key_bits;		/* keys have so many bits that differ */
+	int			key_bits;		/* number of bits in which keys differ */
 	bool		heap_order;
 	uint64		n;
 } TestRows;

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * topselftest.c
- *	  Are the first entries of an order (sets/top.c) those that sorting all of them gives?
+ *	  Test of the first entries of an order (sets/top.c) against sorting all of them.
  *
- * Entries are random, from a fixed seed, with few values of each column, so that there are
- * many ties, and with the values at which orders break: the ends of integers, infinities,
- * NaNs, 0 and -0, NULLs.  Some come twice, as an entry does that is met in two places.  They are
- * compared by PostgreSQL's own comparison functions.
+ * Entries are random, from a fixed seed, with few values of each column, so that there are many
+ * ties, and with critical values: the ends of integers, infinities, NaNs, 0 and -0, NULLs.  Some
+ * occur twice, like an entry that is found in two places.  They are compared by PostgreSQL's own
+ * comparison functions.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -82,7 +82,7 @@ make_order(TestOrder *order, GjEntryWidths *widths, pg_prng_state *prng)
 }
 
 /*
- * Values of entries may rise with their number; then none of them is very high or low
+ * Values may ascend with the number of their entry; then none of them is very high or low
  */
 static Datum
 make_value(Oid type, int rise, pg_prng_state *prng)
@@ -138,7 +138,7 @@ compare_entries(const void *a, const void *b, void *arg)
 }
 
 /*
- * Entries as the arrays of a set
+ * Convert entries to the arrays of a set
  */
 static GjEntrySet *
 make_set(const TestEntry *entries, int n, const GjEntryWidths *widths)
@@ -183,7 +183,7 @@ add_sets(GjTop *top, const TestEntry *entries, int n, const GjEntryWidths *width
 			int			m = Min(size - first, GJ_BATCH_ROWS);
 			int			half = m / 2;
 
-			/* half of them as rows that a list names */
+			/* half of them as rows named in a list */
 			for (int i = 0; i < m - half; i++)
 				rows[i] = half + i;
 			GjTopAdd(top, set, first, half, NULL, 0);
@@ -193,7 +193,7 @@ add_sets(GjTop *top, const TestEntry *entries, int n, const GjEntryWidths *width
 }
 
 /*
- * Is entry i of the top this one, with its columns?
+ * Return true if entry i of the top is this one, with its columns
  */
 static bool
 is_same(const GjTop *top, uint64 i, const TestEntry *entry, int first)
@@ -233,7 +233,7 @@ run_round(pg_prng_state *prng)
 			entries[i] = entries[pg_prng_uint64(prng) % i];
 			continue;
 		}
-		entries[i].tid = (uint64) i * 7919 % (1 << 20);	/* no other entry's */
+		entries[i].tid = (uint64) i * 7919 % (1 << 20);	/* unique to this entry */
 		for (int c = 0; c < MAX_COLUMNS; c++)
 		{
 			entries[i].isnull[c] = c > 0 && pg_prng_uint64(prng) % 8 == 0;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *	  gpujoin_count_uses(): count searches of indexes that there are not, so many that the table
- *	  of what is counted overflows.
+ *	  gpujoin_count_uses(): count searches of nonexistent indexes, to overflow the table of
+ *	  counters.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,7 +17,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_count_uses);
 
 /*
- * Count a search, answered by the CPU, for n indexes from this OID on
+ * Count a search, answered by the CPU, for n indexes starting with this OID
  */
 Datum
 gpujoin_count_uses(PG_FUNCTION_ARGS)

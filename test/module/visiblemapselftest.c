@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * visiblemapselftest.c
- *	  Does the visibility map say of many TIDs at a time what it says of each?
+ *	  Test of look-ups of many TIDs at a time in the visibility map, against single ones.
  *
- * For an empty temporary table: it becomes as long as four pages of the map, a hole but for its
- * last block, and the map is given bits that suit the test.  The table is of no other use then.
+ * For an empty temporary table: it is extended to four pages of the map, a hole except for its
+ * last block, and the map is given bits that suit the test.  The table is useless afterwards.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,13 +28,13 @@
 #define MAP_BYTES				(BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
 #define MAP_BLOCKS				((BlockNumber) (MAP_BYTES * 4))
 
-/* The last page of the map is not there */
+/* The last page of the map does not exist */
 #define HEAP_BLOCKS				(3 * MAP_BLOCKS + 1000)
 
 PG_FUNCTION_INFO_V1(gpujoin_visible_map_selftest);
 
 /*
- * Give the first pages of the map bits: all blocks visible, most, few, in turn
+ * Set bits in the first pages of the map: all blocks visible, most, few, in turn
  */
 static void
 make_map(Relation heap, pg_prng_state *prng, int turn)
@@ -90,7 +90,7 @@ make_tids(uint64 *tids, pg_prng_state *prng)
 }
 
 /*
- * The highest TID, or, as where they are some of a set's, one that is higher
+ * Get the highest TID, or a higher one, as if the TIDs were a part of a set
  */
 static uint64
 find_highest(const uint64 *tids, int n)
@@ -133,7 +133,7 @@ check_tids(Relation heap, GjVisibleMap *map, const uint64 *tids, int n)
 }
 
 /*
- * Compare many answers with single ones; returns how many TIDs were asked for
+ * Compare batch answers with single ones; returns the number of TIDs tested
  */
 Datum
 gpujoin_visible_map_selftest(PG_FUNCTION_ARGS)

@@ -10,5 +10,5 @@ INSERT INTO patents
            1 + floor(random() * :companies),
            random() < 0.1
     FROM (SELECT id, 1976 + floor(random() * 40) AS year
-          -- In a target list it is not stored first.
+          -- generate_series in a target list is not materialized first.
           FROM (SELECT generate_series(:first, :last) AS id) AS i) AS s;

@@ -1,5 +1,5 @@
-# What the sessions of the soak test do: random statements, by role. All randomness comes from
-# rand(). A script is in psql's language and leaves no transaction open.
+# The statements of the soak test's sessions: random, by role. All randomness comes from rand(). A
+# script is in psql's language and leaves no transaction open.
 package SoakScripts;
 
 use strict;
@@ -18,7 +18,7 @@ sub pick { return $_[ int(rand(@_)) ]; }
 sub key { return upto($keys); }
 sub id { return 1 + upto($rows * 1.2); }
 
-# Keys of a set; some are in no row
+# Keys of a set; some of them have no rows
 sub set_of
 {
 	my $most = shift;
@@ -29,7 +29,7 @@ sub set_of
 
 # ---- questions --------------------------------------------------------------------------------
 
-# Name: [ ways to ask (soak_answer), text ]. In the text {40} is a set of up to 40 keys, {w} a
+# Name: [ ways to run it (soak_answer), text ]. In the text {40} is a set of up to 40 keys, {w} a
 # small number.
 my @any = qw(set rows cursor);
 our %queries = (
@@ -75,7 +75,7 @@ my @settings = ('', '', 'work_mem=64kB', 'work_mem=64kB', 'enable_hashagg=off', 
 	  . 'max_parallel_workers_per_gather=2', 'gpujoin.aggregate=off', 'gpujoin.sync_blocks=0',
 	'gpujoin.sync_blocks=100000', 'enable_bitmapscan=off', 'cursor_tuple_fraction=1');
 
-# A question with random constants
+# A query with random constants
 sub query
 {
 	my $text = $queries{ $_[0] }->[1];
@@ -85,7 +85,7 @@ sub query
 	return $text =~ s/\s+/ /gr;
 }
 
-# Some questions in one snapshot
+# Some queries in one snapshot
 sub compare
 {
 	my $level = rand() < 0.9 ? 'REPEATABLE READ' : 'SERIALIZABLE';
@@ -146,7 +146,7 @@ my %writes = (
 		upto(10)) },
 	side => sub { sprintf('INSERT INTO side (k, v) SELECT i, %d FROM generate_series(1, 30) i;',
 			upto(100)) },
-	# Older than the last $rows rows: the table stays as big as it was.
+	# Delete all but the last $rows rows, so that the table's size is stable.
 	swept => sub { sprintf('DELETE FROM big WHERE id IN (SELECT id FROM big WHERE id < (SELECT
 		max(id) FROM big) - %d ORDER BY id LIMIT 1500 FOR UPDATE SKIP LOCKED);', $rows) },
 	transfer => sub {
@@ -165,7 +165,7 @@ my @indexes = qw(big_k big_only big_b big_partial big_expression side_k accounts
   parts0_k_v_b_id_idx parts1_k_v_b_id_idx parts2_k_v_b_id_idx parts3_k_v_b_id_idx);
 my $side = "INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i";
 
-# What was left by a command that was cancelled
+# Left over from a command that was canceled
 my $invalid = "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %s', indexrelid::regclass)
 	FROM pg_index WHERE NOT indisvalid AND indrelid NOT IN (SELECT oid FROM pg_class
 	WHERE relkind = 'p') \\gexec\n";
@@ -188,7 +188,8 @@ my @ddl = (
 	sub { "CREATE TABLE brief AS SELECT i AS k FROM generate_series(1, 60000) i; "
 		  . 'CREATE INDEX ON brief USING gpujoin (k); SELECT count(*) FROM brief '
 		  . 'WHERE k IN (1, 2, 3); DROP TABLE brief;' },
-	# In one transaction: attaching alone is seen by whoever has asked without the partition before.
+	# In one transaction, because ATTACH alone would be visible to sessions that had queried
+	# without the partition.
 	sub { 'BEGIN; ALTER TABLE parts DETACH PARTITION parts3; ALTER TABLE parts ATTACH PARTITION '
 		  . 'parts3 FOR VALUES FROM (' . int($keys * 3 / 4) . ') TO (MAXVALUE); COMMIT;' });
 
@@ -202,7 +203,7 @@ sub vacuum
 		pick('big', 'big', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
 }
 
-# A fold would wait with its snapshot, for which an index that is built concurrently waits.
+# A fold would wait with its snapshot, and CREATE INDEX CONCURRENTLY waits for that snapshot.
 sub fold
 {
 	my $index = pick(@indexes);
@@ -226,7 +227,7 @@ sub write
 	return $writes{$name}->();
 }
 
-# Name and text of the next script of a role. Some have a time limit that is rather short.
+# Name and text of the next script of a role. Some have a rather short time limit.
 sub script
 {
 	my $role = shift;

@@ -1,5 +1,5 @@
-# A session of the soak test: psql behind pipes, which goes on after errors. Used instead of
-# IPC::Run, so that the test runs wherever there is a Perl.
+# A session of the soak test: psql behind pipes, which continues after errors. It replaces
+# IPC::Run, so that the test only needs Perl.
 package SoakSession;
 
 use strict;
@@ -7,8 +7,8 @@ use warnings;
 
 use IPC::Open2;
 
-# What takes longer than this does not end at all. On a busy machine an index that is built
-# concurrently waits for many others.
+# A statement that takes longer than this hangs. On a busy machine, a concurrent index build waits
+# for many other sessions.
 use constant PATIENCE => 400;
 
 $SIG{PIPE} = 'IGNORE';
@@ -42,8 +42,8 @@ sub connect
 
 sub is_connected { return defined $_[0]->{psql}; }
 
-# Send statements, return the lines that come: rows and errors. A session that was ended, or that
-# does not answer, is one no more afterwards.
+# Send statements, return the lines that come: rows and errors. After a session was ended or does
+# not answer, it is no longer connected.
 sub ask
 {
 	my ($self, $sql) = @_;

@@ -1,9 +1,9 @@
 #!/usr/bin/env perl
-# test/soak/chaos.pl ENDS FOLDER: what goes wrong during the soak test, until that time: the
-# device's process is killed (of the primary in the first half, of the standby in the second, so
-# that in the other half its memory can be watched), statements are cancelled, sessions ended. At
-# intervals writers are held up for a moment, and the standby's answers compared with the primary's.
-# What was done goes to FOLDER/chaos.json.
+# test/soak/chaos.pl ENDS FOLDER: causes failures during the soak test, until that time: it kills
+# the device's process (the primary's in the first half, the standby's in the second, so that its
+# memory can be watched in the other half), cancels statements, ends sessions. At intervals it
+# holds up writers for a moment and compares the standby's answers with the primary's. Its actions
+# are logged in FOLDER/chaos.json.
 use strict;
 use warnings;
 
@@ -40,7 +40,7 @@ sub ask
 	return @lines;
 }
 
-# By its pid, if that is the program that it should be; then it need not wait for its successor.
+# Kills by pid, after checking that it is the right program; need not wait for its successor.
 sub kill_helper
 {
 	my $server = shift;
@@ -78,7 +78,7 @@ sub end_session
 	return;
 }
 
-# Workers of ours: the launcher of loaders, which is started again
+# Our workers: the launcher of loaders, which is restarted
 sub end_worker
 {
 	my @lines = ask('primary', q{SELECT 'sent' WHERE EXISTS (SELECT FROM (SELECT pid
@@ -88,8 +88,8 @@ sub end_worker
 	return;
 }
 
-# While the tables are locked against writers, and the standby has replayed what was written, all
-# questions must have one answer on both, with gpujoin and without.
+# While the tables are locked against writers, and the standby has replayed all changes, all
+# queries must have one answer on both, with gpujoin and without.
 sub compare_servers
 {
 	my @names = sort keys %SoakScripts::queries;
@@ -104,7 +104,7 @@ sub compare_servers
 		ask('primary', 'ROLLBACK;');
 		return;
 	}
-	# no transaction here is what would put the WAL so far on its way
+	# without a transaction here, the WAL up to this point might not be sent
 	ask('primary', "SELECT pg_logical_emit_message(false, 'soak', 'now');");
 	for (1 .. 600)
 	{

@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
-# test/soak/client.pl NUMBER ROLE ENDS FOLDER: one session of the soak test, until that time. What
-# it did goes to FOLDER/client-NUMBER.json. Each third session is "mortal": it is ended at times,
-# and comes back; the memory of the others is watched.
+# test/soak/client.pl NUMBER ROLE ENDS FOLDER: one session of the soak test, until that time. Its
+# actions are logged in FOLDER/client-NUMBER.json. Each third session is "mortal": it is ended at
+# times and reconnects; the memory of the others is watched.
 use strict;
 use warnings;
 
@@ -25,7 +25,7 @@ my $session = SoakSession->new(
 
 srand($ENV{SOAK_SEED} + $number);
 
-# The watcher takes names of sessions from here.
+# The watcher reads the names of sessions from this file.
 sub connect_again
 {
 	my $until = time + 60;
@@ -46,7 +46,7 @@ sub connect_again
 	return 1;
 }
 
-# Lines that no command of ours should bring
+# Lines that none of our commands should print
 sub count_lines
 {
 	my ($text, @lines) = @_;
@@ -64,7 +64,7 @@ sub count_lines
 	return;
 }
 
-# Contexts in which the session's memory is, for those whose memory has grown
+# The session's memory contexts, to explain growth
 sub note_contexts
 {
 	my $when = shift;

@@ -1,13 +1,15 @@
 #!/usr/bin/env perl
-# test/soak/report.pl FOLDER SECONDS: the report of a soak test, from what its parts have left in
-# that folder (the log folder). Each judgement is one line; the totals go to FOLDER/totals.
+# test/soak/report.pl FOLDER SECONDS: the report of a soak test, from the files that its parts
+# have left in that folder (the log folder). Each judgement is one line; the totals go to
+# FOLDER/totals.
 #
 # A process's memory is flat if, over the second half of the time, it does not grow by more than
-# SOAK_GROWTH kB a minute (128), or not by more than a megabyte in all. The line is that through the
-# median of the slopes between all pairs of samples, which a few outliers do not move. Why so much:
-# caches of relations and plans go on being filled, as DDL throws them away, and malloc takes memory
-# in steps of up to a megabyte; in three minutes sessions were seen to grow by some 300 kB. And why
-# not more: a session runs some 400 scripts in a minute, so 330 bytes lost in each would show.
+# SOAK_GROWTH kB a minute (128), or not by more than a megabyte in all. The rate is the median of
+# the slopes between all pairs of samples, which is robust against outliers. The limit is not
+# lower because caches of relations and plans keep being filled, as DDL clears them, and malloc
+# takes memory in steps of up to a megabyte; in three minutes sessions were seen to grow by some
+# 300 kB. It is not higher because a session runs some 400 scripts in a minute, so a leak of 330
+# bytes in each would show.
 use strict;
 use warnings;
 
@@ -100,7 +102,7 @@ foreach (lines_of('samples.tsv'))
 }
 my $half = ($last // 0) / 2;
 
-# Every process gives at most 150 samples: there are half as many pairs as their square.
+# Every process contributes at most 150 samples, because the number of pairs is half their square.
 sub slope
 {
 	my @samples = @_;
@@ -117,7 +119,7 @@ sub slope
 	return $slopes[ $#slopes / 2 ];
 }
 
-# What a session's contexts have grown by since the half
+# Growth of a session's contexts since the half
 sub contexts
 {
 	my $number = shift;
@@ -142,7 +144,7 @@ foreach my $key (sort keys %process)
 	my ($server, $pid, $name) = split /\t/, $key;
 	my @late = grep { $_->[0] > $half } @{ $process{$key} };
 
-	# A helper of the second half may have begun a moment after the last kill.
+	# A helper of the second half may have started shortly after the last kill.
 	next unless @late > 5 && $late[-1][0] - $late[0][0] > $half * 0.75;
 	push @growth, { slope => slope(@late), minutes => $late[-1][0] - $late[0][0],
 		name => "$server: $name", first => $late[0][1], last => $late[-1][1], pid => $pid };
@@ -152,7 +154,7 @@ foreach my $p (sort { $b->{slope} <=> $a->{slope} } @growth)
 	my $in_all = $p->{slope} * $p->{minutes};
 	my $flat = $p->{slope} <= $growth_allowed || $in_all <= 1024;
 
-	# Its "device memory" is its own: soak.sh looks at what it has when nothing is loaded.
+	# Its "device memory" is its own: soak.sh checks its size when nothing is loaded.
 	$flat = 1 if $p->{name} =~ /helper/ && $ENV{SOAK_DEVICE} eq 'reference';
 
 	judge($flat, sprintf('flat memory: %-36s %7.1f kB a minute, %d kB at the half, %d at the end',
@@ -172,8 +174,8 @@ judge(!lines_of('zombies'), 'no zombie', lines_of('zombies'));
 
 # ---- the servers' logs --------------------------------------------------------------------------
 
-# What a load such as this brings: cancels, ends of sessions, conflicts with others and with
-# replay, objects that somebody has dropped, a device that is away (gpujoin_load)
+# Errors expected under such a load: cancels, ends of sessions, conflicts with others and with
+# replay, dropped objects, a missing device (gpujoin_load)
 my %expected = map { $_ => 1 } qw(57014 57P01 57P03 40001 40P01 55P03 25P02 3B001 42P01 42704
   55000 55006 25006 53200 SOAK1 42P07);
 my $crash = qr/PANIC:|TRAP:|server process .* was terminated|reinitializing|exited with exit code
@@ -191,7 +193,7 @@ foreach my $server (qw(primary standby))
 		next unless /\[\d+\] (\w{5}) .*?(ERROR|FATAL):  (.*)/;
 		my ($state, $level, $message) = ($1, $2, $3);
 		($level eq 'FATAL' ? $fatal{$state}++ : $error{$state}++);
-		# An index may go between the look at its name and its being opened.
+		# An index may be dropped between the look-up of its name and opening it.
 		next if $expected{$state} || $message =~ /could not open relation with OID/;
 		push @internal, $_;
 	}

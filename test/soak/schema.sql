@@ -7,7 +7,8 @@ CREATE TABLE big (id bigserial PRIMARY KEY, k int, v int, b bigint, ts timestamp
 CREATE TABLE small (k int, w int);
 CREATE TABLE parts (id bigserial, k int, v int, b bigint, pad text) PARTITION BY RANGE (k);
 CREATE TABLE side (id serial, k int, v int);
--- Each key has ten rows, and each transfer gives to those of one what it takes from another's.
+-- Each key has ten rows, and each transfer adds to the rows of one key the amount it takes from
+-- another's.
 CREATE TABLE accounts (id int, k int, balance int DEFAULT 0) WITH (fillfactor = 60);
 
 SELECT format('CREATE TABLE parts%s PARTITION OF parts FOR VALUES FROM (%s) TO (%s)', i,
@@ -37,8 +38,8 @@ CREATE INDEX accounts_k ON accounts USING gpujoin (k);
 VACUUM ANALYZE;
 
 -- The answer to a query, as the number of its rows and a digest of them. "set" runs it below an
--- aggregate, perhaps in parallel; "rows" through a portal; "ordered" minds the order of the rows;
--- "cursor" leaves time, when some rows have come, for others to change and fold everything.
+-- aggregate, perhaps in parallel; "rows" through a portal; "ordered" depends on the order of the
+-- rows; "cursor" pauses after some rows, so that other sessions can change and fold everything.
 CREATE FUNCTION soak_answer(how text, query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -71,8 +72,8 @@ BEGIN
 	RETURN concat_ws(' ', n, hash, chain);
 END $$;
 
--- Ask with and without gpujoin. The caller is in a transaction with one snapshot. An answer that
--- differs is an error of its own kind.
+-- Run a query with and without gpujoin. The caller is in a transaction with one snapshot. A
+-- different answer raises an error with its own SQLSTATE.
 CREATE FUNCTION soak_compare(kind text, how text, query text, settings text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -103,8 +104,8 @@ BEGIN
 	RETURN format('same %s %s', kind, split_part(stock, ' ', 1));
 END $$;
 
--- The same with cached generic plans: changing gpujoin.enabled would throw them away, so the stock
--- answer is that to a condition of which no index knows. The session has gpujoin.force on.
+-- The same with cached generic plans: changing gpujoin.enabled would discard them, so the stock
+-- answer comes from a condition that no index can use. The session has gpujoin.force on.
 CREATE FUNCTION soak_generic(keys int[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	stock text;
@@ -130,7 +131,7 @@ BEGIN
 	RETURN format('same generic %s', split_part(stock, ' ', 1));
 END $$;
 
--- No update of a row may be lost, however many wait for it.
+-- No update of a row may be lost, no matter how many sessions wait for it.
 CREATE FUNCTION soak_balance() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	total bigint := (SELECT sum(balance) FROM accounts WHERE k = ANY (

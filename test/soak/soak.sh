@@ -1,24 +1,26 @@
 #!/usr/bin/env bash
 # test/soak/soak.sh: a long mixed load on throw-away servers (test/setup.sh), a primary and a
-# streaming standby, with everything that can go wrong: are answers right, is memory flat, is
-# nothing left over?
+# streaming standby, with injected failures: it checks that answers are right, memory is flat, and
+# nothing is left over.
 #
-#   SOAK_SECONDS  how long the load goes on (1200)
+#   SOAK_SECONDS  duration of the load (1200)
 #   SOAK_CLIENTS  sessions (32, at least 6)
 #   SOAK_ROWS     rows of the big table (200000)
 #   SOAK_DEVICE   gpujoin.device: reference, cuda or none (reference)
 #   SOAK_GROWTH   kB a minute that a process may grow by (128; report.pl says why)
-#   SOAK_SEED     of what is random in the sessions; the times at which they meet are not
-#   SOAK_BREAK    configuration of the servers that shall be found out, e.g. a setting for tests
+#   SOAK_SEED     seed of the sessions' random statements; their relative timing is not
+#                 reproducible
+#   SOAK_BREAK    a server configuration that the test must detect as broken, e.g. a setting for
+#                 tests
 #
 #   SoakScripts.pm  what sessions do, by role      schema.sql  tables, and how answers are compared
 #   client.pl       one session                    chaos.pl    kills, cancels, ends of sessions
-#   watch.pl        samples of memory              report.pl   judges all of it
+#   watch.pl        samples of memory              report.pl   evaluates all of it
 #
-# Each question is asked with gpujoin and without in one snapshot. In the end, when nothing runs any
-# more, no request, no memory of the device, no temporary file and no shared memory may be left,
-# and all indexes must be sound. The last line is "N passed, N failed"; the report, samples and logs
-# are kept in tmp_check/.
+# Each query is run with gpujoin and without in one snapshot. In the end, when all sessions have
+# ended, no request, no memory of the device, no temporary file and no shared memory may be left,
+# and all indexes must be sound. The last line is "N passed, N failed"; the report, samples and
+# logs are kept in tmp_check/.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$project/test/total.sh"
@@ -40,7 +42,7 @@ sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 on_standby() { PGPORT=5433 sql "$@"; }
 on() { if [ "$1" = standby ]; then on_standby "${@:2}"; else sql "${@:2}"; fi; }
 
-# check NAME FINDINGS: good if there are none. For report.pl.
+# check NAME FINDINGS: passes if FINDINGS is empty. For report.pl.
 check() {
     local findings
     findings=$(tr '\n\t' '; ' <<<"$2" | sed 's/; *$//; s/;/ ; /g')
@@ -52,11 +54,12 @@ check() {
 # Servers
 # ---------------------------------------------------------------------------------------------
 
-# What a process has given back shall be seen to be: malloc would come to keep what is that large,
-# such as the extents of the reference device, which are the memory of its process.
+# Makes memory that a process has freed visible as such: malloc would otherwise start to keep
+# chunks of that size, such as the extents of the reference device, which are memory of its
+# process.
 export MALLOC_MMAP_THRESHOLD_=1048576
 
-# Autovacuum comes by all the time, and checkpoints do.
+# Autovacuum and checkpoints run all the time.
 configuration() {
     cat <<CONF
 shared_buffers = '128MB'
@@ -115,7 +118,7 @@ wait_for_replay() {
     die "the standby is behind after $try tries"
 }
 
-# A question whose plan has nothing of ours would prove nothing.
+# A query whose plan has no node of ours would prove nothing.
 check_plans() {
     local name query plan
     while IFS=$'\t' read -r name query; do
@@ -126,7 +129,7 @@ check_plans() {
         -e 'print "$_\t" . SoakScripts::query($_) . "\n" for sort keys %SoakScripts::queries')
 }
 
-# Of a card: megabytes in use by anybody
+# Megabytes of the card's memory in use by all processes
 card_memory() {
     [ "$SOAK_DEVICE" = cuda ] && command -v nvidia-smi >/dev/null || return 0
     nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1
@@ -136,8 +139,8 @@ card_memory() {
 # The load
 # ---------------------------------------------------------------------------------------------
 
-# One session each for DDL, VACUUM and folds; of the others one in seven asks the standby, and one
-# in seven has cached plans.
+# One session each for DDL, VACUUM and folds; one in seven of the others queries the standby, and
+# one in seven has cached plans.
 role_of() {
     case $1 in
         0) echo ddl ;;
@@ -165,7 +168,7 @@ run_load() {
     done
     perl "$here/chaos.pl" "$ends" "$log" 2>"$log/chaos.err" &
     ids+=($!)
-    # Not longer than the sessions: the watcher ends with them.
+    # Stop before the sessions do: the watcher ends with them.
     while (($(date +%s) < ends)); do
         number=$((ends - $(date +%s)))
         sleep $((number < 1 ? 1 : number < 30 ? number : 30))
@@ -184,7 +187,8 @@ run_load() {
 # The end: nothing may be left
 # ---------------------------------------------------------------------------------------------
 
-# comes_to SERVER NAME CONDITION: what becomes true within two minutes, of gpujoin_status() s
+# comes_to SERVER NAME CONDITION: check that a condition on gpujoin_status() s becomes true within
+# two minutes
 comes_to() {
     local try
     for try in $(seq 240); do
@@ -197,7 +201,7 @@ comes_to() {
 
 no_request='slots_used + slots_abandoned + keysets + matches = 0'
 
-# What a card keeps while nothing runs: README, memory_scratch
+# Memory that a card keeps while nothing runs: README, memory_scratch
 no_memory='columns + mirrors + memory_mirrors = 0 AND memory_scratch <= 24 * 1024 * 1024'
 
 check_index() { # SERVER INDEX
@@ -267,9 +271,9 @@ helper_memory() {
     awk '/^(Anonymous|Swap):/ {n += $2} END {print n}' "/proc/$pid/smaps_rollup"
 }
 
-# The device's process has lived through half of the load. With no mirror left it must be small
-# again; on the reference device, whose memory that is, as small as it began, or nearly. And the
-# last thousand of some requests must leave nothing: not 131 bytes each.
+# The device's process has survived half of the load. With no mirror left it must be small again;
+# on the reference device, whose memory it is, about as small as at the start. And the last
+# thousand of a series of requests must not leak even 131 bytes each.
 check_helper() {
     local at_rest before after round
     wait_ready primary
@@ -317,7 +321,7 @@ finish() {
     stop_server primary
     check "shared memory of the servers is gone" \
         "$(sort -u "$log/shm" 2>/dev/null | while read -r name; do ls "$name"; done 2>/dev/null)"
-    # The driver may take a moment; what others do on the card is not known.
+    # The driver may take a moment; the card may be used by other processes as well.
     [ -z "$card_before" ] || sleep 2
     [ -z "$card_before" ] || check "the card's memory is free" \
         "$(awk -v a="$card_before" -v b="$(card_memory)" 'BEGIN {if (b > a + 16) print a, b}')"
@@ -327,7 +331,7 @@ finish() {
 
 : >"$log/checks.tsv"
 : >"$log/clients.err"
-# Nothing is compiled at run time, so no bitcode for it.
+# Nothing is compiled at run time, so bitcode is not needed.
 build_and_install with_llvm=no
 card_before=$(card_memory)
 say "starting a primary and a standby; device: $SOAK_DEVICE, seed: $SOAK_SEED"

@@ -3,12 +3,12 @@
 # with these data folders, until it is ended. Lines of FOLDER/samples.tsv: seconds, server, pid,
 # name, kB.
 #
-# What is counted is anonymous memory, in RAM or swapped out: what a process has of its own. The
-# server's shared memory, the device service's and the files of programs are not in it. Sessions
-# are those of which FOLDER/pids has a name; short-lived processes are left out.
+# It counts anonymous memory, in RAM or swapped out, which is private to a process. The server's
+# shared memory, the device service's and the files of programs are not included. Sessions are the
+# processes named in FOLDER/pids; short-lived processes are left out.
 #
-# FOLDER/zombies has processes that were dead in two samples, FOLDER/shm the names of all dynamic
-# shared memory that was seen in a process.
+# FOLDER/zombies lists processes that were dead in two samples, FOLDER/shm the names of all
+# dynamic shared memory seen in a process.
 use strict;
 use warnings;
 
@@ -107,7 +107,7 @@ while ($running)
 		my ($server) = $data =~ m{([^/]+)$};
 		my %ours = ($postmaster => 1);
 
-		foreach my $round (1 .. 2)	# children, and theirs
+		foreach my $round (1 .. 2)	# children, and their children
 		{
 			$ours{$_} = 1 foreach grep { $ours{ $processes{$_}[0] } } keys %processes;
 		}

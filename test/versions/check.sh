@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test/versions/check.sh [VERSION...]: build and test with each version of PostgreSQL, all that are
-# supported if none is named. A version that this machine has installed is used here; the others in
-# the distribution that has them, in a folder of its own (chroots.sh), which is made when it is
-# first needed, and kept. There test/check.sh installs what is missing, as it does on any machine.
+# test/versions/check.sh [VERSION...]: build and test with each version of PostgreSQL, all that
+# are supported if none is named. A version installed on this machine is tested here; the others
+# in a distribution that has them, in a separate folder (chroots.sh), which is created on first
+# use, and kept. There test/check.sh installs missing packages, as on any machine.
 #
 # Environment: VERSION_SUITES  what to run (test/check.sh has the list)
 #              TESTS           only the tests of these names
@@ -17,16 +17,16 @@ suites=${VERSION_SUITES:-lint regress isolation pgtap tap-short}
 logs=$project/tmp_check
 run=$(mktemp -d "${TMPDIR:-/tmp}/gpujoin-versions.XXXXXX")
 trap 'rm -rf "$run"' EXIT
-# It takes long anyway, and nobody waits for it alone.
+# It takes long anyway, and runs unattended.
 export CHECK_PATIENCE=${CHECK_PATIENCE:-3}
 
-# Does this machine have this version, with what an extension is built with?
+# Succeeds if this machine has this version, with the files to build an extension.
 is_here() {
     pgbin=/usr/lib/postgresql/$1/bin
     [ -x "$pgbin/postgres" ] && [ -x "$pgbin/pg_config" ] && has_pgxs
 }
 
-# Where packages are installed, no server is wanted but those of the tests.
+# Installing packages must not start a server; only the tests start servers.
 prepare_chroot() { # VERSION FOLDER
     local suite
     suite=$(suite_of_version "$1")

@@ -1,9 +1,9 @@
-# test/versions/chroots.sh: other distributions than the machine's, each in a folder; sourced, not
-# run, by the checks of versions and of packages.
+# test/versions/chroots.sh: other distributions than the machine's, each in a folder; sourced,
+# not run, by the checks of versions and packages.
 # shellcheck shell=bash
 #
-# A base is what debootstrap makes. It is made once and copied for use, as packages are installed
-# into the copy. Only root can do this, on Debian or Ubuntu.
+# A base is the result of debootstrap. It is created once and copied for use, and packages are
+# installed into the copy. This requires root, on Debian or Ubuntu.
 #
 # Environment: GPUJOIN_CACHE  where bases and the chroots of versions are kept; /var/cache/gpujoin
 #              GPUJOIN_DEBIAN_MIRROR, GPUJOIN_UBUNTU_MIRROR  otherwise those of the machine's own
@@ -24,8 +24,8 @@ suite_of_version() {
 
 is_ubuntu() { [ "$1" = noble ]; }
 
-# The first address in the machine's lists, if it is a machine of DISTRIBUTION, or else that of the
-# public HOST.
+# The first address in the machine's lists, if it runs DISTRIBUTION, or else that of the public
+# HOST.
 mirror_of_machine() { # DISTRIBUTION HOST
     local found=''
     # shellcheck disable=SC1091
@@ -50,8 +50,8 @@ require_root_for_chroots() {
     command -v debootstrap >/dev/null || die "please install debootstrap"
 }
 
-# Run a command in FOLDER, with processes and mounts of its own: when it ends, none is left. The
-# folder CHROOT_CUDA is seen there as /usr/local/cuda, if there is a place for it.
+# Run a command in FOLDER, with separate processes and mounts, which end with it. The folder
+# CHROOT_CUDA is visible there as /usr/local/cuda, if that exists.
 in_chroot() { # FOLDER COMMAND...
     local folder=$1 file
     shift
@@ -70,7 +70,7 @@ in_chroot() { # FOLDER COMMAND...
         PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@" </dev/null
 }
 
-# Install packages, or files of packages, in FOLDER; what apt-get says goes to its log.
+# Install packages, or package files, in FOLDER; apt-get's output goes to its log.
 install_in() { # FOLDER PACKAGE...
     local folder=$1 apt_log=$1.log
     shift
@@ -78,7 +78,7 @@ install_in() { # FOLDER PACKAGE...
         "$@" >>"$apt_log" 2>&1 || { tail -n 20 "$apt_log" >&2; die "apt-get failed in $folder"; }
 }
 
-# On Debian, Ubuntu's keys come from a package of Debian, which Debian's keys vouch for.
+# On Debian, Ubuntu's keys come from a package of Debian, which is signed by Debian's keys.
 keyring_of_ubuntu() {
     local keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
     if [ ! -e "$keyring" ]; then
@@ -89,7 +89,7 @@ keyring_of_ubuntu() {
     echo "$keyring"
 }
 
-# Make the base of SUITE, unless it is there.
+# Create the base of SUITE, unless it exists.
 make_base() { # SUITE
     local suite=$1 folder=$cache/$1 mirror script options=()
     [ ! -e "$folder" ] || return 0
@@ -107,7 +107,7 @@ make_base() { # SUITE
     rm -rf "$folder.new"
     debootstrap --variant=minbase "${options[@]}" "$suite" "$folder.new" "$mirror" "$script" \
         >"$folder.log" 2>&1 || { tail -n 20 "$folder.log" >&2; die "debootstrap failed"; }
-    # Packages must not start servers, nor bring documentation.
+    # Packages must not start servers, nor install documentation.
     printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
     chmod 755 "$folder.new/usr/sbin/policy-rc.d"
     printf 'APT::Install-Recommends "false";\nDPkg::Options { "--force-confold"; };\n' \

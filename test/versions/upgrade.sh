@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # test/versions/upgrade.sh [OLD-NEW...]: test/t/017_upgrade.pl from one version of PostgreSQL to
-# another, 15-17 and 17-18 if nothing is named. Both are installed in the distribution that has the
-# newer one, with the older one's packages from its own: in a folder (chroots.sh), which is made
-# when it is first needed, and kept. Only root can do this.
+# another, 15-17 and 17-18 by default. Both are installed in the distribution that has the newer
+# one, with the older one's packages from its own distribution: in a folder (chroots.sh), which is
+# created on first use, and kept. This requires root.
 #
 # The last line is "N passed, N failed" of all of them; logs are in tmp_check/OLD-NEW/.
 set -euo pipefail
