@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * batch.h
- *	  Rows as arrays: what passes between nodes that work on columns.
+ *	  Batches: rows as arrays, passed between nodes that work on columns.
  *
- * The arrays belong to whoever made the batch and are good until it makes the next one.
- * A value is the bits of a by-value Datum of the column's type, in as many bytes as the
- * array says: 1, 2, 4 or 8, at an address that is good for such a number.  An integer may
- * come in an array that is wider than its type; then it is sign-extended.
+ * The arrays belong to the producer of the batch and stay valid until it produces the next one.
+ * A value is stored as the bits of a by-value Datum of the column's type, in the number of bytes
+ * that the array states (1, 2, 4 or 8), suitably aligned.  An integer array may be wider than
+ * the column's type; its values are sign-extended then.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,23 +14,23 @@
 #ifndef GPUJOIN_BATCH_H
 #define GPUJOIN_BATCH_H
 
-/* Most rows of a batch */
+/* Maximum number of rows in a batch */
 #define GJ_BATCH_ROWS			1024
 
 typedef struct GjBatchColumn
 {
-	const char *values;			/* nrows values, one behind the other */
-	const uint8 *nulls;			/* a byte a row: is it NULL?  NULL: no row's is; the bytes of a
-								 * NULL's value are zero */
-	uint16		width;			/* bytes a value */
+	const char *values;			/* nrows values, without gaps */
+	const uint8 *nulls;			/* one byte per row, nonzero if the value is NULL (its bytes are
+								 * zero then); a null pointer if no value is NULL */
+	uint16		width;			/* bytes per value */
 } GjBatchColumn;
 
 typedef struct GjBatch
 {
 	int			nrows;			/* at most GJ_BATCH_ROWS */
-	const uint32 *weights;		/* how many equal rows each stands for, at least one; NULL:
-								 * each is one */
-	GjBatchColumn *columns;		/* those that were asked for, in that order */
+	const uint32 *weights;		/* number of equal rows that each row stands for, at least one; a
+								 * null pointer if each stands for one */
+	GjBatchColumn *columns;		/* the requested columns, in the requested order */
 } GjBatch;
 
 #endif							/* GPUJOIN_BATCH_H */

@@ -3,15 +3,18 @@
  * entryset.c
  *	  Collecting matching entries as columns.
  *
- * Columns, since that is how pages and devices have them and how they are used: the
- * visibility map is asked with TIDs alone, and an output column is filled from one
- * array.  They stay in the order in which they come; entryset.c takes out what is there
- * twice.  All lie in one region: base/region.c says why.  But what says which values of a column
- * are NULL is made when the first NULL comes.
+ * Entries are stored by column, because pages and devices supply them by column and consumers
+ * use them by column: a visibility map lookup needs only TIDs, and an output column is filled
+ * from one array.  The entries stay in the order in which they arrive; duplicates are removed at
+ * the end.  All arrays lie in one region (base/region.c explains why), except the NULL flags of
+ * a column, which are allocated when its first NULL arrives.
  *
- * The memory limit covers the arrays, and what a sort takes if there is one.  A set that
- * would exceed it gives up: whoever asked divides the question (match/stream.c).  If what
- * comes is outdated, the TIDs alone are kept, in a TID set, which may become lossy.
+ * The memory limit covers the arrays, and the sort if one is needed.  A set that would exceed
+ * the limit gives up, and the caller divides the request (match/stream.c).  If the entries may
+ * be outdated, the set keeps only TIDs, in a TID set, which may become lossy.
+ *
+ * The sections below test entries as they arrive, remove duplicates, and look up a few TIDs
+ * among many (fewtids.h).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,65 +32,65 @@
 
 #define MIN_CAPACITY			((uint64) 1024)
 
-/* Beside the entries that are expected, room for so many more: what else is found */
+/* Room for entries beyond the n expected ones */
 #define SPARE_ENTRIES(n)		((n) / 64 + MIN_CAPACITY)
 
-/* So many TIDs are copied and looked at, at a time: they are in the nearest cache then */
+/* Number of TIDs copied and checked at a time, so that the check finds them in the L1 cache */
 #define COPY_TIDS				2048
 
 /* An array of a set's region */
 typedef struct Array
 {
 	char	  **values;
-	Size		width;			/* of an element */
+	Size		width;			/* of an element, in bytes */
 } Array;
 
 /* TIDs, keys, INCLUDE columns */
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
-/* Tests end if of this many entries no more than one in this many has been dropped */
+/* Stop testing if at most one in WORTH_DROPPED of TRIED_ENTRIES entries has failed the test */
 #define TRIED_ENTRIES			(8 * GJ_BATCH_ROWS)
 #define WORTH_DROPPED			2
 
-/* Room beyond what is expected to pass, as entries that pass may not be spread evenly */
+/* Extra share of room for entries that pass, because they may be spread unevenly */
 #define SPARE_SHARE				8
 
-/* What the test sees of a column */
+/* Copy of a column's values, made for the test */
 struct GjEntryCopy
 {
 	uint64		values[GJ_BATCH_ROWS];
 	uint8		nulls[GJ_BATCH_ROWS];
 };
 
-/* Others than the bulk's are few up to such a part of it, or so many */
+/* Entries outside the bulk are few up to this share of the bulk, or up to this number */
 #define FEW_SHARE				8
 #define FEW_ENTRIES				1024
 
-/* Sorting takes so many bytes for each entry */
+/* Bytes that sorting takes for each entry */
 #define SORT_BYTES				(2 * sizeof(uint64))
 
 /* Allocate n elements, however many, in the set's context */
 #define alloc_huge(set, type, n) \
 	((type *) MemoryContextAllocHuge((set)->context, Max(n, 1) * sizeof(type)))
 
-/* The filter has 2^n bits, the table an eighth of that, in slots */
+/* The filter has 2^n bits; the table has an eighth as many slots */
 #define FILTER_BITS_PER_TID		16
 #define MIN_FILTER_BITS			10
 #define SLOT_SHARE_BITS			3
 
-/* A query can be cancelled after so many TIDs */
+/* Check for interrupts after this many TIDs */
 #define STEP_TIDS				65536
 
 struct GjFewTids
 {
 	uint64	   *tids;
 	uint64		least;
-	uint64		span;			/* from the least to the greatest */
-	int			filter_shift;	/* of a hash, to a bit of the filter */
-	int			slot_shift;		/* to a slot */
+	uint64		span;			/* difference between the greatest and the least TID */
+	int			filter_shift;	/* from a hash to a bit number of the filter */
+	int			slot_shift;		/* from a hash to a slot number */
 	uint64		slot_mask;
 	uint64	   *filter;
-	uint32	   *slots;			/* which TID, counted from 1; 0: none */
+	uint32	   *slots;			/* index of a TID plus 1; 0 if the slot is empty */
 };
 
 static void want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable);
@@ -122,8 +125,8 @@ static bool few_tids_next(const GjFewTids *few, const uint64 *tids, uint64 n, ui
 						  uint64 *which);
 
 /*
- * Create an empty set in a memory context of its own below parent, for entries of an
- * index.  Bit i of included: that INCLUDE column is wanted.
+ * Create an empty set for entries of an index, in its own memory context below parent.  Bit i of
+ * included requests INCLUDE column i.
  */
 GjEntrySet *
 GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjEntryWidths *widths, bool keys,
@@ -148,7 +151,7 @@ GjEntrySetCreate(MemoryContext parent, Size memory_limit, const GjEntryWidths *w
 }
 
 /*
- * Create a set for pieces of a result, with the same columns as another one
+ * Create a set for pieces of a result, with the same columns as another set
  */
 GjEntrySet *
 GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntrySet *whole)
@@ -169,8 +172,8 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
- * Create a set for entries that are delivered in pieces later, with the same columns, and with
- * the keys in any case.  It does not give up.
+ * Create a set that stores entries for delivery in pieces later, with the same columns as piece,
+ * and always with the keys.  It never gives up.
  */
 GjEntrySet *
 GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit, const GjEntrySet *piece,
@@ -191,7 +194,7 @@ want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 }
 
 /*
- * Tell whether anything is wanted beside TIDs
+ * Return true if the set has columns besides the TIDs
  */
 bool
 GjEntrySetHasColumns(const GjEntrySet *set)
@@ -200,7 +203,7 @@ GjEntrySetHasColumns(const GjEntrySet *set)
 }
 
 /*
- * Keep TIDs alone from now on, however many, since what will be added may be outdated
+ * Keep only TIDs from now on, in any number, because entries added later may be outdated
  */
 void
 GjEntrySetKeepTids(GjEntrySet *set)
@@ -211,7 +214,7 @@ GjEntrySetKeepTids(GjEntrySet *set)
 }
 
 /*
- * Return how many entries fit in memory
+ * Return the number of entries that fit in memory
  */
 uint64
 GjEntrySetCapacity(const GjEntrySet *set)
@@ -220,8 +223,8 @@ GjEntrySetCapacity(const GjEntrySet *set)
 }
 
 /*
- * Prepare for so many entries, or for none if they will not fit in memory.  If they are tested
- * first, how many will be kept is seen when the first ones come.
+ * Reserve room for n entries, or for none if they do not fit in memory.  If the entries are
+ * tested, the number that will be kept is estimated only when the first ones arrive.
  */
 void
 GjEntrySetExpect(GjEntrySet *set, uint64 n)
@@ -239,8 +242,9 @@ GjEntrySetExpect(GjEntrySet *set, uint64 n)
 }
 
 /*
- * Add n entries from arrays, to which others may be writing: they are looked at when they
- * are here.  False, and the set is of no use any more, if a TID cannot be a heap tuple's.
+ * Add n entries from arrays that other processes may be writing to; they are validated after
+ * they have been copied.  Returns false if a TID cannot belong to a heap tuple; the set must not
+ * be used then.
  */
 bool
 GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
@@ -288,7 +292,7 @@ copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest)
 }
 
 /*
- * The arrays have got n entries more, none of whose TIDs is above highest
+ * Record that n entries have been appended to the arrays, with no TID above highest
  */
 void
 GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
@@ -298,7 +302,7 @@ GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
 }
 
 /*
- * Say which of n entries behind the set's are NULL.  Most often none is.
+ * Set the NULL flags of n entries after the set's last one.  Usually none is NULL.
  */
 static void
 add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
@@ -308,7 +312,8 @@ add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
 }
 
 /*
- * Is any byte not zero?  They are if the first one is, and each equals its neighbour.
+ * Return true if any byte is nonzero.  All are zero if the first one is and each equals the
+ * next.
  */
 static bool
 any_byte_set(const uint8 *bytes, uint64 n)
@@ -317,7 +322,7 @@ any_byte_set(const uint8 *bytes, uint64 n)
 }
 
 /*
- * Add n entries of another set, which has all columns that this one has, from its first one on
+ * Add n entries of another set, starting at first.  That set must have all columns of this one.
  */
 void
 GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n)
@@ -347,7 +352,7 @@ GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64
 }
 
 /*
- * Forget what was added, but keep the arrays
+ * Remove all entries, but keep the arrays
  */
 void
 GjEntrySetClear(GjEntrySet *set)
@@ -372,7 +377,7 @@ GjEntrySetFree(GjEntrySet *set)
 }
 
 /*
- * Say that the entries which have been added so far are distinct
+ * Declare that the entries added so far have distinct TIDs
  */
 void
 GjEntrySetEndBulk(GjEntrySet *set)
@@ -381,14 +386,14 @@ GjEntrySetEndBulk(GjEntrySet *set)
 }
 
 /*
- * Have each TID once.  No entry may be added later.
+ * Keep one entry for each TID.  No entry may be added later.
  *
- * Which of two entries with one TID stays does not matter.  If both are certain, they
- * are one entry, found on its tail and again where it has moved to, or by a device and on the
- * CPU.  For a TID belongs to another row only after a bulk deletion, and then none of the set's
- * entries is used as a row (exec/visiblemap.c); and to be dropped by a filter is allowed to
- * both (exec/filteredmatch.c).  For the same reason it does no harm if such two stay in a set;
- * so a bulk need only have no entry twice.
+ * It does not matter which of two entries with the same TID is kept.  If both are certain, they
+ * are the same entry, found on its tail page and again where it was moved to, or by both the
+ * device and the CPU.  A TID can belong to another row only after a bulk deletion, and then none
+ * of the set's entries is used as a row (exec/visiblemap.c); and a filter may drop either of
+ * them (exec/filteredmatch.c).  For the same reason, it does no harm if such a pair stays in a
+ * set; so a bulk must only not contain the same entry twice.
  */
 void
 GjEntrySetFinish(GjEntrySet *set)
@@ -409,7 +414,7 @@ GjEntrySetCount(const GjEntrySet *set)
 }
 
 /*
- * Count those that did not pass the test, too
+ * Return the number of entries found, including those that failed the test
  */
 uint64
 GjEntrySetFound(const GjEntrySet *set)
@@ -418,7 +423,7 @@ GjEntrySetFound(const GjEntrySet *set)
 }
 
 /*
- * The TID set that the set has instead of entries; NULL if it has these
+ * Return the TID set that replaces the entries; NULL if the set has entries
  */
 GjTidSet *
 GjEntrySetPlain(GjEntrySet *set)
@@ -427,7 +432,7 @@ GjEntrySetPlain(GjEntrySet *set)
 }
 
 /*
- * Take it out of the set, of which nothing is left then, into another memory context
+ * Move the TID set into another memory context, and free the rest of the set
  */
 GjTidSet *
 GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent)
@@ -440,8 +445,8 @@ GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent)
 }
 
 /*
- * Have what some entries hold on its way from memory, all of it at once: a reader goes from row
- * to row, and would wait for each array in turn.
+ * Prefetch all columns of some entries at once: a consumer that reads row by row would wait for
+ * each array in turn
  */
 void
 GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n)
@@ -459,7 +464,7 @@ prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
 
 /* Memory ------------------------------------------------------------------------ */
 
-/* Make room for n more entries in the arrays; false: they have given up */
+/* Make room for n more entries in the arrays; returns false if the set has given up */
 bool
 GjEntrySetReserve(GjEntrySet *set, uint64 n)
 {
@@ -481,10 +486,11 @@ GjEntrySetReserve(GjEntrySet *set, uint64 n)
 }
 
 /*
- * Give the arrays room for so many entries, more than they have
+ * Enlarge the arrays to the given capacity, which must be more than they have
  *
- * Those of a region that has grown move to their new places from the last one on: each is
- * going to begin where it did or further up, so that none is overwritten.
+ * After the region has grown, the arrays are moved to their new places starting with the last
+ * one.  Each one's new place begins where the old one did or at a higher address, so none is
+ * overwritten.
  */
 static void
 resize_arrays(GjEntrySet *set, uint64 capacity)
@@ -516,7 +522,7 @@ resize_arrays(GjEntrySet *set, uint64 capacity)
 }
 
 /*
- * List the arrays of the region, in the order in which they are there
+ * List the arrays of the region, in the order in which they lie there
  */
 static int
 list_arrays(GjEntrySet *set, Array *arrays)
@@ -545,8 +551,8 @@ resize_nulls(GjEntrySet *set, uint64 capacity)
 }
 
 /*
- * Make sure that a column can have NULLs, of whose first n entries none is one if it could
- * not; returns column->nulls
+ * Make sure that a column has NULL flags.  If it had none, its first n entries are not NULL.
+ * Returns column->nulls.
  */
 uint8 *
 GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n)
@@ -596,13 +602,13 @@ free_arrays(GjEntrySet *set)
  *
  * Entries that a device delivers, tested as they come: those that do not pass are not kept.
  *
- * Where one entry in a hundred passes, memory for all of them costs more than the test: it is
- * touched for the first time, written and read again.  What the test looks at is copied to a
- * place that stays in the nearest cache, since others may be writing to the arrays; of the rest
- * only that of passing entries is read at all.
+ * If one entry in a hundred passes, storing all of them costs more than the test: their memory
+ * would be touched for the first time, written and read again.  The columns that the test reads
+ * are copied to a buffer that stays in the L1 cache, because other processes may be writing to the
+ * arrays; the other columns are read only for entries that pass.
  *
- * Where a device can make a part of the test by itself, what does not pass that does not even come
- * (GjEntrySetFilter).  Who receives the entries counts it with what has been dropped here.
+ * If the device can evaluate a part of the test itself, entries that fail that part are not even
+ * sent (GjEntrySetFilter).  The receiver adds their number to the number of entries dropped here.
  *
  * Nobody may rely on the test.  Not all entries come as arrays, and where most of them pass the
  * test ends, as copying whole arrays is quicker then.  So who set it tests what is kept again.
@@ -610,8 +616,8 @@ free_arrays(GjEntrySet *set)
  */
 
 /*
- * Test entries that come as arrays, by these of their columns: bit 0 is the key, bit i + 1 the
- * INCLUDE column i.  The set must have them.
+ * Test entries that arrive as arrays, using the given columns: bit 0 is the key, bit i + 1 is
+ * INCLUDE column i.  The set must have these columns.
  */
 void
 GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
@@ -625,7 +631,7 @@ GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
 }
 
 /*
- * Have a device keep back what surely does not pass the test
+ * Let a device leave out entries that certainly fail the test
  */
 void
 GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
@@ -635,8 +641,8 @@ GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
 }
 
 /*
- * Add those of n entries from arrays that pass.  False, and the set is of no use any more, if a
- * TID cannot be a heap tuple's.
+ * Add those of n entries from arrays that pass.  Returns false if a TID cannot belong to a heap
+ * tuple; the set must not be used then.
  */
 static bool
 entry_set_add_passing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
@@ -687,7 +693,7 @@ copy_column(const GjEntryColumn *column, const char *values, const uint8 *nulls,
 }
 
 /*
- * Add some of the entries from first on
+ * Add the listed ones of the entries that start at first
  */
 static bool
 take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *rows, int n)
@@ -720,8 +726,9 @@ take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *r
 }
 
 /*
- * Make room for n more entries, and if there is too little, for all that are still to come if
- * as many pass as until here; false: the set has given up
+ * Make room for n more entries.  If there is too little, make room for all entries still
+ * expected, assuming that the same share will pass as so far.  Returns false if the set has
+ * given up.
  */
 static bool
 make_room(GjEntrySet *set, int n)
@@ -763,7 +770,7 @@ take_values(char *to, const char *from, const uint16 *rows, int n, uint16 width)
 }
 
 /*
- * Say which of the entries that are taken are NULL.  Most often none is.
+ * Set the NULL flags of the entries that were taken.  Usually none is NULL.
  */
 static void
 take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uint16 *rows, int n)
@@ -777,13 +784,13 @@ take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uin
 }
 
 /*-------------------------------------------------------------------------
- * Entries that come twice
+ * Duplicates
  *
  * Entries that come in any order: each TID once.
  *
- * Nothing is put in order.  Nearly all entries of a set come from one place that has none twice,
- * its bulk, and a few from elsewhere.  These are looked for among the others (entryset.c), and
- * those that are there leave.  The bulk stays where it is.
+ * Nothing is sorted in the usual case.  Nearly all entries of a set come from one source that has
+ * no duplicates, the bulk, and a few come from elsewhere.  These few are looked up among the others
+ * (GjFewTids, below), and removed if found there.  The bulk stays in place.
  *
  * If they are not few, or there is no bulk, the TIDs alone are sorted, to see which are there
  * twice: again these are few, if there are any at all.
@@ -791,7 +798,8 @@ take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uin
  */
 
 /*
- * Keep one entry of each TID.  False, and the set is as it was, if there is not the memory.
+ * Keep one entry for each TID.  Returns false, with the set unchanged, if memory does not
+ * suffice.
  */
 static bool
 entry_set_make_distinct(GjEntrySet *set)
@@ -812,7 +820,7 @@ entry_set_make_distinct(GjEntrySet *set)
 }
 
 /*
- * Drop all entries that have one of these TIDs; returns how many
+ * Remove all entries that have one of these TIDs; returns the number removed
  */
 uint64
 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few)
@@ -842,7 +850,7 @@ GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few)
 }
 
 /*
- * Of the entries behind the bulk, drop those whose TID the bulk has, or one before them
+ * Remove each entry after the bulk whose TID occurs in the bulk or in an earlier entry
  */
 static void
 drop_others(GjEntrySet *set)
@@ -872,7 +880,7 @@ drop_others(GjEntrySet *set)
 }
 
 /*
- * Of all entries, drop those whose TID one before them has
+ * Remove each entry whose TID occurs in an earlier entry
  */
 static void
 drop_doubles(GjEntrySet *set)
@@ -908,7 +916,7 @@ drop_doubles(GjEntrySet *set)
 }
 
 /*
- * List the TIDs that several entries have, each once, and count the entries that are too many
+ * List the TIDs that occur more than once, each of them once, and count the surplus entries
  */
 static uint64 *
 list_doubles(const GjEntrySet *set, uint64 *ndoubles, uint64 *nsurplus)
@@ -939,7 +947,7 @@ list_doubles(const GjEntrySet *set, uint64 *ndoubles, uint64 *nsurplus)
 }
 
 /*
- * Take out the entries at these places, which ascend
+ * Remove the entries at these positions, which must be in ascending order
  */
 void
 GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n)
@@ -964,7 +972,7 @@ drop_from_column(GjEntryColumn *column, const uint64 *places, uint64 n, uint64 n
 }
 
 /*
- * Move what lies between the gaps, and behind the last one, together
+ * Close the gaps by moving the elements that lie between them, and after the last one
  */
 static void
 drop_from_array(void *array, int width, const uint64 *places, uint64 n, uint64 nentries)
@@ -1061,7 +1069,7 @@ GjFewTidsFind(const GjFewTids *few, uint64 tid)
 }
 
 /*
- * May it be one of them?
+ * Return false if the TID is certainly not one of the few
  */
 static inline bool
 passes(const GjFewTids *few, uint64 tid)

@@ -1,22 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * entryset.h
- *	  The matching entries with what is in them: TIDs, and where wanted keys and
- *	  INCLUDE columns, each as an array.
+ *	  Matching entries stored by column: TIDs and, if requested, keys and INCLUDE columns, each
+ *	  in its own array.
  *
- * Life: create; a match adds entries in any order; finish; then tids[] has nentries TIDs, each
- * once, with the wanted arrays beside it, in the order in which they came; or it gave up, and
- * there is nothing, because the entries did not fit in memory; or, if what was found may be
- * outdated, there is only a plain TID set (GjEntrySetPlain).  It can be cleared and used again.
+ * Life cycle: create the set; add entries in any order; finish it.  After that, tids[] has
+ * nentries distinct TIDs, beside the requested arrays, in the order in which the entries
+ * arrived.  Or the set gave up, and is empty, because the entries did not fit in memory.  Or, if
+ * the entries may be outdated, it has only a plain TID set (GjEntrySetPlain).  A set can be
+ * cleared and used again.
  *
- * Who adds entries that are distinct among themselves, as the data pages' are, adds them first
- * and then says so: GjEntrySetEndBulk().  Then only what comes later is looked for among all.
+ * A caller that has entries with distinct TIDs, such as those of the data pages, adds them first
+ * and then calls GjEntrySetEndBulk().  Then only entries added later are checked for duplicates.
  *
- * Or it is for pieces of what the CPU finds, which are distinct: cleared, and filled while there
- * is room.  It neither gives up nor has a plain TID set.
+ * A piecewise set takes pieces of the CPU's results, which are distinct: it is cleared, and
+ * filled while there is room.  It never gives up and never has a plain TID set.
  *
- * Arrays are allocated in the set's own memory context: one region has them all, but those that
- * say what is NULL, which are made when the first NULL comes.
+ * The arrays are allocated in the set's own memory context.  One region holds all of them except
+ * the NULL flags, which are allocated when the first NULL arrives.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,16 +32,16 @@
 #include "fewtids.h"
 #include "tidset.h"
 
-/* One array; element i belongs to TID i */
+/* An array; element i belongs to TID i */
 typedef struct GjEntryColumn
 {
-	uint16		width;			/* bytes a value; 0: the column is not wanted */
+	uint16		width;			/* bytes per value; 0 if the column is not requested */
 	char	   *values;
-	bool		has_nulls;		/* may any entry's be NULL? */
-	uint8	   *nulls;			/* a byte an entry: is it?  Only if has_nulls */
+	bool		has_nulls;		/* true if values can be NULL */
+	uint8	   *nulls;			/* one flag per entry; valid only if has_nulls */
 } GjEntryColumn;
 
-/* Entries as a device delivers them; arrays of columns that are not wanted are not looked at */
+/* Entries as a device delivers them; arrays of columns that are not requested are ignored */
 typedef struct GjEntryArrays
 {
 	const uint64 *tids;
@@ -50,20 +51,20 @@ typedef struct GjEntryArrays
 } GjEntryArrays;
 
 /*
- * A test of n entries, at most GJ_BATCH_ROWS, by columns[], keys first: lists those that pass in
- * rows, in ascending order, and returns how many they are.  It may be called while a device is
- * answering, and so must not ask one itself.
+ * A test of n entries, at most GJ_BATCH_ROWS, by columns[], with the keys first.  It stores the
+ * positions of entries that pass in rows, in ascending order, and returns their number.  It may
+ * be called while a device is answering a request, so it must not send one itself.
  */
 typedef int (*GjEntryTest) (void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 
 /*
- * A piece of what the CPU finds: small enough for the processor's cache, and more than the
- * entries of any page take
+ * Size of a piece of the CPU's results: small enough for the processor's cache, and larger than
+ * the entries of any page
  */
 #define GJ_PIECE_BYTES(limit) \
 	Max(Min(limit, (Size) 1024 * 1024), (Size) 64 * 1024)
 
-/* Bytes that the columns of an index have */
+/* Number of bytes in each column of an index */
 typedef struct GjEntryWidths
 {
 	uint16		key;
@@ -73,39 +74,40 @@ typedef struct GjEntryWidths
 
 typedef struct GjEntrySet
 {
-	/* What was asked for: set by GjEntrySetCreate() */
-	GjEntryColumn keys;			/* as wide as in the index: 4 or 8 */
+	/* Requested columns: set by GjEntrySetCreate() */
+	GjEntryColumn keys;			/* width as in the index: 4 or 8 */
 	int			nincluded;
 	GjEntryColumn included[GJ_MAX_INCLUDED];	/* as in GjEntryWidths */
 
 	/* The entries */
 	uint64	   *tids;			/* block << 16 | offset; NULL: see GjEntrySetPlain() */
 	uint64		nentries;
-	uint64		highest;		/* no TID is higher */
-	bool		gave_up;		/* they are more than fit in memory: none is here */
-	uint64		ndropped;		/* so many more came, but did not pass the test */
+	uint64		highest;		/* upper bound of the TIDs */
+	bool		gave_up;		/* true if the entries did not fit in memory; the set is empty
+								 * then */
+	uint64		ndropped;		/* number of further entries that failed the test */
 
 	/* Private to entryset.c */
 	MemoryContext context;
 	Size		memory_limit;
-	Size		entry_bytes;	/* of an entry, in all arrays */
-	GjRegion	region;			/* where they are */
+	Size		entry_bytes;	/* bytes per entry, in all arrays together */
+	GjRegion	region;			/* memory of the arrays */
 	uint64		capacity;
-	uint64		nbulk;			/* the first so many have distinct TIDs */
+	uint64		nbulk;			/* number of leading entries that have distinct TIDs */
 	bool		piecewise;
 	GjTidSet   *plain;
 
-	/* A test of what comes as arrays: entryset.c */
-	GjEntryTest test;			/* NULL: none, or no more */
+	/* Test of entries that arrive as arrays */
+	GjEntryTest test;			/* NULL if entries are not tested, or no longer */
 	void	   *test_arg;
 	uint64		tested_columns;
 	struct GjEntryCopy *copies;
 	uint64		ntested;
-	uint64		expected;		/* entries that will come, it is said */
+	uint64		expected;		/* estimated number of entries still to arrive */
 
-	/* The part of the test that a device can make, before it sends anything */
+	/* The part of the test that a device can evaluate before it sends entries */
 	gjd_filter	filter;
-	uint64		filter_parts;	/* which part that is, for EXPLAIN */
+	uint64		filter_parts;	/* identifies that part, for EXPLAIN */
 } GjEntrySet;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
@@ -133,7 +135,7 @@ extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
-/* entryset.c */
+/* Tests of entries, and removal of duplicates */
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
 extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);

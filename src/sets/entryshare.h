@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * entryshare.h
- *	  A finished set of entries in memory that several processes share: each takes
- *	  pieces until there are no more.
+ *	  A finished entry set in memory shared by several processes, each of which takes pieces
+ *	  until all are taken.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,15 +15,15 @@
 
 #include "entryset.h"
 
-/* Filled by one process, then read-only but for the cursor */
+/* Filled by one process, then read-only except for the cursor */
 typedef struct GjSharedEntries
 {
 	dsa_pointer memory;			/* of all arrays */
 	uint64		nentries;
-	int			range_bits;		/* they are ordered by ranges of 2^range_bits heap blocks */
+	int			range_bits;		/* entries are ordered by ranges of 2^range_bits heap blocks */
 	bool		has_nulls[GJ_MAX_INCLUDED]; /* as in GjEntryColumn */
-	uint64		step;			/* entries that are taken at a time */
-	pg_atomic_uint64 next;		/* first entry that nobody has taken */
+	uint64		step;			/* number of entries taken at a time */
+	pg_atomic_uint64 next;		/* first entry not taken yet */
 } GjSharedEntries;
 
 extern void GjEntriesShareInit(GjSharedEntries *shared);
@@ -32,8 +32,9 @@ extern void GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntr
 extern void GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area);
 
 /*
- * Make a view of entries that are taken, with the columns of the set that was shared, and
- * nothing else: it must not be added to
+ * Point the view to the next entries, with the columns of the set that was shared.  The view has
+ * no other contents, and entries must not be added to it.  Returns false if all entries are
+ * taken.
  */
 extern bool GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view);
 

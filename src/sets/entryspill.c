@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * entryspill.c
- *	  Entries that do not fit in memory, in a temporary file.
+ *	  Writing entries that do not fit in memory to a temporary file.
  *
- * A set is written array by array, and read back in the same way, so that the file has what the
- * memory had.  The file belongs to the resource owner that was current when it was made, the
- * executor's: it goes with the query if there is an error.  It counts for temp_file_limit, lies in
- * temp_tablespaces, and EXPLAIN (BUFFERS) shows its blocks.
+ * A set is written array by array and read back in the same way, so the file has the layout of
+ * the memory.  The file belongs to the resource owner that is current when it is created, the
+ * executor's, so it is removed with the query if an error occurs.  It counts towards
+ * temp_file_limit, is placed in temp_tablespaces, and EXPLAIN (BUFFERS) shows its blocks.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,19 +25,19 @@ struct GjEntrySpill
 	uint64		nsets;			/* number of sets in the file that have not been read */
 };
 
-/* The arrays of a set follow: TIDs, keys, and the INCLUDE columns, each with its NULLs */
+/* Followed by the set's arrays: TIDs, keys, and the INCLUDE columns, each with its NULL flags */
 typedef struct Header
 {
 	uint64		nentries;
 	uint64		highest;
-	uint32		has_nulls;		/* bit i: of INCLUDE column i */
+	uint32		has_nulls;		/* bit i: INCLUDE column i has NULL flags */
 } Header;
 
 static void write_array(GjEntrySpill *spill, void *array, Size size);
 static void read_array(GjEntrySpill *spill, void *array, Size size);
 
 /*
- * Make a temporary file.  The context must live until the end, or until an error.
+ * Create a temporary file.  The context must live until GjEntrySpillEnd() or an error.
  */
 GjEntrySpill *
 GjEntrySpillBegin(MemoryContext context)
@@ -51,7 +51,7 @@ GjEntrySpillBegin(MemoryContext context)
 }
 
 /*
- * Write a set's entries behind those of the sets before, and clear the set
+ * Append a set's entries to the file, and clear the set
  */
 void
 GjEntrySpillWrite(GjEntrySpill *spill, GjEntrySet *set)
@@ -80,8 +80,8 @@ GjEntrySpillWrite(GjEntrySpill *spill, GjEntrySet *set)
 }
 
 /*
- * Put the entries of the next set in the file into this one, in place of what it has; returns false
- * if there are no more
+ * Replace the contents of this set by those of the next set in the file; returns false if no
+ * sets are left
  */
 bool
 GjEntrySpillRead(GjEntrySpill *spill, GjEntrySet *set)

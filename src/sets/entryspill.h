@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * entryspill.h
- *	  Entries that do not fit in memory, in a temporary file.
+ *	  Temporary file for entries that do not fit in memory.
  *
- * The contents of sets with the same columns are written one after the other; then they are read
- * back, one after the other in the same order, once.
+ * Sets with the same columns are written in sequence, and then read back once, in the same
+ * order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fewtids.h
- *	  A few TIDs that are looked for among many.
+ *	  A small collection of TIDs to look up among many.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,10 +13,10 @@
 
 typedef struct GjFewTids GjFewTids;
 
-/* Doubles are allowed */
+/* Duplicates are allowed */
 extern GjFewTids *GjFewTidsCreate(MemoryContext context, const uint64 *tids, uint64 n);
 
-/* Where a TID first was in that array; -1: nowhere */
+/* Return the first position of a TID in that array, or -1 if it is not there */
 extern int64 GjFewTidsFind(const GjFewTids *few, uint64 tid);
 
 extern void GjFewTidsFree(GjFewTids *few);

@@ -1,26 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * kernels.c
- *	  Which keys of a page are members of a key set?  The CPU's inner loop.
+ *	  Finding the members of a key set among the keys of a page: the CPU's inner loop.
  *
- * There are three questions (compare with a short list, test a bit of an exact
- * bitmap, test a bit of a hash filter), two key widths, and for each a loop for
- * AVX-512, for AVX2 and for any machine.  The vector loops turn sixteen (eight)
- * keys into bit numbers, gather the words that hold the bits, and test all at
- * once.  They have no branch: a page costs the same whatever it holds.  Which set
- * of loops runs is decided once a process, from what the CPU can do.  The vector
- * loops stand in kernelsx86.h.
+ * There are three kinds of test (compare with a short list, test a bit of an exact bitmap, test
+ * a bit of a hash filter) and two key widths.  Each combination has a loop for AVX-512, one for
+ * AVX2 and one for any machine.  The vector loops turn sixteen (eight) keys into bit numbers,
+ * gather the words that hold the bits, and test all of them at once.  They do not branch, so a
+ * page costs the same whatever it contains.  The set of loops is chosen once per process,
+ * according to the CPU's features.  The vector loops are in kernelsx86.h.
  *
- * A filter only says "perhaps".  Its survivors are few and are looked up in the
- * table one by one, in a second loop over the page, so that mispredicted branches
- * there do not stall the first.
+ * A filter has false positives.  The few keys that pass it are looked up in the table one by
+ * one, in a second loop over the page, so that branch mispredictions there do not stall the
+ * first loop.
  *
- * While a page's keys are looked up, those of the page that comes next are asked for, a line here
- * and a line there: a processor waits for few lines at a time, and those that are asked for at once
- * stop it until the first ones have come.
+ * While the keys of a page are tested, the keys of the next page are prefetched, a cache line at
+ * a time.  A processor tracks only a few outstanding lines; prefetching many at once would stall
+ * it until the first ones have arrived.
  *
- * Index keys of unused slots are arbitrary bytes.  They are probed like others,
- * which is safe for any value, and then masked out.
+ * The keys in unused slots are arbitrary bytes.  They are tested like others, which is safe for
+ * any value, and then masked out.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,10 +36,10 @@
 #define GJ_X86_KERNELS
 #endif
 
-/* Table cells from which on a lookup is worth a prefetch: 512 kB, as half an L2 */
+/* Minimum number of table cells that makes prefetching worthwhile: 512 kB, half of an L2 cache */
 #define GJ_PREFETCH_CELLS		((uint64) 1 << 16)
 
-/* Sets the bits of members, or with a filter of possible members, that are in used[] */
+/* Sets the bits of members (with a filter: of possible members) whose bits are set in used[] */
 typedef void (*GjKernel) (const GjKeySet *set, const void *keys, const uint32 *used,
 						  int n_words, uint32 *hits, const char *ahead);
 
@@ -49,7 +48,8 @@ typedef struct GjKernelTable
 	const char *name;			/* for GjKernelSelect() */
 	const char *title;			/* for users */
 	bool		(*available) (void);
-	uint64		list_keys;		/* up to so many, a list is quicker than a bitmap or filter */
+	uint64		list_keys;		/* up to this number of keys, a list is faster than a bitmap or
+								 * filter */
 	GjKernel	list[2];		/* 4-byte keys, 8-byte keys */
 	GjKernel	bitmap[2];
 	GjKernel	filter[2];
@@ -156,7 +156,7 @@ any_available(void)
 	{match_bitmap4##suffix, match_bitmap8##suffix}, \
 	{match_filter4##suffix, match_filter8##suffix}
 
-/* Best first; the last is always available */
+/* Best first; the last one is always available */
 static const GjKernelTable kernel_tables[] = {
 #ifdef GJ_X86_KERNELS
 	{"avx512", "CPU (AVX-512)", avx512_available, 16, GJ_KERNELS(_avx512)},
@@ -168,8 +168,8 @@ static const GjKernelTable kernel_tables[] = {
 static const GjKernelTable *selected_kernels = NULL;
 
 /*
- * Find the keys that a finished set wants among a page's keys.  Meanwhile those at ahead, which
- * will be asked for next, come from memory.
+ * Set the hits of the page's keys that a finished set wants, while prefetching the next page's
+ * keys at ahead.  Returns true if there is at least one.
  */
 bool
 GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
@@ -187,7 +187,7 @@ GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_w
 	return any != 0;
 }
 
-/* Find those that it lists */
+/* Find the keys that the set lists */
 static void
 match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
 			 uint32 *hits, const char *ahead)
@@ -214,7 +214,7 @@ match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_wo
 }
 
 /*
- * Name the kernels in use, for users.
+ * Return the name of the kernels in use, for users
  */
 const char *
 GjKernelName(void)
@@ -223,7 +223,7 @@ GjKernelName(void)
 }
 
 /*
- * Up to how many keys should a set be a list?
+ * Return the maximum number of keys for which a set should be a list
  */
 uint64
 GjKernelListKeys(void)
@@ -232,7 +232,7 @@ GjKernelListKeys(void)
 }
 
 /*
- * Choose kernels by name, or with NULL the best ones.
+ * Choose kernels by name, or the best ones if name is NULL
  */
 bool
 GjKernelSelect(const char *name)
@@ -260,9 +260,9 @@ get_kernels(void)
 }
 
 /*
- * Ask for the cells that will be looked up, so that their cache misses overlap.
- * Inline, since gcc drops calls of a function that only prefetches: it takes it for
- * one without effect.
+ * Prefetch the cells that will be looked up, so that their cache misses overlap.  This must be
+ * inline: gcc drops calls of a function that only prefetches, because it considers it free of
+ * side effects.
  */
 static pg_attribute_always_inline void
 prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 *hits)
@@ -279,7 +279,7 @@ prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 
 	}
 }
 
-/* Leave only those hits of the filter that are in the table */
+/* Clear the hits of keys that passed the filter but are not in the table */
 static void
 verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
 {

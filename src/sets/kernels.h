@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kernels.h
- *	  What the portable loops of kernels.c and those of kernelsx86.h
- *	  have in common.
+ *	  Definitions shared by the portable loops of kernels.c and those of kernelsx86.h.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,12 +12,12 @@
 #include "base/prefetch.h"
 #include "keyset.h"
 
-/* Keys that a word of hits, or of used slots, answers for */
+/* Number of keys per word of hits or of used slots */
 #define GJ_WORD_KEYS			32
 
 /*
- * Have those of the keys at ahead on their way from memory that stand where a word's keys do.  Keys
- * need not begin with a cache line: if they do not, the first one is left out.
+ * Prefetch the keys at ahead that correspond to the keys of a word.  Keys need not start at a
+ * cache line boundary; if they do not, the first line is skipped.
  */
 static pg_attribute_always_inline void
 prefetch_ahead(const char *ahead, int width, int word)
@@ -29,7 +28,10 @@ prefetch_ahead(const char *ahead, int width, int word)
 		GjPrefetch(keys + at + GJ_CACHE_LINE - 1);
 }
 
-/* Every loop comes twice, with a constant width: the compiler drops what does not apply */
+/*
+ * Define each loop twice, with constant widths, so that the compiler drops code for the other
+ * one
+ */
 #define GJ_DEFINE_KERNELS(body, suffix, attribute) \
 attribute static void \
 body##4##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \

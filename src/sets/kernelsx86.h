@@ -3,12 +3,12 @@
  * kernelsx86.h
  *	  The loops of kernels.c for AVX2 and AVX-512.  Included there only.
  *
- * Each function is compiled for its instruction set alone, the rest of the
- * library for the plain architecture: nothing here may run, nor be inlined
- * elsewhere, before available() has said yes.
+ * Each function is compiled for its own instruction set, the rest of the library for the base
+ * architecture: a function here must not run, or be inlined elsewhere, unless available() has
+ * returned true.
  *
- * Bit numbers are 32 bits wide and word numbers at most 2^23, so that gathers,
- * which take their indexes as signed, are right.
+ * Bit numbers are 32 bits wide and word numbers are at most 2^23, so it is correct that gathers
+ * treat their indexes as signed.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -33,14 +33,16 @@ load_avx2(const void *keys, Size offset)
 	return _mm256_loadu_si256((const __m256i *) ((const char *) keys + offset));
 }
 
-/* The lower (upper) halves of eight 64-bit lanes, in their order */
+/* The lower (upper) halves of eight 64-bit lanes, in order */
 #define GJ_HALVES_AVX2(a, b, select) \
 	_mm256_permute4x64_epi64(_mm256_castps_si256( \
 		_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), select)), 0xD8)
 #define GJ_LOWER_AVX2			0x88
 #define GJ_UPPER_AVX2			0xDD
 
-/* Gather the words of eight bit numbers; the bits tested, as the lower bits of the result */
+/*
+ * Gather the words of eight bit numbers; returns the tested bits in the lower bits of the result
+ */
 GJ_AVX2_INLINE uint32
 test_bits_avx2(const uint32 *bits, __m256i index)
 {
@@ -51,7 +53,7 @@ test_bits_avx2(const uint32 *bits, __m256i index)
 	return _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_sllv_epi32(words, to_sign)));
 }
 
-/* Difference to min_key, or limit if it is larger, of four 8-byte keys */
+/* Return the difference to min_key, or limit if that is smaller, of four 8-byte keys */
 GJ_AVX2_INLINE __m256i
 clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
 {
@@ -187,7 +189,7 @@ load_avx512(const void *keys, Size offset)
 	return _mm512_loadu_si512((const char *) keys + offset);
 }
 
-/* The lower halves of sixteen 64-bit lanes, in their order */
+/* Return the lower halves of sixteen 64-bit lanes, in order */
 GJ_AVX512_INLINE __m512i
 lower_halves_avx512(__m512i a, __m512i b)
 {
@@ -195,7 +197,7 @@ lower_halves_avx512(__m512i a, __m512i b)
 							  _mm512_cvtepi64_epi32(b), 1);
 }
 
-/* Gather the words of sixteen bit numbers; the bits tested, as the lower bits of the result */
+/* Gather the words of sixteen bit numbers; returns the tested bits in the result's lower bits */
 GJ_AVX512_INLINE uint32
 test_bits_avx512(const uint32 *bits, __m512i index)
 {
@@ -205,7 +207,10 @@ test_bits_avx512(const uint32 *bits, __m512i index)
 	return _mm512_test_epi32_mask(words, bit);
 }
 
-/* The least difference, as bits, of keys to listed ones, of which this is one more; 0 if equal */
+/*
+ * Combine left with the difference, as bits, of keys to one more listed key; a lane is 0 if
+ * equal
+ */
 GJ_AVX512_INLINE __m512i
 compare_avx512(__m512i keys, int width, int64 listed, __m512i left)
 {
@@ -221,7 +226,7 @@ test_zero_avx512(__m512i left, int width)
 		_mm512_testn_epi32_mask(left, left) : _mm512_testn_epi64_mask(left, left);
 }
 
-/* Two vectors at a time: a listed key is loaded once for both */
+/* Processes two vectors at a time, so that a listed key is loaded once for both */
 GJ_AVX512_INLINE void
 match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
 				  int n_words, uint32 *hits, const char *ahead)

@@ -1,29 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * keyset.c
- *	  Building a key set: sort, drop duplicates, choose how to probe.
+ *	  Building a key set: sort the keys, drop duplicates, choose the probe method; and combining
+ *	  key sets.
  *
- * The probe is chosen by where its structure will live while millions of keys
- * run past it, in bits of memory per key of the set:
+ * The probe method is chosen by the cache level that its structure will occupy while millions
+ * of index keys are tested, measured in bits of memory per key of the set:
  *
- *	  list		up to 8 keys, with AVX-512 up to 16.  Comparing sixteen index keys with one
- *				constant is two instructions; a gather of sixteen words takes as long as
+ *	  list		up to 8 keys, with AVX-512 up to 16.  Comparing sixteen index keys with a
+ *				constant takes two instructions; a gather of sixteen words takes as long as
  *				25 of them on a Zen 4.
- *	  bitmap	of the span.  Exact, so nothing needs a second look.  It wins as
- *				long as it fits a level of cache that the filter and the table of
- *				a hashed set (about 200 bits a key together) would leave: always
- *				up to 32 kB (L1); up to 512 kB (half of a common L2), however
- *				sparse within reason; above that only if it is hardly larger than
- *				the hashed set.  Never beyond 32 MB.
- *	  hash		otherwise.  A filter of 128 bits a key or more, as long as this is
- *				1 MB at most, then 32 and at last 16.  It is generous because a
- *				gather from L2 costs hardly more than from L1, but each stranger
- *				that it lets through to the table costs a mispredicted branch, as
- *				much as thirty keys that it stops.
+ *	  bitmap	one bit for each value of the span.  It is exact, so there is no second test.
+ *				It is the best choice while it fits in a level of cache that the filter and
+ *				the table of a hashed set (about 200 bits per key together) would exceed:
+ *				always up to 32 kB (L1); up to 512 kB (half of a common L2) even if quite
+ *				sparse; above that only if it is not much larger than the hashed set.  It is
+ *				never larger than 32 MB.
+ *	  hash		otherwise.  The filter has at least 128 bits per key if it takes at most
+ *				1 MB that way, else 32, and finally 16.  It is large because a gather from
+ *				L2 is hardly slower than one from L1, but each false positive costs a
+ *				mispredicted branch in the table lookup, as much as rejecting thirty keys.
  *
- * What must hold: key - min_key is computed in uint64, where it is right for any
- * two int64 values.  The structures hold every key of keys[], for the kernels'
- * answer is final: a key lost here is a row missing in the result.
+ * Invariants: key - min_key is computed in uint64, where it is correct for any two int64 values.
+ * The structures contain every key of keys[], because the kernels' answer is final: a key lost
+ * here is a row missing from the result.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -36,39 +36,39 @@
 #include "base/radix.h"
 #include "keyset.h"
 
-/* Bitmap: bits that are always, sparsely, densely allowed, and how sparsely */
+/* Bitmap: number of bits that is always allowed, and limits if sparse and if dense */
 #define GJ_BITMAP_SMALL			((uint64) 1 << 18)
 #define GJ_BITMAP_MEDIUM		((uint64) 1 << 22)
 #define GJ_BITMAP_LARGE			((uint64) 1 << 28)
 #define GJ_BITMAP_MEDIUM_SPREAD	2048
 #define GJ_BITMAP_LARGE_SPREAD	256
 
-/* Filter: log2 of its bits, at least, with 128 and with 32 bits a key, at most */
+/* Filter: log2 of its size: minimum, and maxima with 128 and with 32 bits per key */
 #define GJ_FILTER_MIN_BITS		10
 #define GJ_FILTER_SPARSE_BITS	23
 #define GJ_FILTER_MEDIUM_BITS	25
 #define GJ_FILTER_MAX_BITS		28
 
 /*
- * A half full table with a fair hash has no run much longer than a few times
- * log2(cells).  A longer one means keys made to collide: then better no table.
+ * In a half full table with a good hash, the longest run is a few times log2(cells).  A longer
+ * one means that the keys were chosen to collide; then we do without the table.
  */
 #define GJ_TABLE_MAX_RUN		512
 
-/* Bytes a key that a probe takes at most: a table of 16 with a filter of 32 */
+/* Maximum number of bytes per key that a probe takes: a table of 16 with a filter of 32 */
 #define GJ_PROBE_MAX_BYTES		48
 
-/* A small set's bitmap or filter has more, but not more than this in all */
+/* Bitmaps and filters of small sets may take more bytes per key, but no more than this in total */
 #define GJ_PROBE_MIN_BYTES		(GJ_BITMAP_MEDIUM / 8)
 
 /* The table's cells are counted in 32 bits */
 #define GJ_KEYSET_MAX_KEYS		((uint64) 1 << 30)
 #define GJ_KEYSET_MIN_CAPACITY	64
 
-/* Keys between two looks at interrupts */
+/* Number of keys between checks for interrupts */
 #define GJ_KEYS_PER_CHECK		((uint64) 1 << 16)
 
-/* Order of int64 as order of uint64 */
+/* Maps the order of int64 to that of uint64 */
 #define GJ_SIGN_BIT				((uint64) 1 << 63)
 
 static void sort_keys(GjKeySet *set);
@@ -104,7 +104,7 @@ GjKeySetCreate(MemoryContext parent, int key_width)
 }
 
 /*
- * Make room for more keys: the rare part of GjKeySetAdd().
+ * Make room for more keys: the uncommon path of GjKeySetAdd()
  */
 void
 GjKeySetGrow(GjKeySet *set)
@@ -130,7 +130,7 @@ GjKeySetGrow(GjKeySet *set)
 }
 
 /*
- * Sort the keys, drop duplicates, build the probe.  No key may be added later.
+ * Sort the keys, drop duplicates, build the probe structure.  No key may be added later.
  */
 void
 GjKeySetFinish(GjKeySet *set)
@@ -155,8 +155,8 @@ GjKeySetFinish(GjKeySet *set)
 }
 
 /*
- * Make a finished set of some of the keys of another, in ascending order, for a table that
- * has none of the others.  If the complement is wanted, it is that of what is left.
+ * Create a finished set of some of the keys of another one, given in ascending order, for a
+ * table that has none of its other keys.  A complement stays a complement.
  */
 GjKeySet *
 GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uint64 nkeys)
@@ -178,8 +178,8 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 }
 
 /*
- * Position of the first key that is not smaller than the given one, in a finished
- * set; nkeys if there is none.
+ * Return the position of the first key that is not less than the given one, in a finished set;
+ * nkeys if there is no such key
  */
 uint64
 GjKeySetLowerBound(const GjKeySet *set, int64 key)
@@ -188,7 +188,7 @@ GjKeySetLowerBound(const GjKeySet *set, int64 key)
 }
 
 /*
- * The same among the keys from low to before high; high if there is none
+ * Likewise among the keys from position low to before high; returns high if there is no such key
  */
 uint64
 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
@@ -206,8 +206,8 @@ GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
 }
 
 /*
- * Bytes that a finished set takes; of a set that is still collected, an upper
- * bound of what it will take once finished.
+ * Return the size of a finished set in bytes; for a set that is not finished, an upper bound of
+ * its final size
  */
 Size
 GjKeySetMemory(const GjKeySet *set)
@@ -219,7 +219,7 @@ GjKeySetMemory(const GjKeySet *set)
 }
 
 /*
- * Free the set with all it has.
+ * Free the set and all its memory
  */
 void
 GjKeySetFree(GjKeySet *set)
@@ -227,7 +227,7 @@ GjKeySetFree(GjKeySet *set)
 	MemoryContextDelete(set->context);
 }
 
-/* Sort keys[] and leave each value once */
+/* Sort keys[] and remove duplicates */
 static void
 sort_keys(GjKeySet *set)
 {
@@ -251,7 +251,7 @@ sort_keys(GjKeySet *set)
 	pfree(scratch);
 }
 
-/* Are the keys strictly ascending, as those of a sorted array are? */
+/* Return true if the keys are strictly ascending, as those of a sorted array are */
 static bool
 keys_ascend(const GjKeySet *set)
 {
@@ -263,7 +263,7 @@ keys_ascend(const GjKeySet *set)
 	return true;
 }
 
-/* Choose as the head of this file explains */
+/* Choose the probe method as the head of this file explains */
 static GjProbeKind
 choose_probe(const GjKeySet *set)
 {
@@ -280,7 +280,7 @@ choose_probe(const GjKeySet *set)
 	return GJ_PROBE_HASH;
 }
 
-/* One bit for each value of the span, and the clear one behind it */
+/* Build the bitmap: a bit for each value of the span, and a clear bit after the last one */
 static void
 build_bitmap(GjKeySet *set)
 {
@@ -317,7 +317,7 @@ choose_filter_bits(uint64 nkeys)
 	return bits;
 }
 
-/* One bit for each key at its hash */
+/* Build the filter: set a bit at each key's hash */
 static void
 build_filter(GjKeySet *set)
 {
@@ -338,7 +338,7 @@ build_filter(GjKeySet *set)
 	}
 }
 
-/* Every key but the smallest, which marks the empty cells, at or behind its hash */
+/* Enter all keys but the smallest, which marks empty cells, at or after the cell of their hash */
 static void
 build_table(GjKeySet *set)
 {
@@ -369,14 +369,14 @@ build_table(GjKeySet *set)
 	}
 }
 
-/* Allocate in the set's context, beyond 1 GB if need be */
+/* Allocate in the set's context, possibly more than 1 GB */
 static void *
 alloc_huge(GjKeySet *set, Size size)
 {
 	return MemoryContextAllocHuge(set->context, size);
 }
 
-/* Undo GjKeySetFinish(), but for the order of the keys */
+/* Undo GjKeySetFinish(), except for the order of the keys */
 static void
 free_probe(GjKeySet *set)
 {
@@ -399,22 +399,22 @@ free_probe(GjKeySet *set)
  *
  * With A and B for the listed keys and ' for "all others":
  *
- *	  A and B	=  A without what B does not list		keep_keys
- *	  A and B'	=  A without what B lists				keep_keys
- *	  A' and B	=  B without what A lists				take_keys
- *	  A' and B'	=  (A and all that B lists)'			merge_keys
+ *	  A and B	=  A without the keys not in B			keep_keys
+ *	  A and B'	=  A without the keys in B				keep_keys
+ *	  A' and B	=  B without the keys in A				take_keys
+ *	  A' and B' =  (A plus the keys in B)'				merge_keys
  *
- *	  A' or B'	=  (A without what B does not list)'	keep_keys
- *	  A' or B	=  (A without what B lists)'			keep_keys
- *	  A or B'	=  (B without what A lists)'			take_keys
- *	  A or B	=  A and all that B lists				merge_keys
+ *	  A' or B'	=  (A without the keys not in B)'		keep_keys
+ *	  A' or B	=  (A without the keys in B)'			keep_keys
+ *	  A or B'	=  (B without the keys in A)'			take_keys
+ *	  A or B	=  A plus the keys in B					merge_keys
  *
  * NULL keys are no part of any of these: they are wanted by both, or by one.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Want what both want
+ * Reduce the set to the keys that both sets want
  */
 void
 GjKeySetIntersect(GjKeySet *set, const GjKeySet *other)
@@ -430,7 +430,7 @@ GjKeySetIntersect(GjKeySet *set, const GjKeySet *other)
 }
 
 /*
- * Want what one of them wants
+ * Extend the set to the keys that at least one of the sets wants
  */
 void
 GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
@@ -446,8 +446,8 @@ GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 }
 
 /*
- * A finished set of n of a list's keys, from the first one on, which are not copied: the
- * list must live as long
+ * Create a finished set of n of a list's keys, starting at first.  The keys are not copied, so
+ * the list must outlive the new set.
  */
 GjKeySet *
 GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
@@ -462,7 +462,7 @@ GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
 }
 
 /*
- * Keep those listed keys that other wants, or those that it does not
+ * Keep the listed keys that other wants, or those that it does not want
  */
 static void
 keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
@@ -484,8 +484,8 @@ keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
 }
 
 /*
- * List what other lists and set does not; what was a complement is none then, and
- * the other way round
+ * Replace the listed keys by those that other lists and set does not; also invert the complement
+ * flag
  */
 static void
 take_keys(GjKeySet *set, const GjKeySet *other)
@@ -511,7 +511,7 @@ take_keys(GjKeySet *set, const GjKeySet *other)
 }
 
 /*
- * List also what other lists
+ * Add the keys that other lists
  */
 static void
 merge_keys(GjKeySet *set, const GjKeySet *other)

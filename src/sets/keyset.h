@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * keyset.h
- *	  The small set: distinct keys as int64, sorted, with a structure beside
- *	  them that answers "is this key listed" on the CPU.
+ *	  The small set: distinct keys as int64, sorted, with a structure that tells the CPU whether
+ *	  a key is listed.
  *
- * Every integer value is a legal key; NULL never gets in.  A value that the
- * index cannot store (out of the range of a 4-byte key) is dropped when it is
- * added: it matches no entry.
+ * Every integer value is a legal key; NULL is never listed.  A value that the index cannot store
+ * (out of range for a 4-byte key) is dropped when it is added, because it matches no entry.
  *
- * The keys that are wanted are those that are listed or, with the complement flag,
- * all others.  Rows with a NULL key are wanted if the set says so, whatever it
- * lists; no index entry is of such a row.
+ * The wanted keys are the listed ones or, with the complement flag, all others.  Rows with a
+ * NULL key are wanted if the nulls flag is set, whatever keys are listed; the index has no
+ * entries for such rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -20,21 +19,21 @@
 
 #include "nodes/memnodes.h"
 
-/* How membership is answered */
+/* How membership is tested */
 typedef enum GjProbeKind
 {
-	GJ_PROBE_EMPTY,				/* no key at all */
-	GJ_PROBE_LIST,				/* so few that comparing with each is fastest */
-	GJ_PROBE_BITMAP,			/* span narrow enough: one bit per value, exact */
-	GJ_PROBE_HASH				/* wide span: bit filter, then open addressing */
+	GJ_PROBE_EMPTY,				/* no keys */
+	GJ_PROBE_LIST,				/* few enough keys to compare with each */
+	GJ_PROBE_BITMAP,			/* narrow span: one bit per value, exact */
+	GJ_PROBE_HASH				/* wide span: a bit filter, then a table with open addressing */
 } GjProbeKind;
 
 typedef struct GjKeySet GjKeySet;
 
-/* Everything is read-only to others; what they may want to show comes first */
+/* Read-only for others; the fields that they may want to show come first */
 struct GjKeySet
 {
-	MemoryContext context;		/* all below lives here */
+	MemoryContext context;		/* owns all memory below */
 	int			key_width;		/* of the index: 4 or 8 */
 	int64	   *keys;			/* distinct, ascending, once finished */
 	uint64		nkeys;
@@ -42,23 +41,24 @@ struct GjKeySet
 	GjProbeKind probe;
 	int64		min_key;		/* smallest and largest key */
 	int64		max_key;
-	bool		complement;		/* wanted are the keys that are not listed */
-	bool		nulls;			/* rows with a NULL key are wanted, too */
-	uint64		elsewhere;		/* keys not listed, since only other tables can have them */
+	bool		complement;		/* true if the wanted keys are those not listed */
+	bool		nulls;			/* true if rows with a NULL key are wanted, too */
+	uint64		elsewhere;		/* number of keys not listed because only other tables can have
+								 * them */
 
 	/*
-	 * GJ_PROBE_BITMAP: bit (key - min_key) of bitmap.  bitmap_limit is max_key -
-	 * min_key + 1; its bit exists and is clear, so that a kernel needs no branch
-	 * for keys outside the span but takes this bit for all of them.
+	 * GJ_PROBE_BITMAP: key k is bit k - min_key of bitmap.  bitmap_limit is max_key - min_key +
+	 * 1; that bit exists and is clear, so kernels test it for all keys outside the span, without
+	 * a branch.
 	 */
 	uint32	   *bitmap;
 	uint32		bitmap_limit;
 
 	/*
-	 * GJ_PROBE_HASH: the filter has one bit a key among 1 << (32 - filter_shift).
-	 * table is open addressing, half full at most.  No integer is reserved, so an
-	 * empty cell holds min_key, which is itself compared before the table is
-	 * probed.  Without a table (a set made to collide) keys[] is searched.
+	 * GJ_PROBE_HASH: the filter has 1 << (32 - filter_shift) bits, and each key sets one.  The
+	 * table uses open addressing and is at most half full.  No integer is reserved, so an empty
+	 * cell holds min_key, which is compared separately before the table is probed.  Without a
+	 * table (for keys chosen to collide), keys[] is searched.
 	 */
 	uint32	   *filter;
 	uint32		filter_shift;
@@ -77,26 +77,26 @@ extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high,
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
-/* keyset.c: what is wanted by both, or by one of them; all are finished sets */
+/* Intersection and union; all arguments must be finished sets */
 extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);
 
 /*
- * kernels.c: for each of n_words * 32 keys (int32 or int64 by width), set
- * the bit in hits[] if the key is wanted and its bit in used[] is set.
- * Tells whether there are any.  As many keys at ahead will be asked for next; NULL: not known.
+ * kernels.c: for each of n_words * 32 keys (int32 or int64, by key_width), set the bit in hits[]
+ * if the key is wanted and its bit in used[] is set.  Returns true if any bit is set.  ahead
+ * points to the same number of keys that will be tested next; NULL if they are not known.
  */
 extern bool GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used,
 						  int n_words, uint32 *hits, const void *ahead);
 extern const char *GjKernelName(void);
 extern uint64 GjKernelListKeys(void);
 
-/* For tests: "avx512", "avx2", "portable", or NULL for the best; false: not on this CPU */
+/* For tests: "avx512", "avx2", "portable", or NULL for the best; returns false if not supported */
 extern bool GjKernelSelect(const char *name);
 
-/* Add a key, before the set is finished */
+/* Add a key to a set that is not finished */
 static inline void
 GjKeySetAdd(GjKeySet *set, int64 key)
 {
@@ -108,8 +108,8 @@ GjKeySetAdd(GjKeySet *set, int64 key)
 }
 
 /*
- * Filter hash.  32 bits wide, so that a kernel computes it in 32-bit lanes for
- * both widths; the best mixed bits of a product are its upper ones.
+ * Filter hash.  It is 32 bits wide, so that a kernel can compute it in 32-bit lanes for both
+ * widths; the upper bits of a product are mixed best.
  */
 #define GJ_FILTER_LOW			0x9E3779B1U
 #define GJ_FILTER_HIGH			0x85EBCA77U
@@ -132,7 +132,7 @@ GjFilterContains(const GjKeySet *set, int64 key)
 	return (set->filter[index / 32] >> (index % 32)) & 1;
 }
 
-/* Cell where the search for a key begins; fewer than 2^32 cells */
+/* First cell of the search for a key; there are fewer than 2^32 cells */
 #define GJ_TABLE_FACTOR			UINT64CONST(0x9E3779B97F4A7C15)
 
 static inline uint64
@@ -145,7 +145,7 @@ GjTableStart(const GjKeySet *set, int64 key)
 	return ((hash >> 32) * set->table_cells) >> 32;
 }
 
-/* Exact answer for GJ_PROBE_HASH */
+/* Return true if the key is listed: exact answer for GJ_PROBE_HASH */
 static inline bool
 GjTableContains(const GjKeySet *set, int64 key)
 {
@@ -168,7 +168,7 @@ GjTableContains(const GjKeySet *set, int64 key)
 	}
 }
 
-/* Is the key listed? */
+/* Return true if the key is listed */
 static inline bool
 GjKeySetLists(const GjKeySet *set, int64 key)
 {
@@ -195,7 +195,7 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 	return false;
 }
 
-/* Is the key wanted?  For single keys; GjKernelMatch() takes a page of them. */
+/* Return true if the key is wanted.  For single keys; use GjKernelMatch() for a page of keys. */
 static inline bool
 GjKeySetContains(const GjKeySet *set, int64 key)
 {

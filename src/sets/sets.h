@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sets.h
- *	  What a question is made of, and its answer: sets of keys, of TIDs and of entries,
- *	  and rows as columns.
- *	  Sets know no page and no index.
+ *	  Sets of keys, of TIDs and of entries, which requests and their results consist of, and rows
+ *	  as columns.  This folder does not know about pages or indexes.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -1,19 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * share.c
- *	  Dividing TIDs among processes, by heap blocks.
+ *	  Dividing TIDs and entries among processes, by heap blocks.
  *
- * An array of packed TIDs is cut into steps of equal length, and a counter says
- * which step is the next to be taken.  As a block belongs to one process (two that
- * pin and lock the same page would be slower, and a block's TIDs are fetched
- * together), each step is moved to the borders of blocks: it begins with the first
- * block that begins in it, and ends with the last such block, wherever that ends.
- * Who takes a step finds these borders by looking at the array, which does not change.
- * So each TID is in exactly one step.
+ * An array of packed TIDs is cut into steps of equal length, and a counter gives the next step
+ * to be taken.  Each block must be processed by one process (two processes pinning and locking
+ * the same page would be slower, and a block's TIDs are fetched together), so steps are adjusted
+ * to block boundaries: a step begins with the first block that begins in it, and ends with the
+ * last block that begins in it, wherever that block ends.  The process that takes a step finds
+ * these boundaries in the array, which does not change.  So each TID is in exactly one step.
  *
- * A set that did not fit into its memory limit is shared as one bit for each heap
- * block: then each tuple of the block is a candidate.  That is never much, and less
- * than what such a set takes itself.
+ * A set that exceeded its memory limit is shared as one bit for each heap block: then each tuple
+ * of the block is a candidate.  This takes little memory, and less than the set itself.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,8 +26,9 @@
 #include "tidshare.h"
 
 /*
- * A process takes so many steps, on average, so that all end at about the same time;
- * but a step is large enough for reading ahead, and for the counter not to matter.
+ * Average number of steps per process: enough of them to let all processes end at about the same
+ * time, but a step should be large enough for reading ahead, and to make the counter's cost
+ * negligible.
  */
 #define TID_STEPS_PER_PROCESS		32
 #define MIN_STEP_TIDS			64
@@ -39,7 +38,7 @@
 
 #define BITS_PER_WORD			64
 
-/* What a set over shared TIDs needs to get more */
+/* State of a set over shared TIDs */
 typedef struct Taker
 {
 	GjSharedTids *shared;
@@ -49,12 +48,12 @@ typedef struct Taker
 	void	   *arg;
 } Taker;
 
-/* As with TIDs, but a step costs another look at the vacuum epoch */
+/* As for TIDs, but each step must also check the vacuum epoch */
 #define ENTRY_STEPS_PER_PROCESS		16
 #define MIN_STEP_ENTRIES		1024
 #define MAX_STEP_ENTRIES		16384
 
-/* Ranges that the heap is divided into, at most */
+/* Maximum number of ranges that the heap is divided into */
 #define MAX_RANGES				4096
 
 static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n,
@@ -75,7 +74,7 @@ static bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids
 						 int range_bits, uint64 *first, uint64 *end);
 
 /*
- * Prepare shared memory: there are no TIDs
+ * Initialize shared memory, without TIDs
  */
 void
 GjTidsShareInit(GjSharedTids *shared)
@@ -86,7 +85,7 @@ GjTidsShareInit(GjSharedTids *shared)
 }
 
 /*
- * Put a finished set into shared memory, for so many processes
+ * Copy a finished set into shared memory, for the given number of processes
  */
 void
 GjTidsShare(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses)
@@ -144,7 +143,7 @@ allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords)
 }
 
 /*
- * Free the shared memory; no process may still be reading
+ * Free the shared memory; no process may still be reading it
  */
 void
 GjTidsUnshare(GjSharedTids *shared, dsa_area *area)
@@ -155,7 +154,7 @@ GjTidsUnshare(GjSharedTids *shared, dsa_area *area)
 }
 
 /*
- * Make a set of this process's share, which gets its TIDs step by step
+ * Create a set that delivers this process's share of the TIDs, step by step
  */
 GjTidSet *
 GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
@@ -176,7 +175,7 @@ GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 }
 
 /*
- * Take the next TIDs that there are; false if all are taken
+ * Take the next step that has TIDs; returns false if all are taken
  */
 static bool
 take_step(void *arg, const uint64 **tids, uint64 *ntids)
@@ -209,8 +208,8 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
 }
 
 /*
- * Take the TIDs of the next ranges of blocks: those from first to before end.  False if all
- * are taken.
+ * Take the TIDs of the next ranges of blocks: those from first to before end.  Returns false if
+ * all are taken.
  */
 static bool
 GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
@@ -228,8 +227,8 @@ GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 nti
 }
 
 /*
- * Take the next step of n things, wherever its ends are; false if all are taken.  The
- * counter is looked at first, lest it be raised for ever.
+ * Take the next step of n elements, without adjusting its ends; returns false if all are taken.
+ * The counter is read first, so that it is not incremented without end.
  */
 bool
 GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first, uint64 *end)
@@ -242,7 +241,7 @@ GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first, uint64 
 }
 
 /*
- * The first position, not before this one, where a range of blocks begins
+ * Return the first position at or after this one where a range of blocks begins
  */
 static uint64
 range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits)
@@ -255,7 +254,7 @@ range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits)
 }
 
 /*
- * The blocks whose bits stand in these words, as TIDs without an offset
+ * List the blocks whose bits are set in these words, as TIDs without an offset
  */
 static uint64
 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
@@ -281,9 +280,9 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  * process, so that what they have to fetch of it is fetched together.  As a finished set
  * has each TID once, each is in exactly one step.
  *
- * They come in any order.  So the heap is divided into ranges of blocks, some thousand, and the
- * entries are copied range by range; within one they stay in their order.  That takes little
- * more than to copy them as they are.  Steps are cut at the borders of ranges.
+ * Entries are in no particular order.  Therefore the heap is divided into ranges of blocks, a few
+ * thousand, and the entries are copied range by range, keeping their order within a range.  This
+ * costs little more than a plain copy.  Steps are cut at range boundaries.
  *
  * Nothing but the length and the columns' widths says where an array stands, and all
  * processes know the widths: they run the same plan over the same index.
@@ -291,7 +290,7 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  */
 
 /*
- * Prepare shared memory: there are no entries
+ * Initialize shared memory, without entries
  */
 void
 GjEntriesShareInit(GjSharedEntries *shared)
@@ -302,7 +301,7 @@ GjEntriesShareInit(GjSharedEntries *shared)
 }
 
 /*
- * Put a finished set, which has tids[] or no entries, into shared memory
+ * Copy a finished set, which must have tids[] or be empty, into shared memory
  */
 void
 GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, int nprocesses)
@@ -340,7 +339,8 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 }
 
 /*
- * Find out where each entry goes, if they are ordered by ranges of blocks; false: they are
+ * Compute each entry's position when ordered by ranges of blocks; returns false if they already
+ * are in that order
  */
 static bool
 find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places)
@@ -351,7 +351,7 @@ find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places)
 	uint64		greatest = 0;
 	uint32		last = 0;
 	bool		ordered = true;
-	int			shift = 16;		/* of a TID, to a range's number */
+	int			shift = 16;		/* from a TID to its range's number */
 
 	for (uint64 i = 0; i < n; i++)
 		greatest = Max(greatest, set->tids[i]);
@@ -395,7 +395,7 @@ copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n, const uint32
 		((type *) to)[places[i]] = ((const type *) from)[i]
 
 /*
- * Copy an array, each element to its place; NULL: as it is
+ * Copy an array, moving each element to its place; places is NULL if the order stays the same
  */
 static void
 copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places)
@@ -424,8 +424,7 @@ copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places
 }
 
 /*
- * Point a set's arrays to where those of n entries stand in the memory, and say how much
- * that is
+ * Point a set's arrays to their locations in the memory for n entries, and compute its size
  */
 static void
 place_arrays(GjEntrySet *view, char *memory, uint64 n, Size *size)
@@ -455,7 +454,7 @@ place(Size *size, char *memory, Size bytes)
 }
 
 /*
- * Free the shared memory; no process may still be reading
+ * Free the shared memory; no process may still be reading it
  */
 void
 GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area)
@@ -466,7 +465,7 @@ GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area)
 }
 
 /*
- * Take the next entries; false if all are taken
+ * Take the next entries; returns false if all are taken
  */
 bool
 GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
@@ -491,7 +490,7 @@ GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 		view->included[i].has_nulls = shared->has_nulls[i];
 	}
 	view->nentries = view->nbulk = end - first;
-	view->highest = PG_UINT64_MAX;	/* nobody has asked */
+	view->highest = PG_UINT64_MAX;	/* not computed */
 	return true;
 }
 

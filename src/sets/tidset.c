@@ -1,15 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * tidset.c
- *	  Collecting TIDs from index pages and devices, and handing them out by heap
- *	  block.
+ *	  Collecting TIDs from index pages and devices, and delivering them by heap block.
  *
- * A set is an array (tidset.c) while it fits in its memory limit.  One that would
- * exceed it moves to a TIDBitmap (tidset.c; for the moment of the move, both
- * exist) and stays there.
+ * A set is an array while it fits in its memory limit.  If it would exceed the limit, it is
+ * moved to a TIDBitmap, and stays there; during the move, both exist.  Sections below have the
+ * functions for each form.
  *
- * What must hold: no TID that was added is missing from what comes out, unless
- * its whole block is delivered as lossy.
+ * Invariant: each TID that was added is delivered, or its whole block is delivered as lossy.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,23 +26,23 @@
 
 #define GJ_TIDSET_WORD_TIDS		32
 
-/* TIDs that go to a TIDBitmap in one call */
+/* Number of TIDs that go to a TIDBitmap in one call */
 #define GJ_TIDSET_BATCH			1024
 
 struct GjTidSet
 {
-	MemoryContext context;		/* all below lives here */
+	MemoryContext context;		/* owns all memory below */
 	Size		memory_limit;
 
-	/* The array; NULL once there is a bitmap */
+	/* The array; NULL once the set has a bitmap */
 	uint64	   *tids;			/* packed */
 	uint64		ntids;
 	uint64		capacity;
-	uint64		nascending;		/* the first so many ascend strictly */
+	uint64		nascending;		/* length of the strictly ascending prefix */
 
-	TIDBitmap  *bitmap;			/* NULL while all fits the array */
+	TIDBitmap  *bitmap;			/* NULL while the array has all TIDs */
 
-	/* A view: the array is somebody else's, and this gets the next one */
+	/* A view: the array belongs to the source, which returns the next one when called */
 	GjTidSource source;
 	void	   *source_state;
 
@@ -52,7 +50,7 @@ struct GjTidSet
 	uint64		count;
 	bool		lossy;
 
-	/* Cursors: over the array, or over the bitmap (begun when first used) */
+	/* Cursors: over the array, or over the bitmap (started at first use) */
 	uint64		next;
 	uint64		peek;
 	GjBitmapIterator *next_iterator;
@@ -63,15 +61,15 @@ struct GjTidSet
 
 #define GJ_TIDSET_MIN_MEMORY	((Size) 64 * 1024)
 
-/* One in so many is room for what is found beside what was expected */
+/* One in this many is extra room for TIDs beyond the expected ones */
 #define GJ_TIDSET_SPARE_SHARE	64
 
 #define GJ_TIDSET_MIN_CAPACITY	((uint64) 1024)
 
-/* A rest of up to one in so many is merged, a longer one makes all be sorted */
+/* An unordered part of at most one in this many is merged; if it is longer, all are sorted */
 #define GJ_TIDSET_MERGE_SHARE	4
 
-/* TIDs that are copied and checked while they are in the cache */
+/* Number of TIDs that are copied and then checked while they are in the cache */
 #define GJ_TIDSET_PIECE			2048
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -118,8 +116,8 @@ GjTidSetCreate(MemoryContext parent, Size memory_limit)
 }
 
 /*
- * Make room for n TIDs, which will probably come, and some more.  A wrong guess takes memory up
- * to the limit, and nothing else.
+ * Make room for n expected TIDs, and some more.  An estimate that is too high takes memory up to
+ * the limit, and has no other effect.
  */
 void
 GjTidSetExpect(GjTidSet *set, uint64 n)
@@ -129,8 +127,8 @@ GjTidSetExpect(GjTidSet *set, uint64 n)
 }
 
 /*
- * Add those of n_words * 32 TIDs whose bit is set in hits[].  False, and the set is
- * of no use any more, if one of them cannot be a heap tuple's.
+ * Add those of n_words * 32 TIDs whose bits are set in hits[].  Returns false if one of them
+ * cannot belong to a heap tuple; the set must not be used then.
  */
 bool
 GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits, int n_words)
@@ -141,8 +139,8 @@ GjTidSetAdd(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits, int 
 }
 
 /*
- * Add n TIDs that come packed, as block << 16 | offset, from memory that somebody else may
- * write to.  False, with a part of them added, if one cannot be a heap tuple's.
+ * Add n packed TIDs (block << 16 | offset) from memory that other processes may write to.
+ * Returns false, with a part of them added, if one cannot belong to a heap tuple.
  */
 bool
 GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n)
@@ -153,7 +151,7 @@ GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n)
 }
 
 /*
- * Add one TID, which must be possible.
+ * Add one TID, which must be valid
  */
 void
 GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
@@ -165,7 +163,7 @@ GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
 }
 
 /*
- * Add whole blocks, from the heap's first on
+ * Add whole blocks, the first nblocks of the heap
  */
 void
 GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks)
@@ -176,7 +174,7 @@ GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks)
 }
 
 /*
- * Put the TIDs in heap order, each once.  No TID may be added later.
+ * Sort the TIDs in heap order and remove duplicates.  No TID may be added later.
  */
 void
 GjTidSetFinish(GjTidSet *set)
@@ -198,7 +196,7 @@ GjTidSetCount(const GjTidSet *set)
 }
 
 /*
- * Does a finished set have blocks of which the offsets are not known?
+ * Return true if a finished set has blocks whose offsets are not known
  */
 bool
 GjTidSetIsLossy(const GjTidSet *set)
@@ -207,8 +205,8 @@ GjTidSetIsLossy(const GjTidSet *set)
 }
 
 /*
- * Get the TIDs of a finished set, packed, in heap order; false, and none of them, if they are no
- * array.
+ * Get the packed TIDs of a finished set, in heap order; returns false, without TIDs, if they are
+ * not in an array
  */
 bool
 GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids)
@@ -223,8 +221,8 @@ GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids)
 /*
  * Get the next heap block with its candidates.
  *
- * If an index page is damaged, a block may have more TIDs than a heap page can
- * hold tuples; the surplus comes as the same block again.
+ * If an index page is damaged, a block may have more TIDs than a heap page can hold tuples; the
+ * rest is returned as the same block again.
  */
 bool
 GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out)
@@ -256,7 +254,7 @@ GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out)
 	return true;
 }
 
-/* Have a view's source give the next TIDs; false: there are none, or it is no view */
+/* Get the next TIDs from a view's source; returns false if none are left, or if it is no view */
 static bool
 get_more(GjTidSet *set)
 {
@@ -272,7 +270,7 @@ get_more(GjTidSet *set)
 }
 
 /*
- * Get the next heap block of a second cursor, which runs ahead for prefetching.
+ * Get the next heap block of a second cursor, which runs ahead for prefetching
  */
 bool
 GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block)
@@ -293,8 +291,8 @@ GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block)
 }
 
 /*
- * Keep the second cursor from falling behind: to be called with each block that the first
- * one delivers while the second is not used.
+ * Keep the second cursor from falling behind.  Must be called with each block that the first
+ * cursor delivers while the second is not used.
  */
 void
 GjTidSetFollow(GjTidSet *set)
@@ -308,7 +306,7 @@ GjTidSetFollow(GjTidSet *set)
 }
 
 /*
- * Start both cursors of a finished set again.  A view goes on with what comes next.
+ * Restart both cursors of a finished set.  A view continues with its next TIDs.
  */
 void
 GjTidSetRewind(GjTidSet *set)
@@ -321,9 +319,9 @@ GjTidSetRewind(GjTidSet *set)
 }
 
 /*
- * Create a set that delivers the TIDs of a source, once: it cannot be rewound.  The
- * source has a state of the given size, zeroed, which lives as long as the set.  Without
- * a source the set is empty.
+ * Create a set that delivers the TIDs of a source once: it cannot be rewound.  The source has a
+ * zeroed state of the given size, which lives as long as the set.  Without a source the set is
+ * empty.
  */
 GjTidSet *
 GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size, void **state)
@@ -337,17 +335,18 @@ GjTidSetCreateView(MemoryContext parent, GjTidSource source, Size state_size, vo
 }
 
 /*
- * Free the set with all it has.
+ * Free the set and all its memory
  */
 void
 GjTidSetFree(GjTidSet *set)
 {
-	/* The context has everything, a TIDBitmap's hash table included */
+	/* The context owns everything, including a TIDBitmap's hash table */
 	MemoryContextDelete(set->context);
 }
 
 /*
- * Make room for n more TIDs in the array; false: they go to the bitmap, which there is then
+ * Make room for n more TIDs in the array; returns false if they must go to the bitmap, which
+ * exists then
  */
 static bool
 has_room(GjTidSet *set, uint64 n)
@@ -366,13 +365,13 @@ has_room(GjTidSet *set, uint64 n)
  * A TID set as an array of packed TIDs: filling it, checking what comes, putting
  * it in order.
  *
- * TIDs come in any order and are sorted once, at the end: a million in 6 to 8 ms.  Where they
- * come in heap order, as from an index fresh from its build, that is seen: what was added so far
- * is a strictly ascending prefix and a rest.  A short rest (rows from tail pages, a few reused
- * slots) is sorted and merged into the prefix; otherwise all is sorted.  Duplicates, which a
- * search that runs beside insertions and a reused TID may bring, are neighbours then and leave.
+ * TIDs arrive in any order and are sorted once, at the end: a million in 6 to 8 ms.  If they
+ * arrive in heap order, as from a freshly built index, this is detected: the TIDs added so far
+ * consist of a strictly ascending prefix and a rest.  A short rest (rows from tail pages, a few
+ * reused slots) is sorted and merged into the prefix; otherwise all are sorted.  Duplicates, which
+ * a search concurrent with insertions and a reused TID may cause, are adjacent then and removed.
  *
- * The memory limit covers the array and what sorting it takes.
+ * The memory limit covers the array and the memory for sorting it.
  *
  * A device delivers millions of TIDs in an instant, and touching memory for the
  * first time takes longer than writing to it.  So a large array is made of huge
@@ -381,10 +380,10 @@ has_room(GjTidSet *set, uint64 n)
  */
 
 /*
- * Ask for the TIDs of all words with hits, so that their cache misses overlap.  A
- * match has read the keys of the page, not its TIDs; this is two thirds of the
- * time of adding them.  Inline, since gcc drops calls of a function that only
- * prefetches: it takes it for one without effect.
+ * Prefetch the TIDs of all words with hits, so that their cache misses overlap.  A match has
+ * read the page's keys, but not its TIDs; these misses are two thirds of the time of adding
+ * them.  This must be inline: gcc drops calls of a function that only prefetches, because it
+ * considers it free of side effects.
  */
 static pg_attribute_always_inline void
 prefetch_tids(const ItemPointerData *tids, const uint32 *hits, int n_words)
@@ -398,7 +397,7 @@ prefetch_tids(const ItemPointerData *tids, const uint32 *hits, int n_words)
 }
 
 /*
- * Make room for n more TIDs; false if the memory limit does not allow it.
+ * Make room for n more TIDs; returns false if the memory limit does not allow it
  */
 static bool
 tid_array_reserve(GjTidSet *set, uint64 n)
@@ -438,7 +437,7 @@ tid_array_add(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits, in
 
 	prefetch_tids(tids, hits, n_words);
 
-	/* Two words at a time: the end of a run of bits is a branch hard to predict */
+	/* Two words at a time: the end of a loop over set bits is hard to predict */
 	for (int word = 0; word < n_words; word += 2)
 	{
 		const ItemPointerData *base = &tids[word * GJ_TIDSET_WORD_TIDS];
@@ -510,22 +509,23 @@ tid_array_finish(GjTidSet *set)
 }
 
 /*
- * Is this a TID such as a heap tuple can have?
+ * Return zero in the bits above 48 if a heap tuple can have this TID.
  *
- * Without branches and comparisons, which would take longer than the copying: what is wrong sets
- * bits above the 48 that a TID has, be it the TID itself, a negative number or a carry.
+ * This has no branches or comparisons, which would take longer than the copying: an invalid TID
+ * sets bits above the 48 of a TID, through the TID itself, a negative number or a carry.
  */
 static pg_attribute_always_inline uint64
 what_is_wrong(uint64 tid)
 {
 	uint64		offset = tid & 0xFFFF;
 
-	/* no TID, no block, no offset, an offset beyond the page's end */
+	/* TID out of range, invalid block, offset zero, offset beyond the page's end */
 	return tid | (tid + 0x10000) | (offset - 1) | ((uint64) MaxHeapTuplesPerPage - offset);
 }
 
 /*
- * Are all of these n TIDs such; do they ascend strictly, from above last?
+ * Return true if all n TIDs are valid; set *ascending to whether they ascend strictly, all above
+ * last
  */
 static pg_attribute_always_inline bool
 look_at(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
@@ -541,7 +541,7 @@ look_at(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 	return (impossible >> 48) == 0;
 }
 
-/* The same for processors that can do twice as much at a time */
+/* Likewise for processors with AVX2 */
 #ifdef GJ_TARGET_AVX2
 GJ_TARGET_AVX2 static bool
 look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
@@ -551,8 +551,8 @@ look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 #endif
 
 /*
- * Look at n packed TIDs, at least one: can all be a heap tuple's?  If so, do they ascend
- * strictly, the first from above last?
+ * Return true if all n packed TIDs, at least one, can belong to heap tuples.  If so, set
+ * *ascending to whether they ascend strictly, with the first one above last.
  */
 static bool
 check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
@@ -565,13 +565,14 @@ check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 }
 
 /*
- * The same of TIDs that are in any order: which one is the highest?
+ * Likewise for TIDs in any order: find the highest one
  */
 static pg_attribute_always_inline bool
 find_highest(const uint64 *tids, uint64 n, uint64 *highest)
 {
 	uint64		impossible = 0;
-	int64		most = (int64) *highest;	/* signed, since processors compare such */
+	int64		most = (int64) *highest;	/* signed, because that is what vector instructions
+											 * compare */
 
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -591,7 +592,8 @@ find_highest_avx2(const uint64 *tids, uint64 n, uint64 *highest)
 #endif
 
 /*
- * Look at n packed TIDs: can all be a heap tuple's?  If so, *highest is raised to the highest.
+ * Return true if all n packed TIDs can belong to heap tuples, and raise *highest to the highest
+ * of them
  */
 bool
 GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 *highest)
@@ -603,7 +605,7 @@ GjCheckPackedTids(const uint64 *tids, uint64 n, uint64 *highest)
 	return find_highest(tids, n, highest);
 }
 
-/* Look at the n TIDs behind the array's last: valid, and still ascending? */
+/* Validate the n TIDs after the array's last one, and see whether they still ascend */
 static bool
 check_packed(GjTidSet *set, uint64 n)
 {
@@ -617,7 +619,7 @@ check_packed(GjTidSet *set, uint64 n)
 	return valid;
 }
 
-/* How many TIDs of the array, its last ones, must be sorted */
+/* Return the number of TIDs, at the end of the array, that must be sorted */
 static uint64
 count_unordered(const GjTidSet *set)
 {
@@ -626,7 +628,7 @@ count_unordered(const GjTidSet *set)
 	return (rest > set->ntids / GJ_TIDSET_MERGE_SHARE) ? set->ntids : rest;
 }
 
-/* Sort the array, which does not ascend throughout */
+/* Sort the array, which is not in ascending order */
 static void
 put_in_order(GjTidSet *set)
 {
@@ -654,7 +656,7 @@ put_in_order(GjTidSet *set)
 	set->nascending = set->ntids;
 }
 
-/* Merge rest[] with the array's prefix, from the upper end down: none is overwritten */
+/* Merge rest[] with the array's prefix, starting at the upper end so that no TID is overwritten */
 static void
 merge_rest(GjTidSet *set, const uint64 *rest, uint64 nrest)
 {
@@ -671,7 +673,7 @@ merge_rest(GjTidSet *set, const uint64 *rest, uint64 nrest)
 	}
 }
 
-/* Keep one of equal neighbours */
+/* Keep one of each group of equal neighbors */
 static void
 drop_duplicates(GjTidSet *set)
 {
@@ -808,7 +810,7 @@ tid_bitmap_add_one(GjTidSet *set, const ItemPointerData *tid)
 }
 
 /*
- * Look once through the bitmap for what a finished set must know.
+ * Scan the bitmap to compute the properties of a finished set
  */
 static void
 tid_bitmap_finish(GjTidSet *set)
@@ -828,7 +830,7 @@ tid_bitmap_finish(GjTidSet *set)
 }
 
 /*
- * Step one of the cursors over the bitmap, beginning it if it is new.
+ * Advance one of the cursors over the bitmap, starting it if necessary
  */
 static bool
 tid_bitmap_step(GjTidSet *set, GjBitmapIterator **iterator, BlockNumber *block,
@@ -845,7 +847,7 @@ tid_bitmap_step(GjTidSet *set, GjBitmapIterator **iterator, BlockNumber *block,
 }
 
 /*
- * End both cursors; they begin anew when they are next used.
+ * End both cursors; they start over at their next use
  */
 static void
 tid_bitmap_rewind(GjTidSet *set)

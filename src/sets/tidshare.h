@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tidshare.h
- *	  A finished TID set in memory that several processes share: each takes blocks
- *	  until there are no more.
+ *	  A finished TID set in memory shared by several processes, each of which takes blocks until
+ *	  all are taken.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,14 +15,14 @@
 
 #include "tidset.h"
 
-/* Filled by one process, then read-only but for the cursor */
+/* Filled by one process, then read-only except for the cursor */
 typedef struct GjSharedTids
 {
-	dsa_pointer words;			/* packed TIDs, or a bit for each block */
+	dsa_pointer words;			/* packed TIDs, or one bit per block */
 	uint64		nwords;
-	bool		lossy;			/* bits: offsets are not known */
-	uint64		step;			/* words that are taken at a time */
-	pg_atomic_uint64 next;		/* first word that nobody has taken */
+	bool		lossy;			/* true if words are bits: offsets are not known */
+	uint64		step;			/* number of words taken at a time */
+	pg_atomic_uint64 next;		/* first word not taken yet */
 } GjSharedTids;
 
 extern void GjTidsShareInit(GjSharedTids *shared);
@@ -30,15 +30,14 @@ extern void GjTidsShare(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int
 extern void GjTidsUnshare(GjSharedTids *shared, dsa_area *area);
 
 /*
- * A set that delivers the blocks that this process takes; once, so it cannot be
- * rewound.  Before each step it calls progress(arg), if that is not NULL.
+ * Create a set that delivers the blocks taken by this process, once: it cannot be rewound.
+ * Calls progress(arg) before each step, unless it is NULL.
  */
 extern GjTidSet *GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 								  void (*progress) (void *arg), void *arg);
 
 /*
- * The dividing alone: of n things; and of an array that is ordered by ranges of 2^range_bits heap
- * blocks
+ * Take a step of n elements, for callers that divide other things
  */
 extern bool GjTakeStep(pg_atomic_uint64 *next, uint64 step, uint64 n, uint64 *first,
 					   uint64 *end);

@@ -3,16 +3,17 @@
  * top.c
  *	  Selecting the first entries in an order, over arrays.
  *
- * Entries are compared by their words (top.c), of which the TID is the last one.  So entries
- * with equal words are the same entry, met twice.
+ * Entries are compared by their words (see "Values as words" below); the last word is the TID.
+ * So entries with equal words are the same entry, found twice.
  *
- * Most entries do not come among the first, and the first word says so: it is made for a
- * batch at a time, and compared with that of the bound, the last one of the entries wanted that
- * were there at the last look.  What is not above it is kept.  Of many entries in a row none is,
- * and their least value says so before any word is made.  When there is no more room,
- * what is kept is sorted and cut to what is wanted, and the bound is set anew.
+ * Most entries are not among the first, and the first word usually shows it: it is computed for
+ * a whole batch and compared with the bound, the last of the wanted entries at the time of the
+ * latest cut.  Entries whose first word is not above the bound are candidates.  Often a long
+ * series of entries has none, which the least of their values shows before any word is computed.
+ * When the slots are full, the entries kept are sorted and cut to the wanted number, and a new
+ * bound is set.
  *
- * Besides the words, what is kept has the columns that its row will have.
+ * Besides its words, each entry kept has the columns of its result row.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,13 +29,13 @@
 #include "batch.h"
 #include "top.h"
 
-/* Room for entries beside those that are wanted: between two sorts, so many come */
+/* Minimum room for entries beyond the wanted ones; it limits how often we sort */
 #define MIN_ROOM				1024
 
-/* Entries of which none may be wanted: is there one? */
+/* Number of entries that are checked together for having a candidate */
 #define LOOK_ROWS				128
 
-/* Where an entry's words are, with the first of them */
+/* Location of an entry's words, with the first of them */
 typedef struct Place
 {
 	uint64		word;
@@ -43,37 +44,37 @@ typedef struct Place
 
 struct GjTop
 {
-	MemoryContext context;		/* of what a start allocates */
+	MemoryContext context;		/* memory allocated by GjTopStart() */
 	int			ncolumns;
 	GjSortColumn *columns;
-	int			nwords;			/* of an entry, TID included */
+	int			nwords;			/* per entry, TID included */
 
 	uint64		wanted;
 	uint64		capacity;		/* slots */
 	uint64	   *words;			/* nwords for each slot */
-	Place	   *kept;			/* what is there */
+	Place	   *kept;			/* the entries kept */
 	uint64		nkept;
-	uint64	   *free;			/* slots without an entry */
+	uint64	   *free;			/* unused slots */
 	uint64		nfree;
-	uint64	   *bound;			/* only entries before this are wanted; if there is one */
+	uint64	   *bound;			/* only entries before this one are wanted; valid if has_bound */
 	bool		has_bound;
-	uint64	   *last;			/* and only those after this */
+	uint64	   *last;			/* only entries after this one are wanted; valid if has_last */
 	bool		has_last;
-	GjEntrySet	rows;			/* columns that are kept: of these, the arrays by slots */
+	GjEntrySet	rows;			/* columns of the entries kept: arrays indexed by slot */
 };
 
 #define SMALL_MAX				((uint64) PG_UINT32_MAX)
 
-/* Each batch is this many times as long as the one before, if there is memory for it */
+/* Each batch is this many times as long as the previous one, if memory allows it */
 #define BATCH_GROWTH			4
 
-/* This many batches are taken in any case */
+/* Minimum number of batches */
 #define MIN_BATCHES				2
 
-/* The part of a sort's cost that all batches together may have */
+/* Maximum cost of all batches together, as a fraction of the sort's cost */
 #define BATCHES_PART			0.2
 
-/* Cost of a row that is sorted; and of one that is fetched by itself and not with its neighbors */
+/* Cost of sorting a row, and of fetching a row separately from its neighbors */
 #define SORTED_ROW				64.0
 #define FETCHED_ROW				128.0
 
@@ -138,8 +139,8 @@ compare_places(const Place *a, const Place *b, const GjTop *top)
 #include "lib/sort_template.h"
 
 /*
- * Prepare for an order of entries with such columns, of which some are kept: bits as in
- * GjEntryFill.  The array of sort columns must live as long.
+ * Prepare to order entries by these columns, keeping some columns: bits as in GjEntryFill.  The
+ * array of sort columns must outlive the selection.
  */
 GjTop *
 GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
@@ -164,8 +165,8 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 }
 
 /*
- * Return the memory that an entry takes, which has so many words, TID included, and so many bytes
- * of columns that are kept
+ * Return the memory taken by an entry with this number of words, TID included, and this number
+ * of bytes in the columns kept
  */
 Size
 GjTopEntryBytes(int nwords, Size kept)
@@ -174,7 +175,7 @@ GjTopEntryBytes(int nwords, Size kept)
 }
 
 /*
- * Return the same for the entries of this selection
+ * Return the memory taken by an entry of this selection
  */
 Size
 GjTopSlotBytes(const GjTop *top)
@@ -187,7 +188,7 @@ GjTopSlotBytes(const GjTop *top)
 }
 
 /*
- * Return how many entries may be wanted with so much memory: never less than a few
+ * Return the number of entries that can be wanted within the memory limit: always at least a few
  */
 uint64
 GjTopMaxWanted(Size entry_bytes, Size limit)
@@ -198,7 +199,8 @@ GjTopMaxWanted(Size entry_bytes, Size limit)
 }
 
 /*
- * Begin to select so many; on demand, of those that come after the last one that is there
+ * Start selecting the given number of entries; with after_last, only entries after the current
+ * last one
  */
 void
 GjTopStart(GjTop *top, uint64 wanted, bool after_last)
@@ -234,8 +236,8 @@ allocate_column(GjTop *top, GjEntryColumn *column, bool nullable)
 }
 
 /*
- * Free everything but the last entry, which must be there: rows can be compared with it until the
- * next start
+ * Free everything except the last entry, which must exist: rows can be compared with it until
+ * the next start
  */
 void
 GjTopLeaveLast(GjTop *top)
@@ -267,7 +269,7 @@ GjTopLastTid(const GjTop *top)
 }
 
 /*
- * Let go of what is there
+ * Discard all entries
  */
 void
 GjTopReset(GjTop *top)
@@ -278,8 +280,8 @@ GjTopReset(GjTop *top)
 }
 
 /*
- * Look at n entries of a set from first on, at most GJ_BATCH_ROWS; or only at those whose
- * places from there are in rows
+ * Consider n entries of a set from first on, at most GJ_BATCH_ROWS; or only those whose
+ * positions relative to first are in rows
  */
 void
 GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows, int nrows)
@@ -307,7 +309,7 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 }
 
 /*
- * Look at so few entries that most often none of them is wanted
+ * Consider a few entries, among which there is usually no candidate
  */
 static void
 look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
@@ -333,7 +335,7 @@ look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
 }
 
 /*
- * Keep an entry whose first word may be wanted, if all of them say so
+ * Keep an entry whose first word is not above the bound, if its other words agree
  */
 static void
 add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
@@ -359,7 +361,8 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 }
 
 /*
- * The words of an entry are in the slot, the first free one: is it wanted?
+ * Return true if the entry in the slot, the first free one, is wanted; its words have been
+ * stored
  */
 static bool
 take_slot(GjTop *top, uint64 slot)
@@ -396,7 +399,8 @@ copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 ent
 }
 
 /*
- * Look at a row that comes from elsewhere: values of the sort columns.  No columns are kept.
+ * Consider a row from another source, given its values of the sort columns.  No columns are
+ * kept.
  */
 void
 GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
@@ -411,7 +415,7 @@ GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
 }
 
 /*
- * Sort what is kept, drop what is there twice, and what is too much
+ * Sort the entries kept, drop duplicates and those beyond the wanted number
  */
 static void
 cut(GjTop *top)
@@ -436,8 +440,8 @@ cut(GjTop *top)
 }
 
 /*
- * All has been added.  If there are as many as were wanted, there may be more that come after
- * the last.
+ * Finish after all entries have been added.  If the wanted number was found, there may be more
+ * entries after the last one.
  */
 void
 GjTopFinish(GjTop *top)
@@ -452,7 +456,7 @@ GjTopCount(const GjTop *top)
 }
 
 /*
- * The TID of the entry that comes as number i
+ * Return the TID of entry i of the result
  */
 uint64
 GjTopTid(const GjTop *top, uint64 i)
@@ -461,7 +465,7 @@ GjTopTid(const GjTop *top, uint64 i)
 }
 
 /*
- * Where its columns are in GjTopRows()
+ * Return the position of entry i's columns in GjTopRows()
  */
 uint64
 GjTopRow(const GjTop *top, uint64 i)
@@ -470,7 +474,7 @@ GjTopRow(const GjTop *top, uint64 i)
 }
 
 /*
- * The columns that are kept: good until the next start
+ * Return the columns kept, valid until the next start
  */
 const GjEntrySet *
 GjTopRows(const GjTop *top)
@@ -479,7 +483,7 @@ GjTopRows(const GjTop *top)
 }
 
 /*
- * Are these values of the sort columns its own?
+ * Return true if entry i has these values of the sort columns
  */
 bool
 GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
@@ -495,8 +499,8 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
  *
  * Sort columns as words that are compared in place of them.
  *
- * Each column becomes one or two unsigned words whose ascending order is the one that is
- * wanted, DESC and NULLs included.
+ * Each column becomes one or two unsigned words whose ascending order is the requested order,
+ * including DESC and the position of NULLs.
  *
  *	- A value of up to four bytes takes one word, and NULL is a number below or above all.
  *	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
@@ -510,8 +514,8 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
  */
 
 /*
- * Can values of this type be put in the order of its btree operators?  Only PostgreSQL's own
- * types, which have no other default order.
+ * Return true if values of this type can be put in the order of its btree operators.  Only for
+ * built-in types, which have no other default order.
  */
 bool
 GjTypeSorts(Oid type, GjSortKind *kind)
@@ -541,7 +545,7 @@ GjTypeSorts(Oid type, GjSortKind *kind)
 }
 
 /*
- * How many words has a value?
+ * Return the number of words for a value
  */
 static int
 top_count_words(const GjSortColumn *column)
@@ -550,7 +554,7 @@ top_count_words(const GjSortColumn *column)
 }
 
 /*
- * A value as a number of up to 32 bits, or of 64 (large), in the ascending order of values
+ * Return a value as a number of up to 32 bits, or 64 (large), that sorts like the values
  */
 static pg_attribute_always_inline uint64
 order_value(GjSortKind kind, uint16 width, bool large, const char *at)
@@ -562,7 +566,7 @@ order_value(GjSortKind kind, uint16 width, bool large, const char *at)
 		float4		f = *(const float4 *) at;
 		uint32		bits = *(const uint32 *) at;
 
-		/* 0 and -0 are equal, and all NaNs are, above infinity */
+		/* 0 and -0 are equal; all NaNs are equal, and above infinity */
 		bits = isnan(f) ? 0x7fc00000 : f == 0 ? 0 : bits;
 		return bits >> 31 ? (uint32) ~bits : bits | 0x80000000;
 	}
@@ -595,7 +599,7 @@ order_value(GjSortKind kind, uint16 width, bool large, const char *at)
 }
 
 /*
- * The first words of many entries
+ * Compute the first words of several entries
  */
 static void
 top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n,
@@ -648,8 +652,8 @@ top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 	} while (0)
 
 /*
- * No first word of these entries is lower; zero, where that is not found out faster than the
- * words are made.
+ * Return a lower bound of the first words of these entries; zero if that could not be computed
+ * faster than the words themselves
  */
 static uint64
 top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n)
@@ -678,7 +682,7 @@ top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 }
 
 /*
- * The words of one value
+ * Compute the words of one value
  */
 static void
 top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull, uint64 *out)
@@ -698,7 +702,7 @@ top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
 }
 
 /*
- * The words of the sort columns of a row that comes from elsewhere
+ * Compute the words of the sort columns of a row from another source
  */
 static void
 top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, const bool *isnull,
@@ -724,12 +728,11 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
  *
  * When to stop taking batches from an order, and to sort what is left.
  *
- * The first entries of an order are found without sorting the others.  But each batch of them
- * costs a search and a look at every match, while one sort delivers all that is left.  So a scan
- * that is asked for more than was expected takes one more batch, several times as long, and
- * others as long as all of them together cost a small part of what the sort will: then the scan
- * never takes much longer than a sort from the beginning would have taken, however wrong the
- * estimate was.
+ * The first entries of an order are found without sorting the others.  But each batch costs a
+ * search and a look at every match, while one sort delivers all remaining entries.  So a scan that
+ * must deliver more than expected takes one more batch, several times as long, and then further
+ * batches as long as all of them together cost a small fraction of the sort: then the scan never
+ * takes much longer than a sort from the beginning would have taken, however wrong the estimate.
  *
  * The unit of cost is a look at one entry of the index.  Costs are counted in entries, not
  * measured, so that equal scans do the same.  The planner asks with estimates, the executor with
@@ -738,7 +741,7 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
  */
 
 /*
- * Begin with a batch of bound entries, or of as many as there is memory for
+ * Start with a batch of bound entries, or of as many as memory allows
  */
 void
 GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most)
@@ -747,8 +750,8 @@ GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most)
 }
 
 /*
- * Go on to the next batch; or return false if the rest should be sorted instead.  For each batch,
- * so many entries are searched, of which so many match.
+ * Advance to the next batch; returns false if the rest should be sorted instead.  Each batch
+ * searches and matches the given numbers of entries.
  */
 bool
 GjTopBatchesNext(GjTopBatches *batches, double searched, double matched, bool from_heap)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * top.h
- *	  The first entries in an order: those that ORDER BY ... LIMIT wants.
+ *	  The first entries in an order, for ORDER BY ... LIMIT.
  *
- * Life: create; start with how many are wanted; add entries in any order, of which no more
- * are kept than are wanted, and some; finish; then GjTopCount() entries are there, in
- * order, each once.  Start again, if need be for those that come after the last one; or keep
- * nothing but that one, to tell which rows come after it.
+ * Life cycle: create; start with the wanted number; add entries in any order (little more than
+ * the wanted number are kept); finish.  Then GjTopCount() entries are available, in order, each
+ * once.  Start again, if necessary for the entries after the last one; or keep only the last
+ * entry, to tell which rows come after it.
  *
- * The order is a total one: the sort columns, and of equal ones the TID.
+ * The order is total: the sort columns, then the TID.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,9 +28,9 @@ typedef enum GjSortKind
 
 typedef struct GjSortColumn
 {
-	int			column;			/* of the index, from 0: the key, then INCLUDE columns */
+	int			column;			/* index column, from 0: the key, then INCLUDE columns */
 	GjSortKind	kind;
-	uint16		width;			/* bytes that the type has; the index may have more */
+	uint16		width;			/* bytes of the type; the index column may be wider */
 	bool		descending;
 	bool		nulls_first;
 } GjSortColumn;
@@ -58,14 +58,14 @@ extern int	GjTopCompareLast(const GjTop *top, const Datum *values, const bool *i
 extern uint64 GjTopLastTid(const GjTop *top);
 extern void GjTopReset(GjTop *top);
 
-/* top.c: how many entries each batch has, and when a sort of the rest costs less */
+/* Length of each batch, and the decision to sort the rest instead */
 typedef struct GjTopBatches
 {
-	uint64		wanted;			/* entries of the current batch */
-	uint64		most;			/* entries that there is memory for */
+	uint64		wanted;			/* length of the current batch */
+	uint64		most;			/* number of entries that fit in memory */
 	int			nbatches;
-	double		delivered;		/* entries of the batches before this one */
-	double		spent;			/* cost of these */
+	double		delivered;		/* total length of the previous batches */
+	double		spent;			/* total cost of the previous batches */
 } GjTopBatches;
 
 extern void GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most);
