@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * aggloops.c
- *	  Loops of the aggregates over integers and booleans, and of count().
+ *	  Aggregate loops over integers, booleans and floats, and the loop of count().
  *
- * sum() and avg() of int2 and int4 have a state of 64 bits in PostgreSQL that wraps around
- * unnoticed; those of int8 are exact, and so are 128 bits here.  Without groups a loop is a
- * plain reduction that the compiler makes vectors of.
+ * In PostgreSQL, sum() and avg() of int2 and int4 have a 64-bit state that silently wraps around;
+ * those of int8 are exact, so here they use 128 bits.  Without groups a loop is a plain reduction
+ * that the compiler can vectorize.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,7 +23,7 @@
 #define GJ_LOOP_NAME(name, suffix)		GJ_LOOP_PASTE(name, suffix)
 #define GJ_LOOP(name)					GJ_LOOP_NAME(name, GJ_SUFFIX)
 
-/* How many rows the input stands for */
+/* Return the number of rows that the input stands for */
 static inline uint64
 total_weight(const GjAggInput *input)
 {
@@ -58,7 +58,7 @@ total_weight(const GjAggInput *input)
 #define GJ_SUFFIX		oid
 #include "minmaxloops.h"
 
-/* count(*), and count(c) of the rows in which c is not NULL */
+/* Count rows: count(*), or count(c) if the input has only the rows whose c is not NULL */
 void
 GjCountRows(void *states, const GjAggInput *input)
 {
@@ -87,7 +87,7 @@ add_int8(GjWideSum *sum, int64 value)
 	GjAddWide(sum, (uint64) value, -(int64) (value < 0));
 }
 
-/* The upper and the lower half of the value times the weight, each of which fits 64 bits */
+/* Add value * weight as an upper and a lower half, each of which fits in 64 bits */
 static inline void
 add_int8_times(GjWideSum *sum, int64 value, uint32 weight)
 {
@@ -198,7 +198,7 @@ bool_or(void *states, const GjAggInput *input)
 }
 
 /*
- * The loop of an aggregate over integers or booleans; NULL if there is none
+ * Return the loop of an aggregate over integers or booleans, or NULL if it is not supported
  */
 GjAggUpdate
 GjIntUpdate(GjAggKind kind, GjValueType type)
@@ -236,7 +236,7 @@ GjIntUpdate(GjAggKind kind, GjValueType type)
 }
 
 /*
- * The loop of min() and max() of the same rows, in groups; NULL if there is none
+ * Return the loop that updates grouped min() and max() of the same rows, or NULL
  */
 GjAggUpdateBoth
 GjIntMinMax(GjValueType type)
@@ -266,7 +266,7 @@ GjIntMinMax(GjValueType type)
  *-------------------------------------------------------------------------
  */
 
-/* Steps for one row after which a query can be cancelled */
+/* Additions for one row between checks for interrupts */
 #define GJ_UNINTERRUPTED		(1 << 20)
 
 #define GJ_LOOP_PASTE(name, suffix)		name##_##suffix
@@ -274,8 +274,8 @@ GjIntMinMax(GjValueType type)
 #define GJ_LOOP(name)					GJ_LOOP_NAME(name, GJ_SUFFIX)
 
 /*
- * A step of float8_accum(): the average needs the sum of squares only for the error that
- * its overflow is.
+ * Perform a step of float8_accum().  The average needs the sum of squares only because its
+ * overflow is an error.
  */
 static inline GjFloatAverage
 accumulate(GjFloatAverage average, float8 value)
@@ -322,8 +322,8 @@ accumulate_times(GjFloatAverage *average, float8 value, uint32 weight)
 #include "floatloops.h"
 
 /*
- * NaN is the greatest.  Of two that are equal, as 0 and -0 are, the latter stays.  The
- * first comparison decides nearly always, and so it is the only one.
+ * NaN is the greatest value.  Of two equal values, such as 0 and -0, the later one is kept.  The
+ * first comparison nearly always decides, so usually no other is made.
  */
 #undef GJ_YIELDS_TO_MIN
 #undef GJ_YIELDS_TO_MAX
@@ -339,7 +339,7 @@ accumulate_times(GjFloatAverage *average, float8 value, uint32 weight)
 #include "minmaxloops.h"
 
 /*
- * The loop of an aggregate over floats; NULL if there is none
+ * Return the loop of an aggregate over floats, or NULL if it is not supported
  */
 GjAggUpdate
 GjFloatUpdate(GjAggKind kind, GjValueType type)
@@ -362,7 +362,7 @@ GjFloatUpdate(GjAggKind kind, GjValueType type)
 }
 
 /*
- * As GjIntMinMax()
+ * Like GjIntMinMax(), for floats
  */
 GjAggUpdateBoth
 GjFloatMinMax(GjValueType type)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * aggstate.c
- *	  States of an aggregate for all groups: what they are at first, and which rows of a
- *	  batch change them.
+ *	  States of an aggregate for all groups: initialization, updates by batches of rows, merging
+ *	  of pending rows, and final and partial results.
  *
- * The loops know neither NULLs nor filters: where these leave out rows, the others are put
- * together first.  Many aggregates have the same argument, and so the selection is kept from
- * one to the next.
+ * The loops know neither NULLs nor filters: if these exclude rows, the remaining rows are copied
+ * together first.  Many aggregates have the same argument, so the selection is kept from one
+ * aggregate to the next.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,9 +23,11 @@
 
 #include "groupparts.h"
 
-/* A numeric as aggregates write it: digits of base 10000, the highest first, without point */
+/*
+ * Parts of a numeric as aggregates send it: digits of base 10000, highest first, no decimal point
+ */
 #define DIGIT_BASE				10000
-#define MAX_DIGITS				10	/* of 128 bits */
+#define MAX_DIGITS				10	/* of a 128-bit value */
 #define SIGN_POSITIVE			0x0000
 #define SIGN_NEGATIVE			0x4000
 
@@ -47,7 +49,8 @@ static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
 /*
- * Make an aggregate from its specification.  input learns which columns it needs.
+ * Initialize an aggregate from its specification.  Registers the columns that it needs with
+ * input.
  */
 void
 GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file, const GjAggSpec *spec,
@@ -92,7 +95,7 @@ choose_state(GjAgg *agg)
 			break;
 		case GJ_AGG_SUM:
 			agg->may_be_null = true;
-			/* Adding to it changes no number, not even -0 */
+			/* adding to -0 changes no number, not even -0 */
 			if (type == GJ_VALUE_FLOAT4)
 				*(float4 *) agg->initial = -0.0f;
 			else if (type == GJ_VALUE_FLOAT8)
@@ -138,7 +141,8 @@ state_size(GjAggKind kind, GjValueType type)
 }
 
 /*
- * The first state of min() is a value that each value replaces or equals, as for max()
+ * Set the initial state: for min() a value that every value replaces or equals, likewise for
+ * max()
  */
 static void
 set_limit(GjAgg *agg)
@@ -171,7 +175,7 @@ set_limit(GjAgg *agg)
 }
 
 /*
- * Of grouped aggregates, find those that are added two at a time
+ * Find pairs of grouped min() and max() that can be updated together
  */
 void
 GjAggFindTwins(GjAgg *aggs, int naggs)
@@ -198,8 +202,8 @@ GjAggFindTwins(GjAgg *aggs, int naggs)
 }
 
 /*
- * Allocate states of so many groups, of which none is begun.  The only group of those
- * without a key may have no row.
+ * Allocate the states of `capacity` groups without initializing them.  Without a key there is one
+ * group, which may have no rows.
  */
 void
 GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped)
@@ -226,7 +230,7 @@ GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity)
 }
 
 /*
- * Begin the states of groups from first up to before end
+ * Initialize the states of groups from first up to, but not including, end
  */
 void
 GjAggStart(GjAgg *agg, uint32 first, uint32 end)
@@ -247,14 +251,17 @@ GjAggStart(GjAgg *agg, uint32 first, uint32 end)
 		memset(agg->seen.start + first, 0, end - first);
 }
 
-/* Bytes that each group takes, but for its distinct values */
+/* Return the bytes that each group takes, without its distinct values */
 Size
 GjAggGroupSize(const GjAgg *agg)
 {
 	return agg->state_size + (agg->may_be_null ? 1 : 0);
 }
 
-/* Bytes that all groups take, likewise, with what will be needed once a row has no value */
+/*
+ * Return the bytes that all groups take, without distinct values, but including the "seen" bytes
+ * that will be needed once a row has no value
+ */
 Size
 GjAggMemory(const GjAgg *agg)
 {
@@ -274,8 +281,8 @@ GjSelectionInit(GjSelection *selection, MemoryContext context)
 }
 
 /*
- * Add the rows of a batch.  numbers[]: their groups, all of which have begun; NULL without
- * groups.  The first nsettled groups had rows before.
+ * Add the rows of a batch. numbers[] holds their groups, all of which have states; it is NULL if
+ * there is only one group.  The first nsettled groups had rows before this batch.
  */
 void
 GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *numbers,
@@ -305,13 +312,14 @@ GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *
 		GjDistinctAdd(agg->distinct, &selected, (int64 *) agg->states.start);
 	else if (agg->twin == NULL)
 		agg->update(agg->states.start, &selected);
-	else if (agg->update_both != NULL)	/* the max() has been, or will be, left to this min() */
+	else if (agg->update_both != NULL)	/* the max() was or will be updated together with this
+										 * min() */
 		agg->update_both(agg->states.start, agg->twin->states.start, &selected);
 }
 
 /*
- * Add the rows of a batch, a run at a time; false, and nothing has been done, if each row must be
- * looked at
+ * Add the rows of a batch, one run at a time.  Returns false, and does nothing, if the rows must
+ * be processed one by one.
  */
 bool
 GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs)
@@ -337,7 +345,7 @@ GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 }
 
 /*
- * Remember from now on which groups have had a value; those that had rows have
+ * Start recording which groups have had a value.  All groups that had rows before have had one.
  */
 static void
 begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity)
@@ -349,7 +357,7 @@ begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity)
 }
 
 /*
- * Find out which rows count for an aggregate
+ * Select the rows that count for an aggregate
  */
 static void
 select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelection *selection,
@@ -388,7 +396,7 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 }
 
 /*
- * Select the rows that the filter lets pass and whose argument is not NULL
+ * Select the rows that pass the filter and whose argument is not NULL
  */
 static void
 select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
@@ -457,7 +465,7 @@ GjAggMayMerge(const GjAgg *agg)
 			((type *) states)[to[i]] member += ((type *) states)[from[i]] member; \
 	} while (0)
 
-/* ... of a sum of 128 bits */
+/* The same for a member that is a 128-bit sum */
 #define ADD_WIDE(type, member) \
 	do { \
 		for (int i = 0; i < n; i++) \
@@ -466,7 +474,7 @@ GjAggMayMerge(const GjAgg *agg)
 	} while (0)
 
 /*
- * Add the states of some rows to those of their groups, one after another
+ * Merge the states of some rows into those of their groups, in order
  */
 void
 GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
@@ -507,8 +515,8 @@ GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
 }
 
 /*
- * Add states as if they were values.  One that has seen none is not: it might replace a value that
- * it equals.
+ * Merge states as if they were values.  A state that has seen no value must be skipped, because
+ * it might replace a value that it equals.
  */
 static void
 merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
@@ -530,7 +538,7 @@ merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
 }
 
 /*
- * Have so many states take places before them, where nobody wants what is there
+ * Move n states to lower positions, overwriting states that are no longer needed
  */
 void
 GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n)
@@ -549,7 +557,7 @@ GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n)
  */
 
 /*
- * Is the result the state as it is?  *type: then, its type
+ * Return true if the result is the state itself.  If so, *type is set to its type.
  */
 bool
 GjAggIsState(const GjAgg *agg, GjValueType *type)
@@ -575,7 +583,7 @@ GjAggIsState(const GjAgg *agg, GjValueType *type)
 }
 
 /*
- * Get the results of n groups, which are states as they are, into every stride-th place
+ * Get the results of n groups whose states are the results, storing one every `stride` values
  */
 void
 GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values, bool *isnull)
@@ -625,7 +633,7 @@ read_states(GjValueType type, const char *states, int n, int stride, Datum *valu
 }
 
 /*
- * Get the result of a group
+ * Return the result of a group
  */
 Datum
 GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull)
@@ -675,7 +683,7 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 }
 
 /*
- * Make a numeric of 128 bits: nearly always of the lower 64, otherwise of three pieces
+ * Build a numeric from 128 bits: nearly always from the lower 64, otherwise from three pieces
  */
 static Datum
 wide_numeric(GjWideSum sum)
@@ -710,7 +718,7 @@ wide_numeric(GjWideSum sum)
  */
 
 /*
- * Get the state of a group
+ * Return the state of a group
  */
 Datum
 GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull)
@@ -720,7 +728,7 @@ GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull)
 	if (agg->spec.kind != GJ_AGG_AVG)
 		return GjAggFinal(agg, group, isnull);
 
-	/* of no values as well */
+	/* not NULL even if there were no values */
 	*isnull = false;
 	switch (agg->spec.type)
 	{
@@ -783,13 +791,13 @@ write_sum(StringInfo buf, GjWideSum sum)
 	pq_sendint32(buf, n);
 	pq_sendint32(buf, Max(n - 1, 0));	/* weight of the highest digit */
 	pq_sendint32(buf, is_negative ? SIGN_NEGATIVE : SIGN_POSITIVE);
-	pq_sendint32(buf, 0);		/* digits behind the point */
+	pq_sendint32(buf, 0);		/* digits after the decimal point */
 	while (n > 0)
 		pq_sendint16(buf, digits[--n]);
 }
 
 /*
- * Divide 128 bits without a sign into digits, the lowest first
+ * Split an unsigned 128-bit value into digits, lowest first
  */
 static int
 take_digits(GjWideSum sum, int16 *digits)

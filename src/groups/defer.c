@@ -1,29 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * defer.c
- *	  Groups of rows that hardly ever repeat: they are looked for later, all at once.
+ *	  Deferred grouping, for rows that rarely repeat: look up many pending rows at once.
  *
- * Where nearly each row makes a group, the table is much larger than any cache, and each row
- * waits for another line of it.  But nobody needs to know a row's group before the last row has
- * come: until then a row may be a group of its own.  So rows are put behind the groups' records
- * and wait there, with 32 bits of their hashes, until somebody asks for the groups.  Aggregates
- * take them for groups, and begin a state for each.  Then all are put in the order of some bits
- * of the hash, and a few hundred at a time go through a table that is in the nearest cache.
- * There are no slots meanwhile: their memory is what this takes, and nothing has to be put there
- * anew when the table grows.
+ * If nearly every row forms a group, the table is much larger than any cache, and each row waits
+ * for another cache line.  But a row's group does not matter until the last row has been read:
+ * until then a row may be a group of its own.  So rows are appended to the groups' records and
+ * stay pending there, with 32 bits of their hashes, until the groups are requested.  Aggregates
+ * treat them as groups, and start a state for each.  Later all records are ordered by some bits
+ * of the hash, and a few hundred at a time are looked up in a table that fits in the nearest
+ * cache.  There are no slots meanwhile: the tags and the lookup use their memory, and growing the
+ * table requires no rehashing.
  *
- * Rows that come in the order of a column do better without: they need no more than that, and no
- * memory to wait in (hash.c).
+ * Rows that arrive in the order of a column are not deferred: the slots of one run suffice for
+ * them, and take no memory for pending rows (hash.c).
  *
- * A row that proves to be of a group that exists leaves.  Its states are added to those of the
- * group (aggstate.c), in the order of the rows, and what is behind it moves up; so the order
- * stays, and of equal rows the first one.  Rows that repeat must not take memory for long, nor
- * time: when there are four times as many records as groups were known, those are looked for, for
- * the first time even if there is room for more.  Where many leave, waiting is in vain, and the
- * table gets its slots.
+ * A row that turns out to belong to an existing group is removed.  Its state is merged into that
+ * of the group (aggstate.c), in row order, and the records after it move up; so the order is
+ * kept, and the first of equal rows stays.  Rows that repeat must not occupy memory for long, or
+ * cost time: once there are four times as many records as known groups, the pending rows are
+ * looked up, the first time even if there is room for more.  If many are removed, deferring does
+ * not pay off, and the table gets its slots.
  *
- * A batch waits as a whole, or what is left of it: its rows' numbers are good until its aggregates
- * have been computed, and so no row may leave before.
+ * A batch, or what remains of it, is deferred as a whole: its row numbers must stay valid until
+ * its aggregates have been computed, so no row may be removed before that.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,20 +35,20 @@
 
 #include "groupparts.h"
 
-/* Smaller tables are in the cache anyway */
+/* Smaller tables fit in the cache anyway */
 #define GJ_DEFER_GROUPS			((uint32) 32 * 1024)
 
-/* So many times as many records as known groups */
+/* Look up pending rows when there are this many times as many records as known groups */
 #define GJ_DEFER_FACTOR			4
 
-/* One row of so many may wait in vain */
+/* Stop deferring if more than one in this many rows is removed */
 #define GJ_DEFER_LOSS			8
 
-/* Rows that are looked for at a time, about, and in how many heaps they are put at most */
+/* Approximate number of rows looked up at a time, and maximum number of heaps */
 #define GJ_HEAP_ROWS			1024
 #define GJ_MAX_HEAPS			2048
 
-/* One of them: a record, by its number */
+/* A record in a heap, by its number */
 typedef struct Row
 {
 	uint32		tag;
@@ -56,8 +56,8 @@ typedef struct Row
 } Row;
 
 /*
- * What is behind the tags in the place of the slots, of which there are at least two for each
- * record: all records in another order, and a bit for each that leaves
+ * Data after the tags in the region of the slots, which has at least two slots for each record:
+ * all records in another order, and a bit for each that is to be removed
  */
 typedef struct Parts
 {
@@ -65,7 +65,7 @@ typedef struct Parts
 	uint8	   *leave;
 } Parts;
 
-/* Rows that leave, and their groups; their states have yet to be added */
+/* Rows to be removed, and their groups; their states have not been merged yet */
 typedef struct Leaving
 {
 	int			n;
@@ -88,7 +88,8 @@ static inline bool leaves(const GjGroupTable *table, uint32 row);
 static void move(GjGroupTable *table, uint32 from, uint32 to, uint32 n);
 
 /*
- * Shall rows wait from now on, as the table is about to have so many slots?
+ * Return true if rows should be deferred from now on, given that the table is about to get nslots
+ * slots
  */
 bool
 GjTableShouldDefer(const GjGroupTable *table, uint64 nslots)
@@ -99,7 +100,7 @@ GjTableShouldDefer(const GjGroupTable *table, uint64 nslots)
 }
 
 /*
- * Make room for tags in the place of slots, and keep those that are there
+ * Make room for tags instead of slots, keeping existing tags
  */
 void
 GjTableMakeTags(GjGroupTable *table, uint64 nslots)
@@ -131,8 +132,8 @@ get_parts(const GjGroupTable *table)
 }
 
 /*
- * Have the rows of a batch wait, from one on; false if there is no room for all of them, or if
- * they are to be looked for at once.
+ * Defer the rows of a batch, starting at row.  Returns false if they do not all fit, or if they
+ * must be looked up now.
  */
 bool
 GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
@@ -157,9 +158,9 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 }
 
 /*
- * Look for the rows that wait if they are many, and have none wait any more if too many of them
- * leave.  The more groups there are, the more often rows repeat: so many of them will by the time
- * the table is full.  False: they are not so many.
+ * Look up the pending rows if there are enough of them, and stop deferring if too many are
+ * removed.  The more groups there are, the more often rows repeat, so the duplicate rate is
+ * extrapolated to a full table.  Returns false if there are too few pending rows to bother.
  */
 bool
 GjTableTrySettling(GjGroupTable *table)
@@ -177,8 +178,8 @@ GjTableTrySettling(GjGroupTable *table)
 }
 
 /*
- * Look for the rows that wait, none of which is of the batch at hand; has that made room for
- * others?
+ * Look up the pending rows, none of which may belong to the current batch.  Returns true if that
+ * made room for more.
  */
 bool
 GjTableSettle(GjGroupTable *table)
@@ -199,7 +200,7 @@ GjTableSettle(GjGroupTable *table)
 }
 
 /*
- * Have no row wait any more, and find each at once
+ * Stop deferring: give the table its slots
  */
 void
 GjTableEndDeferring(GjGroupTable *table)
@@ -217,7 +218,8 @@ GjTableEndDeferring(GjGroupTable *table)
 }
 
 /*
- * Mark the rows that are of groups that exist, give these their states, and count them
+ * Mark the rows that belong to existing groups, merge their states into those, and return their
+ * number
  */
 static uint32
 find_equal(GjGroupTable *table)
@@ -250,8 +252,8 @@ find_equal(GjGroupTable *table)
 }
 
 /*
- * Put all rows in heaps by their tags' upper bits, where they keep their order; ends[]: where
- * each heap ends.  Returns how many there are.
+ * Distribute all rows over heaps by the upper bits of their tags, keeping their order. ends[] is
+ * set to the end of each heap.  Returns the number of heaps.
  */
 static int
 order_by_tags(const GjGroupTable *table, uint32 *ends)
@@ -290,8 +292,8 @@ is_equal(const GjGroupTable *table, const Row *a, const Row *b)
 }
 
 /*
- * Mark those of a heap's rows that are equal to one before, and count them.  slots[] is of
- * whatever size was needed last; it is mostly free, so that hardly any row meets another one.
+ * Mark the rows of a heap that equal an earlier one, and return their number. slots[] keeps the
+ * largest size needed so far; it is mostly empty, so that collisions are rare.
  */
 static uint32
 find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots, uint64 *nslots,
@@ -348,7 +350,7 @@ merge_states(GjGroupTable *table, Leaving *leaving)
 }
 
 /*
- * Have records that are left, and their states, take the places of those that leave
+ * Move the remaining records, and their states, to the places of those that are removed
  */
 static void
 close_ranks(GjGroupTable *table)

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * direct.c
- *	  Groups by one column whose values are close together: an array in the place of a
- *	  hash table.
+ *	  Groups by one column whose values are close together: an array instead of a hash table.
  *
- * Years, states, dense identifiers: the value, less the lowest one, says where the number of
- * its group is.  The array grows with the range that is seen, until that is too wide for the
- * rows that there are; then the groups go to the hash table for good.
+ * Typical columns are years, states and dense identifiers.  The value minus the lowest one is the
+ * index of the group number.  The array grows with the range of values, until that is too wide
+ * for the number of rows; then the groups move to the hash table for good.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,7 +16,7 @@
 
 #define GJ_DIRECT_FIRST			((uint64) 1024)
 
-/* Rows whose groups are found without a look at each, where all have one */
+/* Rows whose groups are looked up with a single branch, if all have one */
 #define GJ_KNOWN_ROWS			8
 
 static bool find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high);
@@ -25,7 +24,7 @@ static void move_to(GjGroupTable *table, int64 low, uint64 span);
 static uint32 append(GjGroupTable *table, int64 value, bool isnull);
 
 /*
- * Begin with an array for no value
+ * Begin with an empty array
  */
 void
 GjDirectBegin(GjGroupTable *table)
@@ -39,7 +38,7 @@ GjDirectBegin(GjGroupTable *table)
 }
 
 /*
- * Make slots of the array
+ * Replace the array by slots
  */
 void
 GjDirectEnd(GjGroupTable *table)
@@ -51,7 +50,7 @@ GjDirectEnd(GjGroupTable *table)
 }
 
 /*
- * See that the array covers the values of the batch; false if it would have to be longer
+ * Extend the array to cover the values of the batch.  Returns false if it would have to be longer
  * than max_span.
  */
 bool
@@ -77,14 +76,14 @@ GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span)
 		high = Max(high, covered_high);
 	}
 
-	/* One less than their number, which may not fit */
+	/* range minus 1, because the range itself may not fit */
 	needed = (uint64) high - (uint64) low;
 	if (needed >= max_span)
 		return false;
 	while (span <= needed)
 		span *= 2;
 
-	/* What it is longer than needed is where it grows, within the range of the type */
+	/* put the spare room on the side where the range grows, within the limits of the type */
 	if (grows_down)
 		low -= (int64) Min(span - 1 - needed, (uint64) low - (uint64) PG_INT64_MIN);
 	else
@@ -120,7 +119,7 @@ GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span)
 	} while (0)
 
 /*
- * Find the range of the values; false if there are none but NULLs
+ * Find the range of the values.  Returns false if all are NULL.
  */
 static bool
 find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high)
@@ -187,9 +186,9 @@ value_at(const char *values, int row, const GjValueType type)
 }
 
 /*
- * Find the groups of rows without NULLs, some at a time, as long as each is covered and has one.
- * Whether it is and has is asked along the way: to find the range of a batch first would be a pass
- * of its own.  Returns the first of some rows of which one is not or has none.
+ * Find the groups of rows without NULLs, several at a time, as long as each value is covered and
+ * has a group.  Test both in the same loop; computing the batch's range first would need another
+ * pass.  Returns the first of several rows of which at least one failed the test.
  */
 static pg_attribute_always_inline int
 find_known(const GjGroupTable *table, const char *values, int row, int nrows, uint32 *numbers,
@@ -214,7 +213,7 @@ find_known(const GjGroupTable *table, const char *values, int row, int nrows, ui
 			numbers[row + i] = number;
 			all |= number;
 		}
-		/* What is no group's number has all bits set */
+		/* a value without a group gives all bits set */
 		if (unlikely(all > GJ_MAX_GROUPS))
 			break;
 	}
@@ -222,7 +221,8 @@ find_known(const GjGroupTable *table, const char *values, int row, int nrows, ui
 }
 
 /*
- * Find the group of a row, or make it; false if its value is not covered, or there is no room
+ * Find the group of a row, or create it.  Returns false if its value is not covered or there is
+ * no room.
  */
 static pg_attribute_always_inline bool
 find_one(GjGroupTable *table, const GjInputColumn *column, int row, uint32 *number,
@@ -270,7 +270,7 @@ find(GjGroupTable *table, const GjInputColumn *column, int row, int nrows, uint3
 }
 
 /*
- * Find the groups of rows; as GjTableFind(), but it also returns a row whose value is not covered
+ * Find the groups of rows, like GjTableFind(), but also stop at a row whose value is not covered
  */
 int
 GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers)
@@ -309,7 +309,7 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 	} while (0)
 
 /*
- * Look for the groups of the rows, whether their values are covered or not; as GjTableLookUp()
+ * Look up the groups of the rows, whether their values are covered or not, like GjTableLookUp()
  */
 int
 GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, uint32 *numbers,
@@ -345,7 +345,7 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
 }
 
 /*
- * Make a group, with the record that packing would have made
+ * Create a group, with the record that packing would have made
  */
 static uint32
 append(GjGroupTable *table, int64 value, bool isnull)

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * distinct.c
- *	  What count(DISTINCT) has seen: a set of (group, value), open addressing.
+ *	  Values that count(DISTINCT) has seen: a set of (group, value), with open addressing.
  *
- * One set for all groups of an aggregate, for a set for each would be many small ones.  Entries
- * name groups by number.  Without groups, values that are close together have bits instead:
- * distinct.c.  What there is no memory for is spilled: distinct.c.
+ * There is one set for all groups of an aggregate, because one per group would mean many tiny
+ * sets.  Entries identify groups by number.  Without groups, values that are close together are
+ * stored as bits instead (see "Bits" below).  Entries that do not fit in memory are spilled (see
+ * "Spilling values" below).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,10 +20,10 @@
 #include "base/prefetch.h"
 #include "groupparts.h"
 
-/* A table up to this size is in the cache anyway */
+/* A table up to this size fits in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
-/* The widest range: half a megabyte */
+/* Maximum range: half a megabyte of bits */
 #define GJ_MAX_BITS				((uint64) 1 << 22)
 
 #define GJ_FIRST_BITS			((uint64) 1 << 12)
@@ -78,7 +79,7 @@ GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint
 }
 
 /*
- * Forget all entries but those that are spilled.  The memory stays, if there is not much of it.
+ * Forget all entries except spilled ones.  Keep the memory if it is small.
  */
 void
 GjDistinctClear(GjDistinct *set)
@@ -104,7 +105,7 @@ GjDistinctMemory(const GjDistinct *set)
 }
 
 /*
- * Prepare to add so many rows, within so many bytes for all that there is
+ * Prepare to add nrows rows, using at most `room` bytes in all
  */
 void
 GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
@@ -114,7 +115,7 @@ GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
 	{
 		if (grow(set))
 			continue;
-		/* Fuller than is good for speed, but not than is possible */
+		/* fuller than is good for speed, but still usable */
 		if ((set->nused + nrows) * 4 <= set->nslots * 3)
 			return;
 		distinct_fill(set, room);
@@ -122,8 +123,8 @@ GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
 }
 
 /*
- * Take no more entries.  So those that are spilled from now on are no others' equals, and what
- * has been counted need not be known any more when they are read.
+ * Accept no more entries.  Entries spilled from now on are equal to none in the set, so the set
+ * can be forgotten, once counted, before they are read.
  */
 static void
 distinct_fill(GjDistinct *set, Size room)
@@ -141,7 +142,7 @@ hash_entry(uint64 value, uint64 group)
 	return GjHashFinish(group != 0 ? GjHashStep(hash, group) : hash);
 }
 
-/* Put in an entry that is not in the set, or is */
+/* Enter an entry, unless it exists.  Returns 1 if it was added, else 0. */
 static inline int
 add_narrow(GjDistinct *set, uint64 entry, uint64 hash)
 {
@@ -178,8 +179,8 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 }
 
 /*
- * Have more slots, if there is memory for them, also while old ones are copied.  A small set
- * grows faster: it is going to be large, and each step copies.
+ * Add slots, if there is enough memory for them and, during copying, the old ones.  A small set
+ * grows faster, because it will probably become large, and each step copies.
  */
 static bool
 grow(GjDistinct *set)
@@ -222,8 +223,8 @@ grow_to(GjDistinct *set, uint64 nslots)
 }
 
 /*
- * Put the values that have bits into the table, with room for so many rows more; false if there
- * is no memory for that, and the bits stay.
+ * Move the values from the bits to the table, with room for nrows more.  Returns false, and keeps
+ * the bits, if there is not enough memory.
  */
 static bool
 leave_bits(GjDistinct *set, int nrows)
@@ -301,8 +302,8 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 }
 
 /*
- * Look for entries in their first slots only, without a branch.  missed[]: those that are not
- * there; returns how many.  An entry that is zero is found in each free slot.
+ * Look up entries in their first slots only, without branches. missed[] receives the rows that
+ * were not found; returns their number.  A zero entry matches any free slot.
  */
 static int
 find_at_once(const GjDistinct *set, int nrows, uint16 *missed)
@@ -333,7 +334,7 @@ find_at_once(const GjDistinct *set, int nrows, uint16 *missed)
 }
 
 /*
- * Without groups a value of zero looks like a free slot
+ * Handle the value zero, which without groups looks like a free slot
  */
 static void
 distinct_find_zero(GjDistinct *set, int nrows, int64 *counts)
@@ -364,7 +365,7 @@ distinct_find_zero(GjDistinct *set, int nrows, int64 *counts)
 	} while (0)
 
 /*
- * Make entries of rows, and their hashes
+ * Build the entries of rows, and their hashes
  */
 static void
 distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int nrows)
@@ -395,7 +396,7 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 			MAKE_ENTRIES(uint32);
 			break;
 		default:
-			/* Without groups, or the set would be wide */
+			/* there are no groups, or the set would be wide */
 			memcpy(entries, (const uint64 *) input->values + first, nrows * sizeof(uint64));
 			break;
 	}
@@ -403,7 +404,7 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 		set->batch_hashes[i] = hash_entry(entries[i], 0);
 }
 
-/* The same of entries that are there */
+/* Hash entries that have already been built */
 static void
 distinct_hash_entries(GjDistinct *set, int nrows)
 {
@@ -415,7 +416,7 @@ distinct_hash_entries(GjDistinct *set, int nrows)
 }
 
 /*
- * Is the entry of a row there?
+ * Return true if the entry of a row exists
  */
 static bool
 distinct_has(const GjDistinct *set, int row)
@@ -440,7 +441,7 @@ distinct_has(const GjDistinct *set, int row)
 }
 
 /*
- * Enter the entry of a row, for which there is room; returns 1 if it was not there, else 0
+ * Add the entry of a row, for which there is room.  Returns 1 if it is new, else 0.
  */
 static int
 distinct_enter(GjDistinct *set, int row)
@@ -459,9 +460,9 @@ distinct_enter(GjDistinct *set, int row)
  * What count(DISTINCT) has seen, without groups and of values that are close together: a
  * bit for each.
  *
- * Numbers of companies or of days need a few kilobytes, which stay in the cache, and no hash.
- * The bits cover the range that has been seen, until that is too wide; then the values go to
- * the hash table for good.
+ * Company numbers or days need only a few kilobytes, which stay in the cache, and no hash.  The
+ * bits cover the range seen so far, until that is too wide; then the values move to the hash
+ * table for good.
  *
  * A value is told by its bits as a signed integer of its width, whatever its type: all that
  * matters is which are the same.
@@ -469,8 +470,8 @@ distinct_enter(GjDistinct *set, int row)
  */
 
 /*
- * Add values of rows and count those that are new; false if their range is too wide: then some may
- * have been added, which does no harm to who adds all of them again.
+ * Add values of rows and count those that are new.  Returns false if their range is too wide;
+ * some may have been added by then, but adding all of them again does no harm.
  */
 static bool
 bits_add(GjDistinct *set, const GjAggInput *input, int64 *count)
@@ -503,8 +504,8 @@ bits_add(GjDistinct *set, const GjAggInput *input, int64 *count)
 	} while (0)
 
 /*
- * Add values from a row on; returns the first one that there is no bit for, or the number of rows.
- * To find their range first would take longer.
+ * Add values, starting at row.  Returns the first row whose value has no bit, or the number of
+ * rows.  Computing the range first would take longer.
  */
 static int
 add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count)
@@ -553,7 +554,7 @@ add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count)
 	} while (0)
 
 /*
- * Add those values that there are bits for.  rest[]: the rows of the others; returns how many.
+ * Add the values that have a bit. rest[] receives the rows of the others; returns their number.
  */
 static int
 bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 *rest)
@@ -616,7 +617,8 @@ find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *hi
 }
 
 /*
- * So many bits there may be: half of the memory's, as they are there twice while they move
+ * Return the maximum number of bits: those that fill half of the memory, because moving them
+ * needs two copies
  */
 static uint64
 most_bits(const GjDistinct *set)
@@ -625,7 +627,7 @@ most_bits(const GjDistinct *set)
 }
 
 /*
- * See that there are bits for a range; false if there would have to be too many
+ * Extend the bits to cover a range.  Returns false if that would take too many.
  */
 static bool
 cover(GjDistinct *set, int64 low, int64 high)
@@ -643,14 +645,14 @@ cover(GjDistinct *set, int64 low, int64 high)
 		high = Max(high, last);
 	}
 
-	/* one less than their number, which may not fit */
+	/* range minus 1, because the range itself may not fit */
 	needed = (uint64) high - (uint64) low;
 	if (needed >= most_bits(set) / 2)
 		return false;
 	while (nbits <= needed * 2)
 		nbits *= 2;
 
-	/* with as much room on either side, within the range of the type, and whole words moved */
+	/* with equal spare room on both sides, within the limits of the type, moving whole words */
 	low -= (int64) Min((nbits - needed) / 2, (uint64) low - (uint64) PG_INT64_MIN);
 	low = Min(low, PG_INT64_MAX - (int64) (nbits - 1));
 	move_to(set, low, nbits);
@@ -658,7 +660,7 @@ cover(GjDistinct *set, int64 low, int64 high)
 }
 
 /*
- * Have bits for another range, which contains the old one
+ * Move the bits to another range, which contains the old one
  */
 static void
 move_to(GjDistinct *set, int64 low, uint64 nbits)
@@ -689,7 +691,7 @@ move_to(GjDistinct *set, int64 low, uint64 nbits)
 }
 
 /*
- * How many bits are set
+ * Return the number of bits set
  */
 static uint64
 bits_count(const GjDistinct *set)
@@ -703,7 +705,8 @@ bits_count(const GjDistinct *set)
 }
 
 /*
- * Get the next value from the one at *at on, which is set behind it; false: there is none
+ * Get the next value at or after *at, and set *at to the position after it.  Returns false at the
+ * end.
  */
 static bool
 bits_next(const GjDistinct *set, uint64 *at, int64 *value)
@@ -806,7 +809,7 @@ spill_entries(GjDistinct *set, const uint16 *rows, int n)
 }
 
 /*
- * Count what has been spilled, within so many bytes.  Then the set is empty.
+ * Count the spilled entries, using at most `room` bytes.  Leaves the set empty.
  */
 void
 GjDistinctFinish(GjDistinct *set, Size room, int64 *counts)
@@ -848,7 +851,7 @@ add_part(GjDistinct *set, Size room, int64 *counts)
 }
 
 /*
- * The count of an entry's group
+ * Return the address of the count of an entry's group
  */
 static int64 *
 count_of(const GjDistinct *set, int row, int64 *counts)

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * floatloops.h
- *	  Loops of the aggregates over floats, for one type: the file is included once for each.
+ *	  Aggregate loops over floats of one type; included once per type.
  *
- * GJ_VALUE is the C type (without it there is nothing here), GJ_SUFFIX ends the functions'
- * names, and GJ_PLUS is PostgreSQL's addition, which raises an error where finite numbers have
- * an infinite sum.
+ * GJ_VALUE is the C type (if it is undefined, this file is empty), GJ_SUFFIX is the suffix of the
+ * functions' names, and GJ_PLUS is PostgreSQL's addition, which raises an error if the sum of
+ * finite numbers is infinite.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #ifdef GJ_VALUE
 
-/* Add a value as often as the weight says, until that changes nothing any more */
+/* Add a value `weight` times, or until adding it no longer changes the sum */
 static GJ_VALUE
 GJ_LOOP(add_times) (GJ_VALUE sum, GJ_VALUE value, uint32 weight)
 {
@@ -30,8 +30,8 @@ GJ_LOOP(add_times) (GJ_VALUE sum, GJ_VALUE value, uint32 weight)
 }
 
 /*
- * Add all values, one after the other, as each order of additions has its own result.  Only
- * a sum that is not finite in the end can have overflown.
+ * Add all values in order, since the result depends on the order of additions.  An overflow is
+ * possible only if the final sum is not finite.
  */
 static GJ_VALUE
 GJ_LOOP(add_all) (GJ_VALUE sum, const GJ_VALUE *values, int nrows)

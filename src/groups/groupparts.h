@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * groupparts.h
- *	  Inside of a set of groups: its parts, and what its files use of each other.
+ *	  Internals of a set of groups, shared by its source files.
  *
- * The way of a batch: its columns are taken as wide as their types (input.c); each row
- * gets the number of its group (hash.c, direct.c); then one
- * aggregate after the other runs over the numbers and its argument (aggstate.c, with the loops
- * of aggloops.c, and distinct.c).  Numbers are given about in the order in which
- * groups are first seen, so the states of an aggregate are an array by number.
+ * A batch is processed as follows.  Its columns are taken at the width of their types (input.c);
+ * each row is assigned its group number (hash.c, direct.c); then each aggregate in turn processes
+ * the numbers and its argument (aggstate.c, with the loops of aggloops.c, and distinct.c).
+ * Numbers are assigned roughly in the order in which groups are first seen, so the states of an
+ * aggregate are an array indexed by group number.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,41 +19,43 @@
 #include "groups.h"
 #include "spill.h"
 
-/* A table is of this size at first, and may be so whatever the limit of memory is */
+/* Initial sizes, and sizes allowed whatever the memory limit is */
 #define GJ_GROUPS_FIRST			((uint32) 256)
 #define GJ_GROUPS_FLOOR			((uint32) 1024)
 #define GJ_DISTINCT_FLOOR		((uint64) 4096)
 
-/* Slots that are filled before the next look for an interrupt */
+/* Slots to fill between checks for interrupts */
 #define GJ_UNINTERRUPTED_SLOTS	(256 * 1024)
 
-/* With more the rows are spilled */
+/* Rows of more groups than this are spilled */
 #define GJ_MAX_GROUPS			(PG_UINT32_MAX / 2)
 
-/* A column of the batch, as wide as its type */
+/* A column of the batch, at the width of its type */
 typedef struct GjInputColumn
 {
-	int			column;			/* of the batch */
+	int			column;			/* column of the batch */
 	GjValueType type;
 	uint16		width;
-	bool		is_argument;	/* or a filter: still wanted when rows have their groups */
+	bool		is_argument;	/* is this an argument or a filter, needed after rows have their
+								 * groups? */
 	const char *values;
-	const uint8 *nulls;			/* NULL: no row's is */
-	char	   *own_values;		/* room for a batch, once something has to be changed */
+	const uint8 *nulls;			/* NULL if no value is NULL */
+	char	   *own_values;		/* buffer for one batch, allocated when values must first be
+								 * changed */
 	uint8	   *own_nulls;
-	Size		offset;			/* in a record of a row */
+	Size		offset;			/* offset in the record of a row */
 } GjInputColumn;
 
 typedef struct GjInput
 {
 	MemoryContext context;
 	int			nrows;
-	const uint32 *weights;		/* NULL: all one */
+	const uint32 *weights;		/* NULL if all weights are 1 */
 	uint32	   *own_weights;
 	int			ncolumns;
 	GjInputColumn *columns;
 
-	/* Records of rows on disk */
+	/* Layout of the records of rows on disk */
 	Size		row_size;
 	Size		weight_offset;
 	Size		nulls_offset;
@@ -70,74 +72,79 @@ extern Size GjRowsLayOut(GjInput *input);
 extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);
 extern void GjRowsTake(GjInput *input, const char *records, int n);
 
-/* Where a column of the key is in the record of a group */
+/* Position of a key column in the record of a group */
 typedef struct GjKeyColumn
 {
 	int			input;			/* number of the GjInputColumn */
 	GjValueType type;
 	uint16		width;
 	int			word;
-	int			shift;			/* up from the lowest bit of the word */
-	bool		ascends;		/* from row to row, so far */
-	int64		highest;		/* then: the last value */
+	int			shift;			/* bits above the lowest bit of the word */
+	bool		ascends;		/* have values ascended from row to row so far? */
+	int64		highest;		/* if so, the last value */
 } GjKeyColumn;
 
 #define GJ_WORD_BITS			64
 
 typedef struct GjGroupSlot
 {
-	uint32		tag;			/* of the hash */
-	uint32		group;			/* its number and one; 0: the slot is free */
+	uint32		tag;			/* lower bits of the hash */
+	uint32		group;			/* group number plus 1; 0: free slot */
 } GjGroupSlot;
 
 /*
- * Numbers of groups by their keys.  A record has the values of a group's key, the wide ones
- * first, and a bit for each that is NULL; what is left of its last word is zero.
+ * Map from keys to group numbers.  A record holds the values of a group's key, the widest first,
+ * followed by a NULL bit for each; the unused part of its last word is zero.
  */
 typedef struct GjGroupTable
 {
 	MemoryContext context;
 	int			ncolumns;
 	GjKeyColumn *columns;
-	int			data_words;		/* the values */
-	int			nwords;			/* and, once there was a NULL, its bits */
-	int			null_bit;		/* number of the first of them; -1: there are none yet */
+	int			data_words;		/* words that hold the values */
+	int			nwords;			/* data words, plus the words of NULL bits once a NULL has been
+								 * seen */
+	int			null_bit;		/* position of the first NULL bit; -1: records have none yet */
 
 	uint32		ngroups;
 	uint32		capacity;
-	GjRegion	records;		/* behind one that nobody asks for, of free slots */
-	GjRegion	slots;			/* none while the table is direct */
+	GjRegion	records;		/* preceded by a dummy record that free slots point to */
+	GjRegion	slots;			/* empty while the table is direct */
 	uint64		nslots;			/* a power of two */
-	bool		are_new;		/* have most of the last rows made a group? */
+	bool		are_new;		/* did most of the last rows form new groups? */
 
-	/* The aggregates, whose states are numbered as records are */
+	/* The aggregates, whose states have the same numbers as records */
 	int			naggs;
 	struct GjAgg *aggs;
-	uint32		nstarted;		/* so many have begun */
+	uint32		nstarted;		/* number of groups whose states are initialized */
 
-	/* Rows that wait, each as if it were a group: defer.c */
+	/* Pending rows, each treated as a group of its own: defer.c */
 	bool		may_defer;
-	bool		defers;			/* rows wait now, and there are tags instead of slots */
-	bool		is_tried;		/* has it been found out whether that is worth it? */
-	uint32		ndeferred;		/* whose records are behind the groups' */
+	bool		defers;			/* rows are pending, and the region of the slots holds tags */
+	bool		is_tried;		/* has it been tested whether deferring pays off? */
+	uint32		ndeferred;		/* number of pending rows; their records follow those of the
+								 * groups */
 
-	/* Rows that come in the order of a column: hash.c */
-	const GjKeyColumn *ordered_by;	/* NULL: none, and the slots are of all groups */
-	uint64		run_value;		/* its value of late */
-	uint32		run_first;		/* the first group that has it */
-	uint64		run_slots;		/* so many slots there are then: for such groups */
+	/* Rows that arrive in the order of a column: hash.c */
+	const GjKeyColumn *ordered_by;	/* NULL if no order is known, and slots cover all groups */
+	uint64		run_value;		/* current value of that column */
+	uint32		run_first;		/* first group with that value */
+	uint64		run_slots;		/* number of slots used for the groups of the run */
 
-	/* Instead of slots, of a single column: numbers and one by the value, less the lowest */
+	/*
+	 * Alternative to slots for a single column: group number plus 1, indexed by value minus
+	 * direct_low
+	 */
 	bool		is_direct;
 	GjRegion	direct;
 	int64		direct_low;
 	uint64		direct_span;
 	uint32		direct_null;
 
-	/* Of the batch */
-	bool		is_packed;		/* are these there? */
+	/* The current batch */
+	bool		is_packed;		/* are batch_records and batch_hashes valid? */
 	uint64	   *batch_records;
-	int			batch_words;	/* room in them */
+	int			batch_words;	/* words per record that batch_records has room for */
 	uint64	   *batch_hashes;
 } GjGroupTable;
 
@@ -165,28 +172,28 @@ GjTableRecord(const GjGroupTable *table, uint32 group)
 	return (uint64 *) table->records.start + ((Size) group + 1) * table->nwords;
 }
 
-/* Records of groups, and of rows that wait */
+/* Return the number of records: groups and pending rows */
 static inline uint32
 GjTableRecords(const GjGroupTable *table)
 {
 	return table->ngroups + table->ndeferred;
 }
 
-/* Words of NULL bits that each record will get once there is a NULL */
+/* Return the number of words of NULL bits that each record will need once a NULL is seen */
 static inline int
 GjTableNullWords(const GjGroupTable *table)
 {
 	return table->null_bit >= 0 ? 0 : (table->ncolumns + GJ_WORD_BITS - 1) / GJ_WORD_BITS;
 }
 
-/* Bytes of so many records, and of one before the first */
+/* Return the size in bytes of `capacity` records and the dummy before the first */
 static inline Size
 GjRecordsSize(const GjGroupTable *table, uint32 capacity)
 {
 	return ((Size) capacity + 1) * table->nwords * sizeof(uint64);
 }
 
-/* Mix the bits of a word into a hash; a hash is to be finished by GjHashFinish() */
+/* Mix the bits of a word into a hash, which must be finished by GjHashFinish() */
 static inline uint64
 GjHashStep(uint64 hash, uint64 word)
 {
@@ -202,8 +209,8 @@ GjHashFinish(uint64 hash)
 }
 
 /*
- * Hash a record.  A word of NULL bits that are all unset changes nothing, so that records
- * keep their hash when they get one.
+ * Hash a record.  A word of NULL bits that are all unset does not change the hash, so records
+ * keep theirs when NULL bits are added.
  */
 static pg_attribute_always_inline uint64
 GjHashRecord(const uint64 *record, int data_words, int nwords)
@@ -217,14 +224,14 @@ GjHashRecord(const uint64 *record, int data_words, int nwords)
 	return GjHashFinish(hash);
 }
 
-/* Rows of a batch with the same key that stand side by side */
+/* Runs: adjacent rows of a batch that have the same key */
 typedef struct GjRuns
 {
-	int			nruns;			/* 0: there are too many, and rows are looked at one by one */
-	uint16	   *starts;			/* the first row of each, and the end of the last one */
-	uint32	   *groups;			/* the number of its group */
-	GjInput		heads;			/* first rows: columns of the key */
-	bool		is_spread;		/* has each row been given its number? */
+	int			nruns;			/* 0: there are too many, rows are processed one by one */
+	uint16	   *starts;			/* first row of each run, and the end of the last one */
+	uint32	   *groups;			/* group number of each run */
+	GjInput		heads;			/* key columns of the runs' first rows */
+	bool		is_spread;		/* has each row been assigned its number? */
 } GjRuns;
 
 extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
@@ -238,7 +245,7 @@ extern bool GjTableTrySettling(GjGroupTable *table);
 extern bool GjTableSettle(GjGroupTable *table);
 extern void GjTableEndDeferring(GjGroupTable *table);
 
-/* What is in the place of the slots while rows wait: first of all, a tag for each record */
+/* Return the tags of the records, which start the region of the slots while rows are pending */
 static inline uint32 *
 GjTableTags(const GjGroupTable *table)
 {
@@ -256,21 +263,21 @@ extern int	GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint1
 extern void GjDirectEnd(GjGroupTable *table);
 
 /*
- * The values that groups have had.  A narrow entry is one word: the number of the group
- * and one in its upper half and a value of up to four bytes in the lower one, or, without
- * groups, the value.  A wide one has two words.  A word of zeros (the second one of a wide
- * entry) is a free slot; without groups, a value of zero is remembered apart.
+ * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
+ * its upper half and a value of up to four bytes in the lower one, or just the value if there are
+ * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
+ * free slot; without groups, the value zero is recorded separately in has_zero.
  */
 typedef struct GjDistinct
 {
 	MemoryContext context;
 	bool		is_grouped;
 	bool		is_wide;
-	uint16		width;			/* of the values */
+	uint16		width;			/* width of the values */
 	bool		has_zero;
-	bool		has_bits;		/* instead of slots: distinct.c */
+	bool		has_bits;		/* are bits used instead of slots?  (distinct.c) */
 	GjRegion	bits;
-	int64		bits_low;		/* the value of the first one */
+	int64		bits_low;		/* value of the first bit */
 	uint64		nbits;
 	GjRegion	slots;
 	uint64		nslots;			/* a power of two */
@@ -278,20 +285,20 @@ typedef struct GjDistinct
 	uint64	   *batch_entries;
 	uint64	   *batch_hashes;
 
-	Size		room;			/* bytes that it may take */
-	bool		is_full;		/* it takes no more entries: others are spilled */
+	Size		room;			/* memory limit, in bytes */
+	bool		is_full;		/* accepts no more entries, others are spilled */
 	GjSpill    *spill;
 } GjDistinct;
 
-#define GJ_DISTINCT_ROWS		256 /* are entered at once */
-#define GJ_DISTINCT_PARTS		16	/* at most, are spilled */
+#define GJ_DISTINCT_ROWS		256 /* rows entered at once */
+#define GJ_DISTINCT_PARTS		16	/* maximum number of spilled parts */
 
 typedef struct GjAggInput
 {
 	int			nrows;
-	const uint32 *groups;		/* numbers; NULL: all rows belong to group 0 */
+	const uint32 *groups;		/* group numbers; NULL if all rows belong to group 0 */
 	const void *values;
-	const uint32 *weights;		/* NULL: all one */
+	const uint32 *weights;		/* NULL if all weights are 1 */
 } GjAggInput;
 
 extern GjDistinct *GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped,
@@ -306,10 +313,10 @@ extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
-/* min() and max() at once */
+/* Update min() and max() together */
 typedef void (*GjAggUpdateBoth) (void *min_states, void *max_states, const GjAggInput *input);
 
-/* A sum of 128 bits */
+/* A 128-bit sum */
 typedef struct GjWideSum
 {
 	uint64		low;
@@ -323,7 +330,7 @@ GjAddWide(GjWideSum *sum, uint64 low, int64 high)
 	sum->high += high + (sum->low < low);
 }
 
-/* avg() of int2 and int4; sum and count wrap around as PostgreSQL's do */
+/* avg() of int2 and int4.  Sum and count wrap around, as PostgreSQL's do. */
 typedef struct GjIntAverage
 {
 	uint64		sum;
@@ -336,7 +343,7 @@ typedef struct GjWideAverage
 	int64		count;
 } GjWideAverage;
 
-/* avg() of floats: what float8_accum() keeps */
+/* avg() of floats: the state of float8_accum() */
 typedef struct GjFloatAverage
 {
 	float8		n;
@@ -350,7 +357,7 @@ extern GjAggUpdateBoth GjIntMinMax(GjValueType type);
 extern GjAggUpdate GjFloatUpdate(GjAggKind kind, GjValueType type);
 extern GjAggUpdateBoth GjFloatMinMax(GjValueType type);
 
-/* No state is larger */
+/* The largest state */
 #define GJ_MAX_STATE			sizeof(GjFloatAverage)
 
 typedef struct GjAgg
@@ -362,27 +369,27 @@ typedef struct GjAgg
 	Size		state_size;
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
-	GjDistinct *distinct;		/* of count(DISTINCT) */
+	GjDistinct *distinct;		/* only for count(DISTINCT) */
 
-	/* Of min() and max() of the same rows, in groups: the other one */
+	/* For grouped min() and max() of the same rows: the other aggregate of the pair */
 	struct GjAgg *twin;
 	GjAggUpdateBoth update_both;
 
 	/*
-	 * A byte a group: has it had a value?  Kept only since the first batch in which not
-	 * each row has one; the groups from before have.
+	 * One byte per group: has it had a value?  Allocated at the first batch in which some row has
+	 * none; all groups that existed before have had one.
 	 */
 	bool		may_be_null;
 	bool		keeps_seen;
 	GjRegion	seen;
 } GjAgg;
 
-/* Rows of a batch that an argument's NULLs and a filter leave */
+/* Rows of a batch that are left after removing NULL arguments and filtered rows */
 typedef struct GjSelection
 {
-	const GjInputColumn *argument;	/* whose NULLs */
+	const GjInputColumn *argument;	/* column whose NULLs are removed, or NULL */
 	const GjInputColumn *filter;
-	int			nrows;			/* -1: this is of another batch */
+	int			nrows;			/* -1: not computed for this batch */
 	uint16	   *rows;
 	uint32	   *groups;
 	uint32	   *weights;

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * groups.c
- *	  Groups of rows and their aggregates: life, memory, and passes.
+ *	  Groups of rows and their aggregates: life cycle, memory, and passes.
  *
- * When there is no memory for more groups, those that are there stay, and go on taking their
+ * When there is no memory for more groups, the existing ones stay, and continue to take their
  * rows.  Rows of other groups are spilled, in parts by the upper bits of their keys' hash, and
- * each part is a pass of its own, in which the same may happen.  So each group is whole in one
- * pass, and a row is read from below once.
+ * each part is processed in a pass of its own, in which the same may happen again.  So each group
+ * is completed within one pass, and each row is read from the child once.
  *
- * Rows leave before the aggregates see the batch at hand: first all rows get their groups.  Then
- * nothing can stop the batch half-way but an error.
+ * Rows are spilled before the aggregates see the current batch: first all rows are assigned their
+ * groups.  After that, only an error can interrupt the batch.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -20,61 +20,62 @@
 
 #include "groupparts.h"
 
-/* Groups that are read at a time, for who takes one after the other */
+/* Groups to read at a time, for callers that fetch them one by one */
 #define GJ_READ_GROUPS			64
 
 struct GjGroups
 {
-	MemoryContext context;		/* all below */
+	MemoryContext context;		/* parent of all allocations */
 	Size		memory_limit;
-	bool		is_partial;		/* deliver states; groups need not be whole */
-	double		expected;		/* so many groups */
-	uint32		most_groups;	/* that a pass may have, whatever memory there is */
+	bool		is_partial;		/* deliver states; groups may be delivered in pieces */
+	double		expected;		/* expected number of groups */
+	uint32		most_groups;	/* limit on the groups of a pass, whatever memory there is */
 
 	GjInput		input;
-	GjGroupTable table;			/* without columns: of one group */
+	GjGroupTable table;			/* without columns if there is only one group */
 	int			naggs;
 	GjAgg	   *aggs;
 	GjSelection selection;
-	uint32	   *numbers;		/* of the batch's rows' groups */
+	uint32	   *numbers;		/* group numbers of the batch's rows */
 	GjRuns		runs;
 	uint16	   *rows;
-	uint32		nsettled;		/* groups with rows of earlier batches */
+	uint32		nsettled;		/* number of groups that had rows in earlier batches */
 
 	GjSpillFile *file;
-	GjSpill    *spill;			/* of rows */
-	char	   *records;		/* room for a batch of them */
-	bool		is_full;		/* no more groups in this pass */
+	GjSpill    *spill;			/* spilled rows */
+	char	   *records;		/* buffer for a batch of spilled rows */
+	bool		is_full;		/* no more groups can be added in this pass */
 	bool		is_first_pass;
-	double		pass_expected;	/* so many groups in this pass, at most */
+	double		pass_expected;	/* maximum number of groups expected in this pass */
 
-	uint32		next;			/* group to deliver */
-	int			ncolumns;		/* of the key, and results */
-	int			ncomputed;		/* which are computed group by group, as they take memory */
-	int		   *computed;		/* their numbers */
-	uint32		read_first;		/* all others have been read: from this group */
-	uint32		read_end;		/* up to before that one */
-	Datum	   *read_values;	/* GJ_READ_GROUPS times those of a group */
+	uint32		next;			/* next group to deliver */
+	int			ncolumns;		/* number of key columns and results */
+	int			ncomputed;		/* number of results computed group by group, as they allocate
+								 * memory */
+	int		   *computed;		/* their column numbers */
+	uint32		read_first;		/* first group whose other columns are in read_values */
+	uint32		read_end;		/* end of these groups */
+	Datum	   *read_values;	/* columns of up to GJ_READ_GROUPS groups */
 	bool	   *read_nulls;
-	uint32		ndelivered;		/* the most that were, in this pass */
-	uint64		nread;			/* rows of batches in this pass */
+	uint32		ndelivered;		/* highest number of groups delivered in this pass */
+	uint64		nread;			/* rows of this pass's batches */
 	GjGroupsStats stats;
 };
 
-/* A direct table may be so long from the start, and at most */
+/* Maximum length of a direct table, at first and in any case */
 #define GJ_DIRECT_FREE_SPAN		((uint64) 1 << 14)
 #define GJ_DIRECT_MAX_SPAN		((uint64) 1 << 20)
 
-/* ... and as many times as long as there were rows */
+/* ... and its maximum length per row read */
 #define GJ_DIRECT_ROW_SHARE		128
 
-/* Up to this number of groups the room for them grows fourfold */
+/* Room for groups grows fourfold up to this number */
 #define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)
 
-/* From this number on what has been expected may be believed */
+/* Trust the expected number of groups only when there are at least this many */
 #define GJ_GROUPS_EXPECT		((uint32) 16 * 1024)
 
-/* Small parts cost little more than large ones; those that are too large are written again */
+/* Small parts cost little more than large ones; parts that are too large are written again */
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
@@ -213,7 +214,7 @@ begin_pass(GjGroups *groups)
 	groups->is_full = false;
 	groups->stats.passes++;
 
-	/* Without a key there is a group whether there are rows or not */
+	/* without a key there is one group, whether there are rows or not */
 	if (groups->table.ncolumns == 0)
 	{
 		groups->table.ngroups = 1;
@@ -301,8 +302,8 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 }
 
 /*
- * Read the next groups, which no longer change, but for results that take memory of their own;
- * false: there are none
+ * Read the next groups, which no longer change, except for results that allocate memory.  Returns
+ * false if no group is left.
  */
 static bool
 read_groups(GjGroups *groups)
@@ -411,8 +412,8 @@ add_to_agg(GjGroups *groups, GjAgg *agg)
 }
 
 /*
- * Give each row of the batch, or each run, its group.  Rows of groups that there is no memory for
- * leave it.
+ * Assign each row of the batch, or each run, its group.  Rows of groups for which there is no
+ * memory are removed from the batch and spilled.
  */
 static void
 assign_groups(GjGroups *groups)
@@ -446,7 +447,7 @@ find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 }
 
 /*
- * A row has not been found: its value is not covered, or there is no room for its group
+ * Handle a row that was not found: its value is not covered, or there is no room for its group
  */
 static void
 make_findable(GjGroups *groups, const GjInput *keys)
@@ -467,7 +468,7 @@ make_findable(GjGroups *groups, const GjInput *keys)
 }
 
 /*
- * How long a direct table may be
+ * Return the maximum length of a direct table
  */
 static uint64
 direct_span(const GjGroups *groups)
@@ -482,7 +483,7 @@ direct_span(const GjGroups *groups)
 }
 
 /*
- * Have the groups found by their hash from now on, which takes more memory
+ * Switch from the direct table to hashing, which takes more memory
  */
 static void
 leave_direct(GjGroups *groups)
@@ -497,7 +498,7 @@ leave_direct(GjGroups *groups)
 }
 
 /*
- * Spill the rows of the batch that have no group, and go on with the others
+ * Spill the rows of the batch that have no group, and keep the others
  */
 static void
 spill_others(GjGroups *groups)
@@ -522,7 +523,7 @@ spill_others(GjGroups *groups)
 }
 
 /*
- * Begin the states of new groups
+ * Initialize the states of new groups
  */
 static void
 start_groups(GjGroups *groups)
@@ -539,18 +540,19 @@ start_groups(GjGroups *groups)
  *
  * Memory of a set of groups: how it grows, and what happens where it must not.
  *
- * All that grows with the number of groups is counted before it grows.  When doubling would be
- * too much, it grows to what is left, for each group that is there saves its rows a way over the
- * disk.  If there are sets of count(DISTINCT), groups have half of the memory, and the sets have
- * the other: these grow with the rows, and would otherwise leave nothing to groups that come later.
+ * Everything that grows with the number of groups is counted before it grows.  If doubling would
+ * exceed the limit, it grows to the space that is left, because each additional group saves its
+ * rows a round trip to disk.  If there are sets of count(DISTINCT), groups get half of the memory
+ * and the sets the other half: the sets grow with the rows, and would otherwise leave nothing for
+ * groups that appear later.
  *
  * What spilling needs is set aside from the beginning.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Make room for more groups; false if there is no memory for them.  Growing fast while it is
- * cheap saves half of the copying; growing to what is expected, nearly all.
+ * Make room for more groups.  Returns false if there is not enough memory.  Growing fast while it
+ * is cheap saves half of the copying; growing to the expected size at once saves nearly all.
  */
 static bool
 groups_grow(GjGroups *groups)
@@ -588,8 +590,8 @@ GjGroupsMakeRoom(GjGroups *groups)
 }
 
 /*
- * Room for as many groups as are expected, if that is to be believed: there are many groups
- * already, and most rows have made one.  0: it is not.
+ * Return the room needed for the expected number of groups, if the estimate can be trusted: there
+ * are many groups already, and most rows have formed one.  Otherwise return 0.
  */
 static uint32
 expected_capacity(const GjGroups *groups)
@@ -606,12 +608,12 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 {
 	GjGroupTable *table = &groups->table;
 	Size		growth = (Size) (capacity - table->capacity) * group_size(groups);
-	/* a partial one has some groups, and room for a batch */
+	/* a partial set has some groups, and room for a batch */
 	uint32		least = groups->is_partial ? 2 * GJ_GROUPS_FLOOR : GJ_GROUPS_FLOOR;
 
 	if (!table->is_direct)
 		growth += (nslots - table->nslots) * sizeof(GjGroupSlot);
-	/* What grows is there twice for a moment, one after the other */
+	/* regions grow one after another, and the one being copied exists twice */
 	if (capacity > least && !groups_fit(groups, growth + largest_region(groups)))
 		return false;
 
@@ -622,8 +624,8 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 }
 
 /*
- * Make room for as many groups as there is memory for, with so many slots, of which a quarter
- * stays free, or half where rows wait (defer.c); false if that would hardly be any
+ * Make room for as many groups as memory allows with nslots slots.  A quarter of the slots stays
+ * free, or half if rows are deferred (defer.c).  Returns false if that would gain too little.
  */
 static bool
 fill_up(GjGroups *groups, uint64 nslots)
@@ -644,7 +646,7 @@ fill_up(GjGroups *groups, uint64 nslots)
 }
 
 /*
- * Have room in the sets of count(DISTINCT) for the rows of the batch
+ * Make room in the sets of count(DISTINCT) for the rows of the batch
  */
 static void
 groups_make_sets_room(GjGroups *groups)
@@ -659,7 +661,7 @@ groups_make_sets_room(GjGroups *groups)
 }
 
 /*
- * Count what the sets have spilled
+ * Count the values that the sets have spilled
  */
 static void
 groups_finish_sets(GjGroups *groups)
@@ -675,8 +677,8 @@ groups_finish_sets(GjGroups *groups)
 }
 
 /*
- * May the groups take so much memory more?  If rows can be spilled instead, they may not exceed
- * the limit.
+ * Return true if the groups may use `growth` more bytes.  They may not exceed the limit as long
+ * as rows can be spilled instead.
  */
 static bool
 groups_fit(GjGroups *groups, Size growth)
@@ -688,7 +690,7 @@ groups_fit(GjGroups *groups, Size growth)
 }
 
 /*
- * Make no more groups in this pass, but spill their rows
+ * Create no more groups in this pass, and spill their rows instead
  */
 static void
 groups_begin_spill(GjGroups *groups)
@@ -711,8 +713,8 @@ groups_begin_spill(GjGroups *groups)
 /* Memory --------------------------------------------------------------------------- */
 
 /*
- * Bytes that each group takes besides slots.  NULL bits for which records have no place yet are
- * counted, as any row may need them.
+ * Return the bytes that each group takes besides slots.  NULL bits that records do not have yet
+ * are included, because any row may need them.
  */
 static Size
 group_size(const GjGroups *groups)
@@ -724,7 +726,7 @@ group_size(const GjGroups *groups)
 	return size;
 }
 
-/* Bytes of the records, with NULL bits for which they have no place yet */
+/* Return the bytes of the records, including NULL bits that they do not have yet */
 static Size
 records_size(const GjGroupTable *table)
 {
@@ -734,14 +736,14 @@ records_size(const GjGroupTable *table)
 		(null_words > 0 ? table->records.size / table->nwords * null_words : 0);
 }
 
-/* Bytes of the slots, with those that are needed once no order is known any more */
+/* Return the bytes of the slots, including those that will be needed when the known order ends */
 static Size
 slots_size(const GjGroupTable *table)
 {
 	return table->ordered_by != NULL ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
 }
 
-/* The largest of the regions that grow with the number of groups */
+/* Return the size of the largest region that grows with the number of groups */
 static Size
 largest_region(const GjGroups *groups)
 {
@@ -752,7 +754,10 @@ largest_region(const GjGroups *groups)
 	return size;
 }
 
-/* In so many parts rows may be spilled: each takes a block of memory meanwhile */
+/*
+ * Return the maximum number of parts for spilled rows: each takes a block of memory while it is
+ * written
+ */
 static int
 most_parts(const GjGroups *groups)
 {
@@ -761,8 +766,8 @@ most_parts(const GjGroups *groups)
 }
 
 /*
- * So much memory groups may take: not what is needed to spill rows, and half of the rest if
- * there are sets of count(DISTINCT) as well
+ * Return the memory limit of the groups: the total minus the reserve for spilling, and half of
+ * that if there are sets of count(DISTINCT)
  */
 static Size
 groups_limit(const GjGroups *groups)
@@ -779,8 +784,8 @@ groups_limit(const GjGroups *groups)
 }
 
 /*
- * So much memory more the sets may take.  Groups may still come to take their half, and each set
- * to be spilled.
+ * Return the memory by which the sets may grow.  The groups may still grow to use their half, and
+ * each set may still have to be spilled.
  */
 static Size
 sets_room(const GjGroups *groups)
@@ -813,7 +818,7 @@ groups_memory(const GjGroups *groups)
 	return size;
 }
 
-/* All memory */
+/* Return the total memory used */
 static Size
 GjGroupsMemory(const GjGroups *groups)
 {

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * hash.c
- *	  From the key of a row to the number of its group: an open hash table.
+ *	  Map from the key of a row to the number of its group: an open-addressing hash table, the
+ *	  keys' records, and rows that arrive in order.
  *
- * A batch goes through in steps, each over many of its rows, which have been made records and
- * hashed before.  A slot has half of the hash, so that a record is hardly ever compared in
- * vain, and growing needs no record.  Of a large table slots and records are asked for well
- * before they are needed, for a miss of the cache takes longer than all else here.
+ * A batch is processed in steps, each over many of its rows, which have been packed into records
+ * and hashed before.  A slot holds half of the hash, so that hardly any record is compared in
+ * vain, and growing needs no records.  In a large table, slots and records are prefetched well
+ * before they are needed, because a cache miss takes longer than everything else here.
  *
- * The lower half of the hash finds the slot; the upper bits part the rows that are spilled.  If
- * these were the same, the groups of a part would crowd in a part of the slots.
+ * The lower half of the hash selects the slot; the upper bits select the part of a spilled row.
+ * If both used the same bits, the groups of one part would crowd into one part of the slots.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -22,19 +23,19 @@
 #include "base/prefetch.h"
 #include "groupparts.h"
 
-/* Rows whose slots are asked for at once */
+/* Rows whose slots are prefetched together */
 #define GJ_FIND_ROWS			128
 
-/* A table up to this size is in the cache anyway */
+/* A table up to this size fits in the cache anyway */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
 /*
- * Smaller tables are in the cache anyway.  Before a table is made as large as is expected
- * (groups.c), or rows begin to wait (defer.c), its order is known.
+ * Smaller tables fit in the cache anyway.  The order is known before a table grows to its
+ * expected size (groups.c), or rows are deferred (defer.c).
  */
 #define GJ_ORDER_GROUPS			((uint32) 16 * 1024)
 
-/* With so many groups in a run, rows had better wait */
+/* With more groups than this in a run, deferring rows is better */
 #define GJ_LONG_RUN				((uint32) 4 * 1024)
 
 #define GJ_FIRST_RUN_SLOTS		((uint64) 1024)
@@ -82,8 +83,8 @@ GjTableReset(GjGroupTable *table)
 }
 
 /*
- * Forget all groups, but keep the memory, for those of other rows.  These are few of the values
- * that the column has, so that a direct table would not do for them.
+ * Forget all groups, but keep the memory, for the groups of other rows.  Those contain only a few
+ * of the column's values, so a direct table would not suit them.
  */
 void
 GjTableClear(GjGroupTable *table)
@@ -100,8 +101,8 @@ GjTableClear(GjGroupTable *table)
 }
 
 /*
- * The record that a slot may be of: one that nobody asks for if it certainly is not.  Without
- * a branch, which could not be foreseen.
+ * Return the record that a slot may refer to, or the dummy if the tag differs.  This has no
+ * branch, because it could not be predicted.
  */
 static pg_attribute_always_inline Size
 candidate(GjGroupSlot slot, uint64 hash)
@@ -110,7 +111,7 @@ candidate(GjGroupSlot slot, uint64 hash)
 }
 
 /*
- * Ask for the slots of some rows.  Inline, since gcc drops calls of a function that only
+ * Prefetch the slots of some rows.  Inline, because gcc drops calls of a function that only
  * prefetches.
  */
 static pg_attribute_always_inline void
@@ -125,7 +126,7 @@ prefetch_slots(const GjGroupTable *table, int row, int end)
 }
 
 /*
- * Ask for the records that slots lead to
+ * Prefetch the records that slots refer to
  */
 static pg_attribute_always_inline void
 prefetch_records(const GjGroupTable *table, int row, int end, int nwords)
@@ -150,8 +151,9 @@ is_different(const uint64 *a, const uint64 *b, int nwords)
 }
 
 /*
- * Look for rows in their first slots only, where nearly all groups that exist are: without a
- * branch, as none could be foreseen.  missed[]: rows that are not there; returns how many.
+ * Look up rows in their first slots only, where nearly all existing groups are, without branches,
+ * because they could not be predicted. missed[] receives the rows that were not found; returns
+ * their number.
  */
 static pg_attribute_always_inline int
 find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uint16 *missed,
@@ -178,7 +180,7 @@ find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uin
 }
 
 /*
- * Find the group of a row, or make it; false if there is no room for it
+ * Find the group of a row, or create it.  Returns false if there is no room for it.
  */
 static pg_attribute_always_inline bool
 find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
@@ -214,8 +216,9 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 }
 
 /*
- * Find the groups of rows from one on, in slots; returns the row for which there is no more
- * room, or nrows.  Where most rows make a group, looking for others first is in vain.
+ * Find the groups of rows in the slots, starting at row.  Returns the row for which there is no
+ * room, or nrows.  If most rows form new groups, looking up existing ones first is a waste of
+ * time.
  */
 static pg_attribute_always_inline int
 find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
@@ -257,8 +260,8 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 }
 
 /*
- * Find the groups of the rows of a batch that has been packed, from a row on; new ones are
- * made.  Returns the row for which there is no more room, or nrows.
+ * Find the groups of the rows of a packed batch, starting at row, creating new groups as needed.
+ * Returns the row for which there is no room, or nrows.
  */
 int
 GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
@@ -292,7 +295,7 @@ find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 }
 
 /*
- * Is there a group of this row?  It is made nowhere else.
+ * Return true if the row has a group, without creating one
  */
 static inline bool
 look_up_one(const GjGroupTable *table, int row, uint32 *number)
@@ -313,8 +316,9 @@ look_up_one(const GjGroupTable *table, int row, uint32 *number)
 }
 
 /*
- * Look for the groups of a batch's rows, without making any.  rows[] and numbers[]: rows that
- * have one, and which; missed[]: those that have none.  Returns how many have none.
+ * Look up the groups of a batch's rows, without creating any. rows[] and numbers[] receive the
+ * rows that have a group, and their groups; missed[] receives those that have none.  Returns the
+ * number of missed rows.
  */
 int
 GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers, uint16 *missed)
@@ -342,8 +346,8 @@ GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *number
 }
 
 /*
- * Make a group with this key, for which there is room; returns its number.  The slots do not
- * learn of it.
+ * Create a group with this key, for which there is room, and return its number.  It is not
+ * entered in the slots.
  */
 uint32
 GjTableAppend(GjGroupTable *table, const uint64 *record)
@@ -355,8 +359,8 @@ GjTableAppend(GjGroupTable *table, const uint64 *record)
 }
 
 /*
- * Slots for so many groups, a power of two: half of them stay free, or three quarters while they
- * are in the cache.
+ * Return the number of slots for `capacity` groups, a power of two: half of them stay free, or
+ * three quarters while they fit in the cache.
  */
 uint64
 GjTableSlots(uint32 capacity)
@@ -367,7 +371,7 @@ GjTableSlots(uint32 capacity)
 }
 
 /*
- * Have room for so many groups, and so many slots, if there are slots at all
+ * Make room for `capacity` groups, and nslots slots, if there are slots at all
  */
 void
 GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
@@ -394,8 +398,8 @@ insert_slot(GjGroupTable *table, uint64 hash, uint32 group)
 }
 
 /*
- * Make so many slots, more than there is room for groups.  Old slots are gone through in order,
- * so that new ones are written to nearly in order, too.
+ * Allocate nslots slots, more than there is room for groups.  Old slots are read in order, so
+ * that the new ones are written nearly in order, too.
  */
 void
 GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
@@ -460,9 +464,9 @@ GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns)
 }
 
 /*
- * Decide what a record looks like, once the columns are known.  The widest come first, so
- * that none lies in two words.  NULL bits for which the last word has no room come only when
- * there is a NULL.
+ * Determine the layout of a record, once the columns are known.  The widest columns come first,
+ * so that none spans two words.  If the last word has no room for the NULL bits, they are added
+ * when the first NULL is seen.
  */
 void
 GjTableLayOut(GjGroupTable *table)
@@ -492,8 +496,8 @@ GjTableLayOut(GjGroupTable *table)
 }
 
 /*
- * Give records a place for NULL bits: a word, or several, behind the others.  Of the records
- * that are there no value is NULL.
+ * Extend records by NULL bits: one or more words at the end.  No value in the existing records is
+ * NULL.
  */
 void
 GjTableTakeNulls(GjGroupTable *table)
@@ -519,7 +523,7 @@ GjTableTakeNulls(GjGroupTable *table)
 }
 
 /*
- * Make the records of a batch and their hashes
+ * Build the records of a batch and their hashes
  */
 void
 GjTablePack(GjGroupTable *table, const GjInput *input)
@@ -559,8 +563,8 @@ GjTablePack(GjGroupTable *table, const GjInput *input)
 }
 
 /*
- * Put columns into the records: the first ones of their words, which they set, or the others.
- * Two of four bytes fill a word, and are put there together.
+ * Store columns in the records: either the first ones of their words, which initialize the words,
+ * or the others.  Two columns of four bytes fill a word, and are stored together.
  */
 static void
 put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
@@ -583,7 +587,8 @@ put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
 }
 
 /*
- * The column that fills the upper half of a word; the lower one then has such a column, too
+ * Return the column that fills the upper half of a word; if there is one, another column fills
+ * the lower half
  */
 static const GjKeyColumn *
 upper_half(const GjGroupTable *table, int word)
@@ -657,8 +662,8 @@ put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values
 }
 
 /*
- * Set a bit where there is a NULL.  The value there is zero, as whoever made the batch has
- * promised.
+ * Set a bit for each NULL.  The value of a NULL is zero, which the creator of the batch
+ * guarantees.
  */
 static void
 put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows)
@@ -721,7 +726,7 @@ make_datum(GjValueType type, uint64 value)
 }
 
 /*
- * Get a value of a group's key
+ * Return a value of a group's key
  */
 Datum
 GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
@@ -742,7 +747,7 @@ GjTableValue(const GjGroupTable *table, uint32 group, int column, bool *isnull)
 		values[i * stride + column] = make_datum(type, record[i * nwords] >> shift)
 
 /*
- * Get the keys of n groups, one every stride values
+ * Get the keys of n groups, storing one every `stride` values
  */
 void
 GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *values,
@@ -790,7 +795,7 @@ GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *v
 }
 
 /*
- * Has any of these groups a NULL bit?  Nothing else is behind the first one.
+ * Return true if any of these groups has a NULL bit set.  Only NULL bits follow the first one.
  */
 static bool
 any_null(const GjGroupTable *table, uint32 first, int n)
@@ -815,8 +820,8 @@ any_null(const GjGroupTable *table, uint32 first, int n)
  *
  * Groups of rows that come in the order of a column by which they are grouped.
  *
- * Whatever the other columns are, a group then lies within the rows that have one value of that
- * column, a run.  So the table needs slots for the groups of one run only, which stay in the
+ * Whatever the other columns are, each group then lies within the rows that have one value of
+ * that column, a run.  So the table needs slots only for the groups of one run, which stay in the
  * nearest cache, however many groups there are.  Nothing has to be cleared for the next run: a
  * slot whose group has a number below those of the run is free.
  *
@@ -827,7 +832,7 @@ any_null(const GjGroupTable *table, uint32 first, int n)
  */
 
 /*
- * Watch from the first row on which columns ascend
+ * Start watching which columns ascend, from the first row on
  */
 static void
 order_begin(GjGroupTable *table)
@@ -841,7 +846,7 @@ order_begin(GjGroupTable *table)
 }
 
 /*
- * No order is known, or good for anything any more
+ * Stop using an order, because it has ended or no longer helps
  */
 void
 GjOrderEnd(GjGroupTable *table)
@@ -859,8 +864,9 @@ GjOrderEnd(GjGroupTable *table)
 }
 
 /*
- * Watch a batch none of whose rows has been looked for.  Where rows are looked for twice, as
- * they are when a table without order has to grow, the later ones would have closed a run.
+ * Watch a batch, before any of its rows is looked up.  This must not happen twice for a row, as
+ * it would when a table without order grows and repeats the lookup: the later rows would have
+ * closed a run.
  */
 static void
 order_watch(GjGroupTable *table, const GjInput *input)
@@ -908,14 +914,14 @@ ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows)
 }
 
 /*
- * Make slots for the groups of one run; so many are needed when the order ends
+ * Create slots for the groups of one run. nslots is the number needed when the order ends.
  */
 static void
 order_make_slots(GjGroupTable *table, uint64 nslots)
 {
 	table->nslots = nslots;
 
-	/* As values ascend, the groups of the highest one were made last */
+	/* since values ascend, the groups of the highest one were created last */
 	table->run_first = table->ngroups;
 	if (table->ngroups > 0)
 		table->run_value = column_value(table->ordered_by,
@@ -936,7 +942,7 @@ column_value(const GjKeyColumn *column, const uint64 *record)
 }
 
 /*
- * Have at least so many slots for the run, half of which stay free
+ * Provide at least nslots slots for the run, half of which stay free
  */
 static void
 make_run_slots(GjGroupTable *table, uint64 nslots)
@@ -976,8 +982,8 @@ is_same(const uint64 *a, const uint64 *b, int nwords)
 }
 
 /*
- * Find the groups of the rows of one run, from one on, or make them.  Returns the row with which
- * another run begins, or for which there is no room, or no slot, or nrows.
+ * Find the groups of the rows of one run, starting at row, or create them.  Returns the first row
+ * of another run, or the row for which there is no room or no slot, or nrows.
  */
 static pg_attribute_always_inline int
 find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
@@ -1020,7 +1026,7 @@ find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int 
 }
 
 /*
- * So many groups may there be before the run needs more slots, or the table more room
+ * Return the number of groups at which the run needs more slots, or the table more room
  */
 static inline uint32
 most_in_run(const GjGroupTable *table)
@@ -1052,7 +1058,7 @@ find_in_runs(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int
 }
 
 /*
- * Find the groups of rows, as GjTableFind()
+ * Find the groups of rows, like GjTableFind()
  */
 static int
 order_find(GjGroupTable *table, int row, int nrows, uint32 *numbers)

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * input.c
- *	  Columns of a batch as groups and aggregates want them: as wide as their types,
- *	  without NULL bytes where there is no NULL, and only the rows whose groups there are.
+ *	  Columns of a batch in the form that groups and aggregates need: at the width of their
+ *	  types, without NULL bytes if no value is NULL, and restricted to the rows that have
+ *	  groups; runs of equal keys; and rows as records on disk.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -11,10 +12,10 @@
 
 #include "groupparts.h"
 
-/* The mean length of runs that are worth it */
+/* Minimum mean length of runs for which using them pays off */
 #define GJ_RUN_ROWS				16
 
-/* Rows that are looked at first, and how many runs of the others may begin there */
+/* Rows tested first, and maximum number of runs that may start in them after the first row */
 #define GJ_FIRST_ROWS			64
 #define GJ_FIRST_RUNS			(GJ_FIRST_ROWS / GJ_RUN_ROWS)
 
@@ -51,7 +52,8 @@ GjValueWidth(GjValueType type)
 }
 
 /*
- * Have a column of the batches taken; returns its number.  Asked for twice it is one.
+ * Register a column of the batches, and return its number.  A column that is registered twice
+ * gets one number.
  */
 int
 GjInputAddColumn(GjInput *input, int column, GjValueType type, bool is_argument)
@@ -149,7 +151,7 @@ narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows
 }
 
 /*
- * Have room for the values of a batch that are changed here
+ * Allocate a buffer for the values of a batch that are changed here
  */
 static void
 input_make_room(const GjInput *input, GjInputColumn *column)
@@ -162,7 +164,7 @@ input_make_room(const GjInput *input, GjInputColumn *column)
 }
 
 /*
- * How many rows the batch stands for
+ * Return the number of rows that the batch stands for
  */
 uint64
 GjInputWeight(const GjInput *input)
@@ -177,7 +179,7 @@ GjInputWeight(const GjInput *input)
 }
 
 /*
- * Go on with some of the rows, which ascend
+ * Restrict the batch to some of the rows, in ascending order
  */
 void
 GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
@@ -217,8 +219,7 @@ GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
 	} while (0)
 
 /*
- * Put the values of some rows one behind the other.  The rows ascend, so that it may be done
- * in place.
+ * Gather the values of some rows.  The rows ascend, so this can be done in place.
  */
 void
 GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows, int nrows)
@@ -245,10 +246,10 @@ GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows, int
  *
  * Rows of a batch that have the same key and stand side by side: runs.
  *
- * A key-ordered index gives rows of one key one after another.  If a batch has few runs, the group
- * is looked for once a run, for its first row, its head, and an aggregate goes through a run's rows
- * as if there were no other group: a plain reduction, where otherwise each row would wait for the
- * state that the row before has just changed.
+ * A key-ordered index returns rows of the same key together.  If a batch has few runs, the group
+ * is looked up once per run, for its first row, the head, and an aggregate processes a run's rows
+ * as if there were no other group: a plain reduction, whereas otherwise each row would wait for
+ * the state that the previous row has just changed.
  *
  * Nobody promises runs.  Each batch is looked at anew, and its first rows tell most often whether
  * that is worth it.
@@ -273,8 +274,8 @@ GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input)
 }
 
 /*
- * Find the runs of a batch, and make their heads, which have the columns of the key alone; false
- * if they are too many.
+ * Find the runs of a batch, and build their heads, which have only the key columns.  Returns
+ * false if there are too many runs.
  */
 bool
 GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input)
@@ -316,8 +317,8 @@ GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input)
 }
 
 /*
- * List the rows from first up to before end that have another key than the row before, the first
- * so many; returns how many are listed.
+ * List the rows from first up to, but not including, end whose key differs from that of the row
+ * before, but at most `most` of them.  Returns the number of rows listed.
  */
 static int
 list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
@@ -374,7 +375,7 @@ mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first,
 }
 
 /*
- * For who goes from row to row: give each row of the batch the number of its run's group
+ * Assign each row of the batch the number of its run's group, for callers that process row by row
  */
 void
 GjRunsSpread(GjRuns *runs, uint32 *numbers)
@@ -403,7 +404,7 @@ GjRunsSpread(GjRuns *runs, uint32 *numbers)
  */
 
 /*
- * Decide where what is in a record, once the columns are known; returns its size
+ * Determine the layout of a record, once the columns are known, and return its size
  */
 Size
 GjRowsLayOut(GjInput *input)
@@ -428,7 +429,7 @@ GjRowsLayOut(GjInput *input)
 }
 
 /*
- * Put rows of the batch into records
+ * Convert rows of the batch to records
  */
 void
 GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records)
@@ -482,7 +483,7 @@ put_values(char *to, Size size, const char *values, uint16 width, const uint16 *
 }
 
 /*
- * Make a batch of records
+ * Convert records to a batch
  */
 void
 GjRowsTake(GjInput *input, const char *records, int n)
@@ -542,7 +543,7 @@ take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n)
 	column->nulls = any ? column->own_nulls : NULL;
 }
 
-/* Mostly each row is one, and then the loops need not multiply */
+/* Read the weights.  Usually all of them are 1, and then the loops need not multiply. */
 static void
 take_weights(GjInput *input, const char *from, Size size)
 {

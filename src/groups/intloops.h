@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * intloops.h
- *	  Loops of the aggregates over integers up to four bytes wide, for one type: the file is
- *	  included once for each.
+ *	  Aggregate loops over integers of one type, up to four bytes wide; included once per type.
  *
- * GJ_VALUE is the C type (without it there is nothing here) and GJ_SUFFIX ends the functions'
- * names.
+ * GJ_VALUE is the C type (if it is undefined, this file is empty) and GJ_SUFFIX is the suffix of
+ * the functions' names.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #ifdef GJ_VALUE
 
-/* The sum of all rows and how many they stand for; unsigned, so that it wraps around */
+/* Return the weighted sum of all rows; unsigned, so that it wraps around */
 static inline uint64
 GJ_LOOP(total) (const GjAggInput *input)
 {

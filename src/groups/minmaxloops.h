@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * minmaxloops.h
- *	  Loops of min() and max() for one type: the file is included once for each.
+ *	  Loops of min() and max() for one type; included once per type.
  *
- * GJ_VALUE is the C type (without it there is nothing here) and GJ_SUFFIX ends the functions'
- * names.  GJ_YIELDS_TO_MIN(state, value) and GJ_YIELDS_TO_MAX(state, value) say when a value
- * takes the place of a state.
+ * GJ_VALUE is the C type (if it is undefined, this file is empty) and GJ_SUFFIX is the suffix of
+ * the functions' names.  GJ_YIELDS_TO_MIN(state, value) and GJ_YIELDS_TO_MAX(state, value) tell
+ * whether the value replaces the state.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -61,8 +61,8 @@ GJ_LOOP(max) (void *states, const GjAggInput *input)
 }
 
 /*
- * Both of the same rows, in groups.  Once a group has had some, hardly any row changes one of its
- * states; so one branch asks for both.
+ * Update grouped min() and max() of the same rows.  Once a group has seen a few rows, hardly any
+ * further row changes either state, so one branch tests both.
  */
 static void
 GJ_LOOP(min_max) (void *min_states, void *max_states, const GjAggInput *input)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * spill.c
- *	  Records for which there is no memory: written to a temporary file in parts.
+ *	  Records that do not fit in memory: written to a temporary file in parts.
  *
- * The parts are PostgreSQL's logical tapes, all in one temporary file, whose blocks are used
- * again as soon as they have been read.  That file counts for temp_file_limit, lies in
- * temp_tablespaces, is seen in EXPLAIN (BUFFERS), and goes with the transaction's resources if
- * there is an error.
+ * The parts are PostgreSQL's logical tapes, all in one temporary file, whose blocks are recycled
+ * as soon as they have been read.  That file counts toward temp_file_limit, lies in
+ * temp_tablespaces, shows up in EXPLAIN (BUFFERS), and is removed with the transaction's
+ * resources if there is an error.
  *
- * All of the tapes' memory is in the file's context, as logtape.c asks for.
+ * All memory of the tapes is allocated in the file's context, as logtape.c requires.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -22,21 +22,21 @@
 
 #include "spill.h"
 
-/* Records are told apart by at most so many bits of the hash */
+/* Maximum number of hash bits that distinguish records */
 #define GJ_SPILL_MAX_BITS		32
 
 struct GjSpillFile
 {
 	MemoryContext context;
-	LogicalTapeSet *tapes;		/* NULL: nothing has been written */
-	uint64		size;			/* the most bytes that there were */
+	LogicalTapeSet *tapes;		/* NULL if nothing has been written */
+	uint64		size;			/* peak size, in bytes */
 };
 
 typedef struct Part
 {
-	LogicalTape *tape;			/* NULL: it has no records */
+	LogicalTape *tape;			/* NULL if it has no records */
 	uint64		nrecords;
-	int			used_bits;		/* so many bits of the hash are the same in all records */
+	int			used_bits;		/* number of hash bits that are the same in all records */
 } Part;
 
 struct GjSpill
@@ -44,12 +44,13 @@ struct GjSpill
 	MemoryContext context;
 	GjSpillFile *file;
 	Size		record_size;
-	char	   *sorted;			/* a batch of records in the order of their parts */
+	char	   *sorted;			/* a batch of records ordered by part */
 
-	int			bits;			/* that tell apart the parts that are written; 0: none is */
+	int			bits;			/* number of bits that select the part being written; 0: not
+								 * writing */
 	Part		written[GJ_SPILL_MAX_PARTS];
-	Part		read;			/* the part that is being read */
-	Part	   *waiting;		/* the last one comes next */
+	Part		read;			/* part being read */
+	Part	   *waiting;		/* stack of parts; the last one is read next */
 	int			nwaiting;
 	int			max_waiting;
 };
@@ -72,7 +73,7 @@ GjSpillFileCreate(MemoryContext parent)
 }
 
 /*
- * Remove the file with all that is in it
+ * Remove the file and its contents
  */
 void
 GjSpillFileReset(GjSpillFile *file)
@@ -165,8 +166,8 @@ GjSpillWrite(GjSpill *spill, const char *records, const uint64 *hashes, int n)
 }
 
 /*
- * Sort records by their parts.  order[]: their numbers, by part and then as they came; ends[]:
- * behind the last one of each part.  Returns the number of parts.
+ * Sort records by part. order[] receives their numbers, by part and then in their original order;
+ * ends[] receives the end of each part.  Returns the number of parts.
  */
 static int
 sort_by_part(const GjSpill *spill, const uint64 *hashes, int n, uint16 *order, int *ends)
@@ -212,7 +213,7 @@ write_part(GjSpill *spill, Part *part, char *records, int n)
 }
 
 /*
- * The parts that have been written wait to be read
+ * Finish writing: the parts written are now waiting to be read
  */
 void
 GjSpillEnd(GjSpill *spill)
