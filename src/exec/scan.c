@@ -578,15 +578,6 @@ GjScanMemory(const GjScanState *scan)
  *	- for scans that are not of the portal's own query, like those in functions it calls;
  *	- below a Sort, where PostgreSQL looks for no scan;
  *	- on a standby, where nothing can be written in a transaction, not even after promotion.
- *
- * /
- * 	- without a portal that has a name: an ordinary SELECT has one without.  (A client that
- * 	  speaks the protocol itself can suspend that and ask by the empty name: an error);
- * 	- of the portal that EXECUTE makes for a prepared statement.  It is not visible, and has a
- * 	  name that is made up.  (Who guesses it within a function of the query: the same error);
- * 	- for scans that are not of the portal's own query, like those in functions it calls;
- * 	- below a Sort, where PostgreSQL looks for no scan;
- * 	- on a standby, where nothing can be written in a transaction, not even after promotion.
  *-------------------------------------------------------------------------
  */
 

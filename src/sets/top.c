@@ -505,11 +505,6 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
  *	- A value of up to four bytes takes one word, and NULL is a number below or above all.
  *	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
  *	  second word tells it from that value.
- *
- * /
- * 	- A value of up to four bytes takes one word, and NULL is a number below or above all.
- * 	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
- * 	  second word tells it from that value.
  *-------------------------------------------------------------------------
  */
 
