@@ -140,10 +140,23 @@ is($node->safe_psql('postgres',
 	'0', 'what the cancelled insertions left goes with VACUUM');
 
 # Try timeouts of all lengths, to hit the stages in between.
+# Timeouts of all lengths, to hit whatever comes in between. The entries of the last table are in a
+# delta, and with the lower memory its hits go to a temporary file.
+$node->safe_psql('postgres', q{
+	CREATE TABLE young (id int, k int);
+	CREATE INDEX young_k ON young USING gpujoin (k) INCLUDE (id);
+	INSERT INTO young SELECT i, i % 100000 FROM generate_series(1, 400000) i;
+	VACUUM (ANALYZE, INDEX_CLEANUP OFF) young});
 my ($cancelled, $finished, @wrong) = (0, 0);
 my $queries = [
 	'SELECT count(*), sum(id) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 3)))',
-	'SELECT count(*), sum(id) FROM generate_series(0, 60000, 3) s JOIN big b ON b.k = s' ];
+	'SELECT count(*), sum(id) FROM generate_series(0, 60000, 3) s JOIN big b ON b.k = s',
+	'SELECT count(*), sum(id) FROM young WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 3)))'
+];
+like($node->safe_psql('postgres', "$force; SET work_mem = '64kB';
+		EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) $queries->[2]"),
+	qr/Buffers:.* temp read=\d+ written=\d+\n.*Index Only: true.*Delta Pages: /s,
+	'hits of a delta go to a file');
 foreach my $query (@$queries)
 {
 	my $stock = $query =~ s/ = ANY \(ARRAY(\(.*\))\)/ IN $1/r;
@@ -163,6 +176,7 @@ foreach my $query (@$queries)
 	}
 }
 is("@wrong", '', 'timeouts: cancelled or right');
+nothing_left('timeouts');
 cmp_ok($cancelled, '>', 10, 'timeouts: some were cancelled');
 cmp_ok($finished, '>', 3, 'timeouts: some came to their end');
 note("$cancelled cancelled, $finished finished");

@@ -172,7 +172,7 @@ is( answer_meanwhile(
 # ---- the device fails, and the CPU finds hits in a delta --------------------------------------
 
 # Each search of the CPU reads the delta once, and it makes one for each range at most. There is
-# memory for what it finds: nothing goes to a temporary file.
+# memory for the hits, so nothing goes to a temporary file.
 $node->safe_psql('postgres', qq{
 	CREATE TABLE young (LIKE big) WITH (parallel_workers = $workers);
 	CREATE INDEX young_k ON young USING gpujoin (k) INCLUDE (id, v);
