@@ -89,7 +89,7 @@ my @corners = (
 		fetch_all => sub { any_of(0, 1, 1) }
 	},
 
-	# Rows that are not sorted, of which more match than fit into memory.
+	# Unsorted rows; more of them match than fit into memory.
 	{
 		%crowded,
 		table => sub { any_of(qw(delta unsorted)) },
@@ -193,7 +193,7 @@ sub estimate
 	  || max($expected, $came) <= 1.5 * max(1, min($expected, $came));
 }
 
-# What makes two points alike: the form, and the nodes of the plan.
+# Return the same for points that are alike: the form, and the nodes of the plan.
 sub kind
 {
 	my ($m) = @_;
