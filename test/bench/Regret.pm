@@ -142,7 +142,7 @@ sub shape
 
 sub clip { return join('', map { substr($_, 0, 110) . "\n" } split(/\n/, $_[0])); }
 
-# What is compared of an answer.
+# Return the part of an answer that is compared.
 sub essence
 {
 	my ($point, $text) = @_;
@@ -177,9 +177,9 @@ sub run_once
 	return $answer;
 }
 
-# measure(POINT, ROUNDS, {only => [contestants], patience => N}): returns the point with what it
-# took. Round 0 is not counted, but with slow statements. With patience, it is over after the first
-# round if the choice took no more than so many times the best.
+# measure(POINT, ROUNDS, {only => [contestants], patience => N}): return the point with its times.
+# Round 0 is not counted, except with slow statements. With patience N, it is over after the first
+# round if the choice took at most N times the best.
 sub measure
 {
 	my ($point, $rounds, $options) = @_;
@@ -293,7 +293,7 @@ sub read_points
 	return map { judge($all{$_}) } @order;
 }
 
-# What psql needs to do the same again.
+# Return a script for psql that does the same again.
 sub reproduce
 {
 	my ($m) = @_;

@@ -11,11 +11,11 @@
 #   REGRET_KEYS    sizes of the set ("1 10 100 1000 10000 100000")
 #   REGRET_FORMS   forms of the question, see regret_points.pl
 #   REGRET_RUNS    rounds at each point (3)
-#   REGRET_LIMIT   seconds that the measuring takes, about (900), without the build and the data: the
+#   REGRET_LIMIT   seconds of the measurements, about (900), without the build and the data: the
 #                  search keeps its time, at most half of all; a quarter of the rest is kept for the
-#                  grid and what follows, and the named points, which come first, may use what
-#                  remains. The grid, whose points come in a scattered order, has two thirds of what
-#                  is left then; cold points and suspicious points, once more, have the last third
+#                  grid and the parts after it, and the named points, which come first, may use the
+#                  others. The grid, in a scattered order, has two thirds of the time that is left
+#                  then; cold points and suspicious points, once more, have the last third
 #   REGRET_TIMEOUT seconds that a statement may take (5)
 #   REGRET_CLOCK   wall, or cpu: the processor's time that the backend took, without parallel
 #                  plans, for a machine that is busy with other things (wall)

@@ -14,7 +14,7 @@ use lib $FindBin::RealBin;
 
 use Regret;
 
-# The part of a plan that says most, in one line: its nodes, each kind once, with how many there are.
+# The part of a plan that says most, in one line: its nodes, each kind once, with its number.
 sub gist
 {
 	my ($plan) = @_;

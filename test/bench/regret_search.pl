@@ -27,6 +27,10 @@ sub any_of { return $_[ rand(@_) ]; }
 # From 1 to $_[0], each order of magnitude alike.
 sub up_to { return int(exp(rand(log($_[0] + 1)))) || 1; }
 
+# Filters, and the share of the rows that they leave.
+my %shares = ('v < 500' => 0.5, 'w < 100' => 0.1, 'id % 200 = 7' => 0.005, 'v = 7' => 0.001,
+	'v < 10 AND w < 10' => 0.0001);
+
 # The axes of a point, each with a function that draws a value.
 my %axes = (
 	table => sub { any_of(qw(sorted random delta unsorted parts)) },
@@ -39,11 +43,8 @@ my %axes = (
 	offset => sub { any_of(0, rand()) },
 	limit => sub { any_of(10, 1000, 1e9) },
 	down => sub { any_of('', ' DESC') },
-	fetch => sub { any_of('FETCH 10 FROM c', 'MOVE 5000 FROM c', 'MOVE ALL c') },
-	filter => sub
-	{
-		any_of('', '', '', 'v < 500', 'w < 100', 'id % 200 = 7', 'v = 7', 'v < 10 AND w < 10');
-	},
+	fetch_all => sub { any_of(0, 1) },
+	filter => sub { any_of('', '', '', sort keys %shares) },
 	work_mem => sub { any_of(qw(64kB 256kB 1MB 4MB 64MB)) },
 	hash_mem_multiplier => sub { any_of(1, 2, 8) },
 	random_page_cost => sub { any_of(4, 1.1) },
@@ -51,8 +52,8 @@ my %axes = (
 	cursor_tuple_fraction => sub { any_of(0.1, 1) });
 
 # Corners where memory, batches and deltas decide, which axes that are drawn one by one seldom meet:
-# many keys of many rows, little memory, and an order of which much is wanted, or rows that the index
-# has not sorted. The other axes are drawn.
+# many keys of many rows, little memory, and a large part of an order, or rows that the index has not
+# sorted. The other axes are drawn.
 my %crowded = (
 	column => sub { 'k' },
 	n => sub { int($most_keys * (0.1 + 0.6 * rand())) },
@@ -85,10 +86,10 @@ my @corners = (
 		%crowded,
 		form => sub { 'cursor' },
 		offset => sub { any_of(0, 0.5) },
-		fetch => sub { any_of('MOVE 5000 FROM c', 'MOVE ALL c', 'MOVE ALL c') }
+		fetch_all => sub { any_of(0, 1, 1) }
 	},
 
-	# Rows that are not sorted, of which more match than fit into memory.
+	# Unsorted rows; more of them match than fit into memory.
 	{
 		%crowded,
 		table => sub { any_of(qw(delta unsorted)) },
@@ -148,7 +149,13 @@ sub point_of
 	  : "DELETE FROM $from";
 
 	$point{order} = 1 if $form eq 'top';
-	@point{qw(begin end loose)} = ('BEGIN;', "$x->{fetch}; COMMIT;", 1) if $form eq 'cursor';
+
+	# Rows that the planner is told to expect are fetched; all of them also where it is told that a
+	# tenth is wanted, as drivers do.
+	my $part = int(0.1 * $expected * ($shares{ $x->{filter} } // 1)) || 1;
+	my $all = $x->{fetch_all} || $x->{cursor_tuple_fraction} == 1;
+	my $fetch = $all ? 'MOVE ALL c' : "MOVE $part FROM c";
+	@point{qw(begin end loose)} = ('BEGIN;', "$fetch; COMMIT;", 1) if $form eq 'cursor';
 	@point{qw(begin end)} = ('BEGIN;', 'ROLLBACK;') if $form eq 'delete';
 	if ($x->{source} eq 'generic')
 	{
@@ -186,7 +193,7 @@ sub estimate
 	  || max($expected, $came) <= 1.5 * max(1, min($expected, $came));
 }
 
-# What makes two points alike: the form, and the nodes of the plan.
+# Return the same for points that are alike: the form, and the nodes of the plan.
 sub kind
 {
 	my ($m) = @_;
