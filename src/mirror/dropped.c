@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * dropped.c
- *	  Forgetting what was counted for indexes and databases when they have been dropped.
+ *	  Removing the usage counters of dropped indexes and databases.
  *
- * A hook notes what is about to be dropped.  Whether it was is known when the transaction commits:
- * a subtransaction may have been rolled back.  The catalogs can be asked just before the commit,
- * the counters are given up just after.  DROP INDEX CONCURRENTLY commits several transactions, of
- * which the last one deletes the index: it is looked for before each.
+ * A hook records what is about to be dropped.  Whether it is actually dropped is known only when
+ * the transaction commits, because a subtransaction may be rolled back.  The catalogs can be
+ * read just before the commit; the counters are given up just after it.  DROP INDEX CONCURRENTLY
+ * commits several transactions, and the last one deletes the index, so we look for the index
+ * before each commit.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,7 +26,7 @@
 
 #include "usage.h"
 
-/* OIDs, in TopTransactionContext */
+/* OIDs, allocated in TopTransactionContext */
 static List *dropped_indexes = NIL;
 static List *dropped_databases = NIL;
 
@@ -45,7 +46,7 @@ static List *keep_missing(List *oids, int cache);
 static void forget_dropped(void);
 
 /*
- * Set the hooks
+ * Install the hooks
  */
 void
 GjDroppedInit(void)
@@ -57,7 +58,7 @@ GjDroppedInit(void)
 }
 
 /*
- * object_access_hook: is an index or a database about to be dropped?
+ * object_access_hook: record an index or a database that is about to be dropped
  */
 static void
 see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, void *arg)
@@ -112,7 +113,7 @@ at_transaction_end(XactEvent event, void *arg)
 }
 
 /*
- * What was under way in a subtransaction that has failed is not any more
+ * End the progress report of a fold in a subtransaction that has failed
  */
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
@@ -123,7 +124,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 }
 
 /*
- * Is this the transaction that has deleted the index?
+ * Record the index of DROP INDEX CONCURRENTLY if this transaction has deleted it
  */
 static void
 take_concurrently(void)
@@ -140,7 +141,7 @@ take_concurrently(void)
 }
 
 /*
- * Keep those OIDs that this transaction does not find any more
+ * Keep the OIDs that this transaction does not find any more
  */
 static List *
 keep_missing(List *oids, int cache)

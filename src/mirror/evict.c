@@ -1,26 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * evict.c
- *	  Freeing the device memory of mirrors that are not wanted any more.
+ *	  Freeing the device memory of mirrors that are not needed any more.
  *
- * DROP, TRUNCATE, REINDEX, a rollback of any of them and DROP DATABASE tell nobody, or
- * tell too early: what a callback says may be rolled back, lost, or happen on another
- * server.  So the file system is asked: an index whose file is gone, or cut to nothing
- * (which is what PostgreSQL leaves of a dropped file until the next checkpoint), is no
- * more (registry.c).  The launcher looks every few seconds, whoever needs memory looks before.
+ * DROP, TRUNCATE, REINDEX, a rollback of any of them and DROP DATABASE notify no process, or
+ * notify it too early: a notification by a callback may be rolled back, lost, or concern another
+ * server.  So we check the file system: an index is gone if its file is missing or empty
+ * (PostgreSQL leaves a dropped file empty until the next checkpoint); see registry.c.  The
+ * launcher checks every few seconds, and a process that needs memory checks first.
  *
- * The one case that a file does not show, because it keeps its name, is TRUNCATE of a
- * table that the same transaction has made: there the index is built anew, and gjbuild()
- * says so.  If that were lost, the mirror would stand there unused until somebody needs
- * its memory: it carries the old build id, so no query can match against it.
+ * One case does not show in the file system, because the file keeps its name: TRUNCATE of a
+ * table created in the same transaction.  It builds the index again, and gjbuild() reports that.
+ * If the report were lost, the mirror would remain, unused, until its memory is needed: it has
+ * the old build id, so no query can match against it.
  *
- * Two steps: marking an entry as dropped, under the table's lock; then telling the
- * service, without it.  Whoever is interrupted between leaves the second to others.
+ * There are two steps: mark an entry as dropped, with the table's lock; then tell the service,
+ * without the lock.  If a process is interrupted between them, other processes do the second
+ * step.
  *
- * When the device is full, mirrors go for others.  Memory does not come free at once: the
- * service may have no slot for the request, or a match may be reading the column.  So it is
- * counted how much has been given up, no more is given up than is needed, and then waited
- * for a moment.
+ * When the device is full, mirrors are evicted in favor of others.  Memory is not freed at once:
+ * the service may have no slot for the request, or a match may be reading the column.  So we
+ * count how much has been given up, give up no more than needed, and then wait for a moment.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,8 +35,8 @@
 #include "table.h"
 
 /*
- * A load in passing leaves alone what was used within the last minute: two indexes of
- * which the device holds one would drive each other out with every query.
+ * A load for a query spares mirrors used within the last minute: otherwise two indexes of which
+ * the device can hold only one would evict each other with every query.
  */
 #define RECENT_USE_MS			60000
 
@@ -57,8 +57,9 @@ static void forget_dropped(int place);
 /*
  * Make room for a column for which the service has no memory
  *
- * Returns whether trying again has a point.  What is counted here is about: the service has
- * the last word.  Mirrors are dropped only if that can be enough, so none is dropped in vain.
+ * Returns true if the caller should try again.  The amounts counted here are estimates: the
+ * service decides.  Mirrors are dropped only if that can free enough memory, so none is dropped
+ * in vain.
  */
 bool
 GjMirrorMakeRoom(GjMirrorRoom *room)
@@ -94,10 +95,10 @@ GjMirrorMakeRoom(GjMirrorRoom *room)
 }
 
 /*
- * Drop the mirror that was not used for longest, and free its memory and its entry
+ * Drop the least recently used mirror, and free its memory and its entry
  *
- * Returns false if there is none that may go, or if it could not be freed yet.  Talks to the
- * service.
+ * Returns false if no mirror may be dropped, or if it could not be freed yet.  Sends requests to
+ * the service.
  */
 bool
 GjMirrorEvict(GjLoadMode mode)
@@ -116,8 +117,8 @@ GjMirrorEvict(GjLoadMode mode)
 /*
  * Free the columns of all dropped mirrors
  *
- * Talks to the service, about one column after the other.  What it cannot free now stays
- * in the table.
+ * Sends a request to the service for each column.  Columns that it cannot free now stay in the
+ * table.
  */
 void
 GjMirrorCollect(void)
@@ -138,7 +139,7 @@ GjMirrorCollect(void)
 	PG_END_TRY();
 }
 
-/* A function of its own, since it has variables that a jump out of it may spoil */
+/* A separate function, because it has variables that a longjmp may clobber */
 static pg_noinline void
 collect_dropped(void)
 {
@@ -180,8 +181,8 @@ GjMirrorSweep(void)
 }
 
 /*
- * Find the mirror that may be evicted and has not been used for longest, or -1; also adds up
- * what all that may be evicted hold.  Needs the lock.
+ * Find the least recently used mirror that may be evicted, or -1; also add up the memory of all
+ * mirrors that may be evicted.  Needs the lock.
  */
 static int
 find_victim(GjLoadMode mode, uint64 *evictable)
@@ -216,7 +217,7 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 }
 
 /*
- * Drop the mirror that has not been used for longest; its memory is freed later
+ * Drop the least recently used mirror; its memory is freed later
  */
 static bool
 drop_victim(GjLoadMode mode, int *place, GjMirror *victim)
@@ -234,7 +235,7 @@ drop_victim(GjLoadMode mode, int *place, GjMirror *victim)
 	return *place >= 0;
 }
 
-/* What dropped mirrors still hold */
+/* Return the memory that dropped mirrors still hold */
 static uint64
 dropped_bytes(void)
 {
@@ -253,8 +254,8 @@ dropped_bytes(void)
 }
 
 /*
- * Wait for memory that is on its way to be free: a step, but for the first time; false if
- * that has been going on for too long.
+ * Wait one step for memory that is about to be freed, except on the first call; returns false
+ * after too many steps
  */
 static bool
 wait_for_memory(GjMirrorRoom *room)
@@ -278,7 +279,7 @@ wait_for_memory(GjMirrorRoom *room)
 }
 
 /*
- * Become the one that frees a dropped mirror's column
+ * Become the process that frees a dropped mirror's column
  */
 static bool
 claim_dropped(int *place, GjServiceColumn *column)

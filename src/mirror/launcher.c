@@ -1,26 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.c
- *	  The launcher: has mirrors made without a query waiting for it.
+ *	  The launcher: starts the loading of mirrors, so that no query has to wait for it.
  *
- * A background worker that is connected to no database, so that it is in nobody's way; it holds
- * no lock and no transaction but while it lists the databases.  It
+ * This is a background worker without a database connection, so that it does not block commands
+ * on databases; it holds no lock and no transaction except while it lists the databases.  It
  *
- *	  - has all indexes marked with the reloption preload looked for, in each database after a
- *		start of the server, and in one where an index was altered;
- *	  - starts a loader (loader.c) for whatever is wanted in a database, one at a time;
- *	  - has loaded again what was lost with the device's memory, and what could not be loaded
- *		(wish.c);
- *	  - looks every few seconds, and when the configuration is reloaded, for mirrors of
- *		indexes that are no more, and frees them.
+ *	  - has each database searched for indexes with the reloption preload after a start of the
+ *		server, and again if an index there was altered;
+ *	  - starts a loader (loader.c) for mirrors wanted in a database, one at a time;
+ *	  - has mirrors loaded again that were lost with the device's memory, or that could not be
+ *		loaded (wish.c);
+ *	  - looks every few seconds, and when the configuration is reloaded, for mirrors of indexes
+ *		that do not exist any more, and frees them.
  *
- * A database in which a loader fails, because it could not connect, was terminated or met an
- * error, is tried again after a time that doubles with each failure.  Others do not wait for it.
- * No loader is sent where no connection is allowed.  A reload of the configuration ends all
- * waiting.
+ * If a loader fails in a database, because it could not connect, was terminated or had an error,
+ * the launcher tries again after a delay that doubles with each failure.  Other databases do not
+ * wait for it.  No loader is started in databases that do not allow connections.  A reload of
+ * the configuration ends all delays.
  *
- * All of this is for comfort: without it queries load small indexes themselves, and search on
- * the CPU otherwise.
+ * None of this is essential: without it, queries load small indexes themselves, and otherwise
+ * search on the CPU.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -44,23 +44,23 @@
 
 #define LAUNCHER_RESTART_S		5
 
-/* How often the launcher looks around */
+/* Intervals between checks */
 #define TICK_MS					1000
 #define SWEEP_MS				5000
 
-/* Between two loaders */
+/* Delay between two loaders */
 #define NEXT_LOADER_MS			100
 
-/* What the launcher has in hand */
+/* State of the launcher */
 typedef struct Launcher
 {
 	uint32		epoch;			/* of the device's memory when last seen */
-	GjDatabases databases;		/* those that need attention */
+	GjDatabases databases;		/* databases that need attention */
 	BackgroundWorkerHandle *loader; /* the running one, or NULL */
-	Oid			loading;		/* its database */
-	GjLoaderTask task;			/* its task */
+	Oid			loading;		/* database of that loader */
+	GjLoaderTask task;			/* task of that loader */
 	TimestampTz next_sweep;
-	TimestampTz next_loader;	/* not before this time, for whatever database */
+	TimestampTz next_loader;	/* earliest start of the next one, in any database */
 } Launcher;
 
 static void describe_worker(BackgroundWorker *worker, const char *function, const char *type,
@@ -75,7 +75,7 @@ static void collect_requests(Launcher *launcher);
 static void start_loader(Launcher *launcher, GjDatabase *database);
 
 /*
- * Have the launcher started, if the library is being preloaded
+ * Register the launcher, if the library is being preloaded
  */
 void
 GjLauncherInit(void)
@@ -91,7 +91,7 @@ GjLauncherInit(void)
 }
 
 /*
- * Fill in what the launcher and the loaders have in common as background workers
+ * Fill in the properties that the launcher and the loaders share as background workers
  */
 static void
 describe_worker(BackgroundWorker *worker, const char *function, const char *type, int restart_time)
@@ -106,7 +106,7 @@ describe_worker(BackgroundWorker *worker, const char *function, const char *type
 }
 
 /*
- * Have the marked indexes of a database looked for.  Raises no error.
+ * Have a database searched for indexes marked with preload.  Raises no error.
  */
 void
 GjMirrorLookForMarked(Oid database)
@@ -141,7 +141,7 @@ GjLauncherMain(Datum arg)
 	before_shmem_exit(launcher_exit, (Datum) 0);
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	gj_mirrors->launcher = MyLatch;
-	/* also after the end of a launcher that had more in hand than it had done */
+	/* also if a previous launcher has ended with work left */
 	if (!gj_mirrors->preloaded)
 		gj_mirrors->preload_all = true;
 	LWLockRelease(gj_mirrors->lock);
@@ -160,7 +160,7 @@ GjLauncherMain(Datum arg)
 		ResetLatch(MyLatch);
 	}
 
-	/* not 0, which would mean never to start again: the server may be staying */
+	/* not 0, which would prevent a restart: the server may keep running */
 	proc_exit(1);
 }
 
@@ -185,7 +185,7 @@ reload(Launcher *launcher)
 }
 
 /*
- * Do what can be done without waiting; returns the ms after which to look again
+ * Do all work that needs no waiting; returns the delay in ms until the next call
  */
 static long
 launcher_step(Launcher *launcher)
@@ -194,7 +194,7 @@ launcher_step(Launcher *launcher)
 	const char *why_not;
 	GjDatabase *database;
 
-	/* with or without a device: wishes for what is no more have no end otherwise */
+	/* also without a device: otherwise wishes for dropped indexes would never end */
 	if (now >= launcher->next_sweep)
 	{
 		GjMirrorSweep();
@@ -221,7 +221,8 @@ launcher_step(Launcher *launcher)
 }
 
 /*
- * Is the device another one, or has it lost its memory?  Warns if it has no room at all.
+ * Return true if the device is a different one, or has lost its memory.  Warns if it has no room
+ * at all.
  */
 static bool
 see_device(Launcher *launcher)
@@ -261,7 +262,7 @@ is_loader_running(Launcher *launcher)
 }
 
 /*
- * See whether the loader that has ended did its task
+ * Check whether the loader that has ended did its task
  */
 static void
 judge_loader(Launcher *launcher)
@@ -283,7 +284,7 @@ judge_loader(Launcher *launcher)
 }
 
 /*
- * Take over what others have asked for, and note in shared memory when all of it is done
+ * Accept requests of other processes, and record in shared memory when all of them are done
  */
 static void
 collect_requests(Launcher *launcher)
@@ -319,7 +320,7 @@ collect_requests(Launcher *launcher)
 }
 
 /*
- * Send a loader; where that is not possible now, the database has to wait
+ * Start a loader; if that is not possible now, the database has to wait
  */
 static void
 start_loader(Launcher *launcher, GjDatabase *database)
@@ -334,7 +335,7 @@ start_loader(Launcher *launcher, GjDatabase *database)
 	}
 
 	launcher->loading = database->oid;
-	/* drawn there, because the loader of a launcher before this one may still be at work */
+	/* numbered in shared memory, because a previous launcher's loader may still be running */
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	if (++gj_mirrors->task_sent == 0)
 		gj_mirrors->task_sent = 1;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.h
- *	  What the launcher tells a loader, and what it knows of databases.
+ *	  Tasks of loaders, and the launcher's list of databases.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,16 +15,16 @@
 /* bgw_extra of a loader */
 typedef struct GjLoaderTask
 {
-	uint32		number;			/* to be reported when it is done */
-	bool		marked;			/* ask for all marked indexes first */
+	uint32		number;			/* reported when the task is done */
+	bool		marked;			/* true to request all marked indexes first */
 } GjLoaderTask;
 
 /* A database that needs attention */
 typedef struct GjDatabase
 {
 	Oid			oid;
-	bool		marked;			/* marked indexes are to be looked for */
-	int			failures;		/* of loaders, one after the other */
+	bool		marked;			/* true if marked indexes must be searched for */
+	int			failures;		/* number of consecutive failures of loaders */
 	TimestampTz not_before;
 } GjDatabase;
 

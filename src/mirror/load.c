@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * load.c
- *	  Making a mirror, and bringing one up to date.
+ *	  Loading a mirror, and bringing one up to date.
  *
  * Both read the metapage first, and then the pages; the sequence number, the open pages and the
- * lists read first are what the mirror has when all pages have been taken (match/device.c says
- * why).  Pages may change while they are read, by insertions, switches and VACUUM: a copy
- * then has changes above that number, and the next synchronisation takes the page again.  If a
- * fold has moved the lists meanwhile, the mirror answers nothing until a synchronisation has gone
- * through all pages once more.
+ * lists that were read first describe the mirror once all pages have been copied (match/device.c
+ * explains why).  Pages may change while they are read, by insertions, switches and VACUUM: a
+ * copy then has changes above that number, and the next synchronization copies the page again.
+ * If a fold has changed the lists meanwhile, the mirror is not used until a synchronization has
+ * gone through all pages once more.
  *
- * The loader's process, or the query's, holds AccessShareLock on the index all the time.
- * So the index cannot be dropped, truncated or rebuilt in the meantime, and DDL has to
- * wait for the load's end, as for a query's.  A loader, which no user waits for, gives way.
+ * The process that loads, a loader or a backend that runs a query or command, holds
+ * AccessShareLock on the index all the time.  So the index cannot be dropped, truncated or
+ * rebuilt in the meantime, and DDL has to wait for the end of the load, as it waits for a query.
+ * A loader, which no user waits for, gives way.
  *
- * Copyright (c) 2026, the gpujoin developers
+ * The sections below copy the pages, and find out which pages a mirror lacks.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -31,21 +32,23 @@
 #include "mirror.h"
 #include "table.h"
 
-/* Pages on their way to a column */
+/* Pages being copied to a column */
 typedef struct GjMirrorPush
 {
 	Relation	index;
 	const GjIndexInfo *info;
 	gjd_shape	shape;
-	int			place;			/* for progress */
+	int			place;			/* number of the entry, for progress */
 	GjLoadMode	mode;
 	const GjBlockRange *ranges;
 	int			nranges;
-	int			range;			/* current one */
-	BlockNumber next;			/* next block of it, if within */
-	const GjIndexState *lists;	/* read before any page: which of them live */
-	const GjMirror *before;		/* a full pass: what the mirror was; NULL: no page is emptied */
-	uint64		above;			/* leave out pages that have not changed since this number */
+	int			range;			/* current range */
+	BlockNumber next;			/* next block of the range */
+	const GjIndexState *lists;	/* lists that were read before any page; they tell which pages are
+								 * alive */
+	const GjMirror *before;		/* in a full pass, the mirror's previous state; NULL if no page
+								 * can have become empty */
+	uint64		above;			/* skip pages that have not changed since this number */
 	BlockNumber count_from;		/* count entries of blocks from here on */
 	BufferAccessStrategy strategy;
 	BlockNumber pages_read;
@@ -54,20 +57,20 @@ typedef struct GjMirrorPush
 	bool		gave_way;
 } GjMirrorPush;
 
-/* When to try again what did not fit */
+/* Delay before retrying what did not fit */
 #define RETRY_NO_MEMORY_MS		10000
 
 /*
- * How often a request is tried for which there is no slot; each time takes GjSlotAcquire() 20 ms.
- * A query has better things to do, a loader has a second, a command five.
+ * How often to try a request for which there is no slot; GjSlotAcquire() takes 20 ms each time.
+ * A query does not retry, a loader does so for a second, a command for five.
  */
 #define SLOT_TRIES_LOADER		50
 #define SLOT_TRIES_COMMAND		250
 
-/* How the device library lays out columns: cuda/layout.h */
+/* Granularity of the device library's columns: cuda/layout.h */
 #define PAGE_GROUP				128
 
-/* A loader looks whether somebody waits for it after so many pages */
+/* Number of pages after which a loader checks whether another process waits for it */
 #define GIVE_WAY_PAGES			512
 
 static GjFallback load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
@@ -97,8 +100,8 @@ static GjServiceResult mirror_push_pages(GjMirrorPush *state, const GjServiceCol
 /*
  * Load an index, unless it is loaded
  *
- * Returns GJ_FALLBACK_NONE if there is a mirror now; otherwise the reason why not, which may be
- * that somebody else is loading it.
+ * Returns GJ_FALLBACK_NONE if a mirror exists now; otherwise the reason why not, for example
+ * that another process is loading it.
  */
 GjFallback
 GjMirrorLoad(Relation index, GjLoadMode mode)
@@ -131,7 +134,8 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 }
 
 /*
- * Load an index whose entry in the table is ours.  Whatever happens, it is not ours afterwards.
+ * Load an index whose entry in the table is owned by this process.  In any case, the entry has
+ * no owner afterwards.
  */
 GjFallback
 GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode)
@@ -177,7 +181,7 @@ GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
 /*
  * Bring a mirror up to date with the index
  *
- * Returns false if it is not up to date, perhaps as somebody else is doing that.
+ * Returns false if it is not up to date, perhaps because another process is synchronizing it.
  */
 bool
 GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_pushed)
@@ -208,7 +212,7 @@ GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_p
 }
 
 /*
- * Make the column and push all pages.  state was read before.
+ * Create the column and push all pages.  state was read before.
  */
 static GjFallback
 load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
@@ -224,7 +228,7 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 
 	if (mode == GJ_LOAD_AT_BUILD &&
 		(result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG))
-		GjMirrorForget(place);	/* nobody has asked for it yet */
+		GjMirrorForget(place);	/* it was not requested by a query yet */
 	else
 		GjMirrorRefuse(place, result,
 					   result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG ?
@@ -233,7 +237,7 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 }
 
 /*
- * Make the column, and room for it
+ * Create the column, making room for it
  */
 static GjFallback
 create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode)
@@ -294,7 +298,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 		return GJ_FALLBACK_NONE;
 	}
 
-	/* free it here and now, so that its entry can say when to try again */
+	/* free it now, so that its entry can record when to retry */
 	if (GjServiceColumnDrop(&mirror.column) == GJ_SERVICE_OK)
 	{
 		memset(&mirror.column, 0, sizeof(GjServiceColumn));
@@ -304,7 +308,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 }
 
 /*
- * Tell whether a request for which there was no slot is worth another try
+ * Return true if a request for which there was no slot should be retried
  */
 static bool
 may_try_again(GjServiceResult result, GjLoadMode mode, int *tries)
@@ -319,7 +323,7 @@ may_try_again(GjServiceResult result, GjLoadMode mode, int *tries)
 }
 
 /*
- * Push what the mirror lacks, which is ours to synchronise
+ * Push the pages that the mirror lacks; this process owns the synchronization
  */
 static bool
 synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror,
@@ -346,7 +350,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	to_push.count_from = info->first_data + mirror->pages;
 	if (lag->unknown)
 	{
-		/* each page that was changed since, or has begun or ceased to live, says so itself */
+		/* pages that have changed, become alive or died since are recognized one by one */
 		lag->nranges = 1;
 		lag->ranges[0].start = info->first_data;
 		lag->ranges[0].end = nblocks;
@@ -411,17 +415,16 @@ fallback_of(GjServiceResult result)
  *
  * Reading index pages and writing them where the device reads them.
  *
- * A page is converted under its share lock, in about a microsecond, straight into memory
- * that the device reads; no other lock is held, and nobody waits for the device with a
- * page locked.
+ * A page is converted under its share lock, in about a microsecond, directly into memory that
+ * the device reads; no other lock is held, and we do not wait for the device with a page locked.
  *
- * A page is taken if it is a data page that lives by the lists that were read before.  In a full
- * pass all other pages are taken as empty ones: the column may have what was there when they
- * lived.  The device keeps of two copies of a page the one with the higher version, which is the
- * change counter.  An empty one of a page that is free comes right behind that, and is replaced by
- * the next real change, which has a number of at least two more (pages/read.c).  An empty one of
- * a page that does not live yet comes right before its own number, so that the page itself replaces
- * it once it lives.
+ * A page is copied if it is a data page that is alive according to the lists that were read
+ * before.  In a full pass, all other pages are copied as empty ones: the column may have their
+ * contents from when they were alive.  Of two copies of a page, the device keeps the one with
+ * the higher version, which is the change counter.  The empty copy of a free page has the
+ * version after that of the page, and is replaced at the next real change, whose number is
+ * higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet has the
+ * version before that of the page, so that the page itself replaces it once it is alive.
  *
  * Whose lists those are that were read is looked at again by the caller, at the end.
  *-------------------------------------------------------------------------
@@ -446,7 +449,7 @@ GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
 }
 
 /*
- * Push pages, from the first one on; so again after a failure
+ * Push pages, starting with the first one, also if called again after a failure
  */
 static GjServiceResult
 mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
@@ -466,7 +469,7 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 }
 
 /*
- * Callback of the service: write the next pages where the device reads them
+ * Callback of the service: write the next pages to memory that the device reads
  */
 static int
 fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
@@ -485,7 +488,7 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 			state->gave_way = must_give_way(state->index);
 			if (state->gave_way)
 				return 0;
-			/* pages are read without a snapshot: what is left of one must not keep VACUUM back */
+			/* pages are read without a snapshot, and a leftover one must not hold back VACUUM */
 			InvalidateCatalogSnapshotConditionally();
 		}
 		state->pages_read++;
@@ -512,7 +515,7 @@ next_block(GjMirrorPush *state, BlockNumber *block)
 }
 
 /*
- * Convert a page; false if there is nothing on it that the device needs
+ * Convert a page; returns false if the device does not need it
  */
 static bool
 take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, char *image)
@@ -552,7 +555,7 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 }
 
 /*
- * May the column have something else than what it should have of the page?
+ * Return true if the column's copy of the page may be wrong
  */
 static bool
 is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner owner)
@@ -576,9 +579,9 @@ is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner own
 }
 
 /*
- * Has a page that lives changed, or begun to live, since the number that the mirror has?
+ * Return true if a live page has changed, or become alive, since the mirror's sequence number
  *
- * The pages of a run are written with a number that was drawn before it was published.
+ * The pages of a run are written with a number that was taken before the run was published.
  */
 static bool
 has_changed(const GjMirrorPush *state, GjPageOpaque opaque)
@@ -594,8 +597,8 @@ has_changed(const GjMirrorPush *state, GjPageOpaque opaque)
 }
 
 /*
- * Was a run or delta dead when the mirror was what it was?  Then its pages were emptied, or had
- * never been there.
+ * Return true if a run or delta was dead in the mirror's previous state.  In that case its pages
+ * were emptied, or never copied.
  */
 static bool
 was_dead(const GjMirror *before, uint32 run)
@@ -609,7 +612,7 @@ was_dead(const GjMirror *before, uint32 run)
 }
 
 /*
- * Write a data page as the device wants it: cuda/border/gpujoin_shapes.h
+ * Write a data page in the device's format: cuda/border/gpujoin_shapes.h
  */
 static void
 make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)
@@ -639,14 +642,15 @@ make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *ima
 }
 
 /*
- * Does somebody wait for our lock on the index, or want to drop or copy the database?
+ * Return true if a process waits for our lock on the index, or wants to drop or copy the
+ * database
  *
- * A lock of another mode is not given to us while somebody waits for one that conflicts
- * with it.  (LockHasWaitersRelation() is no help: it cannot be asked about a lock that
- * was taken on the fast path.)
+ * A lock of another mode is not granted to us while a process waits for a lock that conflicts
+ * with it.  (LockHasWaitersRelation() is no help: it cannot be used for a lock that was taken on
+ * the fast path.)
  *
- * DROP DATABASE and CREATE DATABASE ... TEMPLATE lock the database and then wait a few
- * seconds for its sessions to go away; nobody holds that lock for long otherwise.
+ * DROP DATABASE and CREATE DATABASE ... TEMPLATE lock the database and then wait a few seconds
+ * for its sessions to end; no other command holds that lock for long.
  */
 static bool
 must_give_way(Relation index)
@@ -665,23 +669,23 @@ must_give_way(Relation index)
 }
 
 /*-------------------------------------------------------------------------
- * What a mirror lacks
+ * Missing pages of a mirror
  *
  * What a mirror lacks: the pages that have changed since it was brought up to date.
  *
- * The metapage's sequence counts changes to data pages; each change draws the next number and
- * leaves it on the page as its change counter, which never goes back, also when the page is
- * used anew.  Three things tell what has changed since a sequence number S:
+ * The metapage's sequence counts changes to data pages; each change takes the next number and
+ * stores it on the page as its change counter, which never decreases, even if the page is
+ * reused.  Three sources show what has changed since a sequence number S:
  *
  *	- the metapage lists the pages that lanes have open: these change all the time;
- *	- the journal, a ring in a block of its own, has the ranges of blocks that were opened
- *	  for insertion or lost entries, each with a sequence number; neighbours share an entry,
- *	  which then carries the later number;
- *	- if the ring has lost entries with numbers above S (journal_floor says up to which number
- *	  it has), the pages' change counters do.
+ *	- the journal, a ring in a block of its own, has the ranges of blocks that were opened for
+ *	  insertion or lost entries, each with a sequence number; neighbors share an entry, which then
+ *	  carries the later number;
+ *	- if the ring has lost entries with numbers above S (journal_floor is the highest number that
+ *	  may be lost), the pages' change counters.
  *
  * So a copy taken at S lacks the pages that were open at S and the ranges with numbers above S.
- * A change and its journal entry are one WAL record: had the entry been made before, a copy
+ * A change and its journal entry are one WAL record: if the entry were made earlier, a copy
  * could be taken in between and would never learn of the change.  A flush to an open page needs
  * no entry; closing a page needs none either, since it was open at S or was opened after S.
  *
@@ -694,8 +698,8 @@ must_give_way(Relation index)
 /*
  * List the blocks that a mirror lacks
  *
- * The journal was read after the tail pages, or by whoever synchronises: step 5 of the
- * proof, or the pages that changed between two sequence numbers.
+ * The journal must have been read after the tail pages (step 5 of the proof), or by the process
+ * that synchronizes: then these are the pages that changed between two sequence numbers.
  */
 void
 GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
@@ -724,7 +728,7 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 		add_range(lag, entry->start, entry->end);
 	}
 
-	/* join what overlaps or touches */
+	/* merge ranges that overlap or touch */
 	qsort(lag->ranges, lag->nranges, sizeof(GjBlockRange), compare_ranges);
 	nranges = lag->nranges;
 	lag->nranges = 0;

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * loader.c
- *	  A loader: a background worker that makes the mirrors that are wanted in one
- *	  database, and ends.
+ *	  A loader: a background worker that loads the mirrors wanted in one database, and ends.
  *
- * It may be told to look for indexes with the reloption preload first.  It gives way to DROP,
- * TRUNCATE, DROP DATABASE and the like (load.c), and never waits for a lock.  What it
- * cannot do now is tried again later, as wish.c says.  Only when it has come to its end
- * does it report so; the launcher takes anything else for a failure.
+ * It may be told to search for indexes with the reloption preload first.  It gives way to DROP,
+ * TRUNCATE, DROP DATABASE and similar commands (load.c), and never waits for a lock.  Loads that
+ * it cannot do now are retried later (wish.c).  It reports success only when it has finished;
+ * otherwise the launcher treats it as failed.
+ *
+ * The last section is the launcher's list of databases.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -38,7 +39,7 @@
 #include "launcher.h"
 #include "table.h"
 
-/* How long a database waits where a loader failed, doubled each time up to the second */
+/* Delay for a database after a loader has failed; doubled each time up to MAX_RETRY_MS */
 #define FIRST_RETRY_MS			2000
 #define MAX_RETRY_MS			60000
 
@@ -85,9 +86,9 @@ GjLoaderMain(Datum arg)
 }
 
 /*
- * Ask for all indexes of this database that have the reloption preload
+ * Request all indexes of this database that have the reloption preload
  *
- * Returns false if an index could not be looked at.
+ * Returns false if an index could not be checked.
  */
 static bool
 want_marked_indexes(void)
@@ -122,7 +123,7 @@ want_marked_indexes(void)
 }
 
 /*
- * Has an index pages that we can read?  A standby has none of what is not logged.
+ * Return true if an index has pages that we can read.  A standby has none of unlogged indexes.
  */
 static bool
 has_pages(char persistence)
@@ -132,9 +133,9 @@ has_pages(char persistence)
 }
 
 /*
- * Ask for an index if it is marked; its mirror, if there is one, is pinned accordingly
+ * Request an index if it is marked; also set whether its mirror, if any, is pinned
  *
- * Returns false if it must be looked at again: it is locked, or not yet valid.
+ * Returns false if the index must be checked again, because it is locked or not valid yet.
  */
 static bool
 want_index(Oid index_oid)
@@ -168,10 +169,11 @@ want_index(Oid index_oid)
 }
 
 /*
- * Open an index unless somebody has it locked; NULL then, and if it is gone
+ * Open an index unless another process has locked it; returns NULL in that case, and if it is
+ * gone
  *
- * One loader serves the whole server and holds an entry of the table while it works: it
- * must not wait for a lock whose owner may wait for that entry.
+ * One loader serves the whole server and owns an entry of the table while it works, so it must
+ * not wait for a lock whose owner may wait for that entry.
  */
 static Relation
 open_if_free(Oid index_oid, bool *is_locked)
@@ -188,7 +190,7 @@ open_if_free(Oid index_oid, bool *is_locked)
 }
 
 /*
- * Load an index whose entry is ours, if it still is what was wanted
+ * Load an index whose entry this process owns, if it still is the index that was requested
  */
 static void
 load_wanted(int place, const GjMirror *wanted)
@@ -207,7 +209,7 @@ load_wanted(int place, const GjMirror *wanted)
 		is_right = memcmp(&key, &wanted->key, sizeof(key)) == 0;
 	}
 
-	/* CREATE INDEX CONCURRENTLY makes an index valid some time after it was built */
+	/* CREATE INDEX CONCURRENTLY makes an index valid some time after building it */
 	if (is_locked || (is_right && !index->rd_index->indisvalid))
 		GjMirrorRefuse(place, GJ_FALLBACK_LOADING, 0);
 	else if (is_right)
@@ -225,7 +227,7 @@ load_wanted(int place, const GjMirror *wanted)
 }
 
 /*
- * Log once that a pinned index cannot be loaded, for a reason that will stay
+ * Log once that a pinned index cannot be loaded for a permanent reason
  */
 static void
 log_refusal(Relation index, int tries, GjFallback why)
@@ -247,7 +249,7 @@ log_refusal(Relation index, int tries, GjFallback why)
  */
 
 /*
- * List all databases but templates that nobody can connect to; or only those that allow
+ * List all databases except templates that do not allow connections; or only those that allow
  * connections
  */
 List *
@@ -285,7 +287,7 @@ GjDatabaseList(GjDatabases *databases, bool only_open)
 }
 
 /*
- * Find a database among those that need attention; NULL if it is not there
+ * Find a database among those that need attention; returns NULL if it is not there
  */
 GjDatabase *
 GjDatabaseFind(GjDatabases *databases, Oid oid)
@@ -320,7 +322,7 @@ GjDatabaseNeed(GjDatabases *databases, Oid oid)
 }
 
 /*
- * Choose a database where there is something to do now; NULL if there is none
+ * Choose a database that has work to do now; returns NULL if no database has
  */
 GjDatabase *
 GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
@@ -347,7 +349,7 @@ GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
 			return database;
 	}
 
-	/* nothing is wanted where a loader failed once: no need to remember that */
+	/* forget databases where a loader failed earlier, but nothing is wanted now */
 	foreach(lc, databases->list)
 	{
 		GjDatabase *database = lfirst(lc);
@@ -361,7 +363,7 @@ GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
 }
 
 /*
- * Let a database wait where a loader has failed, or could not be sent
+ * Delay work in a database where a loader has failed, or could not be started
  */
 void
 GjDatabasePostpone(GjDatabase *database)
@@ -376,7 +378,7 @@ GjDatabasePostpone(GjDatabase *database)
 }
 
 /*
- * Is the database among those listed?
+ * Return true if the database is listed
  */
 bool
 GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open)
@@ -389,7 +391,7 @@ GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open)
 }
 
 /*
- * Note that a database needs no attention any more
+ * Remove a database that needs no attention any more
  */
 void
 GjDatabaseForget(GjDatabases *databases, GjDatabase *database)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * mirror.h
- *	  Mirrors: copies of indexes in the memory of a device, as a cache that proves
- *	  its freshness from the index's own pages.
+ *	  Mirrors: copies of indexes in the memory of a device.  A mirror is a cache whose freshness
+ *	  is proved from the index's own pages.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,11 +15,11 @@
 #include "pages/pages.h"
 #include "service/service.h"
 
-/* Why a match was not answered by a device.  Names and texts: stats.c */
+/* Reason why a match was not answered by a device.  Names and texts: stats.c */
 typedef enum GjFallback
 {
-	GJ_FALLBACK_NONE,			/* it was */
-	GJ_FALLBACK_NO_KEYS,		/* nothing to do; not counted */
+	GJ_FALLBACK_NONE,			/* answered by a device */
+	GJ_FALLBACK_NO_KEYS,		/* no keys to search for; not counted */
 	GJ_FALLBACK_NOT_PRELOADED,	/* no shared memory */
 	GJ_FALLBACK_SERVICE,		/* the service has no device, or not now */
 	GJ_FALLBACK_TEMPORARY,
@@ -33,80 +33,83 @@ typedef enum GjFallback
 	GJ_FALLBACK_BUSY,
 	GJ_FALLBACK_GONE,
 	GJ_FALLBACK_FAILED,
-	GJ_FALLBACK_COMPLEMENT,		/* NOT IN: a device takes lists only */
-	GJ_FALLBACK_PARTIAL,		/* a bitmap scan that must not meet rows of another predicate */
-	GJ_FALLBACK_TOO_MANY,		/* the device's answer was too large to be used */
-	GJ_FALLBACK_VACUUMED,		/* ... or too old */
-	GJ_FALLBACK_INCOMPLETE,		/* the heap is read: the index may lack rows */
-	GJ_FALLBACK_NULL_KEYS		/* likewise: it lacks those that are wanted */
+	GJ_FALLBACK_COMPLEMENT,		/* NOT IN: a device supports only lists */
+	GJ_FALLBACK_PARTIAL,		/* a bitmap scan that must not see rows of another predicate */
+	GJ_FALLBACK_TOO_MANY,		/* the device's answer was too large */
+	GJ_FALLBACK_VACUUMED,		/* the device's answer was too old */
+	GJ_FALLBACK_INCOMPLETE,		/* the heap is read, because the index may lack rows */
+	GJ_FALLBACK_NULL_KEYS		/* the heap is read, because the index lacks NULL keys */
 } GjFallback;
 
 #define GJ_FALLBACK_COUNT		(GJ_FALLBACK_NULL_KEYS + 1)
 
 /*
- * Asking the device costs some 40 us, in which the CPU searches this many pages; below
- * it is not asked, but with gpujoin.force.
+ * A request to the device costs about 40 us, in which the CPU searches this many pages; below
+ * this number the device is not used, except with gpujoin.force.
  */
 #define GJ_MIN_DEVICE_BLOCKS	64
 
 /*
- * What is mirrored: registry.c says why it takes all of this.  No padding: keys are compared as
- * bytes.
+ * Identifies what a mirror is a copy of; registry.c explains why all of this is needed.  No
+ * padding, because keys are compared as bytes.
  */
 typedef struct GjMirrorKey
 {
 	Oid			database;
-	Oid			database_tablespace;	/* where the database's own folder is */
-	uint64		database_made;	/* which of all databases that ever had this OID */
+	Oid			database_tablespace;	/* location of the database's own directory */
+	uint64		database_made;	/* distinguishes it from earlier databases with this OID */
 	Oid			tablespace;
 	Oid			file;			/* relfilenode */
-	uint64		build_id;		/* last: parts before it are compared alone */
+	uint64		build_id;		/* last, because the fields before it are also compared alone */
 } GjMirrorKey;
 
 typedef enum GjMirrorState
 {
 	GJ_MIRROR_EMPTY,			/* a free entry of the table */
-	GJ_MIRROR_WANTED,			/* for the loader to make */
-	GJ_MIRROR_LOADING,			/* by its owner */
+	GJ_MIRROR_WANTED,			/* to be loaded by the loader */
+	GJ_MIRROR_LOADING,			/* being loaded by its owner */
 	GJ_MIRROR_READY,
-	GJ_MIRROR_REFUSED,			/* could not be loaded; not again before retry_at */
-	GJ_MIRROR_DROPPED			/* nobody finds it any more; its column is to be freed */
+	GJ_MIRROR_REFUSED,			/* could not be loaded; no retry before retry_at */
+	GJ_MIRROR_DROPPED			/* not found any more; its column must be freed */
 } GjMirrorState;
 
-/* One entry of the table; under the table's lock, but for what says otherwise */
+/* An entry of the table; protected by the table's lock unless stated otherwise */
 typedef struct GjMirror
 {
 	GjMirrorKey key;
 	Oid			index;
 	GjMirrorState state;
-	int			owner;			/* pid of who loads, synchronises or frees it; 0: nobody */
-	bool		doomed;			/* its owner shall drop it when done */
+	int			owner;			/* pid of the process that loads, synchronizes or frees it; 0 if
+								 * none */
+	bool		doomed;			/* true if its owner must drop it when done */
 	bool		pinned;			/* reloption preload: not evicted for others */
-	bool		wanted;			/* the loader was asked: it tries again what fails */
-	bool		modest;			/* wanted only because it was built: evicts nothing */
-	int			tries;			/* loads that failed, one after the other */
-	GjFallback	refusal;		/* GJ_MIRROR_REFUSED: why */
+	bool		wanted;			/* true if the loader was asked: it retries failed loads */
+	bool		modest;			/* true if wanted only because the index was built: evicts
+								 * nothing */
+	int			tries;			/* number of consecutive failed loads */
+	GjFallback	refusal;		/* reason, if GJ_MIRROR_REFUSED */
 	TimestampTz retry_at;
-	GjServiceColumn column;		/* epoch 0: none */
+	GjServiceColumn column;		/* epoch is 0 if it has no column */
 
 	/*
-	 * The proof: each page's copy has all changes up to sequence, and pages that do not live by the
-	 * lists of list_version have none.  See the head of match/device.c.  list_version 0: this is
-	 * what it was before the lists moved; now it is good for nothing but to be caught up with.
+	 * The proof: each page's copy has all changes up to sequence, and pages that are not alive
+	 * according to the lists of list_version have no entries.  See the head of match/device.c.
+	 * If list_version is 0, the values are those from before the lists changed; then the mirror
+	 * can only be synchronized, not used.
 	 */
 	uint64		list_version;
 	uint64		sequence;
 	uint64		vacuum_epoch;
 	int			nopen;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* at sequence */
-	uint32		next_run;		/* at sequence: of the numbers below it, */
-	int			nalive;			/* those that were not dead */
+	uint32		next_run;		/* as of sequence */
+	int			nalive;			/* number of live runs and deltas below next_run, in alive[] */
 	uint32		alive[GJ_MAX_ALIVE];
 
-	BlockNumber pages;			/* data pages of the index when last synchronised */
+	BlockNumber pages;			/* data pages of the index when last synchronized */
 	BlockNumber pages_done;		/* progress, written by the owner without the lock */
-	uint64		entries;		/* about */
-	uint64		bytes;			/* of device memory */
+	uint64		entries;		/* estimate */
+	uint64		bytes;			/* device memory */
 	uint64		syncs;
 	uint64		pages_pushed;
 	TimestampTz loaded_at;
@@ -119,22 +122,22 @@ typedef struct GjMirrorUse
 	TimestampTz last_used;
 } GjMirrorUse;
 
-/* What is counted for each index, in the order of gpujoin_index_stats() */
+/* Counters for each index, in the order of gpujoin_index_stats() */
 typedef enum GjUseCounter
 {
 	GJ_USE_SEARCHES,
 	GJ_USE_KEYS,
 	GJ_USE_PAGES_READ,			/* on the CPU */
 	GJ_USE_PAGES_SKIPPED,
-	GJ_USE_PAGES_PUSHED,		/* to a device, to bring its mirror up to date */
-	GJ_USE_TIDS,				/* that matched */
+	GJ_USE_PAGES_PUSHED,		/* to a device, to synchronize a mirror */
+	GJ_USE_TIDS,				/* matching TIDs */
 	GJ_USE_HEAP_BLOCKS,
 	GJ_USE_HEAP_FETCHES,		/* rows */
-	GJ_USE_GROUPS,				/* that GpuAgg nodes have made of rows found by it */
-	GJ_USE_SEARCH_US,			/* time of searches, by whoever */
-	GJ_USE_WAIT_US,				/* of it, waiting for a device's answers */
-	GJ_USE_DEVICE_US,			/* of that, work of the device's process */
-	GJ_USE_ANSWERED				/* from here on answers, by GjFallback */
+	GJ_USE_GROUPS,				/* made by GpuAgg nodes from rows found with the index */
+	GJ_USE_SEARCH_US,			/* total time of searches, in all processes */
+	GJ_USE_WAIT_US,				/* the part of it spent waiting for a device */
+	GJ_USE_DEVICE_US,			/* the part of that in which the device's process worked */
+	GJ_USE_ANSWERED				/* first of the counters of answers, by GjFallback */
 } GjUseCounter;
 
 #define GJ_USE_COUNT			(GJ_USE_ANSWERED + GJ_FALLBACK_COUNT)
@@ -144,11 +147,11 @@ typedef struct GjIndexUse
 	uint64		n[GJ_USE_COUNT];
 } GjIndexUse;
 
-/* The same as it is kept for an index, or for all that have no entry of their own */
+/* Counters of an index, or of all indexes that have no entry of their own */
 typedef struct GjUsage
 {
 	Oid			database;
-	Oid			index;			/* InvalidOid: the others */
+	Oid			index;			/* InvalidOid for the others */
 	TimestampTz since;
 	TimestampTz last_used;		/* 0 for the others */
 	GjIndexUse	use;
@@ -163,45 +166,46 @@ typedef enum GjProgressPhase
 	GJ_PROGRESS_FREEING
 } GjProgressPhase;
 
-/* A fold under way */
+/* A fold in progress */
 typedef struct GjProgress
 {
 	int			pid;
 	Oid			database;
 	Oid			index;
 	const char *phase;
-	const char *unit;			/* of what follows; NULL: nothing is counted */
+	const char *unit;			/* unit of done and total; NULL if nothing is counted */
 	uint64		done;
 	uint64		total;
 } GjProgress;
 
-/* Some blocks, end excluded */
+/* A range of blocks, excluding end */
 typedef struct GjBlockRange
 {
 	BlockNumber start;
 	BlockNumber end;
 } GjBlockRange;
 
-/* What a mirror lacks: ranges ascend and do not touch */
+/* Pages that a mirror lacks: ranges are ascending and do not touch */
 typedef struct GjMirrorLag
 {
-	bool		unknown;		/* the journal does not tell: all pages are to be looked at */
+	bool		unknown;		/* true if the journal does not tell: all pages must be checked */
 	BlockNumber blocks;
 	int			nranges;
 	GjBlockRange ranges[GJ_JOURNAL_ENTRIES + GJ_MAX_LANES];
 } GjMirrorLag;
 
-/* How badly a load is wanted */
+/* Purpose of a load, which decides how much it may evict */
 typedef enum GjLoadMode
 {
-	GJ_LOAD_BY_QUERY,			/* in passing: only takes memory that nobody uses */
-	GJ_LOAD_BY_LOADER,			/* the same, and gives way to whoever waits for the index */
-	GJ_LOAD_AT_BUILD,			/* the loader, for nobody yet: takes memory that is free */
-	GJ_LOAD_BY_OWNER,			/* a command: has time to wait for memory */
-	GJ_LOAD_BY_SUPERUSER		/* a command that evicts any mirror that is not pinned */
+	GJ_LOAD_BY_QUERY,			/* for a query: only takes memory that is not in use */
+	GJ_LOAD_BY_LOADER,			/* the same, and gives way to processes that wait for the index */
+	GJ_LOAD_AT_BUILD,			/* by the loader, not requested by a query: takes memory that is
+								 * free */
+	GJ_LOAD_BY_OWNER,			/* for a command: has time to wait for memory */
+	GJ_LOAD_BY_SUPERUSER		/* for a command that evicts any mirror that is not pinned */
 } GjLoadMode;
 
-/* registry.c: what is mirrored, and whether it still exists */
+/* registry.c: keys of mirrors, and whether the index still exists */
 extern void GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key);
 
 /* registry.c: the table of mirrors, in shared memory */
@@ -209,13 +213,13 @@ extern void GjMirrorInit(void);
 extern bool GjMirrorTableExists(void);
 extern int	GjMirrorTableSize(void);
 
-/* registry.c: its entries */
+/* registry.c: entries of the table */
 extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
 extern void GjMirrorUsed(int place);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
-/* wish.c: what shall be loaded */
+/* wish.c: requests for mirrors */
 extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
 extern void GjMirrorGone(int place, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
@@ -223,31 +227,31 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 /* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
 
-/* wish.c: what is wanted when a transaction commits */
+/* wish.c: requests when a transaction commits */
 extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
 
-/* registry.c: a hint, for plans */
+/* registry.c: a hint for the planner */
 extern bool GjMirrorIsResident(Relation index);
 
-/* load.c: what it lacks */
+/* load.c: pages that a mirror lacks */
 extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
-/* load.c: loading and synchronising */
+/* load.c: loading and synchronizing */
 extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* load.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
 
-/* stats.c: names of answers and fallbacks, counters of mirrors */
+/* stats.c: names of fallback reasons, counters of mirrors */
 extern const char *GjFallbackName(GjFallback why);
 extern const char *GjFallbackText(GjFallback why);
 extern void GjMirrorStatsReset(void);
 
-/* usage.c: what is counted for each index */
+/* usage.c: counters of indexes */
 extern void GjUsagePrepare(void);
 extern void GjUsageMakeRoom(Oid index);
 extern void GjUsageAdd(Oid index, const GjIndexUse *use);
@@ -256,7 +260,7 @@ extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);
 extern int	GjUsageCopy(GjUsage **copy);
 extern uint64 GjUsageEvicted(void);
 
-/* progress.c: how far folds are */
+/* progress.c: progress of folds */
 extern void GjProgressBegin(Oid index);
 extern void GjProgressPhaseBegin(GjProgressPhase phase, uint64 total);
 extern void GjProgressDone(uint64 done);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  How far folds are: each process reports its own, anybody can look.
+ *	  Progress of folds: each process reports its own, all processes can read them.
  *
- * PostgreSQL has views of progress for its own commands only.  A fold is a part of VACUUM or of
- * ANALYZE, or gpujoin_fold(), so it has a place here.  (A load has one in the table of mirrors.)
- * Where a fold ends with an error, the end of the transaction or subtransaction is its end
- * (dropped.c).
+ * PostgreSQL has progress views for its own commands only.  A fold is a part of VACUUM or
+ * ANALYZE, or is run by gpujoin_fold(), so it is reported here.  (The progress of loads is in
+ * the table of mirrors.) If a fold ends with an error, its report ends with the transaction or
+ * subtransaction (dropped.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,7 +17,7 @@
 
 #include "usage.h"
 
-/* In the order of GjProgressPhase: the name, and in what is counted */
+/* In the order of GjProgressPhase: the name, and the unit of progress */
 static const struct
 {
 	const char *name;
@@ -34,7 +34,7 @@ static const struct
 static GjProgressSlot *my_slot = NULL;
 
 /*
- * Prepare shared memory
+ * Initialize shared memory
  */
 void
 GjProgressInit(void)
@@ -48,7 +48,7 @@ GjProgressInit(void)
 }
 
 /*
- * This process begins to fold an index
+ * Start reporting that this process folds an index
  */
 void
 GjProgressBegin(Oid index)
@@ -73,7 +73,7 @@ GjProgressBegin(Oid index)
 }
 
 /*
- * It comes to another phase, in which there is so much to do
+ * Enter another phase, with the total amount of its work
  */
 void
 GjProgressPhaseBegin(GjProgressPhase phase, uint64 total)
@@ -86,7 +86,7 @@ GjProgressPhaseBegin(GjProgressPhase phase, uint64 total)
 }
 
 /*
- * So much of it is done
+ * Report the amount of work done in this phase
  */
 void
 GjProgressDone(uint64 done)
@@ -96,7 +96,7 @@ GjProgressDone(uint64 done)
 }
 
 /*
- * It folds no more, if it did
+ * End the report, if there is one
  */
 void
 GjProgressEnd(void)
@@ -110,7 +110,7 @@ GjProgressEnd(void)
 }
 
 /*
- * Get what is known of the fold in a slot; false: there is none.  Slots are numbered from 0 up to
+ * Get the report in a slot; returns false if the slot is free.  Slots are numbered from 0 up to
  * GjProgressSlots().
  */
 bool

@@ -1,26 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * registry.c
- *	  The table of mirrors in shared memory: finding, claiming, finishing.
+ *	  The table of mirrors in shared memory: finding, claiming and finishing entries.
  *
- * An entry's life:
+ * An entry's life cycle:
  *
  *	  EMPTY -> WANTED -> LOADING -> READY -> DROPPED -> EMPTY
  *
- * One lock guards the table; it is held for moments.  Work that takes longer (a load,
- * a synchronisation, freeing a column) is done by the entry's owner, a backend whose
- * pid stands in it.  Nobody waits for an owner: who finds one matches against what is
- * there, or searches on the CPU.  An owner that fails, is cancelled or ends gives up
- * its entries (GjMirrorAbandon): a half-loaded mirror is dropped, one that was being
- * synchronised is as good as before, since its sequence had not advanced.  What the loader
- * was asked for, and what is pinned, is remembered then, and tried again: wish.c.
+ * One lock guards the table; it is held only briefly.  Work that takes longer (a load, a
+ * synchronization, freeing a column) is done by the entry's owner, a backend whose pid is stored
+ * in the entry.  Other processes never wait for an owner: if an entry has one, they match
+ * against the mirror as it is, or search on the CPU.  An owner that fails, is cancelled or ends
+ * gives up its entries (GjMirrorAbandon): a half-loaded mirror is dropped; one that was being
+ * synchronized is still as good as before, since its sequence has not advanced.  Requests to the
+ * loader, and pinned mirrors, are remembered in that case, and tried again: wish.c.
  *
- * A column in device memory is referred to by exactly one entry, from its creation to
- * its end, and an entry that has one does not become EMPTY before the service has
- * confirmed that it is gone.  So no column is forgotten.
+ * Exactly one entry refers to a column in device memory, from its creation to its end, and an
+ * entry with a column does not become EMPTY before the service has confirmed that the column is
+ * gone.  So no column is forgotten.
  *
- * Entries whose column is of another epoch than the service's have lost it: the device
- * memory is gone as a whole, and nothing is left to free.
+ * Entries whose column is of another epoch than the service's have lost it: the device memory is
+ * gone as a whole, and nothing is left to free.
+ *
+ * The sections below set up the shared memory, and define a mirror's key.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -60,7 +62,7 @@ static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
 
 /*
- * Copy an entry; false if it is empty
+ * Copy an entry; returns false if it is empty
  */
 bool
 GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use)
@@ -79,9 +81,9 @@ GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use)
 }
 
 /*
- * Find and copy an entry by key, whatever its state but DROPPED; -1 if there is none
+ * Find and copy an entry by key, in any state but DROPPED; returns -1 if not found
  *
- * READY means that the column exists now, as far as is known.
+ * READY means that the column exists now, as far as we know.
  */
 int
 GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
@@ -100,8 +102,8 @@ GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 }
 
 /*
- * Does a device hold the index, as far as can be told without reading it?  So its build id is
- * not compared.
+ * Return true if a device holds the index, as far as can be determined without reading the
+ * index; so the build id is not compared
  */
 bool
 GjMirrorIsResident(Relation index)
@@ -126,7 +128,7 @@ GjMirrorIsResident(Relation index)
 }
 
 /*
- * Count a match by a mirror
+ * Count a match that used a mirror
  */
 void
 GjMirrorUsed(int place)
@@ -140,9 +142,9 @@ GjMirrorUsed(int place)
 /* Claiming ------------------------------------------------------------------------- */
 
 /*
- * Become the one that loads a mirror
+ * Become the process that loads a mirror
  *
- * Returns GJ_FALLBACK_NONE if *place is the caller's to load or, where it is -1, the mirror is
+ * Returns GJ_FALLBACK_NONE if *place is the caller's to load or, if it is -1, the mirror is
  * ready; otherwise the reason why not.
  */
 GjFallback
@@ -172,7 +174,7 @@ GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
 }
 
 /*
- * Become the one that loads a mirror that somebody wanted in this database
+ * Become the process that loads a mirror that is wanted in this database
  */
 bool
 GjMirrorClaimWanted(Oid database, int *place, GjMirror *copy)
@@ -201,8 +203,8 @@ GjMirrorClaimWanted(Oid database, int *place, GjMirror *copy)
 }
 
 /*
- * Become the one that synchronises a mirror; *mirror is what was found, and becomes
- * what it is now.  False if somebody else does it already, or it has changed.
+ * Become the process that synchronizes a mirror; *mirror is the entry that was found, and is
+ * updated.  Returns false if another process is synchronizing it already, or if it has changed.
  */
 bool
 GjMirrorClaimSync(int place, GjMirror *mirror)
@@ -228,7 +230,7 @@ GjMirrorClaimSync(int place, GjMirror *mirror)
 /* For the owner ---------------------------------------------------------------------- */
 
 /*
- * Note the column that the owner has made
+ * Record the column that the owner has created
  */
 void
 GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
@@ -244,7 +246,7 @@ GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages, u
 }
 
 /*
- * Report progress; for show only, so no lock
+ * Report progress; only for display, so no lock is taken
  */
 void
 GjMirrorSetProgress(int place, BlockNumber pages_done)
@@ -253,8 +255,9 @@ GjMirrorSetProgress(int place, BlockNumber pages_done)
 }
 
 /*
- * Finish a load or synchronisation: the mirror has all changes up to state, which was read before
- * any page was; NULL if the lists have moved meanwhile, so that it is good for nothing yet
+ * Finish a load or synchronization: the mirror has all changes up to state, which was read
+ * before any page.  state is NULL if the lists have changed meanwhile, so that the mirror cannot
+ * be used yet.
  */
 void
 GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
@@ -295,7 +298,7 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 }
 
 /*
- * Note what the mirror is good for now.  Needs the lock.
+ * Record the state that the mirror has copied.  Needs the lock.
  */
 static void
 set_promise(GjMirror *mirror, const GjIndexState *state)
@@ -309,12 +312,12 @@ set_promise(GjMirror *mirror, const GjIndexState *state)
 	mirror->nalive = GjListsGetAlive(state, mirror->alive);
 }
 
-/* For everybody --------------------------------------------------------------------- */
+/* For all processes ------------------------------------------------------------------ */
 
 /*
- * Drop the mirror of an index, or with any_build those of other builds in its file too
+ * Drop the mirror of an index; with any_build, also those of other builds in its file
  *
- * Returns whether there was one.  Its memory is freed by GjMirrorCollect().
+ * Returns true if there was one.  Its memory is freed by GjMirrorCollect().
  */
 bool
 GjMirrorDrop(const GjMirrorKey *key, bool any_build)
@@ -343,7 +346,7 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
 /* Helpers --------------------------------------------------------------------------- */
 
 /*
- * Drop an entry, or have its owner drop it, so that nobody finds it.  Needs the lock.
+ * Drop an entry, or make its owner drop it; it is not found any more.  Needs the lock.
  */
 void
 GjMirrorDropEntry(GjMirror *mirror)
@@ -357,7 +360,7 @@ GjMirrorDropEntry(GjMirror *mirror)
 }
 
 /*
- * Find an entry by key; dropped ones are not found.  Needs the lock.
+ * Find an entry by key, ignoring dropped ones.  Needs the lock.
  */
 GjMirror *
 GjMirrorFindEntry(const GjMirrorKey *key, int *place)
@@ -378,10 +381,10 @@ GjMirrorFindEntry(const GjMirrorKey *key, int *place)
 }
 
 /*
- * Find an entry that may be used for another mirror, or NULL.  Needs the lock.
+ * Find an entry that can be used for another mirror, or NULL.  Needs the lock.
  *
- * If none is free, one is given up on which nobody counts: the note of a failed load that was a
- * query's, the wish of a build, or a mirror that was lost with the device's memory.
+ * If no entry is free, reuse one that is not essential: the record of a failed load for a query,
+ * the wish of a build, or a mirror that was lost with the device's memory.
  */
 GjMirror *
 GjMirrorFindFreeEntry(int *place)
@@ -420,13 +423,13 @@ is_replaceable(const GjMirror *mirror)
 }
 
 /*
- * Make this process the owner and loader of an entry.  What is known of failed loads of the same
- * index is kept.  Needs the lock.
+ * Make this process the owner and loader of an entry.  Records of failed loads of the same index
+ * are kept.  Needs the lock.
  */
 void
 GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
 {
-	GjMirrorKey kept = *key;	/* which may be the entry's own */
+	GjMirrorKey kept = *key;	/* a copy, because it may point into the entry */
 	bool		same = memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
 	bool		wanted = same && mirror->wanted;
 	int			tries = same ? mirror->tries : 0;
@@ -442,7 +445,7 @@ GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinn
 }
 
 /*
- * Has the entry lost the column that it had?  Needs the lock.
+ * Return true if the entry has lost its column.  Needs the lock.
  */
 bool
 GjMirrorIsStale(const GjMirror *mirror)
@@ -460,8 +463,8 @@ GjMirrorIsStale(const GjMirror *mirror)
  */
 
 /*
- * See to it that what is dropped is forgotten; and request shared memory, and have the tables made,
- * if the library is being preloaded
+ * Install the hooks that track dropped objects; and if the library is being preloaded, request
+ * shared memory and arrange for the tables to be created
  */
 void
 GjMirrorInit(void)
@@ -524,7 +527,7 @@ startup_table(void)
 }
 
 /*
- * Tell whether there is a table
+ * Return true if the table exists
  */
 bool
 GjMirrorTableExists(void)
@@ -533,7 +536,7 @@ GjMirrorTableExists(void)
 }
 
 /*
- * Return the number of entries that GjMirrorGet() can be asked for
+ * Return the number of entries that GjMirrorGet() can be called for
  */
 int
 GjMirrorTableSize(void)
@@ -542,7 +545,7 @@ GjMirrorTableSize(void)
 }
 
 /*
- * Give up all that this process owns.  May be called at any time.
+ * Give up all entries that this process owns.  May be called at any time.
  */
 void
 GjMirrorAbandon(void)
@@ -554,7 +557,7 @@ GjMirrorAbandon(void)
 }
 
 /*
- * Tell the launcher that there is something to do
+ * Notify the launcher of new work
  */
 void
 GjLauncherWake(void)
@@ -566,7 +569,7 @@ GjLauncherWake(void)
 }
 
 /*
- * See to it that this process gives up what it owns when it ends
+ * Make sure that this process gives up its entries when it ends
  */
 void
 GjMirrorExitHook(void)
@@ -585,21 +588,22 @@ abandon_at_exit(int code, Datum arg)
 }
 
 /*-------------------------------------------------------------------------
- * What is mirrored
+ * Keys of mirrors
  *
  * What a mirror is a copy of, and whether that still exists.
  *
- * A mirror is proved fresh by a sequence number of the index (match/device.c).  That needs both to
- * have the same history: numbers of an index with another past say nothing.  So the key has all
- * that tells histories apart:
+ * A mirror is proved fresh by a sequence number of the index (match/device.c).  For this, both
+ * must have the same history: the numbers of an index with another history prove nothing.  So
+ * the key has everything that distinguishes histories:
  *
- *	  build id		each build of an index begins a new one
- *	  file			a copy of a database has files with the same names and build ids; they go
- *					their own ways from there, so database and tablespace are part of the name
- *	  database		can be made a second time, from the same template and with the same OID
- *					(CREATE DATABASE ... OID), and that within moments.  Its file PG_VERSION is
- *					written when a database's folder is made, by replay too, and never again: its
- *					time and its inode tell one from the other
+ *	  build id		each build of an index starts a new history
+ *	  file			a copy of a database has files with the same names and build ids, but a
+ *					history of its own from then on, so database and tablespace are part of the
+ *					name
+ *	  database		can be created a second time, from the same template and with the same OID
+ *					(CREATE DATABASE ... OID), within moments.  Its file PG_VERSION is written
+ *					when a database's directory is created, also by replay, and never again: its
+ *					time and its inode distinguish the databases
  *
  * A process stays in one database, which cannot be dropped or moved meanwhile, on a standby
  * either: looking at that file once is enough.
@@ -607,14 +611,14 @@ abandon_at_exit(int code, Datum arg)
  */
 
 /*
- * Name the contents of an index's file
+ * Build the key for the contents of an index's file
  */
 void
 GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key)
 {
 	static uint64 made = 0;
 
-	/* where the file cannot be read, share mirrors with no other process */
+	/* if the file cannot be read, do not share mirrors with other processes */
 	if (made == 0 && !get_database_made(MyDatabaseId, MyDatabaseTableSpace, &made))
 		made = (uint64) GetCurrentTimestamp();
 
@@ -628,9 +632,9 @@ GjMirrorKeyOf(Relation index, uint64 build_id, GjMirrorKey *key)
 }
 
 /*
- * Is the file gone, or does its name belong to another database by now?  A file of no length
- * counts as gone: that is what PostgreSQL leaves of a dropped one until the next checkpoint.
- * Any process may ask.
+ * Return true if the file is gone, or if its name belongs to another database by now.  An empty
+ * file counts as gone, because PostgreSQL leaves a dropped file empty until the next checkpoint.
+ * Any process may call this.
  */
 bool
 GjMirrorIsGone(const GjMirrorKey *key)
@@ -650,8 +654,8 @@ GjMirrorIsGone(const GjMirrorKey *key)
 }
 
 /*
- * Get a number that tells the database which has this OID now from earlier ones; false, with
- * errno, if there is none
+ * Get a number that distinguishes the database that has this OID now from earlier ones; returns
+ * false, with errno, if no database has it
  */
 static bool
 get_database_made(Oid database, Oid tablespace, uint64 *made)

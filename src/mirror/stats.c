@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  Who answered, and if not a device, why: the reasons.  Counters of mirrors.
+ *	  Names and texts of fallback reasons.  Counters of mirrors.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -41,7 +41,7 @@ static const struct
 };
 
 /*
- * Return a word for a reason
+ * Return the name of a reason
  */
 const char *
 GjFallbackName(GjFallback why)
@@ -50,7 +50,7 @@ GjFallbackName(GjFallback why)
 }
 
 /*
- * Return a reason in words
+ * Return the text of a reason
  */
 const char *
 GjFallbackText(GjFallback why)
@@ -59,7 +59,7 @@ GjFallbackText(GjFallback why)
 }
 
 /*
- * Count uses of mirrors from zero again
+ * Reset the match counters of mirrors
  */
 void
 GjMirrorStatsReset(void)

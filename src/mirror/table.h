@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  The table of mirrors as it lies in shared memory: for this folder only.
+ *	  The table of mirrors in shared memory: for this folder only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -17,35 +17,35 @@
 
 typedef struct GjMirrorEntry
 {
-	GjMirror	mirror;			/* under the lock */
+	GjMirror	mirror;			/* protected by the lock */
 	pg_atomic_uint64 matches;
 	pg_atomic_uint64 last_used; /* TimestampTz */
 } GjMirrorEntry;
 
-/* Databases that can be asked for one by one; if there are more, all are looked into */
+/* Number of databases that can be requested one by one; if there are more, all are searched */
 #define GJ_PRELOAD_REQUESTS		16
 
 typedef struct GjMirrorTable
 {
-	LWLock	   *lock;			/* for moments only: never while waiting, reading a page or
+	LWLock	   *lock;			/* held only briefly: never while waiting, reading a page or
 								 * talking to the service */
 	int			size;
-	int			high;			/* entries from here on are empty; never goes back */
-	Latch	   *launcher;		/* of the launcher, or NULL; under the lock */
+	int			high;			/* entries from here on are empty; never decreases */
+	Latch	   *launcher;		/* latch of the launcher, or NULL; protected by the lock */
 
 	/*
-	 * Looking for indexes marked with preload, under the lock.  Databases to look into are
-	 * asked for by the list, or all together; the work is done when all that were asked for
-	 * have been looked into.
+	 * Search for indexes marked with preload, protected by the lock.  Databases to search are
+	 * requested by the list, or all together; the work is done when all requested databases have
+	 * been searched.
 	 */
-	bool		preloaded;		/* nothing is to do */
+	bool		preloaded;		/* true if nothing is left to do */
 	bool		preload_all;
 	int			npreload;
 	Oid			preload[GJ_PRELOAD_REQUESTS];
 
-	/* Tasks of loaders, by the numbers that launchers gave them; 0: none */
-	uint32		task_sent;		/* the last one given */
-	uint32		task_done;		/* the last that tried all that was wanted */
+	/* Tasks of loaders, by the numbers that launchers assigned; 0 means none */
+	uint32		task_sent;		/* last one assigned */
+	uint32		task_done;		/* last one that tried all wanted mirrors */
 	uint32		task_looked;	/* ... and found all marked indexes */
 
 	GjMirrorEntry entries[FLEXIBLE_ARRAY_MEMBER];
@@ -66,7 +66,7 @@ extern void GjMirrorExitHook(void);
 extern void GjMirrorAbandon(void);
 extern void GjLauncherWake(void);
 
-/* registry.c: entries */
+/* registry.c: claiming and finishing entries */
 extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place);
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
@@ -76,28 +76,28 @@ extern void GjMirrorSetProgress(int place, BlockNumber pages_done);
 extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
 						   uint64 pushed, uint64 entries);
 
-/* wish.c: what shall be loaded */
+/* wish.c: requests for mirrors */
 extern void GjMirrorRefuse(int place, GjFallback why, int retry_ms);
 extern void GjMirrorForget(int place);
 extern void GjMirrorAbandonEntry(int place);
 extern void GjMirrorRetry(bool new_device);
 
-/* registry.c: does what is mirrored still exist? */
+/* registry.c: whether the index of a mirror still exists */
 extern bool GjMirrorIsGone(const GjMirrorKey *key);
 
 /*
  * evict.c: freeing device memory
  *
- * Room for one column.  Set bytes and mode, the rest to zero; then, as long as the service says
- * that there is no memory and GjMirrorMakeRoom() that trying again has a point, try again.
+ * Room for a column.  Set bytes and mode, and all other fields to zero; then, as long as the
+ * service reports that it has no memory and GjMirrorMakeRoom() returns true, try again.
  */
 typedef struct GjMirrorRoom
 {
 	uint64		bytes;
 	GjLoadMode	mode;
 	bool		begun;
-	uint64		held;			/* by columns, when it began */
-	uint64		evicted;		/* of that, what has been given up since */
+	uint64		held;			/* memory held by columns at the first call */
+	uint64		evicted;		/* the part of that given up since */
 	int			waits;
 } GjMirrorRoom;
 
@@ -115,7 +115,7 @@ extern PGDLLEXPORT void GjLauncherMain(Datum arg);
 /* loader.c */
 extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 
-/* Does the entry's column exist, as far as we know? */
+/* Return true if the entry's column exists, as far as we know */
 static inline bool
 GjMirrorHasColumn(const GjMirror *mirror)
 {

@@ -1,25 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *	  What has been done with each index, counted by those who search.
+ *	  Usage counters of indexes, collected by the processes that search.
  *
  * A table in shared memory has an entry for each index that has been searched since the server's
- * start.  A process adds what it has counted when a scan ends, be it by an error: one look-up, and
- * a spin lock for as long as it takes to add some twenty numbers.  Who answered, and why it was
- * not a device, is counted nowhere else: what the server has done in all is the sum.
+ * start.  A process adds its counts when a scan ends, also after an error: one look-up, and a
+ * spinlock for the time that it takes to add some twenty numbers.  The number of answers by a
+ * device, and by each fallback reason, are counted only here: totals for the server are sums
+ * over all entries.
  *
- * The size is fixed.  If the table is full when a scan begins, a sixteenth of it is given up, the
- * indexes that have gone unused for longest.  Their counters are added to "others", as are those of
- * indexes that are dropped or reset, and those of a scan that finds no room when it ends; hence the
- * sum never goes down.  Nothing survives the server.
+ * The size is fixed.  If the table is full when a scan begins, a sixteenth of its entries are
+ * given up, those of the least recently used indexes.  Their counters are added to "others",
+ * like those of indexes that are dropped or reset, and those of a scan that finds no room when
+ * it ends; so the sum never decreases.  Nothing is kept across restarts.
  *
- * Without preloading there is no shared memory.  Each process has a table of its own then, and
- * shows what it has done itself.
+ * Without preloading there is no shared memory.  Then each process has a table of its own, and
+ * shows only its own counts.
  *
- * An index is named by its OID, in its database.  It is forgotten when the transaction that drops
- * it commits (dropped.c), so that another one that gets its OID begins at zero.  Where that is not
- * seen, on a standby or after PREPARE TRANSACTION, the entry is hidden by those who show the table,
- * and given up in the end.
+ * An index is identified by its OID, in its database.  Its entry is removed when the transaction
+ * that drops it commits (dropped.c), so that another index that gets the same OID starts at
+ * zero.  If the drop is not seen, on a standby or after PREPARE TRANSACTION, the functions that
+ * show the table hide the entry, and it is given up eventually.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -38,10 +39,10 @@
 
 #define USAGE_TRANCHE			"gpujoin_usage"
 
-/* Indexes, in all databases: 1.5 MB */
+/* Maximum number of indexes, in all databases: 1.5 MB */
 #define MAX_ENTRIES				4096
 
-/* A full table gives up this part of its entries */
+/* A full table gives up one in this many entries */
 #define EVICTED_PART			16
 
 typedef struct UsageKey
@@ -53,13 +54,13 @@ typedef struct UsageKey
 typedef struct UsageEntry
 {
 	UsageKey	key;			/* first */
-	slock_t		mutex;			/* of what follows; the table's lock is held, too */
+	slock_t		mutex;			/* protects the fields below; the table's lock is held, too */
 	TimestampTz since;
-	TimestampTz last_used;		/* when the last statement began that used it */
+	TimestampTz last_used;		/* start of the last statement that used it */
 	GjIndexUse	use;
 } UsageEntry;
 
-/* An entry that may be given up, as it was when it was looked at */
+/* An entry that may be given up, as it was when we read it */
 typedef struct Unused
 {
 	UsageKey	key;
@@ -92,7 +93,7 @@ GjUsageRequestShmem(void)
 }
 
 /*
- * Make the table, or find it.  AddinShmemInitLock is held.
+ * Create the table, or attach to it.  AddinShmemInitLock is held.
  */
 void
 GjUsageStartupShmem(void)
@@ -113,9 +114,9 @@ GjUsageStartupShmem(void)
 }
 
 /*
- * See to it that there is a table: where nothing is shared, one of this process.  Not with
- * palloc(): what a failed query has done is added while the transaction is aborted, when nothing
- * may fail.
+ * Make sure that a table exists; without shared memory, create one for this process.  It is not
+ * allocated with palloc(), because the counts of a failed query are added while the transaction
+ * is aborted, when nothing may fail.
  */
 void
 GjUsagePrepare(void)
@@ -147,7 +148,7 @@ unlock_table(void)
 }
 
 /*
- * Add what was done with an index of this database, after GjUsageMakeRoom().  Raises nothing, and
+ * Add counts for an index of this database, after GjUsageMakeRoom().  Raises no errors, and
  * makes no room.
  */
 void
@@ -177,7 +178,7 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 }
 
 /*
- * Find an entry, or make one.  The lock is held exclusively.  Returns NULL if there is no room.
+ * Find or create an entry.  The lock is held exclusively.  Returns NULL if there is no room.
  */
 static UsageEntry *
 find_or_enter(const UsageKey *key)
@@ -195,8 +196,8 @@ find_or_enter(const UsageKey *key)
 }
 
 /*
- * Make room for an index of this database, whose use will be added: at the end of a scan, perhaps
- * of a failed one, nothing is given up.
+ * Make room for an index of this database, for which counts will be added.  This is done now
+ * because entries cannot be given up at the end of a scan, which may have failed.
  */
 void
 GjUsageMakeRoom(Oid index)
@@ -223,8 +224,8 @@ is_full_without(Oid index)
 }
 
 /*
- * Give up what has gone unused for longest.  It is found without the lock; what has been used
- * meanwhile stays.
+ * Give up the least recently used entries.  They are determined without the lock; entries used
+ * meanwhile are kept.
  */
 static void
 evict(void)
@@ -248,7 +249,7 @@ evict(void)
 }
 
 /*
- * Copy all entries' keys and times; returns how many there are, or 0 if there is room by now
+ * Copy all entries' keys and times; returns their number, or 0 if there is room by now
  */
 static int
 list_unused(Unused *unused)
@@ -287,7 +288,7 @@ compare_times(const void *a, const void *b)
 }
 
 /*
- * Remove an entry, but not what was counted.  The lock is held exclusively.
+ * Remove an entry, adding its counts to the others.  The lock is held exclusively.
  */
 static void
 give_up(UsageEntry *entry)
@@ -306,7 +307,7 @@ add(GjIndexUse *sum, const GjIndexUse *use)
 }
 
 /*
- * Forget an index that was dropped, or, with InvalidOid, all of a database
+ * Remove an index that was dropped, or, with InvalidOid, all indexes of a database
  */
 void
 GjUsageForget(Oid database, Oid index)
@@ -338,7 +339,8 @@ GjUsageForget(Oid database, Oid index)
 }
 
 /*
- * Count from zero for an index of this database, or, with InvalidOid, for all of all
+ * Reset the counters of an index of this database, or, with InvalidOid, of all indexes in all
+ * databases
  */
 void
 GjUsageReset(Oid index)
@@ -373,7 +375,7 @@ GjUsageReset(Oid index)
 }
 
 /*
- * Get the sum of all that has been counted
+ * Get the sum of all counters
  */
 void
 GjUsageSum(GjIndexUse *sum, TimestampTz *since)
@@ -397,12 +399,12 @@ GjUsageSum(GjIndexUse *sum, TimestampTz *since)
 
 /*
  * Copy the table into the current memory context: first "others", without an index, then an
- * element for each entry; returns how many there are
+ * element for each entry; returns the number of elements
  */
 int
 GjUsageCopy(GjUsage **copy)
 {
-	/* where there is a limit, memory for all that there can be: none is got under the lock */
+	/* allocate the maximum size if there is one: we must not allocate under the lock */
 	HASH_SEQ_STATUS seq;
 	UsageEntry *entry;
 	int			most;
@@ -436,7 +438,7 @@ GjUsageCopy(GjUsage **copy)
 }
 
 /*
- * How many entries had to be given up, as the table was full?
+ * Return the number of entries given up because the table was full
  */
 uint64
 GjUsageEvicted(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * usage.h
- *	  What is counted and reported in shared memory: for this folder only.
+ *	  Usage counters and progress reports in shared memory: for this folder only.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,13 +14,13 @@
 
 #include "mirror.h"
 
-/* Folds under way that can be seen; others are made unseen */
+/* Maximum number of folds that are reported; others are done without a report */
 #define GJ_PROGRESS_SLOTS		64
 
-/* A fold under way.  Who makes it writes without the lock, but for pid. */
+/* A fold in progress.  Its process writes without the lock, except for pid. */
 typedef struct GjProgressSlot
 {
-	int			pid;			/* under the lock; 0: the slot is free */
+	int			pid;			/* protected by the lock; 0 if the slot is free */
 	Oid			database;
 	Oid			index;
 	pg_atomic_uint32 phase;
@@ -30,16 +30,16 @@ typedef struct GjProgressSlot
 
 typedef struct GjUsageTable
 {
-	LWLock	   *lock;			/* NULL: a process's own; for moments only */
-	GjIndexUse	others;			/* of indexes that have no entry, under the lock */
-	uint64		evicted;		/* entries given up, as there were too many */
+	LWLock	   *lock;			/* held only briefly; NULL if the table is private to the process */
+	GjIndexUse	others;			/* counts of indexes without an entry; protected by the lock */
+	uint64		evicted;		/* number of entries given up because the table was full */
 	TimestampTz since;
 	GjProgressSlot progress[GJ_PROGRESS_SLOTS];
 } GjUsageTable;
 
-extern GjUsageTable *gj_usage;	/* NULL: not preloaded, and nothing has been counted yet */
+extern GjUsageTable *gj_usage;	/* NULL if not preloaded and nothing has been counted yet */
 
-/* usage.c; the first two for registry.c */
+/* usage.c; the first two are called by registry.c */
 extern void GjUsageRequestShmem(void);
 extern void GjUsageStartupShmem(void);
 extern void GjUsageForget(Oid database, Oid index);

@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * wish.c
- *	  Which mirrors shall be loaded: asking for them, giving up for a while, trying again.
+ *	  Requests for mirrors: asking for a load, giving up for some time, trying again.
  *
- * An entry of the table that waits for a loader is WANTED.  A load that fails leaves it
- * REFUSED, with the reason and the time before which nobody tries again; that time doubles
- * with each failure.  When it is over, a query that misses the mirror may try; the loader does
- * so by itself if it was asked before (wanted), and for as long as it takes if the index has
- * the reloption preload (pinned).  So nobody's wish is forgotten because of a fault, and no
- * fault that stays is met more often than once a minute.
+ * An entry of the table that waits for a loader is WANTED.  A load that fails leaves it REFUSED,
+ * with the reason and the time of the next attempt; the delay doubles with each failure.  After
+ * that time, a query that misses the mirror may try again; the loader does so by itself if it
+ * was asked before (wanted), and without limit if the index has the reloption preload (pinned).
+ * So no request is lost because of a failure, and a permanent failure occurs at most once a
+ * minute.
+ *
+ * The last section requests mirrors for indexes that a transaction has built.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,16 +32,16 @@
 #include "base/gpujoin.h"
 #include "table.h"
 
-/* A load that failed for a reason that may pass is tried again after this time */
+/* A load that failed for a temporary reason is retried after this time */
 #define FIRST_RETRY_MS			1000
 
-/* The wait doubles up to this */
+/* Maximum delay */
 #define MAX_RETRY_MS			60000
 
-/* A wish that is not pinned is given up after so many failures, some five minutes */
+/* A request that is not pinned is given up after this many failures, about five minutes */
 #define MAX_TRIES				10
 
-/* An index to load, or, with index = InvalidOid, that options were changed */
+/* An index to load, or, with index = InvalidOid, a change of options */
 typedef struct Wish
 {
 	SubTransactionId subid;
@@ -61,14 +63,14 @@ static void fulfil(void);
 static void see_alter(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
 					  void *arg);
 
-static List *wishes = NIL;		/* in TopTransactionContext */
+static List *wishes = NIL;		/* allocated in TopTransactionContext */
 static object_access_hook_type previous_access_hook = NULL;
 
 /*
- * Ask the loader for a mirror
+ * Request a mirror from the loader
  *
- * Returns the reason to give for doing without it meanwhile.  Raises no error, so it may be
- * called when a transaction has just committed.
+ * Returns the reason to report while there is no mirror.  Raises no error, so it may be called
+ * when a transaction has just committed.
  */
 GjFallback
 GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
@@ -109,8 +111,8 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 }
 
 /*
- * For the owner: note that the load has failed.  retry_ms is the time before the second try;
- * 0 stands for the usual one.
+ * For the owner: record that the load has failed.  retry_ms is the delay before the second
+ * attempt; 0 means the default.
  */
 void
 GjMirrorRefuse(int place, GjFallback why, int retry_ms)
@@ -122,7 +124,8 @@ GjMirrorRefuse(int place, GjFallback why, int retry_ms)
 }
 
 /*
- * For the owner: forget what was to be loaded, as it is not there any more, or not worth a try
+ * For the owner: forget the request, because the index does not exist any more or is not worth a
+ * retry
  */
 void
 GjMirrorForget(int place)
@@ -148,7 +151,7 @@ lock_own(int place)
 }
 
 /*
- * Unlock the table, and wake the launcher if there is something to do for it
+ * Unlock the table, and wake the launcher if it has work to do
  */
 static void
 unlock_and_wake(bool to_do)
@@ -159,7 +162,7 @@ unlock_and_wake(bool to_do)
 }
 
 /*
- * Give up an entry that this process owns, in any state: it was interrupted, or it ends
+ * Give up an entry that this process owns, in any state, because it was interrupted or ends
  */
 void
 GjMirrorAbandonEntry(int place)
@@ -184,7 +187,7 @@ GjMirrorAbandonEntry(int place)
 }
 
 /*
- * Want a mirror again whose column the service does not know any more, although it has not
+ * Request a mirror again whose column the service does not know any more, although it has not
  * lost its memory as a whole
  */
 void
@@ -200,7 +203,7 @@ GjMirrorGone(int place, const GjServiceColumn *column)
 }
 
 /*
- * Pin a mirror or not, after the index's reloption was changed
+ * Pin or unpin a mirror, after the index's reloption was changed
  */
 void
 GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
@@ -216,8 +219,9 @@ GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
 }
 
 /*
- * Ask again, as the launcher, for what had to be given up and whose time has come, and for all
- * that was lost with the device's memory.  What did not fit is tried again on a new device.
+ * Repeat requests, in the launcher: those that were given up and whose delay is over, and those
+ * for mirrors that were lost with the device's memory.  Mirrors that did not fit are tried again
+ * on a new device.
  */
 void
 GjMirrorRetry(bool new_device)
@@ -244,10 +248,11 @@ GjMirrorRetry(bool new_device)
 }
 
 /*
- * Drop an entry whose load has failed, and note when to try again.  Needs the lock.
+ * Drop an entry whose load has failed, and record when to retry.  Needs the lock.
  *
- * An entry that has a column keeps it until the service has confirmed that it is gone, so
- * the note then needs another entry.  If there is none, it is lost; a query will ask anew.
+ * An entry that has a column keeps it until the service has confirmed that the column is gone,
+ * so the record needs another entry in that case.  If none is available, the record is lost; a
+ * query will make a new request.
  */
 static void
 give_up(GjMirror *mirror, GjFallback why, int retry_ms)
@@ -280,8 +285,8 @@ give_up(GjMirror *mirror, GjFallback why, int retry_ms)
 }
 
 /*
- * Will the loader try again by itself?  Not where memory is short: a query will say whether the
- * mirror is still worth having.
+ * Return true if the loader will retry by itself.  It does not if memory is short: a query will
+ * show whether the mirror is still worthwhile.
  */
 static bool
 counts_on_loader(const GjMirror *mirror)
@@ -292,7 +297,7 @@ counts_on_loader(const GjMirror *mirror)
 		mirror->refusal != GJ_FALLBACK_NO_MEMORY && mirror->refusal != GJ_FALLBACK_TOO_BIG;
 }
 
-/* The entry has lost its column.  Needs the lock. */
+/* Handle the loss of the entry's column.  Needs the lock. */
 static void
 want_again(GjMirror *mirror)
 {
@@ -309,12 +314,13 @@ want_again(GjMirror *mirror)
  * commits.
  *
  * An index that was built (CREATE INDEX, REINDEX, TRUNCATE, VACUUM FULL, CLUSTER, ALTER TABLE)
- * is loaded by a loader as soon as others can see it, if gpujoin.auto_load was on or it has the
- * reloption preload.  Nobody has asked for it yet: without preload it takes only memory that is
- * free, and only if it is big enough that a device would be asked at all.
+ * is loaded by a loader as soon as other transactions can see it, if gpujoin.auto_load was on or
+ * it has the reloption preload.  No query has requested it yet: without preload, the load takes
+ * only memory that is free, and is done only if the index is large enough for a device to be
+ * used at all.
  *
- * ALTER INDEX ... SET (preload) calls nothing of an access method.  A hook sees that some index
- * of ours was altered, and the marked indexes of the database are looked for anew.
+ * ALTER INDEX ... SET (preload) calls no function of an access method.  A hook detects that a
+ * gpujoin index was altered, and then the database is searched again for marked indexes.
  *
  * Both are remembered with their subtransaction, acted upon when the transaction has committed,
  * and forgotten when it has not: a rollback leaves nothing behind.  After a commit no error may
@@ -325,7 +331,7 @@ want_again(GjMirror *mirror)
  */
 
 /*
- * Set the hooks, if the library is being preloaded: otherwise there are no mirrors
+ * Install the hooks, if the library is being preloaded: otherwise there are no mirrors
  */
 void
 GjMirrorCommitInit(void)
@@ -353,7 +359,7 @@ GjMirrorRelationRebuilt(Relation index)
 }
 
 /*
- * Remember that this transaction has built an index
+ * Record that this transaction has built an index
  */
 void
 GjMirrorRelationBuilt(Relation index)
@@ -428,9 +434,9 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 }
 
 /*
- * Ask for mirrors of what the transaction has built, after it has committed
+ * Request mirrors of the indexes that the transaction has built, after it has committed
  *
- * An index that it built twice, or dropped again, is wanted under a key that no loader will
+ * An index that it built twice, or dropped again, is requested under a key that no loader will
  * find; the loader then forgets it.
  */
 static void
@@ -453,7 +459,7 @@ fulfil(void)
 }
 
 /*
- * object_access_hook: was one of our indexes altered?
+ * object_access_hook: record that a gpujoin index was altered
  */
 static void
 see_alter(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, void *arg)

@@ -1,39 +1,39 @@
 /*-------------------------------------------------------------------------
  *
  * format.h
- *	  How an index lies on disk.
+ *	  The on-disk format of an index.
  *
- * An index is a log-structured column store.  Its entries, (key, TID, INCLUDE columns), are
- * in three places:
+ * An index is a log-structured column store.  Its entries, (key, TID, INCLUDE columns), are in
+ * three places:
  *
- *	  tails		rows that arrived last, side by side, a few dozen a lane
+ *	  tails		rows that arrived last, stored as rows, a few dozen per lane
  *	  deltas	data pages to which full tails are moved: unsorted, found by lists
- *	  runs		data pages with entries in the order of (key, TID), found by a directory:
- *				a base run, and a few small ones.  A run is never changed but by deletions.
+ *	  runs		data pages with entries in the order of (key, TID), found by a directory: a base
+ *				run, and a few small ones.  A run is never changed except by deletions.
  *
- * VACUUM folds: what the delta has is sorted and becomes a run; now and then all runs become
- * one.  The cost of a search follows its answer then: it reads the delta, and of the runs
- * what may match.
+ * VACUUM folds: the delta's entries are sorted and become a run; occasionally all runs are
+ * merged into one.  Then the cost of a search depends on its result: it reads the delta, and
+ * those parts of the runs that may match.
  *
  * Blocks are, in this order:
  *
  *	  0					metapage
- *	  1					journal: ring of block ranges that changed, with sequence
- *						numbers, from which a mirror learns what to take again
- *	  2 .. lanes + 1	tail pages, one a lane
- *	  first_data ..		data pages, directory pages, list pages, as they come
+ *	  1					journal: ring of block ranges that changed, with sequence numbers, from
+ *						which a mirror learns which blocks to copy again
+ *	  2 .. lanes + 1	tail pages, one per lane
+ *	  first_data ..		data pages, directory pages, list pages, in any order
  *
  * A data page has an array of keys, an array of TIDs, an array for each INCLUDE column, a bitmap
- * of used slots, a bitmap of NULLs for each INCLUDE column; the same number of slots on each,
- * so that (block - first_data) * slots + slot is an entry's position.
+ * of used slots, a bitmap of NULLs for each INCLUDE column.  All data pages have the same number
+ * of slots, so that (block - first_data) * slots + slot is an entry's position.
  *
- * From first_data on each page carries the number of the run or delta that it belongs to
- * (both are numbered alike, and no number is used twice).  The metapage lists those that live.
- * All other pages are free, though nothing on them says so: thus one record, of the metapage,
- * publishes a new run and frees all that it replaces.  read.c has the rules.
+ * From first_data on, each page carries the number of the run or delta that it belongs to (both
+ * share one sequence of numbers, and no number is used twice).  The metapage lists the live runs
+ * and deltas.  All other pages are free, although nothing on them shows it: thus one record, of
+ * the metapage, publishes a new run and frees all pages that it replaces.  read.c has the rules.
  *
- * NULL keys are not stored.  am/insert.c says why rows come through tails, write.c has the
- * lock order.
+ * NULL keys are not stored.  am/insert.c explains why rows are stored in tails first, write.c
+ * has the lock order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -54,17 +54,17 @@
 #define GJ_JOURNAL_BLOCK		1
 #define GJ_FIRST_TAIL_BLOCK		2
 
-/* Slots of a data page come in words of the used bitmap */
+/* The slots of a data page come in multiples of a word of the used bitmap */
 #define GJ_SLOTS_PER_WORD		32
 
-/* More words than the used bitmap of any page has */
+/* Upper bound of the number of words in a used bitmap */
 #define GJ_MAX_WORDS			(BLCKSZ / GJ_SLOTS_PER_WORD)
 
 /*
- * Rows a tail page takes before it is flushed.  Generic WAL compares a whole
- * page byte by byte (about 1 ns a byte): n rows cost n/2 row widths each insert,
- * plus one full data page compare shared by n inserts.  The sum is flat between
- * 50 and 80 rows.
+ * Number of rows that a tail page takes before it is flushed.  Generic WAL compares a whole page
+ * byte by byte (about 1 ns per byte): n rows cost n/2 row widths for each insertion, plus the
+ * comparison of a full data page, shared by n insertions.  The sum is nearly constant between 50
+ * and 80 rows.
  */
 #define GJ_TAIL_ROWS			64
 
@@ -75,16 +75,16 @@
 /* Key, TID and INCLUDE columns */
 #define GJ_MAX_COLUMNS			(GJ_FIRST_INCLUDED + GJ_MAX_INCLUDED)
 
-/* A row as it stands on a tail page: key, TID, values, a bit for each that is NULL */
+/* A row on a tail page: key, TID, values, a bit for each value that is NULL */
 #define GJ_MAX_ROW_WIDTH \
 	(sizeof(int64) + sizeof(ItemPointerData) + GJ_MAX_INCLUDED * sizeof(Datum) + \
 	 (GJ_MAX_INCLUDED + 7) / 8)
 
-/* Support function: value of the key's type -> int8 by which keys are compared */
+/* Support function: converts a value of the key's type to the int8 that is compared */
 #define GJ_KEY_PROC				1
 #define GJ_NPROCS				1
 
-/* The only strategy: equality (the same number as a btree's, for familiarity) */
+/* The only strategy: equality (with the same number as for a btree, for familiarity) */
 #define GJ_EQUAL_STRATEGY		1
 #define GJ_NSTRATEGIES			1
 
@@ -98,19 +98,20 @@ typedef enum GjPageKind
 	GJ_PAGE_LIST				/* of a delta */
 } GjPageKind;
 
-/* Runs and deltas have numbers from 1 on, up to this one; 0: none */
+/* Runs and deltas have numbers from 1 up to this one; 0 means none */
 #define GJ_MAX_RUN_NUMBER		((1 << 28) - 1)
 
 /* Special space of each page, 32 bytes */
 typedef struct GjPageOpaqueData
 {
-	uint64		change;			/* metapage sequence of the last change; never
-								 * goes back, also when the page is used anew */
+	uint64		change;			/* metapage sequence number of the last change; never decreases,
+								 * even if the page is reused */
 	int64		min_key;		/* bounds of the keys put here since the page was */
 	int64		max_key;		/* last empty; meaningless while used == 0 */
 	uint32		kind:4;			/* GjPageKind */
-	uint32		run:28;			/* which run or delta the page is of; 0 before first_data */
-	uint16		used;			/* entries on this page; elements of a directory or list */
+	uint32		run:28;			/* run or delta that the page belongs to; 0 before first_data */
+	uint16		used;			/* number of entries on this page, or elements of a directory or
+								 * list */
 	uint16		page_id;		/* GJ_PAGE_ID */
 } GjPageOpaqueData;
 
@@ -118,12 +119,12 @@ typedef GjPageOpaqueData *GjPageOpaque;
 
 #define GjPageGetOpaque(page) ((GjPageOpaque) PageGetSpecialPointer(page))
 
-/* One column array of a data page: where it stands in the page */
+/* A column's array on a data page */
 typedef struct GjColumnDesc
 {
-	uint16		width;			/* bytes a value: 1, 2, 4, 8; 6 for the TIDs */
+	uint16		width;			/* bytes per value: 1, 2, 4, 8; 6 for the TIDs */
 	uint16		offset;			/* of the array, from the start of the page */
-	uint16		nulls_offset;	/* of the bitmap of NULLs; 0: never NULL */
+	uint16		nulls_offset;	/* of the bitmap of NULLs; 0 if never NULL */
 	uint16		flags;			/* none defined yet */
 } GjColumnDesc;
 
@@ -135,18 +136,18 @@ typedef struct GjColumnDesc
 typedef struct GjLane
 {
 	BlockNumber open_block;		/* data page being filled, or InvalidBlockNumber */
-	uint32		run;			/* the delta that it belongs to */
+	uint32		run;			/* delta that the page belongs to */
 } GjLane;
 
-/* A run: all of this is fixed when it is published, but for dead */
+/* A run: everything except dead is fixed when it is published */
 typedef struct GjRun
 {
 	uint32		run;			/* its number */
-	uint16		height;			/* levels of the directory, 1 at least */
+	uint16		height;			/* number of directory levels, at least 1 */
 	uint16		flags;			/* none defined yet */
-	uint64		published;		/* metapage sequence when it was */
-	uint64		entries;		/* that it had then */
-	uint64		dead;			/* of these, deleted since */
+	uint64		published;		/* metapage sequence number at publication */
+	uint64		entries;		/* number of entries at publication */
+	uint64		dead;			/* number of these that were deleted since */
 	int64		min_key;		/* bounds of its keys */
 	int64		max_key;
 	BlockNumber root;			/* of the directory */
@@ -158,45 +159,47 @@ typedef struct GjRun
 /* A delta: data pages that lanes have filled or are filling */
 typedef struct GjDelta
 {
-	uint32		run;			/* its number; 0: there is none */
-	BlockNumber head;			/* last list page; InvalidBlockNumber: none yet */
-	BlockNumber data_pages;		/* that the lists have */
+	uint32		run;			/* its number; 0 if it does not exist */
+	BlockNumber head;			/* last list page; InvalidBlockNumber if it has none */
+	BlockNumber data_pages;		/* number of elements in the lists */
 	BlockNumber list_pages;
 } GjDelta;
 
-#define GJ_MAX_RUNS				8	/* runs[0] is the base, if there is any */
+#define GJ_MAX_RUNS				8	/* runs[0] is the base, if any */
 
 /* GjMetaPageData.flags */
 #define GJ_META_HASHED_KEYS		0x0001	/* keys are hashes: a match needs recheck */
 
-/* Metapage contents, from PageGetContents() on; pd_lower ends behind the lanes */
+/* Metapage contents, from PageGetContents() on; pd_lower points after the lanes */
 typedef struct GjMetaPageData
 {
 	uint32		magic;
 	uint32		version;
-	uint64		build_id;		/* random, new at each build: what a mirror mirrors */
+	uint64		build_id;		/* random, new for each build: identifies what a mirror has
+								 * copied */
 	uint64		sequence;		/* number of the last change to a data page */
-	uint64		vacuum_epoch;	/* bulk deletions finished since the build */
-	uint64		list_version;	/* raised when pages are freed: what a reader compares */
+	uint64		vacuum_epoch;	/* number of bulk deletions finished since the build */
+	uint64		list_version;	/* incremented when pages are freed; compared by readers */
 	uint64		journal_floor;	/* changes up to this one may have left the journal */
 	uint32		journal_next;	/* ring index of the next journal entry */
 	uint32		journal_used;	/* entries in the ring */
 	BlockNumber journal_start;	/* first journal block */
-	uint32		journal_blocks; /* how many (1 in this version) */
+	uint32		journal_blocks; /* number of journal blocks (1 in this version) */
 	BlockNumber first_data;		/* first data page */
-	BlockNumber min_blocks;		/* the file is not shorter: behind the last page in use */
+	BlockNumber min_blocks;		/* minimum length of the file: up to the last page in use */
 	uint16		flags;
 	uint16		slots;			/* slots of each data page */
-	uint16		used_offset;	/* bitmap of used slots, from the start of the page */
-	uint16		ncolumns;		/* used elements of columns[]: 2, and INCLUDE columns */
-	uint16		tail_rows;		/* rows a tail page takes */
+	uint16		used_offset;	/* of the bitmap of used slots, from the start of the page */
+	uint16		ncolumns;		/* used elements of columns[]: 2 plus the number of INCLUDE
+								 * columns */
+	uint16		tail_rows;		/* number of rows that a tail page takes */
 	uint16		nlanes;
 	uint16		nruns;			/* used elements of runs[] */
 	uint16		reserved;
 	uint32		next_run;		/* number of the next run or delta */
-	uint32		fold_run;		/* run that is being written, not listed yet; 0: none */
-	GjDelta		delta;			/* the current one, into which lanes open pages */
-	GjDelta		previous;		/* the one before, which is being folded */
+	uint32		fold_run;		/* run that is being written and not listed yet; 0 if none */
+	GjDelta		delta;			/* the current delta, in which lanes open pages */
+	GjDelta		previous;		/* the previous delta, which is being folded */
 	GjRun		runs[GJ_MAX_RUNS];
 	GjColumnDesc columns[GJ_MAX_COLUMNS];
 	GjLane		lanes[FLEXIBLE_ARRAY_MEMBER];
@@ -217,28 +220,28 @@ typedef struct GjJournalEntry
 {
 	uint64		sequence;		/* of the last change that this entry covers */
 	BlockNumber start;			/* first block */
-	BlockNumber end;			/* behind the last block */
+	BlockNumber end;			/* block after the last one */
 	uint32		kind;			/* GjJournalKind */
 	uint32		reserved;
 } GjJournalEntry;
 
-/* Fewer than fit: generic WAL compares the whole ring at each new entry */
+/* Fewer than would fit: generic WAL compares the whole ring for each new entry */
 #define GJ_JOURNAL_ENTRIES		160
 
 #define GjPageGetJournal(page) ((GjJournalEntry *) PageGetContents(page))
 
 /*
- * Directory: a tree whose leaves name data pages, in order.  Element i is of the page below
+ * Directory: a tree whose leaves list data pages, in order.  Element i is for the lower page
  * whose entries, or elements, begin with (keys[i], tids[i]).
  */
 #define GJ_DIRECTORY_FANOUT		448
 
-/* More levels than a directory of all blocks that there can be */
+/* One more than the levels of a directory of all possible blocks */
 #define GJ_MAX_HEIGHT			4
 
 typedef struct GjDirectory
 {
-	uint16		level;			/* 0: names data pages */
+	uint16		level;			/* 0 if it lists data pages */
 	uint16		reserved[3];
 	int64		keys[GJ_DIRECTORY_FANOUT];
 	BlockNumber blocks[GJ_DIRECTORY_FANOUT];
@@ -247,7 +250,7 @@ typedef struct GjDirectory
 
 #define GjPageGetDirectory(page) ((GjDirectory *) PageGetContents(page))
 
-/* List of a delta's data pages; pd_lower ends behind the last element */
+/* List of a delta's data pages; pd_lower points after the last element */
 #define GJ_LIST_BLOCKS			2000
 
 typedef struct GjList
@@ -259,7 +262,7 @@ typedef struct GjList
 
 #define GjPageGetList(page) ((GjList *) PageGetContents(page))
 
-/* Behind the last element */
+/* Address after the last element */
 #define GjListEnd(page) \
 	((char *) &GjPageGetList(page)->blocks[GjPageGetOpaque(page)->used])
 

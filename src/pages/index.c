@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * index.c
- *	  Opening an index that a function was given to check, to load or to look into.
+ *	  Opening an index that was passed to a function, and the index options.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -62,7 +62,7 @@ gjoptions(Datum reloptions, bool validate)
 }
 
 /*
- * Is this relation an index of ours?
+ * Return true if this relation is a gpujoin index
  */
 bool
 GjRelationIsIndex(Relation rel)
@@ -72,7 +72,7 @@ GjRelationIsIndex(Relation rel)
 }
 
 /*
- * Return the width of a stored key in bytes, which is that of the operator class's storage type
+ * Return the width of a stored key in bytes: that of the operator class's storage type
  */
 int
 GjIndexKeyWidth(Relation index)
@@ -81,7 +81,8 @@ GjIndexKeyWidth(Relation index)
 }
 
 /*
- * Does the index have the reloption preload: is its mirror made at server start, and pinned?
+ * Return true if the index has the reloption preload: its mirror is loaded at server start, and
+ * pinned
  */
 bool
 GjIndexIsPreloaded(Relation index)
@@ -92,9 +93,9 @@ GjIndexIsPreloaded(Relation index)
 /*
  * Get the table of an index that the user owns, before anything is locked
  *
- * Who may not use a table must neither hold a lock on it nor wait for one, for whoever comes after
- * him waits, too.  What is found out here may change before the lock is there: the caller has to
- * look again.
+ * A user without rights on a table must neither hold a lock on it nor wait for one, because
+ * later lock requests would queue behind.  The result may be outdated by the time the caller has
+ * the lock, so the caller has to check again.
  */
 Oid
 GjTableOfOwnIndex(Oid index_oid)
@@ -114,10 +115,10 @@ GjTableOfOwnIndex(Oid index_oid)
 }
 
 /*
- * List the indexes of all partitions of a partitioned index, in the order of their OIDs; of
- * another index, the index itself
+ * List the indexes of all partitions of a partitioned index, ordered by OID; for another index,
+ * list the index itself
  *
- * Takes no lock: any of them may be gone when it is opened.
+ * Takes no lock: any of them may have been dropped by the time it is opened.
  */
 List *
 GjListIndexes(Oid index_oid)
@@ -136,8 +137,8 @@ GjListIndexes(Oid index_oid)
 }
 
 /*
- * List the same indexes for a command; an error if a partitioned index is not ours, or if the user
- * may not manage it
+ * List the same indexes for a command; raises an error if a partitioned index is not a gpujoin
+ * index, or if the user may not manage it
  *
  * The caller opens each of them with GjOpenManagedIndex(), which checks the rights on its table.
  */
@@ -177,9 +178,11 @@ report_not_ours(Oid index_oid)
 }
 
 /*
- * Open an index of ours with the locks that a query takes; an error if the user may not manage it
+ * Open a gpujoin index with the locks that a query takes; raises an error if the user may not
+ * manage it
  *
- * The table's stays until the transaction's end; to be closed with NoLock or the index's lock.
+ * The lock on the table is kept until the end of the transaction; close the index with NoLock or
+ * with the index's lock.
  */
 Relation
 GjOpenManagedIndex(Oid index_oid)
@@ -188,7 +191,7 @@ GjOpenManagedIndex(Oid index_oid)
 	Relation	heap = table_open(heap_oid, AccessShareLock);	/* before the index, as always */
 	Relation	index;
 
-	/* the lock may have been waited for, and things may have changed meanwhile */
+	/* we may have waited for the lock, and the index may have changed meanwhile */
 	if (IndexGetRelation(index_oid, true) != heap_oid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

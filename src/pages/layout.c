@@ -1,25 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * layout.c
- *	  Where columns stand: in a data page as arrays, in a tail page as rows.
+ *	  Where columns are located: as arrays in a data page, as rows in a tail page; and how values
+ *	  become keys.
  *
- * Both layouts follow from the widths of the columns alone.  The metapage describes
- * the arrays nevertheless, so that other programs, and later versions, need not know
- * the rules; whoever reads the metapage compares.
+ * Both layouts follow from the widths of the columns alone.  The metapage describes the arrays
+ * nevertheless, so that other programs, and later versions, need not know the rules; code that
+ * reads the metapage compares them.
  *
- * A data page has, in this order, the keys, the TIDs, the values of each INCLUDE
- * column, the bitmap of used slots, and for each INCLUDE column its bitmap of NULLs.
- * The number of slots is a multiple of 32.  So each array is a multiple of 32 bytes
- * long, starts at a multiple of 8, and is aligned; a bitmap is a multiple of 4.
+ * A data page has, in this order, the keys, the TIDs, the values of each INCLUDE column, the
+ * bitmap of used slots, and for each INCLUDE column its bitmap of NULLs.  The number of slots is
+ * a multiple of 32.  So each array is a multiple of 32 bytes long, starts at a multiple of 8,
+ * and is aligned; a bitmap is a multiple of 4.
  *
- * A row, as it stands on a tail page and as it is handed around, is key, TID and
- * values without padding, then a bit for each value that is NULL.  The bytes of a
- * NULL are zero everywhere, so that equal entries are equal bytes.
+ * A row, both on a tail page and in memory, consists of key, TID and values without padding,
+ * then a bit for each value that is NULL.  The bytes of a NULL are zero everywhere, so that
+ * equal entries are equal bytes.
  *
- * INCLUDE columns are never compared, only handed back.  So every type of fixed
- * width that is passed by value will do, and its Datum is stored as it is.
- *
- * Copyright (c) 2026, the gpujoin developers
+ * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
+ * value is supported, and its Datum is stored unchanged.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -32,7 +31,7 @@
 #include "base/gpujoin.h"
 #include "pages.h"
 
-/* What a page has for arrays */
+/* The part of a page that is available for arrays */
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
@@ -50,7 +49,7 @@ static void from_rows(char *values, int width, const char *const *rows, int offs
 static bool any_null(const GjIndexInfo *info, const char *const *rows, int n);
 
 /*
- * Check that the INCLUDE columns of an index can be stored; an error says which not
+ * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
  */
 void
 GjCheckIncluded(Relation index)
@@ -85,7 +84,7 @@ GjCheckIncluded(Relation index)
 }
 
 /*
- * Can an index include such a column?
+ * Return true if an index can include a column like this
  */
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
@@ -96,7 +95,7 @@ GjCanInclude(const FormData_pg_attribute *attribute)
 }
 
 /*
- * Lay out the pages of an index; false if that is not possible
+ * Compute the layout of an index's pages; returns false if there is no valid layout
  */
 bool
 GjLayoutMake(TupleDesc desc, GjLayout *layout)
@@ -111,7 +110,7 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 	for (int i = 0; i < desc->natts; i++)
 		entry_width += TupleDescAttr(desc, i)->attlen;
 
-	/* a word of the used bitmap, and of each bitmap of NULLs, for 32 entries */
+	/* a word of the used bitmap, and of each bitmap of NULLs, for every 32 entries */
 	words = PAGE_ROOM / (entry_width * GJ_SLOTS_PER_WORD +
 						 (1 + nincluded) * (int) sizeof(uint32));
 	if (words == 0)
@@ -145,7 +144,7 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 }
 
 /*
- * Fill in what a checked metapage says about arrays and rows
+ * Fill in the arrays and rows as described by a checked metapage
  */
 void
 GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info)
@@ -192,7 +191,7 @@ GjRowWidth(TupleDesc desc)
 }
 
 /*
- * Make a row; values[] and isnull[] are those of the INCLUDE columns
+ * Form a row; values[] and isnull[] are those of the INCLUDE columns
  */
 void
 GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
@@ -215,7 +214,7 @@ GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 }
 
 /*
- * Make the row that stands in a slot of a data page
+ * Form the row that is stored in a slot of a data page
  */
 void
 GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row)
@@ -241,7 +240,7 @@ null_bytes(int ncolumns)
 }
 
 /*
- * Store the lower bytes of a value, which need not be aligned where they go
+ * Store the lower bytes of a value at an address that need not be aligned
  */
 static void
 store_value(char *where, int width, uint64 value)
@@ -283,7 +282,7 @@ store_value(char *where, int width, uint64 value)
  */
 
 /*
- * Make rows of a data page's entries, one behind the other; returns how many
+ * Form rows from a data page's entries, stored consecutively; returns their number
  */
 int
 GjDataGetRows(Page page, const GjIndexInfo *info, char *rows)
@@ -333,7 +332,7 @@ list_used(Page page, const GjIndexInfo *info, uint16 *slots)
 	return n;
 }
 
-/* Of a constant size, so that each copy is a load and a store */
+/* Copy a constant size, so that each copy is a load and a store */
 #define COPY_TO_ROWS(size) \
 	for (int i = 0; i < n; i++) \
 		memcpy(rows + i * row_width + offset, values + slots[i] * (size), (size))
@@ -365,7 +364,7 @@ to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values, int
 }
 
 /*
- * Put rows into an empty data page; they are in the order of (key, TID) and fit
+ * Put rows into an empty data page; they must be in the order of (key, TID) and fit
  */
 void
 GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
@@ -445,11 +444,11 @@ any_null(const GjIndexInfo *info, const char *const *rows, int n)
  *
  * Keys: from a value of an indexed type to the integer that is stored.
  *
- * Everything compares keys as int64.  Each operator class says by its support
- * function 1 how a value becomes one; equal values of any two types of a family
- * become equal integers, which is what makes int4 = int8 work.  Integers and dates
- * are themselves.  An oid is taken as the int4 with the same bits, so that it fits
- * four bytes: the mapping is one to one, and nothing here depends on order.
+ * All keys are compared as int64.  Support function 1 of each operator class converts a value to
+ * its key; equal values of any two types of a family become equal integers, which is what makes
+ * int4 = int8 work.  Integers and dates are their own keys.  An oid is treated as the int4 with
+ * the same bits, so that it fits four bytes: the mapping is one to one, and nothing here depends
+ * on order.
  *
  * A type whose keys are hashes would map unequal values to one integer; the
  * metapage has a flag for that, and no operator class sets it yet.
@@ -457,10 +456,10 @@ any_null(const GjIndexInfo *info, const char *const *rows, int n)
  */
 
 /*
- * Turn a value into its key
+ * Convert a value to its key
  *
- * This is done for each row that a query looks at: what the common functions do is
- * done here, without two calls.
+ * This is called for each row that a query processes, so the work of the common functions is
+ * done here, which saves two calls.
  */
 int64
 GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
@@ -473,7 +472,8 @@ GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
 }
 
 /*
- * Is a key that this function makes the value's own bits, so that they can be had back?
+ * Return true if a key computed by this function is the value's own bits, so that the value can
+ * be restored
  */
 bool
 GjKeyProcKeepsValue(PGFunction function)

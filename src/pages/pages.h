@@ -18,12 +18,12 @@
 
 #include "format.h"
 
-/* What follows from the types of an index's columns: see layout.c */
+/* Layout that follows from the types of an index's columns: see layout.c */
 typedef struct GjLayout
 {
 	uint16		slots;
 	uint16		used_offset;
-	uint16		end;			/* of the arrays: pd_lower */
+	uint16		end;			/* end of the arrays: pd_lower */
 	uint16		row_width;		/* of a tail row */
 	uint16		ncolumns;
 	GjColumnDesc columns[GJ_MAX_COLUMNS];
@@ -34,13 +34,13 @@ typedef struct GjIncludedColumn
 {
 	uint16		width;			/* 1, 2, 4 or 8 */
 	uint16		offset;
-	uint16		nulls_offset;	/* a bit a slot, set: NULL, and the value is 0 */
+	uint16		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
 	uint16		row_offset;
 } GjIncludedColumn;
 
 /*
- * What of the metapage stands still between two builds.  A copy is kept in
- * rd_amcache, which any relcache invalidation may free: so callers get a copy.
+ * The part of the metapage that does not change between two builds.  A copy is kept in
+ * rd_amcache, which any relcache invalidation may free; so callers get a copy of their own.
  * Offsets are from the start of a page.
  */
 typedef struct GjIndexInfo
@@ -48,10 +48,10 @@ typedef struct GjIndexInfo
 	uint64		build_id;
 	BlockNumber first_data;
 	uint16		slots;
-	uint16		words;			/* of the used bitmap: slots / 32 */
+	uint16		words;			/* number of words of the used bitmap: slots / 32 */
 	uint16		key_width;		/* 4 or 8 */
 	uint16		row_width;		/* of a tail row */
-	uint16		row_nulls_offset;	/* in a tail row: a bit a column, set: NULL */
+	uint16		row_nulls_offset;	/* in a tail row: one bit per column, set if NULL */
 	uint16		keys_offset;
 	uint16		tids_offset;
 	uint16		used_offset;
@@ -63,7 +63,7 @@ typedef struct GjIndexInfo
 	GjIncludedColumn included[GJ_MAX_INCLUDED];
 } GjIndexInfo;
 
-/* What changes, read at one moment */
+/* The part of the metapage that changes, as of one moment */
 typedef struct GjIndexState
 {
 	uint64		build_id;
@@ -75,7 +75,8 @@ typedef struct GjIndexState
 	uint32		fold_run;
 	int			nruns;
 	GjRun		runs[GJ_MAX_RUNS];
-	GjDelta		deltas[2];		/* the current one, the previous one; run 0: none */
+	GjDelta		deltas[2];		/* the current one, the previous one; run is 0 if it does not
+								 * exist */
 	BlockNumber min_blocks;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* valid ones only */
 	int			nopen;
@@ -91,59 +92,60 @@ typedef struct GjPlace
 	uint64		tid;			/* packed: base/tid.h */
 } GjPlace;
 
-/* To which of its lists a page belongs, by a state that was read before the page */
+/* The list that a page belongs to, according to a state that was read before the page */
 typedef enum GjPageOwner
 {
 	GJ_OWNER_RUN,				/* a listed run */
 	GJ_OWNER_DELTA,				/* the current delta or the previous one */
-	GJ_OWNER_FOLD,				/* a run that is being written */
-	GJ_OWNER_NOBODY,			/* the page is free, and stays so until it is used anew */
+	GJ_OWNER_FOLD,				/* the run that is being written */
+	GJ_OWNER_NOBODY,			/* the page is free, and remains free until it is reused */
 	GJ_OWNER_LATER				/* a run or delta that is younger than the state */
 } GjPageOwner;
 
 /*
- * Going through the data pages of a run, in order.  Directory pages are copied, so nothing is
- * locked or pinned between two calls.
+ * Reads the data pages of a run, in order.  Directory pages are copied, so nothing is locked or
+ * pinned between two calls.
  */
 typedef struct GjRunReader
 {
 	Relation	index;
 	GjRun		run;
-	bool		moved;			/* a page was not of the run any more: the state is outdated */
-	BlockNumber block;			/* the data page where the reader is, */
-	GjPlace		first;			/* its first entry, */
-	GjPlace		next;			/* and the first one of the page behind it */
-	bool		has_next;		/* false: there is none */
+	bool		moved;			/* true if a page did not belong to the run any more: the state is
+								 * outdated */
+	BlockNumber block;			/* current data page */
+	GjPlace		first;			/* first entry of the current page */
+	GjPlace		next;			/* first entry of the next page */
+	bool		has_next;		/* false on the last page */
 	/* private to run.c */
 	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
 } GjRunReader;
 
-/* No data page has more slots: a key and a TID take ten bytes at least */
+/* Upper bound of the slots of a data page: a key and a TID take at least ten bytes */
 #define GJ_MAX_SLOTS			(BLCKSZ / 10)
 
-/* Pages that one record of WAL has room for */
+/* Number of pages that one WAL record has room for */
 #define GJ_PAGES_PER_RECORD		4
 
-/* Writing a run: private to run.c */
+/* Writes a run: private to run.c */
 typedef struct GjRunWriter GjRunWriter;
 
-/* Sorting rows by (key, TID): private to sort.c */
+/* Sorts rows by (key, TID): private to sort.c */
 typedef struct GjRowSort GjRowSort;
 
-/* Sorting entries that are words: private to words.c */
+/* Sorts entries that are words: private to words.c */
 typedef struct GjWordSort GjWordSort;
 
-/* How entries are single words, in the order of (key, TID): words.c */
+/* Form of entries as single words, which sort like (key, TID): words.c */
 typedef struct GjWordForm
 {
 	int64		min_key;
-	uint64		range;			/* from the smallest key to the largest */
-	int			tid_bits;		/* below those of the key */
+	uint64		range;			/* difference between the largest and the smallest key */
+	int			tid_bits;		/* width of the TID, below the key */
 } GjWordForm;
 
 /*
- * The journal, and the state of the index at a moment not later than it was read:
- * it has the entries of all changes up to state.sequence that are above floor.
+ * The journal, and the state of the index no later than the journal was read: it has the entries
+ * of all changes up to state.sequence that are above floor.
  */
 typedef struct GjIndexJournal
 {
@@ -153,7 +155,7 @@ typedef struct GjIndexJournal
 	GjJournalEntry entries[GJ_JOURNAL_ENTRIES];
 } GjIndexJournal;
 
-/* Array access on a data page that was checked by GjPageCheck() */
+/* Arrays of a data page that was checked by GjPageCheck() */
 #define GjDataKeys(page, info)	((char *) (page) + (info)->keys_offset)
 #define GjDataTids(page, info)	((ItemPointerData *) ((char *) (page) + (info)->tids_offset))
 #define GjDataUsed(page, info)	((uint32 *) ((char *) (page) + (info)->used_offset))
@@ -164,7 +166,7 @@ typedef struct GjIndexJournal
 
 #define GjSlotBit(slot)			((uint32) 1 << ((slot) % GJ_SLOTS_PER_WORD))
 
-/* Row access on a tail page: key at the row's start, TID behind it; unaligned */
+/* A row on a tail page: key at its start, TID after the key; unaligned */
 #define GjTailRow(page, info, i) \
 	((char *) PageGetContents(page) + (Size) (i) * (info)->row_width)
 
@@ -208,10 +210,10 @@ typedef struct GjOptions
 {
 	int32		vl_len_;		/* varlena header (do not touch directly!) */
 	int			lanes;
-	bool		preload;		/* mirror it after each start of the server */
+	bool		preload;		/* load its mirror after each start of the server */
 } GjOptions;
 
-/* layout.c: where columns stand in pages and rows */
+/* layout.c: layout of columns in pages and rows */
 extern void GjCheckIncluded(Relation index);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
@@ -221,7 +223,7 @@ extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData 
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
-/* layout.c: many rows at a time */
+/* layout.c: conversion of many rows at a time */
 extern int	GjDataGetRows(Page page, const GjIndexInfo *info, char *rows);
 extern void GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n);
 
@@ -239,7 +241,7 @@ extern void GjReportCorruption(Relation index, BlockNumber block, const char *de
 extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
 extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 
-/* write.c: empty pages, and a new index that nobody else can see */
+/* write.c: empty pages, and new indexes that other processes cannot see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
 extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
@@ -264,7 +266,7 @@ extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 						 const uint32 *dead);
 extern void GjEpochRaise(Relation index);
 
-/* read.c: which pages hold the index's entries, and how readers know that they still do */
+/* read.c: which pages hold the index's entries, and whether they still do */
 extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
 extern uint64 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info,
@@ -274,14 +276,14 @@ extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNum
 							 BlockNumber *nblocks);
 extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
 
-/* run.c: where in a run a key is */
+/* run.c: finding a key in a run */
 extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run);
 extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
 extern bool GjRunReaderNext(GjRunReader *reader);
 extern void GjRunReaderEnd(GjRunReader *reader);
 extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
 
-/* run.c: making a run of rows in order */
+/* run.c: writing a run from sorted rows */
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
@@ -290,7 +292,7 @@ extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, con
 								int n);
 extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 
-/* publish.c: which runs and deltas an index has */
+/* publish.c: the list of runs and deltas of an index */
 extern void GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images,
 							int n);
 extern void GjFoldForget(Relation index);
@@ -300,7 +302,7 @@ extern uint32 GjFoldBegin(Relation index, uint64 *change);
 extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end,
 						  bool folded);
 
-/* sort.c: rows into order */
+/* sort.c: sorting rows */
 extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
 extern void GjRowSortAdd(GjRowSort *sort, const char *row);
 extern void GjRowSortAddPage(GjRowSort *sort, Page page);
@@ -320,14 +322,14 @@ extern void GjWordSortEnd(GjWordSort *sort);
 extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
 						   const uint64 *words, int n);
 
-/* predicate.c: what a serializable transaction locks */
+/* predicate.c: predicate locks of a serializable transaction */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);
 
-/* layout.c: from a value to the integer by which keys are compared */
+/* layout.c: conversion of values to the integers that are compared */
 extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
 extern bool GjKeyProcKeepsValue(PGFunction function);
 
-/* index.c: what is an index of ours, and its options */
+/* index.c: recognizing gpujoin indexes, and their options */
 extern bool GjRelationIsIndex(Relation rel);
 extern int	GjIndexKeyWidth(Relation index);
 extern bool GjIndexIsPreloaded(Relation index);

@@ -1,24 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * predicate.c
- *	  What a serializable transaction locks before it searches an index of ours.
+ *	  Predicate locks that a serializable transaction takes before it searches a gpujoin index.
  *
- * The index as a whole, as with any access method that does not lock in finer grains: then
- * the insertion of a row that the search did not meet is a conflict, whatever its key.
+ * We lock the index as a whole, like any access method without finer locks: then the insertion
+ * of a row that the search did not see is a conflict, whatever its key.
  *
- * And the table's unique indexes, because of the order in which a new row is inserted: heap,
- * then the indexes by OID, each of which tests for conflicts when its turn comes.  Two
- * transactions look for a key, do not find it, and insert it.  If a unique index has its turn
- * before ours, the second of them would learn that the key is a duplicate, of which it has
- * made sure that it is none: an error of the program, as it seems, where it need only try
- * again.  PostgreSQL promises better to those who look first, and after a sequential scan
- * (whose lock is on the heap, which comes first) or a scan of the unique btree itself it keeps
- * that promise: a btree tests for conflicts before it reports a duplicate.  A lock on the heap
- * would do the same for us, but would make a conflict of each HOT update and deletion of a
- * row that was not read.  One on the unique indexes makes none of what had been none: a row
- * that is inserted into them is inserted into ours, unless ours is partial.
+ * We also lock the table's unique indexes, because of the order in which a new row is inserted:
+ * first into the heap, then into the indexes by OID, each of which tests for conflicts when its
+ * turn comes.  Suppose that two transactions look for a key, do not find it, and insert it.  If
+ * a unique index precedes ours, the second transaction would get a duplicate key error, although
+ * it has checked that the key does not exist: that looks like an error of the program, but it
+ * should only retry.  PostgreSQL guarantees a serialization failure to transactions that check
+ * first, and it keeps this guarantee after a sequential scan (whose lock is on the heap, which
+ * comes first) or a scan of the unique btree itself: a btree tests for conflicts before it
+ * reports a duplicate.  A lock on the heap would give the same guarantee, but it would turn each
+ * HOT update and deletion of a row that was not read into a conflict.  A lock on the unique
+ * indexes adds no conflicts: a row that is inserted into them is inserted into our index, too,
+ * unless that is partial.
  *
- * Exclusion constraints are tested after the insertion into their index, which tests for
+ * Exclusion constraints are checked after the insertion into their index, which tests for
  * conflicts, too.  So they are treated alike.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -38,7 +39,7 @@
 static void lock_constraints(Relation heap, Snapshot snapshot);
 
 /*
- * Lock what a search of this index reads, before it is read; its table is locked as by
+ * Take predicate locks for a search of this index, before reading it; its table is locked as by
  * the executor
  */
 void
@@ -55,7 +56,7 @@ GjPredicateLock(Relation index, Snapshot snapshot)
 }
 
 /*
- * Lock the unique indexes, which report a duplicate to whoever inserts one
+ * Lock the unique indexes, which would report a duplicate when a row is inserted
  */
 static void
 lock_constraints(Relation heap, Snapshot snapshot)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * publish.c
- *	  Changes of which runs and deltas an index has, each of them one record of the metapage; and
- *	  the record by which a run's pages are written.
+ *	  Changing the list of runs and deltas of an index, each change by one WAL record of the
+ *	  metapage; and the record that writes a run's pages.
  *
- * Only a fold makes them, and only one fold runs at a time (am/fold.c).  Deletions, which count a
- * run's dead entries in the metapage, exclude folds, too.  What may change beside them is the
- * current delta and the lanes.
+ * Only a fold makes these changes, and only one fold runs at a time (am/fold.c).  Deletions,
+ * which count a run's dead entries in the metapage, exclude folds, too.  Only the current delta
+ * and the lanes can change at the same time.
  *
- * list_version is raised where pages become free: a reader that finds it raised begins again.
+ * Freeing pages increments list_version; a reader that finds it changed starts over.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,7 +28,7 @@
 StaticAssertDecl(GJ_PAGES_PER_RECORD <= XLR_NORMAL_MAX_BLOCK_ID + 1,
 				 "a record has room for the pages");
 
-/* A change of the metapage under way */
+/* A change of the metapage in progress */
 typedef struct MetaChange
 {
 	Buffer		buffer;
@@ -59,8 +59,8 @@ finish_change(MetaChange *change)
 /*
  * Write pages of a run that is not published yet to free pages, which are exclusively locked
  *
- * Their images go into a record of a kind that PostgreSQL itself replays, as those of a build do.
- * Generic WAL would copy each page four times more, into memory allocated for each record.
+ * Their images go into a WAL record type that PostgreSQL itself replays, as for a build.
+ * Generic WAL would copy each page four more times, into memory allocated for each record.
  */
 void
 GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images, int n)
@@ -91,7 +91,7 @@ log_images(const Buffer *buffers, int n)
 }
 
 /*
- * Give up the run that a fold has left unfinished: its pages are free
+ * Give up the run that a fold has left unfinished, which frees its pages
  */
 void
 GjFoldForget(Relation index)
@@ -100,13 +100,13 @@ GjFoldForget(Relation index)
 
 	begin_change(&change, index);
 	change.meta->fold_run = 0;
-	change.meta->sequence++;	/* as whoever frees pages: read.c */
+	change.meta->sequence++;	/* as for any freeing of pages: read.c */
 	change.meta->list_version++;
 	finish_change(&change);
 }
 
 /*
- * Begin another delta; the current one is the previous one from now on, to be folded
+ * Start a new delta; the current one becomes the previous one, to be folded
  */
 void
 GjDeltaRotate(Relation index)
@@ -126,9 +126,10 @@ GjDeltaRotate(Relation index)
 }
 
 /*
- * See to it that a lane adds nothing more to the previous delta; was it about to?
+ * Make sure that a lane adds nothing more to the previous delta; returns true if it had a page
+ * of it open
  *
- * With its tail locked, nobody else does anything with the lane.
+ * The caller has locked the lane's tail, which keeps all other processes from using the lane.
  */
 bool
 GjLaneClose(Relation index, int lane)
@@ -157,7 +158,8 @@ GjLaneClose(Relation index, int lane)
 }
 
 /*
- * Draw the number of the run that a fold is going to write, and the number of that change
+ * Reserve a number for the run that a fold is about to write, and the sequence number of its
+ * pages
  */
 uint32
 GjFoldBegin(Relation index, uint64 *sequence)
@@ -176,12 +178,12 @@ GjFoldBegin(Relation index, uint64 *sequence)
 }
 
 /*
- * Let the index have these runs, and no others; a number of 0 as when a run was published stands
- * for now
+ * Replace the index's runs by the given ones; if a run's published number is 0, set it to the
+ * current sequence number
  *
- * With folded, one of them is what the fold has written, unless it had nothing to write, and the
- * previous delta is gone.  The pages of that delta, and of all runs that are not among these, are
- * free from now on.  end is behind the last page of the runs.
+ * With folded, the fold's new run is one of them, unless the fold had nothing to write, and the
+ * previous delta is removed.  The pages of that delta, and of all runs that are not among these,
+ * become free.  end is the block after the last page of the runs.
  */
 void
 GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, bool folded)
@@ -213,7 +215,8 @@ GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, boo
 }
 
 /*
- * Draw the number of a run or delta: none is used twice, as pages of dead ones still carry theirs
+ * Return a new number for a run or delta.  Numbers are not reused, because pages of dead ones
+ * still carry theirs.
  */
 static uint32
 draw_number(Relation index, GjMetaPage meta)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * read.c
- *	  Reading and checking the pages of a gpujoin index.
+ *	  Reading and checking the pages of a gpujoin index, and finding out which pages are in use.
  *
- * Nothing read from disk is trusted: offsets and counts that later code uses as
- * array bounds are checked here, once a page, so that a damaged page becomes an
- * error that names it, not a crash.
+ * Nothing read from disk is trusted: offsets and counts that later code uses as array bounds are
+ * checked here, once per page, so that a damaged page causes an error that names it, not a
+ * crash.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,10 +34,10 @@ static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data
 static void lists_check(Relation index, const GjMetaPageData *meta);
 
 /*
- * Get what never changes in the metapage
+ * Get the constant part of the metapage
  *
- * The first call for an index also checks its length, so that one which is too short is found
- * out here, and not by reading a journal or a tail page that is not there.
+ * The first call for an index also checks its length, so that a truncated index is detected
+ * here, and not by reading a journal or a tail page that does not exist.
  */
 void
 GjIndexGetInfo(Relation index, GjIndexInfo *info)
@@ -62,7 +62,7 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 }
 
 /*
- * Read what changes in the metapage, all of it at one moment
+ * Read the changing part of the metapage, in a consistent state
  */
 void
 GjIndexGetState(Relation index, GjIndexState *state)
@@ -78,10 +78,10 @@ GjIndexGetState(Relation index, GjIndexState *state)
 /*
  * Read the state, then the journal
  *
- * One page after the other: on a standby, replay locks both in an order of its own,
- * so nobody may wait for one while holding the other.  The order makes up for it.
- * Each change up to the state's sequence was entered before the journal is read;
- * what has left the ring by then is at or below the floor, which is read last.
+ * The pages are locked one at a time: on a standby, replay locks both in its own order, so a
+ * reader must not wait for one while it holds the other.  The reading order makes up for it.
+ * Each change up to the state's sequence was entered before the journal is read; entries that
+ * have left the ring by then are at or below the floor, which is read last.
  */
 void
 GjIndexGetJournal(Relation index, GjIndexJournal *journal)
@@ -102,10 +102,10 @@ GjIndexGetJournal(Relation index, GjIndexJournal *journal)
 }
 
 /*
- * Get the number of blocks of an index, or find that it has lost some
+ * Get the number of blocks of an index; raises an error if it has lost some
  *
- * Whoever reads, or adds to, what all data pages together hold asks this function for how
- * many there are: the file alone would say whatever is left of it.
+ * Code that reads, or extends, all data pages must get their number from this function: the
+ * file's length alone would not show that blocks are missing.
  */
 BlockNumber
 GjIndexGetLength(Relation index)
@@ -117,11 +117,12 @@ GjIndexGetLength(Relation index)
 }
 
 /*
- * Get the data page that a lane has open, or InvalidBlockNumber, and of which delta it is
+ * Get the data page that a lane has open, or InvalidBlockNumber, and the delta that it belongs
+ * to
  *
- * Good for as long as the caller holds the lane's tail exclusively.  Whoever adds a block
- * comes here before.  An index that is too short is not to be made longer: blocks that lack
- * would become new ones, and nobody could tell any more.
+ * The result is valid while the caller holds the lane's tail exclusively.  Call this before
+ * adding a block.  An index that is too short must not be extended: missing blocks would be
+ * replaced by new ones, and the damage could not be detected any more.
  */
 BlockNumber
 GjLaneGetOpenBlock(Relation index, int lane, uint32 *run)
@@ -141,7 +142,7 @@ GjLaneGetOpenBlock(Relation index, int lane, uint32 *run)
 }
 
 /*
- * Check a locked metapage, contents included
+ * Check a locked metapage, including its contents
  */
 void
 GjMetaCheck(Relation index, Buffer metabuf)
@@ -172,8 +173,8 @@ GjMetaCheck(Relation index, Buffer metabuf)
 }
 
 /*
- * Report a metapage of another format version, all of which have the same magic number and page id,
- * but not the same special space otherwise
+ * Report a metapage of another format version.  All versions have the same magic number and page
+ * id, but the special space may differ otherwise.
  */
 static void
 check_version(Relation index, Page page)
@@ -194,7 +195,7 @@ check_version(Relation index, Page page)
 }
 
 /*
- * Check a locked page of an expected kind
+ * Check a locked page of a given kind
  */
 void
 GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
@@ -208,7 +209,7 @@ GjPageCheck(Relation index, Buffer buffer, GjPageKind kind)
 }
 
 /*
- * Check a locked page of any kind, and return the kind
+ * Check a locked page of any kind, and return its kind
  */
 GjPageKind
 GjPageCheckKind(Relation index, Buffer buffer)
@@ -232,8 +233,8 @@ GjPageCheckKind(Relation index, Buffer buffer)
 }
 
 /*
- * Is this an all-zero page?  A crash between extending the index and opening the
- * new page leaves one; it holds nothing.
+ * Return true if the page is all zeroes.  A crash between extending the index and initializing
+ * the new page leaves such a page; it contains nothing.
  */
 bool
 GjPageIsUnused(Page page)
@@ -242,7 +243,7 @@ GjPageIsUnused(Page page)
 }
 
 /*
- * Get a row of a tail page
+ * Get the key and TID of a row of a tail page
  */
 int64
 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
@@ -251,11 +252,11 @@ GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
 }
 
 /*
- * Check the count of a page, and whether it is of a run or delta as far as it should be
+ * Check the count of a page, and whether it belongs to a run or delta if it has to
  *
- * The count of a tail page, a directory page or a list page is checked against what the page can
- * hold, so that it may bound a loop; that of a data page roughly, since nothing but sums is made
- * of it.
+ * The count of a tail page, a directory page or a list page is checked against the page's
+ * capacity, so that it can bound a loop.  The check for a data page is rough, since its count is
+ * only added up.
  */
 static void
 check_contents(Relation index, Buffer buffer)
@@ -319,8 +320,8 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 }
 
 /*
- * Return the block that a lane has open, after a check of its number: if it were not a data
- * page, the caller might wait for ever, for a tail that it has locked itself
+ * Return the block that a lane has open, after checking its number: if it were not a data page,
+ * the caller might wait forever for a tail that it has locked itself
  */
 static BlockNumber
 get_open_block(Relation index, GjMetaPage meta, int lane)
@@ -360,30 +361,30 @@ copy_journal(Relation index, Page page, GjIndexJournal *journal)
 }
 
 /*
- * Get the number of blocks in the file; an error if the metapage was seen to count more
+ * Get the number of blocks in the file; raises an error if the metapage counts more
  *
- * No reader misses a page that it does not know of, so without this a file that has lost
- * its end (to a file system, or an incomplete copy) would give wrong answers in silence.
+ * A reader cannot miss a page that it does not know of, so without this check a file that has
+ * lost its end (because of a file system, or an incomplete copy) would silently give wrong
+ * answers.
  *
- * The metapage counts up to the last page that has ever been in use: as many as there
- * are after a build, raised by the record that puts a page into use (GjLaneSwitch, GjListAdd), or
- * that publishes a run.  It is
- * a lower bound.  The file may well be longer, by blocks that were added for a lane but not
- * put into use, or not yet; and it may never be shorter:
+ * The metapage counts up to the last page that has ever been in use: all pages after a build,
+ * increased by the record that puts a page into use (GjLaneSwitch, GjListAdd) or that publishes
+ * a run.  This is a lower bound.  The file can be longer, by blocks that were added for a lane
+ * but not put into use, or not yet; but it must never be shorter:
  *
  * a. A block is added to the file before the record is made that counts it, and an index is
- *	  never cut while somebody has a lock on it.  So the rule: first the count, then the
- *	  length.  The other way round a page put into use in between would be missed by the
- *	  length, but not by the count.
- * b. Replay makes the page that the record puts into use from the image in it, and with
- *	  it the block, if need be, while it has the metapage locked.  So a standby's readers see
- *	  the count behind the block, too, as everybody does after a crash: the metapage is not
- *	  written before the record is, and once a checkpoint has made the record unnecessary,
- *	  the block has been written as well.  What a crash can take is a block that no record
- *	  has counted.
- * c. A build counts when all pages are in the file; nobody sees the index before they
- *	  are logged, or synchronised where that spares the WAL.  An unlogged index is reset to
- *	  its init fork, which counts its own pages.
+ *    never truncated while any process has a lock on it.  Hence the rule: read the count first,
+ *    then the length.  In the opposite order, a page put into use in between would be in the
+ *    count but not in the length.
+ * b. Replay restores the page that the record puts into use from the image in it, and extends
+ *    the file if necessary, while it holds the lock on the metapage.  So readers on a standby
+ *    see the count after the block, too, as all readers do after a crash: the metapage is not
+ *    written before the record is, and once a checkpoint has made the record unnecessary, the
+ *    block has been written as well.  A crash can only remove a block that no record has
+ *    counted.
+ * c. A build counts when all pages are in the file; other processes do not see the index before
+ *    its pages are logged, or synced if that replaces the WAL.  An unlogged index is reset to
+ *    its init fork, which counts its own pages.
  */
 static BlockNumber
 check_length(Relation index, BlockNumber min_blocks)
@@ -401,7 +402,7 @@ check_length(Relation index, BlockNumber min_blocks)
 }
 
 /*
- * Raise the error for a damaged block
+ * Raise an error for a damaged block
  */
 void
 GjReportCorruption(Relation index, BlockNumber block, const char *detail)
@@ -419,31 +420,33 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  *
  * Which pages hold an index's entries, and how readers know that they still do.
  *
- * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's by its
- * list pages; and each page says to which run or delta it belongs.  A page lives if its number is
- * one that the metapage lists, or is fold_run, that of the run that is being written.  All others
- * are free, and who needs a page takes one of them.  So the record of the metapage that publishes
- * a new run frees all that it replaces, at the same moment.
+ * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's pages
+ * by its list pages; and each page carries the number of the run or delta that it belongs to.  A
+ * page is alive if its number is listed in the metapage, or is fold_run, the number of the run
+ * that is being written.  All others are free, and can be taken by a process that needs a page.
+ * So the record of the metapage that publishes a new run also frees all pages that the run
+ * replaces, at the same moment.
  *
- * Numbers are drawn from next_run, and none is drawn twice.  Hence, for a state of the metapage
+ * Numbers are taken from next_run, and none is used twice.  Hence, for a state of the metapage
  * that was read at some time, and a page that is locked afterwards:
  *
- *	  - a page with a number that the state lists belonged to that run or delta then;
- *	  - a number below next_run that it does not list was dead then, and is so for ever: the page
- *		is free, until somebody who has locked it exclusively puts it to use;
+ *	  - a page with a number that the state lists belonged to that run or delta at that time;
+ *	  - a number below next_run that is not listed was dead then, and remains dead: the page is
+ *		free, until a process that has locked it exclusively puts it to use;
  *	  - a number from next_run on is younger than the state.
  *
- * Readers lock one page at a time.  So a page may have been freed, and used anew, since its reader
- * read the metapage.  Whoever publishes raises list_version.  A reader looks at it again when it
- * has read all pages: if it has not changed, all of them lived all the time, as nobody takes a page
- * that lives.  If it has changed, the reader forgets what it has found and begins again.  What it
- * met meanwhile means nothing: a page that is not what its list says is an error only if
- * list_version is the same.
+ * Readers lock one page at a time.  So a page may have been freed, and reused, since its reader
+ * read the metapage.  Publishing increments list_version.  A reader checks list_version again
+ * when it has read all pages: if it has not changed, all of them were alive all the time,
+ * because live pages are never taken.  If it has changed, the reader discards its results and
+ * starts over.  Inconsistencies found meanwhile mean nothing: a page that does not match its
+ * list is an error only if list_version is the same.
  *
- * Each change to a page draws a number from the metapage's sequence, and so does whoever publishes
- * or gives up a run, before a run's pages are written with the number drawn for them.  So between
- * the last change to a page that dies and the first one to what it becomes there is always a
- * number that is no page's: a copy of the index needs it (mirror/load.c).
+ * Each change to a page takes a number from the metapage's sequence, and so does publishing or
+ * giving up a run; the pages of a run are written with a number that is taken for them
+ * beforehand.  So between the last change to a page that dies and the first change after its
+ * reuse, there is always a number that belongs to no page: a copy of the index needs it
+ * (mirror/load.c).
  *
  * Beginning an own delta, with the one before to be folded, frees nothing and does not raise it.
  * Rows that are moved to the new one after the state was read were on tail pages until then, which
@@ -452,7 +455,7 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  */
 
 /*
- * Check what a metapage says of runs and deltas
+ * Check the runs and deltas listed in a metapage
  */
 static void
 lists_check(Relation index, const GjMetaPageData *meta)
@@ -505,7 +508,7 @@ check_run(Relation index, const GjMetaPageData *meta, const GjRun *run)
 }
 
 /*
- * All list pages but the last one are full
+ * Check a delta's page counts; all of its list pages but the last one are full
  */
 static void
 check_delta(Relation index, const GjMetaPageData *meta, const GjDelta *delta)
@@ -525,9 +528,9 @@ check_delta(Relation index, const GjMetaPageData *meta, const GjDelta *delta)
 }
 
 /*
- * Tell to which of the lists a page belongs that was locked after the state had been read
+ * Determine which list a page belongs to, if it was locked after the state had been read
  *
- * The page is all zeroes, or has been checked.
+ * The page must be all zeroes, or have been checked.
  */
 GjPageOwner
 GjPageGetOwner(const GjIndexState *state, Page page)
@@ -554,7 +557,7 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 }
 
 /*
- * List the numbers below next_run that are not dead; returns how many
+ * List the numbers below next_run that are not dead; returns their count
  */
 int
 GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
@@ -574,7 +577,8 @@ GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
 }
 
 /*
- * About how many pages are free, of a file of that length?  What a fold is writing counts as free.
+ * Estimate the number of free pages in a file of that length.  Pages that a fold is writing
+ * count as free.
  */
 uint64
 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber length)
@@ -590,7 +594,7 @@ GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber
 }
 
 /*
- * Have pages been freed since the state was read?
+ * Return true if pages have been freed since the state was read
  */
 bool
 GjListsMoved(Relation index, const GjIndexState *state)
@@ -608,10 +612,11 @@ GjListsMoved(Relation index, const GjIndexState *state)
 }
 
 /*
- * Get the data pages of the deltas, as they were when the state was read; false if the lists have
- * moved since
+ * Get the data pages of the deltas, as they were when the state was read; returns false if the
+ * lists have changed since
  *
- * True does not say that they have not: whoever reads the pages looks again afterwards.
+ * A result of true does not prove that they have not: callers that read the pages must check
+ * again afterwards.
  */
 bool
 GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
@@ -646,7 +651,7 @@ GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks
 }
 
 /*
- * Get the list pages of a delta that nobody changes
+ * Get the list pages of a delta that is not being changed
  */
 void
 GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks)
@@ -668,7 +673,8 @@ GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks)
 /*
  * Copy the blocks that a delta had, from its last list page back to the first
  *
- * The last one may have got more since.  There may be a later one, too, that was still unknown.
+ * The last list page may have got more elements since, and there may be a later one, too, which
+ * the state did not have.
  */
 static bool
 read_list(Relation index, const GjIndexState *state, const GjDelta *delta, BlockNumber nblocks,

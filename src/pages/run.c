@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * run.c
- *	  Where in a run a key is.
+ *	  Reading and writing runs: finding a key in a run by its directory, and writing a run from
+ *	  sorted rows.
  *
- * A run's directory is a tree that never changes: its leaves name the data pages, each with its
+ * A run's directory is a tree that never changes: its leaves list the data pages, each with its
  * first entry.  A reader has a copy of one page of each level, so nothing is locked or pinned
- * between two steps, and a step forward, or a seek that goes forward a little, finds what it needs
- * in the copy.
+ * between two steps, and a step forward, or a short seek forward, uses only the copies.
  *
- * The run may be dropped meanwhile, and its pages put to another use.  A page tells whose it is;
- * where that is not the run, the reader says "moved", and its caller looks at list_version.  A
- * copy stays what it was: it may send the caller to a data page that is the run's no more, which
- * that page tells in turn.
+ * The run may be dropped meanwhile, and its pages reused.  Each page carries the number of its
+ * run; if that has changed, the reader returns "moved", and its caller checks list_version.  A
+ * copy remains unchanged: it may lead the caller to a data page that does not belong to the run
+ * any more, but that page's number shows it.
  *
- * Callers rely on it that each page begins behind the one before: with one step forward they are
- * behind the place that they were looking for.  So a step looks at it.
+ * Callers rely on each page beginning after the previous one: after one step forward they are
+ * past the place that they were looking for.  So each step checks this.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -33,27 +33,27 @@
 
 typedef struct GjDirectoryCopy
 {
-	BlockNumber block;			/* InvalidBlockNumber: no page has been copied yet */
-	int			n;				/* elements */
-	int			at;				/* where the reader is */
-	bool		has_next;		/* is there a page behind it on its level? */
-	GjPlace		next;			/* where that begins */
+	BlockNumber block;			/* InvalidBlockNumber if no page has been copied yet */
+	int			n;				/* number of elements */
+	int			at;				/* reader's current element */
+	bool		has_next;		/* true if another page follows on this level */
+	GjPlace		next;			/* first place of that page */
 	GjDirectory directory;
 } GjDirectoryCopy;
 
-/* A finished page that waits to be written */
+/* A finished page that has not been written yet */
 typedef struct Waiting
 {
-	int			level;			/* of the directory in which it will be; 0: a data page */
+	int			level;			/* directory level that will list it; 0 for a data page */
 	GjPlace		first;			/* its first entry or element */
 } Waiting;
 
 /* The directory page that is being filled on a level */
 typedef struct Level
 {
-	GjDirectory *directory;		/* NULL: none yet */
+	GjDirectory *directory;		/* NULL if none has been started */
 	int			n;
-	BlockNumber written;		/* pages of this level that have been finished */
+	BlockNumber written;		/* number of finished pages of this level */
 } Level;
 
 struct GjRunWriter
@@ -62,15 +62,16 @@ struct GjRunWriter
 	GjIndexInfo info;
 	uint64		change;
 	bool		building;
-	GjIndexState state;			/* by which free pages are known; not in a build */
-	BlockNumber length;			/* the file has so many blocks, or more by now */
-	bool		map_is_empty;	/* the free space map knows of no page any more */
-	BlockNumber end;			/* behind the last block that was written */
+	GjIndexState state;			/* tells which pages are free; not set in a build */
+	BlockNumber length;			/* lower bound of the file's length in blocks */
+	bool		map_is_empty;	/* true once the free space map has no more pages */
+	BlockNumber end;			/* block after the last one written */
 	GjRun		run;
-	int			slot;			/* next free one of the data page */
+	int			slot;			/* next free slot of the data page */
 	GjPlace		first;			/* first entry of the data page */
 	Level		levels[GJ_MAX_HEIGHT];
-	int			nwaiting;		/* fewer than there is room for: the next page is made there */
+	int			nwaiting;		/* always less than the capacity: the next page is made in the
+								 * following element */
 	Waiting		waiting[GJ_PAGES_PER_RECORD];
 	PGAlignedBlock images[GJ_PAGES_PER_RECORD];
 };
@@ -111,7 +112,7 @@ precedes(const GjPlace *a, const GjPlace *b)
 }
 
 /*
- * Begin to read a run of a state of the index; the reader is before its first page
+ * Start reading a run that a state of the index lists, before its first page
  */
 void
 GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run)
@@ -126,9 +127,9 @@ GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run)
 }
 
 /*
- * Go to the first data page that can have the place or what is behind it
+ * Go to the first data page that can have entries at the place or after it
  *
- * False: the run has nothing there, or it has moved.
+ * Returns false if the run has none there, or has moved.
  */
 bool
 GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
@@ -155,7 +156,8 @@ GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
 }
 
 /*
- * Go to the next data page, or to the first one; false: there is none, or the run has moved
+ * Go to the next data page, or to the first one; returns false at the end, or if the run has
+ * moved
  */
 bool
 GjRunReaderNext(GjRunReader *reader)
@@ -187,7 +189,7 @@ GjRunReaderNext(GjRunReader *reader)
 }
 
 /*
- * Free what the reader has
+ * Free the reader's memory
  */
 void
 GjRunReaderEnd(GjRunReader *reader)
@@ -197,7 +199,8 @@ GjRunReaderEnd(GjRunReader *reader)
 }
 
 /*
- * Get all blocks of a run, those of the directory first, from the root down; false if it has moved
+ * Get all blocks of a run, starting with those of the directory from the root down; returns
+ * false if the run has moved
  */
 bool
 GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
@@ -229,7 +232,7 @@ GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
 }
 
 /*
- * Is the way to a place known to lead through this copy?
+ * Return true if the path to a place is known to lead through this copy
  */
 static bool
 covers(const GjDirectoryCopy *copy, const GjPlace *place)
@@ -243,7 +246,7 @@ covers(const GjDirectoryCopy *copy, const GjPlace *place)
 }
 
 /*
- * Find the last element at or before a place, or the first one if all are behind it
+ * Find the last element at or before a place, or the first one if all are after it
  */
 static int
 find_element(const GjDirectoryCopy *copy, const GjPlace *place)
@@ -252,7 +255,7 @@ find_element(const GjDirectoryCopy *copy, const GjPlace *place)
 	int			low = 0;
 	int			high = copy->n;
 
-	/* most go forward, and not far */
+	/* most seeks go forward a short way */
 	if (!precedes(place, &here))
 	{
 		low = copy->at;
@@ -288,7 +291,7 @@ read_root(GjRunReader *reader)
 }
 
 /*
- * Copy the page below the element at which a level stands, unless it is there already
+ * Copy the page below a level's current element, unless it has been copied already
  */
 static bool
 descend(GjRunReader *reader, int level)
@@ -309,7 +312,8 @@ descend(GjRunReader *reader, int level)
 }
 
 /*
- * Copy a page that begins where the one above it says; false if it is not of the run any more
+ * Copy a page that must begin where its parent says; returns false if it does not belong to the
+ * run any more
  */
 static bool
 copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first)
@@ -350,7 +354,8 @@ copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *firs
 }
 
 /*
- * Lock a page of the directory in share mode; InvalidBuffer if it is not one of this run
+ * Lock a page of the directory in share mode; returns InvalidBuffer if it does not belong to
+ * this run
  */
 static Buffer
 lock_directory(Relation index, const GjRun *run, BlockNumber block)
@@ -374,7 +379,7 @@ lock_directory(Relation index, const GjRun *run, BlockNumber block)
 }
 
 /*
- * Check that blocks exist: what is on them they say themselves
+ * Check that blocks exist; their contents are checked when they are read
  */
 static void
 check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n)
@@ -389,7 +394,7 @@ check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, in
 }
 
 /*
- * Tell the caller where the reader is
+ * Show the reader's position to the caller
  */
 static bool
 arrive(GjRunReader *reader)
@@ -410,23 +415,24 @@ arrive(GjRunReader *reader)
  *
  * Writing a run: data pages full of rows in order, and the directory above them.
  *
- * Pages are made in private memory, some at a time; only when they are written is it decided
- * where.  Then their blocks go into the directory a level above, whose pages are written in the
- * same way when they are full.  The root comes last.
+ * Pages are made in private memory, several at a time; their blocks are chosen only when they
+ * are written.  Then the blocks are entered into the directory one level above, whose pages are
+ * written in the same way when they are full.  The root comes last.
  *
- * A build appends to a file that nobody else sees yet.  Otherwise, free pages are used, and blocks
- * are added to the file when the free space map knows no more.  The map is a hint, which others
- * have read, too: whether a page is free is decided when it is locked (read.c).  The locks are
- * kept until the pages have been written, so they are all taken together; and none is waited
- * for, since others hold page locks while they look for a free page.  A block that was taken from
- * the map and not used is found again by the next VACUUM.
+ * A build appends to a file that other processes do not see yet.  Otherwise, free pages are
+ * used, and blocks are added to the file when the free space map has no more.  The map is a
+ * hint, which other processes may have read, too: whether a page is free is decided when it is
+ * locked (read.c).  The locks are kept until the pages have been written, so a record's pages
+ * are all locked together; and we never wait for these locks, because other processes hold page
+ * locks while they look for a free page.  A block that was taken from the map and not used is
+ * found again by the next VACUUM.
  *
  * Nobody reads the pages before the run is published.  If that does not happen, they are free.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Begin to write a run with a number that has been drawn; all its pages get the change counter
+ * Start writing a run with a number that has been reserved; all its pages get the change counter
  */
 GjRunWriter *
 GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 change,
@@ -447,7 +453,7 @@ GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 cha
 }
 
 /*
- * Add a row; rows come in the order of (key, TID)
+ * Add a row; rows must come in the order of (key, TID)
  */
 void
 GjRunWriterAdd(GjRunWriter *writer, const char *row)
@@ -466,7 +472,7 @@ GjRunWriterAdd(GjRunWriter *writer, const char *row)
 }
 
 /*
- * Add rows that stand on a page of the same index, in slots that are all used
+ * Add rows from a page of the same index, from slots that are all used
  */
 void
 GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
@@ -491,7 +497,7 @@ GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
 }
 
 /*
- * Add entries that are words: as many as a page has slots for, or at last those that are left
+ * Add entries as words: as many as a page has slots for, or the remaining ones at the end
  */
 void
 GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words, int n)
@@ -509,9 +515,10 @@ GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *w
 }
 
 /*
- * Write what is left, describe the run, free the writer; returns the block behind the last one
+ * Write the remaining pages, describe the run, free the writer; returns the block after the last
+ * one
  *
- * A run without rows has no pages and is not to be listed.
+ * A run without rows has no pages and must not be listed.
  */
 BlockNumber
 GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
@@ -542,7 +549,7 @@ GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
 	return end;
 }
 
-/* Where the next page is made */
+/* Return the memory where the next page is made */
 static inline Page
 next_image(GjRunWriter *writer)
 {
@@ -565,7 +572,7 @@ finish_data(GjRunWriter *writer)
 }
 
 /*
- * No data page is being made meanwhile
+ * Finish the directory page of a level.  No data page may be in progress.
  */
 static void
 finish_directory(GjRunWriter *writer, int level)
@@ -600,12 +607,12 @@ add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber bl
 	Level	   *to;
 	GjDirectory *directory;
 
-	/* nothing is above the root, and there are never so many blocks that there is a level more */
+	/* the root has no parent, and a directory of all possible blocks has fewer levels */
 	if (level == GJ_MAX_HEIGHT)
 		return;
 	to = &writer->levels[level];
 
-	/* a full page is finished when there is one more: it may be the root */
+	/* finish a full page only when another element comes: it may be the root */
 	if (to->n == GJ_DIRECTORY_FANOUT)
 		finish_directory(writer, level);
 	if (to->directory == NULL)
@@ -619,7 +626,7 @@ add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber bl
 }
 
 /*
- * Have a page that has been made wait until there are enough for a record
+ * Queue a finished page until there are enough pages for a record
  */
 static void
 wait_to_write(GjRunWriter *writer, int level, const GjPlace *first)
@@ -631,7 +638,7 @@ wait_to_write(GjRunWriter *writer, int level, const GjPlace *first)
 }
 
 /*
- * Write the pages that wait, and enter them in the directory
+ * Write the queued pages, and enter them in the directory
  */
 static void
 write_waiting(GjRunWriter *writer)
@@ -648,13 +655,13 @@ write_waiting(GjRunWriter *writer)
 	else
 		log_pages(writer, blocks);
 
-	/* to enter them may finish pages of the directory, which wait in turn */
+	/* entering them may finish directory pages, which are queued in turn */
 	memcpy(waiting, writer->waiting, sizeof(waiting));
 	writer->nwaiting = 0;
 	for (int i = 0; i < n; i++)
 	{
 		writer->end = Max(writer->end, blocks[i] + 1);
-		writer->run.root = blocks[i];	/* the last one is */
+		writer->run.root = blocks[i];	/* the last one written is the root */
 		add_element(writer, waiting[i].level, &waiting[i].first, blocks[i]);
 	}
 }
@@ -684,7 +691,7 @@ log_pages(GjRunWriter *writer, BlockNumber *blocks)
 }
 
 /*
- * Lock so many free pages exclusively
+ * Lock n free pages exclusively
  */
 static void
 lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
@@ -707,10 +714,10 @@ lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n)
 }
 
 /*
- * Find pages that may be free where buffers has none, and add those that there are not; they are
- * pinned, not locked
+ * Find pages that may be free for empty elements of buffers, adding blocks if there are not
+ * enough; they are pinned, not locked
  *
- * Nobody adds blocks to the file while holding a page lock.
+ * Blocks must not be added to the file while holding a page lock.
  */
 static void
 find_pages(GjRunWriter *writer, Buffer *buffers, int n)
@@ -729,7 +736,7 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 	if (missing == 0)
 		return;
 
-	(void) GjIndexGetLength(writer->index); /* too short a file is not to be made longer */
+	(void) GjIndexGetLength(writer->index); /* a truncated file must not be extended */
 	GjAddBlocks(writer->index, added, missing);
 	for (int i = 0; i < n; i++)
 	{
@@ -742,7 +749,8 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 /*
  * Take a page from the free space map, if it has one that may be free; it is pinned, not locked
  *
- * Only folds and deletions enter pages, and neither runs beside us: what has been used up stays so.
+ * Only folds and deletions add pages to the map, and neither runs at the same time; so once
+ * empty, the map stays empty.
  */
 static Buffer
 find_page(GjRunWriter *writer)
@@ -757,7 +765,7 @@ find_page(GjRunWriter *writer)
 			writer->map_is_empty = true;
 			break;
 		}
-		/* after a crash the map may know blocks that the file has lost; what it has, it keeps */
+		/* after a crash the map may list blocks that the file has lost; now it only grows */
 		if (block >= writer->length)
 			writer->length = GjIndexGetLength(writer->index);
 		if (block >= writer->info.first_data && block < writer->length)

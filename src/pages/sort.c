@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * sort.c
- *	  Bringing rows into the order of (key, TID), for a build and for a fold.
+ *	  Sorting rows by (key, TID), for builds and folds.
  *
- * Rows are collected in memory.  What a radix sort moves are not rows but words: a part of a key
- * beside the row's position, as many bits of the key as fit.  Keys of four bytes need one such
- * sort, wide ones two.  Equal keys keep the order in which they came; a scan of the heap gives
- * ascending TIDs, so for a build that is all.  Otherwise the rows are sorted by TID first.
+ * Rows are collected in memory.  The radix sort does not move rows but words: a part of a key,
+ * with as many bits as fit, and the row's position.  Four-byte keys need one such sort, wide
+ * ones two.  Equal keys keep the order in which they were added.  A heap scan returns ascending
+ * TIDs, so a build needs no more than that.  Otherwise the rows are sorted by TID first.
  *
- * When the memory is full, the rows go to a temporary file in order, as a chunk, and in the end all
- * chunks are merged.  There are so many readers in a merge as have room for a buffer each; if
- * there are more chunks, some are merged into one before.
+ * When memory is full, the rows are written to a temporary file in order, as a chunk, and in the
+ * end all chunks are merged.  The number of readers in a merge is limited by the memory for
+ * their buffers; if there are more chunks, groups of chunks are merged into one first.
  *
- * The temporary file belongs to the current resource owner, the memory to the current context: an
- * error leaves nothing behind.  Rows that are equal all stay.
+ * The temporary file belongs to the current resource owner, the memory to the current context:
+ * an error leaves nothing behind.  Equal rows are all kept.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,7 +30,7 @@
 #include "base/tid.h"
 #include "pages.h"
 
-/* Rows in order, in the file; counted in rows */
+/* A range of sorted rows in the file; the unit is rows */
 typedef struct GjChunk
 {
 	uint64		start;
@@ -44,10 +44,10 @@ typedef struct GjMerge GjMerge;
 
 #define FIRST_CAPACITY			1024
 
-/* For each row in memory: its place in the order, and two words while that is found */
+/* For each row in memory: its position in the order, and two words that are used while sorting */
 #define ORDER_BYTES				(sizeof(uint32) + 2 * sizeof(uint64))
 
-/* Rows that are fetched into the cache ahead of those handed out */
+/* Number of rows prefetched ahead of the one returned */
 #define PREFETCH_DISTANCE		16
 
 struct GjRowSort
@@ -62,17 +62,18 @@ struct GjRowSort
 	uint64		nrows;
 	uint64		capacity;
 	uint64		max_rows;
-	uint32	   *order;			/* positions of the rows, */
-	bool		in_place;		/* which stand in that order themselves */
+	uint32	   *order;			/* positions of the rows in sorted order */
+	bool		in_place;		/* true if that is the order of rows[] itself; order[] is not set
+								 * then */
 	uint64	   *words;
 	uint64	   *scratch;
-	uint64		ordered;		/* rows for which there is room in these three arrays */
-	uint64		next;			/* to be handed out */
+	uint64		ordered;		/* number of rows that fit into these three arrays */
+	uint64		next;			/* next row to be returned */
 
 	/* chunks on disk */
 	BufFile    *file;
 	uint64		written;		/* rows in the file */
-	char	   *out;			/* WRITE_BUFFER: rows that are not in the file yet */
+	char	   *out;			/* WRITE_BUFFER bytes: rows not written to the file yet */
 	Size		out_used;
 	GjChunk    *chunks;
 	int			nchunks;
@@ -80,20 +81,20 @@ struct GjRowSort
 	GjMerge    *merge;
 };
 
-/* Rows are read through buffers of this size, less if memory is short */
+/* Rows are read through buffers of this size, or less if memory is short */
 #define READ_BUFFER				((Size) 64 * 1024)
 #define SMALLEST_READ_BUFFER	((Size) 8 * 1024)
 
-/* A merge takes so many chunks at least, whatever the memory */
+/* Minimum number of chunks that a merge takes, regardless of memory */
 #define MIN_MERGE_ORDER			8
 
 typedef struct ChunkReader
 {
-	GjPlace		place;			/* of the row at hand; after_all when there is none left */
+	GjPlace		place;			/* of the current row; after_all at the end */
 	char	   *buffer;
-	uint64		nrows;			/* in the buffer; 0: the chunk is at its end */
-	uint64		at;				/* the row at hand */
-	GjChunk		rest;			/* what is still in the file */
+	uint64		nrows;			/* number of rows in the buffer; 0 at the end of the chunk */
+	uint64		at;				/* current row */
+	GjChunk		rest;			/* rows still to be read from the file */
 } ChunkReader;
 
 struct GjMerge
@@ -103,8 +104,8 @@ struct GjMerge
 	uint64		buffer_rows;
 	ChunkReader *readers;
 	int			nreaders;
-	int		   *losers;			/* who lost at a node; losers[0] has won */
-	bool		started;		/* the winner's row has been handed out */
+	int		   *losers;			/* loser at each node; losers[0] is the overall winner */
+	bool		started;		/* true if the winner's row has been returned */
 };
 
 static void make_room(GjRowSort *sort);
@@ -130,11 +131,11 @@ static GjMerge *merge_begin(const GjIndexInfo *info, BufFile *file, const GjChun
 static const char *merge_next(GjMerge *merge);
 static void merge_end(GjMerge *merge);
 
-/* Beyond all rows: no TID is as large */
+/* After all rows: no TID is that large */
 static const GjPlace after_all = {PG_INT64_MAX, PG_UINT64_MAX};
 
 /*
- * Begin to sort rows, with so many bytes of memory
+ * Start sorting rows, with this number of bytes of memory
  */
 GjRowSort *
 GjRowSortBegin(const GjIndexInfo *info, Size memory)
@@ -172,7 +173,7 @@ GjRowSortAddPage(GjRowSort *sort, Page page)
 {
 	const uint32 *used = GjDataUsed(page, &sort->info);
 	char		row[GJ_MAX_ROW_WIDTH];
-	uint64		most = sort->info.slots;	/* whatever the page's count says */
+	uint64		most = sort->info.slots;	/* regardless of the page's count */
 
 	while (sort->capacity - sort->nrows < most && sort->capacity < sort->max_rows)
 		make_room(sort);
@@ -191,7 +192,7 @@ GjRowSortAddPage(GjRowSort *sort, Page page)
 }
 
 /*
- * All rows are there: sort them
+ * Sort the rows, after all have been added
  */
 void
 GjRowSortPerform(GjRowSort *sort)
@@ -214,7 +215,7 @@ GjRowSortPerform(GjRowSort *sort)
 }
 
 /*
- * Get the next row, which is good until the next call; NULL when there are no more
+ * Get the next row, valid until the next call; NULL at the end
  */
 const char *
 GjRowSortNext(GjRowSort *sort)
@@ -223,7 +224,7 @@ GjRowSortNext(GjRowSort *sort)
 }
 
 /*
- * Put the next rows into an empty data page, as many as fit; returns how many
+ * Put the next rows into an empty data page, as many as fit; returns their number
  */
 int
 GjRowSortNextPage(GjRowSort *sort, Page page)
@@ -247,7 +248,7 @@ GjRowSortNextPage(GjRowSort *sort, Page page)
 }
 
 /*
- * Free all that the sort has
+ * Free the memory and the file of the sort
  */
 void
 GjRowSortEnd(GjRowSort *sort)
@@ -280,7 +281,7 @@ make_room(GjRowSort *sort)
 }
 
 /*
- * Find the order of the rows in memory
+ * Determine the order of the rows in memory
  */
 static void
 sort_chunk(GjRowSort *sort)
@@ -360,7 +361,7 @@ sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max)
 		}
 		sorted = radix_sort_above(sort->words, sort->scratch, sort->nrows, position_bits);
 
-		/* the other array has room for the new order, where it is one of an order */
+		/* while the old order, if any, is read, the array without the words takes the new one */
 		order = sort->order;
 		if (!sort->in_place)
 			order = (uint32 *) (sorted == sort->words ? sort->scratch : sort->words);
@@ -377,7 +378,7 @@ sort_by(GjRowSort *sort, bool by_key, uint64 min, uint64 max)
 }
 
 /*
- * The key of a row, or its TID, as a number
+ * Return a row's key, or its TID, as a number
  */
 static inline uint64
 value_at(const GjRowSort *sort, uint64 row, bool by_key)
@@ -487,7 +488,7 @@ end_chunk(GjRowSort *sort, uint64 start)
 }
 
 /*
- * Merge chunks, so many into one, to another file
+ * Merge groups of merge_order chunks into one each, into another file
  */
 static void
 merge_pass(GjRowSort *sort, int merge_order)
@@ -523,7 +524,7 @@ merge_pass(GjRowSort *sort, int merge_order)
  */
 
 /*
- * How many chunks can be merged at once with so much memory?
+ * Return the number of chunks that can be merged at once within this memory
  */
 static int
 GjMergeOrder(Size memory)
@@ -532,7 +533,7 @@ GjMergeOrder(Size memory)
 }
 
 /*
- * Begin to merge chunks, one at least
+ * Start merging chunks, at least one
  */
 static GjMerge *
 merge_begin(const GjIndexInfo *info, BufFile *file, const GjChunk *chunks, int nchunks,
@@ -565,7 +566,7 @@ precedes(const GjPlace *a, const GjPlace *b)
 }
 
 /*
- * Get the next row, which is good until the next call; NULL when there are no more
+ * Get the next row, valid until the next call; NULL at the end
  */
 static const char *
 merge_next(GjMerge *merge)
@@ -597,7 +598,7 @@ merge_next(GjMerge *merge)
 }
 
 /*
- * Free all that the merge has, but for the file
+ * Free everything except the file
  */
 static void
 merge_end(GjMerge *merge)
@@ -610,7 +611,7 @@ merge_end(GjMerge *merge)
 }
 
 /*
- * Let the readers below a node play; returns the winner.  Reader i is node nreaders + i.
+ * Play the subtree below a node; returns the winner.  Reader i is node nreaders + i.
  */
 static int
 play(GjMerge *merge, int node)
@@ -629,7 +630,7 @@ play(GjMerge *merge, int node)
 }
 
 /*
- * See which row a reader has at hand, after a look into the file if the buffer is at its end
+ * Set a reader's current row, after filling the buffer if it is at its end
  */
 static void
 advance(GjMerge *merge, ChunkReader *reader)
@@ -662,7 +663,7 @@ fill_buffer(GjMerge *merge, ChunkReader *reader)
 	if (n == 0)
 		return;
 
-	/* the file has segments; an offset behind the first is one in a later segment */
+	/* the file has segments; an offset after the first one is in a later segment */
 	if (BufFileSeek(merge->file, 0, offset, SEEK_SET) != 0 ||
 		BufFileRead(merge->file, reader->buffer, bytes) != bytes)
 		ereport(ERROR,

@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * words.c
- *	  Entries as single words, and these in order.
+ *	  Entries as single words, and sorting these.
  *
- * An entry without INCLUDE columns is a key and a TID.  Less the smallest key, and with no more
- * bits than the blocks of the table need, both fit a word of 64 bits as a rule: the key above, the
- * TID below it.  Then the order of words is that of entries, a radix sort moves nothing but the
- * entries themselves, and two of them are compared at once.  A fold does so where it can
- * (am/foldsource.c); layout.c and sort.c take everything else.
+ * An entry without INCLUDE columns is a key and a TID.  If the smallest key is subtracted, and
+ * the TID gets no more bits than the blocks of the table need, both usually fit into a word of
+ * 64 bits: the key in the upper bits, the TID below it.  Then words sort like entries, a radix
+ * sort moves only the entries themselves, and two entries are compared in one step.  Folds use
+ * this if they can (am/foldsource.c); layout.c and sort.c handle everything else.
  *
- * They are sorted in parts, by their upper bits: a word goes to its part as it comes, and a part is
- * sorted when it is wanted, in the processor's cache.  So the memory of all of them is touched but
- * once: for a fold, whose memory the kernel has to find first, that is a good part of the time.
+ * Words are sorted in parts, by their upper bits: a word is added to its part as it arrives, and
+ * a part is sorted when it is needed, in the processor's cache.  So the memory of all words is
+ * accessed only once: for a fold, whose memory the kernel has to allocate first, that is a
+ * considerable part of the time.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,36 +26,36 @@
 #include "base/tid.h"
 #include "pages.h"
 
-/* No offset needs more: base/tid.h knows which TIDs are possible */
+/* Larger offsets do not occur: base/tid.h knows which TIDs are possible */
 #define OFFSET_BITS				(MaxHeapTuplesPerPage < 512 ? 9 : 12)
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << 12, "offsets fit their bits");
 
-/* A part has about so many words, and there are not more parts than these bits number */
+/* Approximate number of words in a part, and log2 of the maximum number of parts */
 #define PART_WORDS				1024
 #define MAX_PART_BITS			11
 
-/* Words of a part that stand side by side */
+/* Number of words of a part that are stored contiguously */
 #define BLOCK_WORDS				64
 
-/* Words that have the same upper bits */
+/* Words with the same upper bits */
 typedef struct WordPart
 {
-	uint32		first;			/* block; the others by GjWordSort.next */
-	uint64		end;			/* behind the last word; 0: there is none */
+	uint32		first;			/* first block; GjWordSort.next links the others */
+	uint64		end;			/* position after the last word; 0 if the part is empty */
 } WordPart;
 
 struct GjWordSort
 {
 	GjWordForm	form;
-	int			shift;			/* above it a word has its part's number */
+	int			shift;			/* the bits of a word above this are its part's number */
 	int			nparts;
 	int			at;				/* next part to be sorted */
-	uint64	   *words;			/* blocks, in the order in which parts have needed them */
-	uint32	   *next;			/* of each block, the one behind it */
+	uint64	   *words;			/* blocks, in the order in which they were allocated to parts */
+	uint32	   *next;			/* for each block, the part's next block */
 	uint32		nblocks;
-	uint64	   *scratch;		/* where a part is sorted; twice as long as there is */
-	uint64		room;			/* for words */
+	uint64	   *scratch;		/* memory in which a part is sorted, in two halves */
+	uint64		room;			/* capacity of each half, in words */
 	WordPart	parts[1 << MAX_PART_BITS];
 };
 
@@ -67,7 +68,8 @@ static pg_attribute_always_inline uint64 get_words(const GjWordForm *form, const
 												   uint64 *words);
 
 /*
- * Find the form of words for keys of a range and TIDs below a block; false: they do not fit
+ * Find the form of words for keys of a range and TIDs below a block; returns false if they do
+ * not fit
  */
 bool
 GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks)
@@ -85,8 +87,8 @@ GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nbloc
 }
 
 /*
- * Get the entries of a data page as words; returns how many, or -1 if one of them is not of the
- * form, or there are more than room
+ * Get the entries of a data page as words; returns their number, or -1 if one of them does not
+ * have the form, or if there are more than room
  */
 int
 GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form, uint64 *words,
@@ -109,7 +111,7 @@ GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form, uint6
 }
 
 /*
- * Make the word of a slot, and set bits in excess if the entry is not of the form
+ * Build the word of a slot, and set bits in excess if the entry does not have the form
  */
 static pg_attribute_always_inline uint64
 make_word(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,
@@ -129,7 +131,7 @@ static pg_attribute_always_inline uint64
 get_words(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,
 		  const uint32 *used, int nwords, uint64 *words)
 {
-	GjWordForm	local = *form;	/* nothing that is written could change it */
+	GjWordForm	local = *form;	/* a local copy, which the writes below cannot alias */
 	uint64		excess = 0;
 
 	for (int word = 0; word < nwords; word++)
@@ -150,7 +152,7 @@ get_words(const GjWordForm *form, const char *keys, int width, const ItemPointer
 }
 
 /*
- * Begin to sort at most so many words; it takes three times as much memory as they
+ * Start sorting up to n words; this takes three times the memory of the words
  */
 GjWordSort *
 GjWordSortBegin(const GjWordForm *form, uint64 n)
@@ -173,7 +175,7 @@ GjWordSortBegin(const GjWordForm *form, uint64 n)
 }
 
 /*
- * Add words, which are of the form
+ * Add words, which must have the form
  */
 void
 GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n)
@@ -189,7 +191,8 @@ GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n)
 }
 
 /*
- * Its first block begins at 0, too, but it is not empty then
+ * Add a block to a part.  For block 0 this leaves end at 0, as if the part were empty, but the
+ * caller adds a word at once.
  */
 static void
 add_block(GjWordSort *sort, WordPart *part)
@@ -204,7 +207,7 @@ add_block(GjWordSort *sort, WordPart *part)
 }
 
 /*
- * Get the next words in order, good until the next call; returns how many, 0: there are no more
+ * Get the next words in order, valid until the next call; returns their number, 0 at the end
  */
 uint64
 GjWordSortNext(GjWordSort *sort, const uint64 **words)
@@ -224,7 +227,8 @@ GjWordSortNext(GjWordSort *sort, const uint64 **words)
 }
 
 /*
- * Copy the words of a part, which is not empty, to where they are sorted; returns how many
+ * Copy the words of a part, which must not be empty, to the memory for sorting; returns their
+ * number
  */
 static uint64
 gather_part(GjWordSort *sort, const WordPart *part)
@@ -257,7 +261,7 @@ gather_part(GjWordSort *sort, const WordPart *part)
 }
 
 /*
- * Sort words; scratch is as long, and the function returns which of both has the result
+ * Sort words, using scratch of the same length; returns the array that has the result
  */
 static uint64 *
 sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
@@ -265,7 +269,7 @@ sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
 	uint64		tids = ((uint64) 1 << form->tid_bits) - 1;
 	bool		ascend = true;
 
-	/* rows that one session has inserted come in the order of their TIDs */
+	/* rows inserted by one session arrive in the order of their TIDs */
 	for (uint64 i = 1; i < n && ascend; i++)
 		ascend = (words[i - 1] & tids) <= (words[i] & tids);
 	return radix_sort_above(words, scratch, n, ascend ? form->tid_bits : 0);
@@ -282,7 +286,7 @@ GjWordSortEnd(GjWordSort *sort)
 }
 
 /*
- * Put words that ascend into an empty data page; they fit
+ * Put ascending words, which must fit, into an empty data page
  */
 void
 GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form, const uint64 *words,

@@ -1,21 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * write.c
- *	  Every write to a page of a gpujoin index, and all of its WAL.
+ *	  Writing pages of a gpujoin index, with their WAL.
  *
- * Each function here is one change that is whole by itself: a crash between two
- * of them, or a reader between two of them, finds a correct index.  Changes go
- * through generic WAL, because a resource manager of our own would have to be
- * preloaded wherever the WAL is replayed.  (New pages of a run are logged as plain
- * images: publish.c.)
+ * Each function here makes one change that is complete by itself: a crash or a reader between
+ * two of them finds a correct index.  Changes go through generic WAL, because a custom resource
+ * manager would have to be preloaded wherever the WAL is replayed.  (New pages of a run are
+ * logged as full-page images: publish.c.)
  *
- * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are registered
- * for WAL in the same order, because replay locks them in the order of registration, and on a
- * standby there are readers.  The lock on a page that seems to be free is only tried, never waited
- * for: the free space map is a hint, and it may be any page.  Only the holder of a lane's tail lock
- * changes which data page the lane has open, so reading that from the metapage under a short
- * share lock is good until the tail is unlocked.  Nobody extends the relation while holding a
- * content lock.
+ * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are
+ * registered for WAL in the same order, because replay locks them in the order of registration,
+ * and a standby has readers.  The lock on a page that seems to be free is only tried, never
+ * waited for: the free space map is a hint, so it may be any page.  Only the holder of a lane's
+ * tail lock changes which data page the lane has open, so the value read from the metapage under
+ * a short share lock is valid until the tail is unlocked.  The relation must not be extended
+ * while holding a content lock.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -32,12 +31,12 @@
 #include "base/step.h"
 #include "pages.h"
 
-/* So many are copied by a loop, not by a call */
+/* Up to this number of values, copy with a loop instead of a call */
 #define FEW_VALUES				16
 
 /* Rows --------------------------------------------------------------------------- */
 
-/* What a page has beside its header and its special space */
+/* Space on a page between its header and its special space */
 #define PAGE_ROOM \
 	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
 
@@ -84,7 +83,7 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
 }
 
 /*
- * Copy used slots of one page, with keys that ascend, to slots of another where nothing was yet
+ * Copy used slots of one page, with ascending keys, to unused slots of another
  */
 void
 GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot, int n)
@@ -114,7 +113,7 @@ GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slo
 /*
  * Add a row to a tail page
  *
- * The tail is exclusively locked and has room.
+ * The tail must be exclusively locked and have room.
  */
 void
 GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *row)
@@ -135,8 +134,8 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 /*
  * Move rows of a tail page, as many as fit, to free slots of the lane's data page
  *
- * Both are exclusively locked; the data page has a free slot.  One record, so that
- * an entry is on exactly one of the two pages at any time.
+ * Both pages are exclusively locked; the data page has a free slot.  This takes one record, so
+ * that an entry is on exactly one of the two pages at any time.
  */
 void
 GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
@@ -175,11 +174,11 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 }
 
 /*
- * Give the lane another data page, and note that in the delta's list and in the journal
+ * Give the lane another data page, and enter it in the delta's list and in the journal
  *
- * The caller holds exclusively: the lane's tail; new_data, which is free (read.c); list, a list
- * page of the delta that has room.  False if nothing was done, since the delta has another
- * list page by now.
+ * The caller holds exclusive locks on the lane's tail; on new_data, which is free (read.c); and
+ * on list, a list page of the delta that has room.  Returns false if nothing was done, because
+ * the delta has another list page by now.
  */
 bool
 GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data, Buffer list)
@@ -202,7 +201,7 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 		meta->lanes[lane].open_block = block;
 		meta->lanes[lane].run = meta->delta.run;
 		meta->delta.data_pages++;
-		/* the file has the block already, here and where this is replayed: read.c */
+		/* the file has the block already, here and during replay: read.c */
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
 		add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
 		add_list_element(meta, listpage, block);
@@ -217,11 +216,10 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 }
 
 /*
- * Make a free page, which the caller holds exclusively, the delta's last list page
+ * Make a free page, which the caller has locked exclusively, the delta's last list page
  *
- * False if nothing was done, since the delta is not what the caller knows any more: another one
- * has been faster.  (A copy of the index need not learn of it: it has no entries for a page that
- * was free.)
+ * Returns false if nothing was done, because the delta has changed: another process was faster.
+ * (A copy of the index need not know: it has no entries for a page that was free.)
  */
 bool
 GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
@@ -250,9 +248,10 @@ GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
 }
 
 /*
- * Remove rows from an exclusively locked tail page; dead has a bit a row
+ * Remove rows from an exclusively locked tail page; dead has one bit per row
  *
- * Rows close up: nobody remembers a row's place on a tail page.
+ * The remaining rows are moved together: no other structure refers to a row's place on a tail
+ * page.
  */
 void
 GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 *dead)
@@ -276,12 +275,13 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
 }
 
 /*
- * Remove entries of an exclusively locked data page; dead has a bit a slot
+ * Remove entries of an exclusively locked data page; dead has one bit per slot
  *
- * The slots stay unused as long as the page is what it is, but for one that a lane still fills.
+ * The slots remain unused until the page is reused, except on a page that a lane is still
+ * filling.
  *
- * Sequence and journal change in the same record: had they changed earlier, a
- * mirror could read the page in between and believe that it has the deletion.
+ * Sequence and journal change in the same record: if they changed earlier, a mirror could read
+ * the page in between and believe that it has the deletion.
  */
 void
 GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead)
@@ -304,7 +304,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 		left += pg_popcount32(used[word]);
 	}
 
-	/* what a run has lost must not be more than it had, or the metapage would be wrong, too */
+	/* a run must not lose more entries than it had, or the metapage would be wrong, too */
 	if (left + ndead != opaque->used)
 		GjReportCorruption(index, BufferGetBlockNumber(data),
 						   "A data page's count does not agree with its bitmap.");
@@ -324,9 +324,9 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 }
 
 /*
- * Count a finished bulk deletion, whether it deleted something or not
+ * Count a finished bulk deletion, even if it deleted nothing
  *
- * Index-only answers rest on this: exec/visiblemap.c.
+ * Index-only answers depend on this: exec/visiblemap.c.
  */
 void
 GjEpochRaise(Relation index)
@@ -343,7 +343,7 @@ GjEpochRaise(Relation index)
 /* Helpers ------------------------------------------------------------------------ */
 
 /*
- * Copy a value of a row into an array; a constant size makes it a plain store
+ * Copy a value of a row into an array; with a constant size this is a plain store
  */
 static void
 put_value(char *array, int slot, int width, const char *value)
@@ -367,13 +367,14 @@ put_value(char *array, int slot, int width, const char *value)
 	}
 }
 
-/* Of a constant size, so that each copy is a load and a store */
+/* Copy a constant size, so that each copy is a load and a store */
 #define COPY_VALUES(size) \
 	for (int i = 0; i < n; i++) \
 		memcpy(to + (slot + i) * (size), from + (from_slot + i) * (size), (size))
 
 /*
- * Copy values of an array.  They are few most often, and a call would take longer than that.
+ * Copy values of an array.  There are usually only a few, and a call would take longer than
+ * copying them.
  */
 static inline void
 copy_values(char *to, int slot, const char *from, int from_slot, int n, int width)
@@ -407,7 +408,7 @@ set_bits(uint32 *to, int bit, int n)
 }
 
 /*
- * Copy bits to where all are zero.  Most often none is set.
+ * Copy bits to a place where all are zero.  Usually none is set.
  */
 static void
 copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n)
@@ -438,7 +439,7 @@ widen_bounds(GjPageOpaque opaque, int64 key)
 }
 
 /*
- * Return the first free slot at or behind a slot, or -1
+ * Return the first free slot at or after a slot, or -1
  */
 static int
 find_free_slot(const uint32 *used, int words, int from)
@@ -471,8 +472,8 @@ lock_block(Relation index, BlockNumber block, GjPageKind kind)
 /*
  * Enter a change of one block, numbered meta->sequence, into the journal
  *
- * Neighbouring blocks that suffer the same share an entry, which then carries the
- * later number: a mirror may take a block once more than needed, never too seldom.
+ * Adjacent blocks with the same kind of change share an entry, which then carries the later
+ * number: a mirror may copy a block once more than needed, but never too seldom.
  */
 static void
 add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber block)
@@ -530,9 +531,9 @@ add_list_element(GjMetaPage meta, Page list, BlockNumber block)
  */
 
 /*
- * Make an empty page of some kind, for a run or delta if it is one from first_data on
+ * Initialize an empty page of some kind, for a run or delta if its block is first_data or later
  *
- * The caller sets the change counter, which must not go back where the page was in use before.
+ * The caller sets the change counter, which must not decrease if the page was in use before.
  */
 void
 GjPageInit(Page page, GjPageKind kind, uint32 run)
@@ -547,7 +548,7 @@ GjPageInit(Page page, GjPageKind kind, uint32 run)
 }
 
 /*
- * Make an empty data page: its arrays count as used space, for the sake of WAL
+ * Initialize an empty data page: its arrays count as used space, for the sake of WAL
  */
 void
 GjDataInit(Page page, const GjIndexInfo *info, uint32 run)
@@ -557,7 +558,7 @@ GjDataInit(Page page, const GjIndexInfo *info, uint32 run)
 }
 
 /*
- * Make an empty list page of a delta, behind another one, if there is any
+ * Initialize an empty list page of a delta, after the previous one, if any
  */
 static void
 list_init(Page page, uint32 run, BlockNumber previous)
@@ -568,7 +569,7 @@ list_init(Page page, uint32 run, BlockNumber previous)
 }
 
 /*
- * Make the metapage of an empty index
+ * Initialize the metapage of an empty index
  */
 static void
 init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed)
@@ -583,7 +584,7 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool h
 	meta->version = GJ_FORMAT_VERSION;
 	meta->build_id = build_id;
 	meta->sequence = 1;			/* the build itself is the first change */
-	meta->list_version = 1;		/* 0 is none's */
+	meta->list_version = 1;		/* 0 means none */
 	meta->journal_floor = 1;
 	meta->journal_start = GJ_JOURNAL_BLOCK;
 	meta->journal_blocks = 1;
@@ -607,7 +608,7 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool h
 }
 
 /*
- * Write the fixed part of an empty index into a new fork, without WAL
+ * Write the fixed pages of an empty index into a new fork, without WAL
  */
 void
 GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bool hashed)
@@ -640,7 +641,7 @@ GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bo
 }
 
 /*
- * Append a finished page to a fork that nobody else can see yet, without WAL
+ * Append a finished page to a fork that other processes cannot see yet, without WAL
  */
 void
 GjIndexAddPage(Relation index, ForkNumber fork, Page image)
@@ -656,8 +657,8 @@ GjIndexAddPage(Relation index, ForkNumber fork, Page image)
 }
 
 /*
- * Note in the metapage what an index has that was filled without WAL: a run, or what was put
- * into its delta, and how long it is
+ * Record in the metapage the contents of an index that was filled without WAL: a run, or the
+ * contents of its delta, and its length
  */
 void
 GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta)

@@ -60,7 +60,7 @@ static void match_listed(const GjKeySet *set, const void *keys, const uint32 *us
 static const GjKernelTable *get_kernels(void);
 static void verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
 
-/* Any machine ----------------------------------------------------------------- */
+/* Loops for any machine ------------------------------------------------------- */
 
 static pg_attribute_always_inline int64
 load_key(const void *keys, int width, int slot)
@@ -149,7 +149,7 @@ any_available(void)
 #include "kernelsx86.h"
 #endif
 
-/* Choice ----------------------------------------------------------------------------- */
+/* Choosing the kernels --------------------------------------------------------------- */
 
 #define GJ_KERNELS(suffix) \
 	{match_list4##suffix, match_list8##suffix}, \
