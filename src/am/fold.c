@@ -414,8 +414,8 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 /* Pages that are free, or become so ------------------------------------------------- */
 
 /*
- * Return true if a large part of the file is free, but unknown to the free space map, as may
- * happen after a crash
+ * Return true if more than two thirds of the file is free.  These pages would have been reused if
+ * the free space map had listed them; it may be incomplete after a crash.
  */
 static bool
 is_mostly_free(const GjFold *fold)

@@ -545,7 +545,7 @@ fold_open_words(GjFold *fold, int first_run)
 		stream->is_run = true;
 		GjRunReaderBegin(&stream->reader, fold->index, run);
 	}
-	/* merged streams are read by pages, and the last one must be merged */
+	/* only a merge delivers whole pages, so merge a single stream with an empty one */
 	if (words->nstreams == 1)
 		add_stream(words, 0)->ended = true;
 	merge_streams(words);
@@ -849,8 +849,7 @@ merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
 {
 	uint64		half = n / 2;
 	uint64		low = 0;		/* words of the first array in the lower half */
-	uint64		high = count_first(first, second, half);	/* and before the next word of the
-															 * upper half */
+	uint64		high = count_first(first, second, half);	/* and before the upper half's next */
 
 	for (uint64 i = 0; i < half; i++)
 	{
