@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * agg.c
- *	  GpuAgg, a node of the executor: groups and aggregates of its child's rows.
+ *	  GpuAgg, an executor node: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  Rows of groups for which there is no memory are spilled by these, and come to be
- * groups when those before them have been returned: who stops earlier does not wait for them.
+ * returned.  Rows of groups that do not fit in memory are spilled, and form groups after those
+ * before them have been returned: a caller that stops earlier does not wait for them.
  *
- * The node's own row has the group columns and the aggregates; HAVING and the target list are
+ * The node's scan tuple has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
  *
- * A partial one is run by each process of a parallel plan, for the rows that its child gives it,
- * and returns states.  Where PostgreSQL's node above puts groups together anyway, they need not
- * be whole: if they take too much memory, they are returned, and the rows that follow make new
- * ones.
+ * A partial GpuAgg runs in each process of a parallel plan, for the rows that its child returns
+ * there, and returns transition states.  The PostgreSQL node above combines groups anyway, so
+ * each group need not be returned in one piece: if the groups take too much memory, they are
+ * returned, and the remaining rows form new ones.
  *
- * ExecScan() is not used: within EvalPlanQual it would take this node, which scans no table,
- * for a join, and ask for a recheck of a row that is not there.
+ * ExecScan() is not used: within EvalPlanQual it would take this node, which scans no table, for
+ * a join, and ask to recheck a row that does not exist.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -50,7 +50,8 @@ typedef struct GjAggStats
 {
 	GjGroupsStats groups;
 	GjReaderStats reader;
-	uint64		flushes;		/* of partial groups, before all rows were read */
+	uint64		flushes;		/* number of times that partial groups were returned before all
+								 * rows were read */
 } GjAggStats;
 
 /* In the plan's shared memory */
@@ -61,26 +62,26 @@ typedef struct GjAggState
 	CustomScanState css;		/* first */
 	PlanState  *child;
 	GjReader   *reader;
-	GjCompute  *compute;		/* what is computed for each row; NULL: nothing is */
-	GjGroups   *groups;			/* NULL in a mere EXPLAIN */
-	bool		filled;			/* the groups of this pass are there */
-	bool		begun;			/* some pass is */
-	bool		is_plain;		/* the result is made of the groups' columns alone */
+	GjCompute  *compute;		/* columns computed for each row, or NULL */
+	GjGroups   *groups;			/* NULL in EXPLAIN without ANALYZE */
+	bool		filled;			/* are the groups of this pass complete? */
+	bool		begun;			/* has GjGroupsBegin() been called? */
+	bool		is_plain;		/* does the result consist of the groups' columns alone? */
 
-	List	   *coded;			/* int: group columns of which the groups have codes */
+	List	   *coded;			/* integer list: group columns that hold codes */
 
-	/* One that is partial */
+	/* Used only if partial */
 	bool		is_partial;
-	bool		ended;			/* all rows have been read */
+	bool		ended;			/* have all rows been read? */
 	uint64		flushes;
-	GjAggShare *share;			/* NULL: no parallel plan is running */
-	GjAggStats	workers;		/* what they have counted */
+	GjAggShare *share;			/* NULL if no parallel plan is running */
+	GjAggStats	workers;		/* sum of the workers' statistics */
 } GjAggState;
 
 struct GjAggShare
 {
 	slock_t		mutex;
-	GjAggStats	stats;			/* of the workers, not yet added to the leader's */
+	GjAggStats	stats;			/* sum of the workers' statistics not yet added to the leader's */
 };
 
 static Node *create_state(CustomScan *plan);
@@ -184,7 +185,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	check_permissions(plan);
-	/* it is read forwards */
+	/* the child is only read forwards */
 	eflags &= ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	agg->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(agg->child);
@@ -206,7 +207,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 }
 
 /*
- * Group by numbers of values instead of these, where equality is not that of bits
+ * Group by codes instead of values, for columns whose equality is not bitwise
  */
 static void
 encode_columns(GjAggState *agg, CustomScan *plan)
@@ -220,8 +221,8 @@ encode_columns(GjAggState *agg, CustomScan *plan)
 }
 
 /*
- * May the user execute the aggregate functions?  PostgreSQL's own node asks that when it begins,
- * for EXPLAIN as well.
+ * Check that the user may execute the aggregate functions.  PostgreSQL's own node checks this at
+ * startup, for EXPLAIN as well.
  */
 static void
 check_permissions(const CustomScan *plan)
@@ -301,7 +302,7 @@ exec_agg(CustomScanState *node)
 }
 
 /*
- * Show the next group in the scan slot; its results by reference live until the next one
+ * Show the next group in the scan slot.  By-reference results remain valid until the next call.
  */
 static bool
 next_group(GjAggState *agg)
@@ -330,8 +331,8 @@ next_group(GjAggState *agg)
 }
 
 /*
- * GjGroupsNext() has set where the slot's values are.  Only a slot that somebody has cleared, or
- * that owns memory since it was materialized, must be cleared and stored for that.
+ * Mark the slot as filled.  GjGroupsNext() has already set the slot's arrays, so it must be
+ * cleared and stored only if it was cleared, or owns memory because it was materialized.
  */
 static inline void
 show_group(TupleTableSlot *slot)
@@ -359,8 +360,9 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
 }
 
 /*
- * For who takes groups as arrays: those that remain are the next rows.  NULL: there are no more,
- * or they must pass through the executor, which filters them or computes something.
+ * Prepare the groups for a batch consumer: the remaining groups are the next rows.  Returns NULL
+ * if no group is left, or if the groups must pass through the executor, which filters them or
+ * computes something.
  */
 GjGroups *
 GjAggLoad(PlanState *node)
@@ -380,7 +382,7 @@ GjAggLoad(PlanState *node)
 }
 
 /*
- * The column of the groups that is this attribute of the result, from 0
+ * Return the groups' column, from 0, that is the result's attribute number `at`, also from 0
  */
 int
 GjAggColumn(const PlanState *node, int at)
@@ -389,7 +391,7 @@ GjAggColumn(const PlanState *node, int at)
 }
 
 /*
- * Is the result made of the node's columns as they are?
+ * Return true if the result consists of the node's columns without any computation
  */
 static bool
 is_plain(List *target)
@@ -438,8 +440,8 @@ read_batch(GjAggState *agg)
 }
 
 /*
- * Have the groups of spilled rows made; false: there are none.  Partial ones go on with the rows
- * that are left.
+ * Build the groups of spilled rows, or, if partial, continue with the remaining rows.  Returns
+ * false if there is nothing left.
  */
 static bool
 next_pass(GjAggState *agg)
@@ -454,8 +456,9 @@ next_pass(GjAggState *agg)
 }
 
 /*
- * With the same rows below, and nothing to compute otherwise, groups that are all there are
- * returned again.  A partial one's rows are others whenever processes divide them anew.
+ * Rescan: return the same groups again if the child's rows are the same, no computed column can
+ * have changed, and all groups are still there.  The rows of a partial node are different ones
+ * whenever processes divide them again.
  */
 static void
 rescan_agg(CustomScanState *node)
@@ -578,7 +581,7 @@ agg_init_share(CustomScanState *node, ParallelContext *pcxt, void *area)
 }
 
 /*
- * Before another execution: what was counted stays
+ * Prepare for another execution, keeping the counters
  */
 static void
 agg_reset_share(CustomScanState *node, ParallelContext *pcxt, void *area)
@@ -592,7 +595,7 @@ agg_attach_share(CustomScanState *node, shm_toc *toc, void *area)
 }
 
 /*
- * The shared memory may go away
+ * Collect or hand over the counters, because the shared memory may go away
  */
 static void
 agg_shutdown(CustomScanState *node)
@@ -617,7 +620,7 @@ agg_shutdown(CustomScanState *node)
 }
 
 /*
- * What this process has counted, and as leader its workers, too
+ * Return the statistics of this process, and in the leader also those of its workers
  */
 static GjAggStats
 agg_get_stats(const GjAggState *agg)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * agg.h
- *	  GpuAgg: groups and aggregates of rows that come as columns.
+ *	  GpuAgg: groups and aggregates of rows that are read as columns.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

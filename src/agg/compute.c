@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * compute.c
- *	  Columns that are computed from a batch's columns, row by row.
+ *	  Columns computed from the columns of a batch, row by row.
  *
- * PostgreSQL evaluates the expressions, so that they mean what they mean everywhere.  Each row
- * of a batch is put into a slot for that, with those columns only that are asked for.  That
- * costs some 50 ns a row: less than it would take the row to come as a tuple.
+ * PostgreSQL evaluates the expressions, so that they have their usual meaning.  For this, each
+ * row of a batch is loaded into a slot, but only with the columns that the expressions use.  That
+ * costs some 50 ns per row, less than reading the row as a tuple.
  *
- * An aggregate's argument is evaluated where its FILTER is true, and nowhere else: elsewhere
- * it might fail.
+ * An aggregate's argument is evaluated only where its FILTER is true, because elsewhere it might
+ * fail.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,10 +23,10 @@
 #include "compute.h"
 #include "groups/groups.h"
 
-/* A column of a batch that goes into the slot */
+/* A batch column that is loaded into the slot */
 typedef struct Input
 {
-	int			at;				/* in the slot, from 0 */
+	int			at;				/* position in the slot, from 0 */
 	int			column;
 } Input;
 
@@ -35,7 +35,7 @@ typedef struct Output
 	ExprState  *expr;
 	int			condition;		/* column that must be true; -1: none */
 	uint16		width;
-	char	   *values;			/* room for a batch */
+	char	   *values;			/* buffer for one batch */
 	uint8	   *nulls;
 } Output;
 
@@ -45,7 +45,7 @@ struct GjCompute
 	TupleTableSlot *slot;
 	int			ninputs;
 	Input	   *inputs;
-	int			ncolumns;		/* of a batch as it comes */
+	int			ncolumns;		/* number of columns of the input batch */
 	int			noutputs;
 	Output	   *outputs;
 	GjBatch		batch;
@@ -73,7 +73,7 @@ GjComputeCreate(ScanState *node, List *types, List *conditions, List *inputs)
 }
 
 /*
- * A row like the node's own, for itself
+ * Create a private slot with the same columns as the node's scan slot
  */
 static void
 create_slot(GjCompute *compute, ScanState *node)
@@ -88,7 +88,7 @@ create_slot(GjCompute *compute, ScanState *node)
 }
 
 /*
- * Which columns do the expressions use?
+ * List the columns that the expressions use
  */
 static void
 list_inputs(GjCompute *compute, List *exprs, List *inputs)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compute.h
- *	  Columns that are computed from a batch's columns, row by row.
+ *	  Columns computed from the columns of a batch, row by row.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,14 +16,14 @@
 typedef struct GjCompute GjCompute;
 
 /*
- * Prepare to compute a custom scan's custom_exprs, which are over its scan tuple.  The lists
- * are those of aggplan.h.  Allocates in the current memory context.
+ * Prepare to compute a custom scan's custom_exprs, which refer to its scan tuple.  The lists are
+ * described in aggplan.h.  Allocates in the current memory context.
  */
 extern GjCompute *GjComputeCreate(ScanState *node, List *types, List *conditions, List *inputs);
 
 /*
- * The batch with the computed columns behind its own; good until the next call.  May raise an
- * error, as any expression.
+ * Return the batch with the computed columns appended.  It is valid until the next call.  May
+ * raise any error that the expressions raise.
  */
 extern const GjBatch *GjComputeColumns(GjCompute *compute, const GjBatch *batch);
 

@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * reader.c
- *	  The rows of a plan node as batches of columns.
+ *	  Read the rows of a plan node as batches of columns.
  *
- * A node of ours whose rows come from index entries has them as arrays: they are taken from
- * there, without passing through the executor one by one.  From heap blocks columns are read
- * (reader.c).  What else a node returns, a row that a filter has let through, say, is put
- * into arrays one by one.  Which of these comes next is asked for each batch, since a node may
- * turn from the one to the other and back, as GpuScan does where memory is short.
+ * If a node of ours gets its rows from index entries, it has them as arrays: they are taken from
+ * there, without passing through the executor one by one.  From heap blocks, columns are read
+ * (see "Tuples" below).  All other rows that a node returns, such as those that pass a filter,
+ * are copied into arrays one by one.  This choice is made again for each batch, because a node
+ * may switch between these forms, as GpuScan does when memory is short.
  *
- * The rows of an Append are those of its children, one after another, in which the columns
- * are in the same places.  While it is at one of ours, the arrays are taken from there.  The
- * Append itself goes on to the next child, skips those that run-time pruning leaves out, and
- * begins: so the first row of each child comes in a slot.
+ * The rows of an Append are those of its children, one child after another, with the columns in
+ * the same places.  While it is at a child of ours, the arrays are taken from there.  The Append
+ * itself advances to the next child, skips those that run-time pruning excludes, and starts it:
+ * so the first row of each child arrives in a slot.
  *
  * A value keeps its width in the array, but an entry's key may be wider than its type.
  *
- * Within EvalPlanQual rows come one by one: there a node may have to return a row that
- * somebody else gives it.
+ * Within EvalPlanQual, rows are read one by one: there a node may have to return a row that
+ * EvalPlanQual supplies.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -51,41 +51,41 @@ typedef struct GjCodes GjCodes;
 /* A wanted column */
 typedef struct GjReaderColumn
 {
-	int			slot_at;		/* in the node's result slot, from 0 */
-	int			at;				/* in the source's */
-	uint16		width;			/* of its type, or of a code */
-	GjCodes    *codes;			/* which has numbers for the values; NULL: these are taken */
-	int32	   *known;			/* codes of small rows by their numbers; -1: not known yet */
+	int			slot_at;		/* position in the node's result slot, from 0 */
+	int			at;				/* position in the source's result slot, from 0 */
+	uint16		width;			/* width of its type, or of a code */
+	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
+	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
-	char	   *values;			/* room for a batch */
+	char	   *values;			/* buffer for one batch */
 	uint8	   *nulls;
 } GjReaderColumn;
 
 struct GjReader
 {
 	PlanState  *node;
-	PlanState  *source;			/* whose rows are the node's by now: it, or one below it; NULL:
-								 * not known yet */
-	bool		mapped;			/* all columns are the source's as they are */
-	bool		appends;		/* there is an Append, so that the source changes */
-	bool		ended;			/* the node has said that there are no more rows */
-	int			natts;			/* of the node's slot, so many attributes are needed */
+	PlanState  *source;			/* node whose rows are currently the node's: itself, or one below
+								 * it; NULL until it is known */
+	bool		mapped;			/* are all columns unchanged columns of the source? */
+	bool		appends;		/* is there an Append, so that the source can change? */
+	bool		ended;			/* has the node reported the end of its rows? */
+	int			natts;			/* number of attributes needed from the node's slot */
 	int			ncolumns;
 	GjReaderColumn *columns;
-	uint32		last_number;	/* that was given to a small row */
-	uint32		old_numbers;	/* up to this they are no longer good */
+	uint32		last_number;	/* last number assigned to a small row */
+	uint32		old_numbers;	/* numbers up to this one are no longer valid */
 	uint32	   *weights;
-	bool	   *has_nulls;		/* a batch of tuples has some, for each column */
+	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
 	GjBatch		batch;
 	GjReaderStats stats;
 };
 
-/* How a join's rows are taken */
+/* How to read the rows of a join */
 typedef enum GjReaderMode
 {
 	GJ_READER_PLAIN,			/* each entry or tuple is a row */
-	GJ_READER_WEIGHTS,			/* it is as many rows as it has partners */
-	GJ_READER_PAIRS				/* with each partner it is a row; columns of both are wanted */
+	GJ_READER_WEIGHTS,			/* each entry or tuple stands for as many rows as it has partners */
+	GJ_READER_PAIRS				/* each pair of an entry or tuple and a partner is a row */
 } GjReaderMode;
 
 /* reader.c */
@@ -191,14 +191,15 @@ GjReaderGetStats(const GjReader *reader)
 
 /* Arrays --------------------------------------------------------------------------- */
 
-/* Nodes that one row would pass through, at most; what is further down is read by rows */
+/* Maximum number of nodes between the node and its source; deeper sources are read row by row */
 #define MAX_NODES				8
 
 /*
- * Read rows that the source has as arrays; false: the next row comes in a slot, or not at all
+ * Read rows that the source has as arrays.  Returns false if the next row, if any, comes in a
+ * slot.
  *
- * To EXPLAIN, the nodes have returned the rows.  A node that is not ours must not be told so: its
- * first call may rescan it, to compute its keys, which is an error once it has run.
+ * For EXPLAIN, the nodes have returned the rows.  But a node that is not ours must not be told
+ * so: its first call may rescan it, to compute its keys, which is an error once it has run.
  */
 static bool
 read_arrays(GjReader *reader)
@@ -224,7 +225,7 @@ read_arrays(GjReader *reader)
 	return result;
 }
 
-/* May the node have arrays, now or at another time? */
+/* Return true if the node may have arrays, now or later */
 static bool
 has_arrays(const PlanState *node)
 {
@@ -232,9 +233,9 @@ has_arrays(const PlanState *node)
 }
 
 /*
- * List the nodes from the one that is read down to the one that has the rows, the source;
- * none, if one must be begun anew first, or EvalPlanQual may have a row for it: the executor
- * sees to both.  None either, if a column is computed on the way.
+ * List the nodes from the one that is read down to the source, which has the rows.  Returns 0 if
+ * one of them must be rescanned first, or if EvalPlanQual may have a row for it: the executor
+ * handles both.  Also returns 0 if a column is computed in between.
  */
 static int
 list_nodes(GjReader *reader, PlanState **nodes)
@@ -260,8 +261,8 @@ list_nodes(GjReader *reader, PlanState **nodes)
 }
 
 /*
- * The node whose rows are this one's, as they are or in other columns; NULL if there is none,
- * or not now
+ * Return the node whose rows are this one's, with the same or other columns.  Returns NULL if no
+ * such node exists, or none at the moment.
  */
 static PlanState *
 node_below(GjReader *reader, PlanState *node)
@@ -282,9 +283,8 @@ node_below(GjReader *reader, PlanState *node)
 }
 
 /*
- * Find the columns in the source's rows; false: one is computed further up, or is to be encoded
- * and does not come from small rows, or something is that nobody wants but that must happen for
- * each row
+ * Map the wanted columns to the source node.  Returns false if a column is computed above the
+ * source, if an encoded column is not from the small side, or if a target list has side effects.
  */
 static bool
 map_columns(GjReader *reader, PlanState **nodes, int nnodes)
@@ -346,10 +346,10 @@ read_source(GjReader *reader, PlanState *node)
 }
 
 /*
- * Make the next rows of a scan or a join ready; false: they cannot be had as arrays
+ * Load the next rows of a scan or a join.  Returns false if they are not available as arrays.
  *
- * A join's rows are entries or tuples; such that stand for several rows, if nothing is wanted
- * of their partners; or pairs.
+ * The rows of a join are entries or tuples; entries or tuples that stand for several rows, if no
+ * column of their partners is wanted; or pairs.
  */
 bool
 GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready, GjReaderMode *mode)
@@ -372,7 +372,7 @@ GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready, GjReaderMode
 }
 
 /*
- * Another GpuAgg's groups
+ * Read the groups of another GpuAgg
  */
 static bool
 read_groups(GjReader *reader, PlanState *node)
@@ -403,7 +403,7 @@ read_groups(GjReader *reader, PlanState *node)
 }
 
 /*
- * Make a batch of the rows that are left of a chunk of entries
+ * Build a batch from the remaining rows of a chunk of entries
  */
 static void
 take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill)
@@ -465,7 +465,7 @@ take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill
 }
 
 /*
- * A column of the small side
+ * Copy a column of the small side
  */
 static void
 take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners)
@@ -479,7 +479,7 @@ take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners
 }
 
 /*
- * Where all entries of the chunk are rows, the column is there as it is wanted
+ * Refer to a column in place if all entries of the chunk are rows; otherwise copy it
  */
 static void
 take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk *chunk,
@@ -501,7 +501,7 @@ take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk 
 }
 
 /*
- * Copy a column of some entries, which are numbered from first on
+ * Copy a column of some entries, which are numbered starting at first
  */
 static void
 gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
@@ -521,7 +521,7 @@ gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 }
 
 /*
- * From where the column of the result comes
+ * Return the source of a column of the result
  */
 const GjFillOutput *
 GjReaderFind(const GjFill *fill, int at)
@@ -561,7 +561,7 @@ gather(char *to, const char *from, uint16 width, const uint16 *rows, int n)
 /* Slots ---------------------------------------------------------------------------- */
 
 /*
- * Put the next rows that the node returns into arrays; false: there are none
+ * Copy the next rows that the node returns into arrays.  Returns false at the end.
  */
 static bool
 read_slots(GjReader *reader)
@@ -585,7 +585,7 @@ read_slots(GjReader *reader)
 }
 
 /*
- * Has an Append come to another child?  That may have arrays.
+ * Return true if an Append has advanced to another child that may have arrays
  */
 static bool
 source_changes(GjReader *reader)
@@ -613,7 +613,7 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 }
 
 /*
- * Make a batch of the columns that have been put together here
+ * Build a batch from the reader's own arrays
  */
 static void
 own_columns(GjReader *reader, int nrows)
@@ -643,7 +643,7 @@ own_columns(GjReader *reader, int nrows)
  */
 
 /*
- * Make a batch of these rows, of which there is at least one, and of those that follow
+ * Build a batch from these rows, at least one, and the following ones
  */
 static void
 reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
@@ -674,7 +674,7 @@ reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
 }
 
 /*
- * Append the block's rows to the batch, as many as it has room for; returns how many
+ * Append as many of the block's rows to the batch as fit, and return their number
  */
 static int
 take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode)
@@ -704,7 +704,7 @@ take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReader
 }
 
 /*
- * Take rows off the block, by their numbers there, and what comes with them
+ * Take rows from the block, as row numbers within it, with their partners or weights
  */
 static int
 take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode,
@@ -780,7 +780,8 @@ GjReaderForgetCodes(GjReader *reader)
 }
 
 /*
- * Put a column of small rows into the array of column i, from its row first on; is there any NULL?
+ * Copy a column of small rows into the array of column i, starting at row `first`.  Returns true
+ * if any value is NULL.
  */
 static bool
 reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
@@ -816,7 +817,7 @@ encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value)
 }
 
 /*
- * Note a row's code, unless so many rows have come that there are no more numbers
+ * Record a row's code, unless the row numbers are exhausted
  */
 static void
 note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code)
@@ -870,15 +871,15 @@ typedef struct Cell
 struct GjCodes
 {
 	MemoryContext context;
-	MemoryContext values_context;	/* the table and what the values point to */
-	MemoryContext scratch;		/* of the type's functions */
+	MemoryContext values_context;	/* holds the table and the values' data */
+	MemoryContext scratch;		/* for the type's functions */
 	Oid			collation;
 	FmgrInfo	hash;
 	FmgrInfo	equal;
 	int16		typlen;
 	bool		typbyval;
 	struct valuetable_hash *table;
-	Datum	   *values;			/* by number */
+	Datum	   *values;			/* values by code */
 	int32		nvalues;
 	int32		capacity;
 };
@@ -927,7 +928,7 @@ codes_create(MemoryContext parent, Oid type, Oid collation)
 	return codes;
 }
 
-/* As PostgreSQL's own nodes that group rows ask for it */
+/* Check that the user may execute the function, as PostgreSQL's own grouping nodes do */
 static void
 check_permission(Oid function)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reader.h
- *	  The rows of a plan node as batches of columns.
+ *	  Read the rows of a plan node as batches of columns.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,32 +16,31 @@
 typedef struct GjReaderStats
 {
 	uint64		batches;
-	uint64		array_rows;		/* that came as arrays */
-	uint64		slot_rows;		/* that came one by one */
+	uint64		array_rows;		/* rows read as arrays */
+	uint64		slot_rows;		/* rows read one by one */
 } GjReaderStats;
 
 typedef struct GjReader GjReader;
 
 /*
- * Prepare to read a node.  attnos: the columns of its result that are wanted, from 1, as an
- * int list; types: how each is to be understood (GjValueType), likewise.  Allocates in the
- * current memory context.
+ * Prepare to read a node. attnos is an integer list of the wanted columns of its result, from 1;
+ * types lists the type of each (GjValueType).  Allocates in the current memory context.
  */
 extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types);
 
 /*
- * Put numbers into the batches instead of a column's values, which is an int4 then: numbers of
- * what the type takes for equal.  The node is a join, and the column one of its small side.
+ * Replace a column's values in the batches by int4 codes.  Values that the type considers equal
+ * get the same code.  The node must be a join, and the column must belong to its small side.
  */
 extern void GjReaderEncode(GjReader *reader, int column);
 extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 
-/* Forget what has which number */
+/* Forget all codes */
 extern void GjReaderForgetCodes(GjReader *reader);
 
 /*
- * Get the next rows; NULL: there are no more.  They are good until the next call, or until the
- * node is rescanned, which GjReaderRestart() has to be told.
+ * Get the next rows, or NULL at the end.  They are valid until the next call, or until the node
+ * is rescanned; after a rescan, call GjReaderRestart().
  */
 extern const GjBatch *GjReaderNext(GjReader *reader);
 extern void GjReaderRestart(GjReader *reader);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * am.h
- *	  What PostgreSQL calls of the access method.
+ *	  The access method's entry points, called by PostgreSQL.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -24,15 +24,15 @@
 typedef enum GjFoldMode
 {
 	GJ_FOLD_IF_WORTH_IT,		/* as VACUUM does */
-	GJ_FOLD_DELTA,				/* however little there is to fold */
-	GJ_FOLD_ALL					/* all becomes one run */
+	GJ_FOLD_DELTA,				/* however small the delta is */
+	GJ_FOLD_ALL					/* merge everything into one run */
 } GjFoldMode;
 
-/* What a fold has done */
+/* Statistics of a fold */
 typedef struct GjFoldStats
 {
 	int			folds;
-	uint64		entries;		/* written */
+	uint64		entries;		/* entries written */
 	uint64		pages;
 } GjFoldStats;
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * bitmap.c
- *	  Bitmap index scans: "key = value" and "key = ANY (array)" for PostgreSQL's
- *	  own Bitmap Heap Scan, so that our index combines with others.
+ *	  Bitmap index scans: "key = value" and "key = ANY (array)" for PostgreSQL's own Bitmap Heap
+ *	  Scan, so that our indexes can be combined with others.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -75,9 +75,9 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	count(scan->indexRelation, &stats);
 
 	/*
-	 * A stale entry's TID may belong to a row that is visible, but has another key or is
-	 * outside the predicate.  Core's recheck tests both: it puts a partial index's predicate
-	 * beside the index's own conditions.  As for blocks taken whole, so for such TIDs.
+	 * The TID of a stale entry may belong to a row that is visible, but has another key or does
+	 * not satisfy the predicate.  Core's recheck tests both: it adds a partial index's predicate
+	 * to the index's own conditions.  So request a recheck for such TIDs, as for whole blocks.
 	 */
 	ntids = fill_bitmap(tids, get_heap_length(scan->indexRelation), tbm,
 						info.hashed || stats.stale);
@@ -134,12 +134,12 @@ add_scan_key(Relation index, GjKeySet *set, ScanKey key)
 }
 
 /*
- * Can computing the key fail for rows outside a partial index, as 1 / x does for those that
- * WHERE x <> 0 leaves out?
+ * Return true if computing the key can fail for rows outside a partial index, as 1 / x does for
+ * rows excluded by WHERE x <> 0
  *
- * A bitmap heap scan rechecks conditions on the key before those of the index's predicate.
- * So it must not get other rows' TIDs.  Where blocks are lossy, since the work memory is
- * short, it meets such rows all the same, and may fail as it does with a btree.
+ * A bitmap heap scan rechecks conditions on the key before those of the index's predicate.  So
+ * the bitmap must not contain the TIDs of such rows.  If blocks become lossy because work_mem is
+ * too small, the scan meets such rows nevertheless, and may fail as it does with a btree.
  */
 static bool
 key_may_fail(Relation index)
@@ -149,7 +149,7 @@ key_may_fail(Relation index)
 }
 
 /*
- * Count for the index what the match has done
+ * Add the work of the match to the index's counters
  */
 static void
 count(Relation index, const GjMatchStats *stats)
@@ -162,7 +162,7 @@ count(Relation index, const GjMatchStats *stats)
 }
 
 /*
- * Get the heap's length, after the match; the executor has locked the table
+ * Return the heap's length, read after the match.  The executor has locked the table.
  */
 static BlockNumber
 get_heap_length(Relation index)
@@ -175,10 +175,10 @@ get_heap_length(Relation index)
 }
 
 /*
- * Hand the TIDs over, a heap block at a time
+ * Add the TIDs to the bitmap, one heap block at a time
  *
- * Blocks past the end of the heap are of rows that VACUUM cut off, or of a damaged
- * entry.  A bitmap heap scan would pass them over, but prefetch them before.
+ * Blocks past the end of the heap belong to rows that VACUUM truncated, or to a damaged entry.  A
+ * bitmap heap scan would skip them, but only after trying to prefetch them.
  */
 static int64
 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck)

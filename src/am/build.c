@@ -3,9 +3,9 @@
  * build.c
  *	  CREATE INDEX and REINDEX.
  *
- * The heap is read in physical order, the entries are sorted, and become the base run.  The
- * sort has maintenance_work_mem.  WAL is written once, at the end, because until the transaction
- * commits nobody else can see the index.
+ * The heap is read in physical order, and the entries are sorted and become the base run.  The
+ * sort may use maintenance_work_mem.  WAL is written once, at the end, because no other
+ * transaction can see the index until ours commits.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,11 +27,11 @@
 #include "mirror/mirror.h"
 #include "am.h"
 
-/* The numbers of a new index's base run, and of the change that the build is */
+/* Numbers of a new index's base run, and of the change made by the build */
 #define BASE_RUN				2
 #define BUILD_CHANGE			1
 
-/* Progress is reported once for so many rows */
+/* Report progress every this many rows */
 #define REPORT_ROWS				8192
 
 typedef struct GjBuildState
@@ -81,7 +81,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL,
 									 (int64) heap->rd_rel->reltuples);
 
-	/* no synchronised scan: TIDs that ascend are half the sort */
+	/* no synchronized scan: ascending TIDs save half of the sort */
 	heap_tuples = table_index_build_scan(heap, index, indexInfo, false, true,
 										 add_entry, state, NULL);
 	GjStep("loaded");
@@ -111,20 +111,20 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 }
 
 /*
- * Write the init fork of an unlogged index, to which it is reset after a crash
+ * Write the init fork of an unlogged index, to which the index is reset after a crash
  */
 void
 gjbuildempty(Relation index)
 {
 	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index), false);
 
-	/* logged whatever the relation: a crash must not lose the init fork itself */
+	/* log it even for an unlogged index: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);
 	GjStep("emptied");
 }
 
 /*
- * Draw an id that no other build of any index has
+ * Generate an id that no other build of any index has
  */
 static uint64
 make_build_id(void)
@@ -155,7 +155,7 @@ forget_cached_info(Relation index)
 }
 
 /*
- * Callback of the heap scan: add one tuple's entry
+ * Heap scan callback: add one tuple's entry
  */
 static void
 add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
@@ -175,7 +175,7 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 }
 
 /*
- * Write the base run; false if there is nothing to write
+ * Write the base run.  Returns false if there is nothing to write.
  */
 static bool
 write_run(GjBuildState *state, Relation index, GjRun *run)

@@ -1,56 +1,56 @@
 /*-------------------------------------------------------------------------
  *
  * fold.c
- *	  Making a run of what has been inserted, and now and then one run of all.
+ *	  Folding: turn inserted rows into a run, and from time to time merge all runs into one.
  *
- * Inserted rows are in the delta, in no order: a search reads all of it.  A minor fold sorts the
- * delta's entries and writes them as a small run.  A middle fold merges them with the youngest
- * small runs, where there are five of about their size, or where no more runs can be listed: so
- * small runs remain few, and an entry is mostly written again as part of something much bigger.  A
- * major fold merges them with all runs.  What is merged loses its deleted slots.  VACUUM folds
- * when it has deleted what is dead, autovacuum's ANALYZE does, too (a table that only grows is
- * rarely vacuumed), and gpujoin_fold() on demand.
+ * Inserted rows are in the delta, in no order, so every search reads all of it.  A minor fold
+ * sorts the delta's entries and writes them as a small run.  A middle fold merges them with the
+ * youngest small runs, if there are five of about their size, or if the list of runs is full: so
+ * small runs remain few, and an entry is usually rewritten only as part of something much
+ * bigger.  A major fold merges them with all runs.  Merging drops deleted slots.  VACUUM folds
+ * after deleting dead entries, autovacuum's ANALYZE also does (a table that only grows is rarely
+ * vacuumed), and gpujoin_fold() on demand.
  *
- * The lock: ShareUpdateExclusiveLock on the table.  So neither another fold nor a deletion is
- * under way, CREATE INDEX CONCURRENTLY's included; queries and insertions are.
+ * The lock: the caller holds ShareUpdateExclusiveLock on the table.  So neither another fold nor
+ * a deletion can run, including that of CREATE INDEX CONCURRENTLY; queries and insertions can.
  *
- * The steps, each a WAL record of its own, or many:
+ * The steps, each one or more WAL records of its own:
  *
- *	  0. An unfinished run of a fold that did not come to its end is given up.
+ *	  0. Discard the unfinished run of an earlier fold that failed.
  *	  1. Rotate: the delta becomes the previous one, lanes open their next pages in a new one.
- *	  2. Close: each lane that still fills a page of the previous delta loses it.
+ *	  2. Close: each lane that still fills a page of the previous delta gives it up.
  *	  3. Begin: draw the run's number, fold_run.
  *	  4. Write the run's pages, onto free pages or at the end of the file.
- *	  5. Publish: list the run, and no more the previous delta and the runs that are merged in it.
+ *	  5. Publish: list the run, and remove the previous delta and the merged runs from the list.
  *	  6. Enter the freed pages in the free space map.
  *
- * Why nothing is lost.  All entries that the new run shall have are on pages that nobody changes
- * from step 2 on: rows come to a delta's page through a lane that has it open, and a lane is closed
- * with its tail page locked, when no row is on its way; deletions are locked out.  Until step 5 the
- * metapage lists those pages, so they are what everybody reads, and nobody takes them for another
- * use; from step 5 on it lists the run that has the same entries.  Generic WAL makes step 5 one
- * change of one page.  An entry is in exactly one place of those that a state lists, or on a
- * tail.
+ * Why nothing is lost.  All entries of the new run are on pages that do not change from step 2
+ * on: rows are added to a delta page only through a lane that has it open, and a lane is closed
+ * with its tail page locked, when no row is being moved; deletions are locked out.  Until step 5
+ * the metapage lists those pages, so all readers use them, and they cannot be reused; from step 5
+ * on it lists the run, which has the same entries.  Generic WAL makes step 5 one change of one
+ * page.  So an entry is in exactly one of the places that a state lists, or on a tail.
  *
  * An error, a crash or a promotion after step 1 leaves a previous delta.  It is read as before,
- * and the next fold begins with it.  After step 3 it leaves fold_run and pages with its number as
- * well: nobody reads them, nobody takes them.  Step 0 of the next fold makes them free, and looks
- * through the file for them.  Numbers are never drawn twice, so that an old page is never taken
- * for one of a later run.  After step 5, what the free space map has not learned a deletion finds,
- * which reads all pages, or a major fold that wonders how little of the file is in use.
+ * and the next fold begins with it.  After step 3 it also leaves fold_run and pages with its
+ * number: they are neither read nor reused.  Step 0 of the next fold scans the file for them and
+ * frees them.  Numbers are never reused, so that an old page is never mistaken for one of a later
+ * run.  If we crash after step 5, freed pages missing from the free space map are found by the
+ * next bulk deletion, which reads every page, or by a major fold when most of the file is unused.
  *
- * What readers must do.  Step 5 makes pages free that a reader may be about to read, and raises
+ * Rules for readers.  Step 5 frees pages that a reader may be about to read, and increments
  * list_version.  A reader takes its list from one state of the metapage, after it has read the
- * tails, and looks at list_version when it has read the last page: if that has changed, it begins
- * anew (pages/read.c).  A fold moves entries towards runs only, never back; so does a flush of a
- * tail.  Hence who reads tails, then the delta, then runs, meets each entry at least once.
+ * tails, and checks list_version after reading the last page: if it has changed, the reader
+ * starts over (pages/read.c).  A fold moves entries towards runs only, never back, and so does
+ * the flush of a tail.  Hence a reader that reads the tails, then the delta, then the runs, sees
+ * each entry at least once.
  *
  * Standbys replay the same records in the same order: the pages before the metapage that lists
- * them, and that before a page is used anew.  So their readers follow the same rule.
+ * them, and the metapage before a page is reused.  So the same rule protects their readers.
  *
- * Before a major fold writes, runs of which nothing lives any more are dropped, in a change of
- * their own, so that their pages can be used: an index of which each row is updated between two
- * VACUUMs does not need room for three times its entries.
+ * Before a major fold writes, runs without live entries are dropped, in a change of their own, so
+ * that their pages can be reused: otherwise an index whose rows are all updated between two
+ * VACUUMs would need room for three times its entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -70,15 +70,19 @@
 #include "am.h"
 #include "foldparts.h"
 
-/* VACUUM folds a delta from so many data pages on */
+/* Minimum number of data pages for which VACUUM folds a delta */
 #define MINOR_PAGES				64
 
-/* A call draws no more numbers, with a delta that is left over: two for runs, one for a delta */
+/*
+ * Maximum number of numbers that a call draws, with a leftover delta: two for runs, one for a
+ * delta
+ */
 #define FOLD_NUMBERS			3
 
 /*
- * So many runs of about a delta's size are merged with it.  With three, entries are in bigger runs
- * sooner, and searches, which find few of them side by side there, take longer on average.
+ * Number of runs of about a delta's size that are merged with it.  With three, entries move to
+ * bigger runs sooner, but searches, which find few of them next to each other there, take longer
+ * on average.
  */
 #define MERGED_RUNS				5
 
@@ -89,7 +93,7 @@ typedef enum FoldKind
 	FOLD_MAJOR
 } FoldKind;
 
-/* Blocks to be entered in the free space map */
+/* Blocks to enter in the free space map */
 typedef struct Freed
 {
 	BlockNumber *blocks;
@@ -116,9 +120,9 @@ static void free_delta(GjFold *fold, Freed *freed);
 static void enter_freed(GjFold *fold, Freed *freed);
 
 /*
- * Fold an index, if it is worth it or wished
+ * Fold an index, if it is worthwhile or requested
  *
- * The caller holds ShareUpdateExclusiveLock on the table.
+ * The caller must hold ShareUpdateExclusiveLock on the table.
  */
 void
 GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
@@ -141,7 +145,7 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	}
 	forget_unfinished(&fold);
 
-	/* a delta that is left over is folded first, then perhaps the one after it */
+	/* fold a leftover delta first, then perhaps the one after it */
 	left_over = fold.state.deltas[1].run != 0;
 	kind = choose(&fold, mode);
 	if (kind != FOLD_NOTHING)
@@ -158,8 +162,8 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 }
 
 /*
- * Have numbers for runs and deltas been used up, but for those of a last fold or two?  VACUUM has
- * to go on then, without an error that it would meet each time.
+ * Return true if only enough numbers for runs and deltas are left for one or two last folds.
+ * VACUUM must then go on without folding, rather than raise an error every time.
  */
 static bool
 has_few_numbers(const GjFold *fold)
@@ -176,7 +180,7 @@ has_few_numbers(const GjFold *fold)
 }
 
 /*
- * Make the pages free of a run that a fold has not published
+ * Free the pages of a run that a fold did not publish
  */
 static void
 forget_unfinished(GjFold *fold)
@@ -192,11 +196,11 @@ forget_unfinished(GjFold *fold)
 }
 
 /*
- * Decide which fold is worth it
+ * Choose the kind of fold, if any is worthwhile
  *
- * A major fold rewrites all.  It waits until the small runs have as many entries as the base run,
- * or a quarter of its slots are dead: searches read these for nothing.  If it would be so with the
- * delta, that is merged as well, and need not be written twice.
+ * A major fold rewrites everything.  It waits until the small runs have as many entries as the
+ * base run, or a quarter of its slots are dead, which searches read for nothing.  If the delta
+ * would tip the balance, it is merged as well, so that it need not be written twice.
  */
 static FoldKind
 choose(const GjFold *fold, GjFoldMode mode)
@@ -230,10 +234,10 @@ count_alive(const GjRun *run)
 }
 
 /*
- * From which run on are all merged with the previous delta?  The base run is not.
+ * Return the first of the runs to merge with the previous delta.  The base run is not merged.
  *
- * If the list of runs is full, one is in any case, and with it all that are not much bigger.
- * Otherwise the list would stay full, and every fold write the youngest run again.
+ * If the list of runs is full, at least one is merged, and with it all that are not much bigger.
+ * Otherwise the list would stay full, and every fold would rewrite the youngest run.
  */
 static int
 first_merged(const GjFold *fold)
@@ -283,7 +287,7 @@ fold_once(GjFold *fold, FoldKind kind)
 }
 
 /*
- * Drop the runs of which nothing lives
+ * Drop the runs that have no live entries
  */
 static void
 drop_dead_runs(GjFold *fold)
@@ -310,7 +314,7 @@ drop_dead_runs(GjFold *fold)
 }
 
 /*
- * See to it that what is to be folded is in the previous delta, and that nobody adds to it
+ * Make sure that the entries to fold are in the previous delta, and that no more are added to it
  */
 static void
 take_delta(GjFold *fold)
@@ -331,7 +335,7 @@ take_delta(GjFold *fold)
 }
 
 /*
- * Write a run of the previous delta's entries and of those of the runs from the first one on
+ * Write a run of the entries of the previous delta and of the runs from the given one on
  */
 static void
 write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
@@ -341,7 +345,7 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 	GjRunWriter *writer;
 	GjFoldRows	rows;
 	uint64		written = 0;
-	uint64		reported = 0;	/* of these, when a test was last told */
+	uint64		reported = 0;	/* entries at the last test step */
 
 	GjStep("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
@@ -370,8 +374,7 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 }
 
 /*
- * About how many entries the run will have?  Those of the delta are counted as if its pages were
- * full.
+ * Estimate the number of entries of the run.  The delta's pages are counted as full.
  */
 static uint64
 count_entries(const GjFold *fold, int first)
@@ -384,7 +387,7 @@ count_entries(const GjFold *fold, int first)
 }
 
 /*
- * Publish the run, and make free what it replaces
+ * Publish the run, and free the pages that it replaces
  */
 static void
 publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
@@ -411,9 +414,8 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 /* Pages that are free, or become so ------------------------------------------------- */
 
 /*
- * Is so much of the file free that it should have been used, had the free space map known?
- *
- * It does not after a crash.
+ * Return true if more than two thirds of the file is free.  These pages would have been reused if
+ * the free space map had listed them; it may be incomplete after a crash.
  */
 static bool
 is_mostly_free(const GjFold *fold)
@@ -426,7 +428,7 @@ is_mostly_free(const GjFold *fold)
 }
 
 /*
- * Look through the file for pages that are free, and enter them in the free space map
+ * Scan the file for free pages, and enter them in the free space map
  */
 static void
 find_free_pages(GjFold *fold)

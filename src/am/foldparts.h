@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * foldparts.h
- *	  What the files of a fold share: fold.c has the steps, foldsource.c the rows.
+ *	  Declarations shared by the files of a fold: fold.c has the steps, foldsource.c reads the
+ *	  rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,28 +15,28 @@
 typedef struct GjFold
 {
 	Relation	index;
-	BufferAccessStrategy strategy;	/* for pages that are read; NULL: none */
+	BufferAccessStrategy strategy;	/* for reading pages; may be NULL */
 	GjIndexInfo info;
 	GjIndexState state;
 	GjFoldStats *stats;
 
-	/* private to foldsource.c, but for the blocks of the previous delta */
+	/* private to foldsource.c, except for the blocks of the previous delta */
 	BlockNumber *delta_blocks;
 	BlockNumber ndelta_blocks;
-	struct GjFoldWords *words;	/* entries as words; NULL: rows, from sources */
+	struct GjFoldWords *words;	/* entries as words; NULL if rows come from sources */
 	struct GjFoldSource *sources;
 	int			nsources;
-	int			at;				/* the source of the last rows; -1: none yet */
-	int			given;			/* how many these were */
+	int			at;				/* source of the last rows; -1: none yet */
+	int			given;			/* number of rows last returned */
 } GjFold;
 
-/* Rows in order: slots of a page that are all used, or words */
+/* Rows in order: used slots of a page, or words */
 typedef struct GjFoldRows
 {
 	int			n;
 	Page		page;
 	int			slot;
-	const uint64 *words;		/* NULL: slots */
+	const uint64 *words;		/* NULL if the rows are slots */
 	const GjWordForm *form;
 } GjFoldRows;
 

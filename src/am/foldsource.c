@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * foldsource.c
- *	  The rows that a fold writes, in order: the previous delta's, sorted, merged with those of
- *	  runs.
+ *	  The rows that a fold writes, in order: those of the previous delta, sorted, merged with
+ *	  those of runs.
  *
- * None of these pages changes while the fold is under way (fold.c).  So what is found on a page
- * that a list or a directory names must be what they say; everything else is corruption.  So are
- * rows of a run that do not ascend: one such row is hard to find, but in the new run it could stand
- * where a page begins, and keep searches from many others.
+ * None of these pages changes during the fold (fold.c).  So a page named by a list or a directory
+ * must contain what they say; everything else is corruption.  Rows of a run that do not ascend
+ * are corruption, too: a single such row is merely hard to find, but in the new run it could
+ * become the first of a page, and hide many others from searches.
  *
- * All sources give pages: the sort, too, puts its rows on one, in private memory.  So a fold of the
- * delta alone copies whole pages, and a merge copies stretches of them.
+ * All sources deliver pages: even the sort puts its rows on one, in private memory.  So a fold of
+ * the delta alone copies whole pages, and a merge copies parts of pages.
+ *
+ * If an entry fits in a single word, faster code is used (see "Entries as words" below).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,47 +36,50 @@
 typedef struct GjFoldSource
 {
 	bool		ended;
-	GjPlace		place;			/* of the row at hand */
-	GjRowSort  *sort;			/* of the delta's rows; NULL: a run */
+	GjPlace		place;			/* place of the current row */
+	GjRowSort  *sort;			/* for the delta's rows; NULL if the source is a run */
 	GjRunReader reader;
-	int			slot;			/* of the row at hand */
-	int			nslots;			/* up to the page's last row */
-	int			gap;			/* the first slot behind the one at hand that is not used */
-	GjPlace		last;			/* no row that comes is before this one */
-	PGAlignedBlock page;		/* the sort's rows, or a copy of the run's page */
+	int			slot;			/* slot of the current row */
+	int			nslots;			/* end of the page's used slots */
+	int			gap;			/* first unused slot after the current one */
+	GjPlace		last;			/* lower bound of all rows to come */
+	PGAlignedBlock page;		/* rows from the sort, or a copy of the run's page */
 } GjFoldSource;
 
-/* What is to be read */
+/* The entries to be read */
 typedef struct Extent
 {
 	int64		min_key;
 	int64		max_key;
-	uint64		n;				/* entries of the delta, which are to be sorted */
+	uint64		n;				/* number of delta entries to be sorted */
 } Extent;
 
-/* Words in order, some of them at hand: the delta's, a run's, or those of two other streams */
+/*
+ * A stream of words in order: those of the delta, of a run, or merged from two other streams.
+ * Some of the words are loaded.
+ */
 typedef struct Stream
 {
-	const uint64 *words;		/* at hand, */
-	uint64		n;				/* so many */
-	uint64		total;			/* about how many words come in all */
-	struct Stream *first;		/* merged from these two; NULL: it is not */
+	const uint64 *words;		/* the loaded words */
+	uint64		n;				/* number of loaded words */
+	uint64		total;			/* estimated number of words in all */
+	struct Stream *first;		/* streams merged into this one, or NULL */
 	struct Stream *second;
 	bool		is_run;
 	bool		is_delta;
-	bool		ended;			/* nothing comes behind what is at hand */
+	bool		ended;			/* no words follow the loaded ones */
 	GjRunReader reader;
-	uint64		last;			/* of the run's words that have been read */
+	uint64		last;			/* last word read from the run */
 	uint64		buffer[GJ_MAX_SLOTS];
 } Stream;
 
-/* Runs, the delta, and what merges two of them until one is left */
+/* Runs, the delta, and the streams that merge two others until one is left */
 #define MAX_STREAMS				(2 * (GJ_MAX_RUNS + 1) - 1)
 
 typedef struct GjFoldWords
 {
 	GjWordForm	form;
-	GjWordSort *sort;			/* of the delta's words */
+	GjWordSort *sort;			/* sorts the delta's words */
 	Stream	   *streams[MAX_STREAMS];
 	int			nstreams;
 	Stream	   *all;
@@ -142,9 +147,9 @@ precedes(const GjPlace *a, const GjPlace *b)
 }
 
 /*
- * Get the next rows, good until the next call; false when there are no more
+ * Get the next rows, valid until the next call.  Returns false at the end.
  *
- * They are as many as stand side by side in one source, before those of all others.
+ * Returns as many adjacent rows of one source as come before those of all other sources.
  */
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
@@ -183,7 +188,7 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 }
 
 /*
- * Free what the sources have
+ * Free the resources of the sources
  */
 void
 GjFoldCloseSources(GjFold *fold)
@@ -206,7 +211,7 @@ GjFoldCloseSources(GjFold *fold)
 }
 
 /*
- * List the previous delta's data pages, if there is one, without the current one's
+ * List the data pages of the previous delta, if there is one, but not those of the current one
  */
 static void
 list_delta(GjFold *fold)
@@ -238,7 +243,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * As much again as VACUUM may use for dead tuples
+ * Return the memory for a fold: as much as VACUUM may use for dead tuples
  */
 static Size
 fold_memory(void)
@@ -261,7 +266,7 @@ open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 }
 
 /*
- * Go on by n rows that stand side by side, or to the first one
+ * Advance by n adjacent rows, or to the first row
  */
 static void
 advance(GjFold *fold, GjFoldSource *source, int n)
@@ -280,7 +285,8 @@ advance(GjFold *fold, GjFoldSource *source, int n)
 }
 
 /*
- * Go to the first row of the next page, if it has any; false: there is no page
+ * Advance to the first row of the next page, if it has any.  Returns false if there is no next
+ * page.
  */
 static bool
 next_page(GjFold *fold, GjFoldSource *source)
@@ -295,7 +301,7 @@ next_page(GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * Go on to the first slot that is used, of which there is one, and see where the next gap is
+ * Advance to the next used slot, which must exist, and find the next gap
  */
 static void
 skip_gap(const GjFold *fold, GjFoldSource *source)
@@ -343,7 +349,7 @@ next_run_page(GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * Do rows ascend, from a place on?  It becomes that of the last one.
+ * Return true if the rows ascend from *last on.  Sets *last to the place of the last row.
  */
 static pg_attribute_always_inline bool
 rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjPlace *last)
@@ -367,8 +373,8 @@ rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjP
 }
 
 /*
- * See to it that a run's rows ascend.  Deleted ones keep their places among the others, and
- * searches rely on that, too.
+ * Check that a run's rows ascend.  Deleted rows keep their places among the others, and searches
+ * also rely on that.
  */
 static void
 check_order(const GjFold *fold, GjFoldSource *source)
@@ -386,9 +392,10 @@ check_order(const GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * How many slots, from the one at hand on, are used and before a limit?
+ * Return the number of slots, starting at the current one, that are used and come before the
+ * limit
  *
- * In a merge few are, as a rule, so it looks further with steps that grow.
+ * In a merge these are usually few, so search with growing steps.
  */
 static int
 find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit)
@@ -438,7 +445,8 @@ copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
 }
 
 /*
- * Lock a data page in share mode, after a check that it is of the run or delta that names it
+ * Lock a data page in share mode, after checking that it belongs to the run or delta that lists
+ * it
  */
 static Buffer
 fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run)
@@ -454,7 +462,7 @@ fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run)
 }
 
 /*
- * Find the first used slot at or behind a slot; -1: there is none
+ * Return the first used slot at or after a slot, or -1
  */
 static int
 next_used_slot(const GjFold *fold, Page page, int slot)
@@ -474,7 +482,7 @@ next_used_slot(const GjFold *fold, Page page, int slot)
 }
 
 /*
- * Count the slots up to the last one in use
+ * Return the number of slots up to the last used one
  */
 static int
 count_slots(const GjFold *fold, Page page)
@@ -504,7 +512,8 @@ count_slots(const GjFold *fold, Page page)
  */
 
 /*
- * Begin to read the previous delta and the runs from the given one on; false: they are not for us
+ * Begin to read the previous delta and the runs from the given one on, as words.  Returns false
+ * if that is not possible.
  */
 static bool
 fold_open_words(GjFold *fold, int first_run)
@@ -535,7 +544,7 @@ fold_open_words(GjFold *fold, int first_run)
 		stream->is_run = true;
 		GjRunReaderBegin(&stream->reader, fold->index, run);
 	}
-	/* what is merged comes in pages */
+	/* only a merge delivers whole pages, so merge a single stream with an empty one */
 	if (words->nstreams == 1)
 		add_stream(words, 0)->ended = true;
 	merge_streams(words);
@@ -543,8 +552,7 @@ fold_open_words(GjFold *fold, int first_run)
 }
 
 /*
- * Get the next rows, as many as a page has slots for, but for the last; false when there are no
- * more
+ * Get the next rows, enough to fill a page unless they are the last.  Returns false at the end.
  */
 static bool
 fold_next_words(GjFold *fold, GjFoldRows *rows)
@@ -577,7 +585,8 @@ fold_close_words(GjFold *fold)
 }
 
 /*
- * Find out what is to be read, by what runs and the delta's pages say of themselves
+ * Determine the number and the bounds of the entries, from those recorded for the runs and the
+ * delta's pages
  */
 static void
 measure(const GjFold *fold, int first_run, Extent *extent)
@@ -614,7 +623,8 @@ widen(Extent *extent, int64 min_key, int64 max_key)
 }
 
 /*
- * No entry that is folded is of a later block: whoever adds one writes to the new delta
+ * Return the table's length.  No folded entry belongs to a later block, because insertions now go
+ * to the new delta.
  */
 static BlockNumber
 count_table_blocks(Relation index)
@@ -665,12 +675,12 @@ add_delta(GjFold *fold, uint64 room)
 }
 
 /*
- * Merge all streams to one: again and again the two that have fewest words
+ * Merge all streams into one: repeatedly merge the two with the fewest words
  */
 static void
 merge_streams(GjFoldWords *words)
 {
-	Stream	   *left[GJ_MAX_RUNS + 1] = {NULL};	/* those with fewest come last */
+	Stream	   *left[GJ_MAX_RUNS + 1] = {NULL};	/* the shortest ones come last */
 	int			nleft = 0;
 
 	while (nleft < words->nstreams)
@@ -700,7 +710,7 @@ put_in_order(Stream **streams, int n, Stream *stream)
 }
 
 /*
- * Have words of a stream at hand, where there are none, unless it has ended
+ * Load words of a stream, if none are loaded, unless it has ended
  */
 static void
 fill(GjFold *fold, Stream *stream)
@@ -739,7 +749,7 @@ read_run_page(GjFold *fold, Stream *stream)
 }
 
 /*
- * Get the words of a data page, at most so many; returns how many
+ * Get the words of a data page, but no more than `room`, and return their number
  */
 static int
 take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
@@ -802,8 +812,8 @@ merge(GjFold *fold, Stream *stream)
 }
 
 /*
- * Merge words at hand of two streams until one might run out, or take those of one where the other
- * has ended; returns how many
+ * Merge loaded words of two streams until one might run out, or take those of one if the other
+ * has ended.  Returns the number of words.
  */
 static uint64
 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
@@ -827,16 +837,18 @@ merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
 }
 
 /*
- * Merge the first n of both, where each has so many; returns how many are of the first
+ * Merge the first n words of two arrays, each of which has at least n.  Returns the number of
+ * words taken from the first array.
  *
- * Both halves at the same time: a step waits for the one before it, but not for the other half's.
+ * Merge both halves of the output in the same loop: each step waits for the previous one, but not
+ * for that of the other half.
  */
 static uint64
 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
 {
 	uint64		half = n / 2;
-	uint64		low = 0;		/* of the first, in the lower half */
-	uint64		high = count_first(first, second, half);	/* and before the upper one's next */
+	uint64		low = 0;		/* words of the first array in the lower half */
+	uint64		high = count_first(first, second, half);	/* and before the upper half's next */
 
 	for (uint64 i = 0; i < half; i++)
 	{
@@ -862,7 +874,7 @@ merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
 }
 
 /*
- * Of the first n words of a merge, how many are of the first?
+ * Return the number of words of the first array among the first n words of a merge
  */
 static uint64
 count_first(const uint64 *first, const uint64 *second, uint64 n)

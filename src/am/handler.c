@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(gpujoin_handler);
 static char *gjbuildphasename(int64 phasenum);
 
 /*
- * Return what PostgreSQL needs to know of the access method
+ * Return the access method's properties and functions
  */
 Datum
 gpujoin_handler(PG_FUNCTION_ARGS)

@@ -1,30 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * insert.c
- *	  Adding one entry.
+ *	  Inserting one entry.
  *
- * Why rows come through tail pages: generic WAL finds out what changed by comparing the page
- * before and after byte by byte, about 1 ns a byte: 7 us for a full page, several times what a
- * btree insertion costs.  Only what lies between pd_lower and pd_upper is left out.  On a tail
- * page rows lie one behind the other, and pd_lower ends behind the last: with at most 64 rows an
- * insertion compares 300 bytes on average.  To move a full tail to a data page compares a whole
- * page, but once for 64 rows.  Measured: INSERT ... SELECT of a million random keys takes 0.6
- * times as long as with a btree instead.
+ * Why rows go through tail pages: generic WAL determines what changed by comparing the page
+ * before and after byte by byte, at about 1 ns per byte: 7 us for a full page, several times the
+ * cost of a btree insertion.  Only the part between pd_lower and pd_upper is skipped.  On a tail
+ * page rows are stored back to back, and pd_lower is the end of the last one: with at most 64
+ * rows an insertion compares 300 bytes on average.  Moving a full tail to a data page compares a
+ * whole page, but only once every 64 rows.  Measured: INSERT ...  SELECT of a million random keys
+ * takes 0.6 times as long as with a btree instead.
  *
- * There are several lanes (reloption lanes).  A backend has a preferred one and takes another
- * whose tail page is free at the moment, so that inserters rarely wait.  A row goes to the tail
- * page; a full tail is flushed to the lane's open data page; when that is full, the lane gets
- * another one, which is entered into the delta's list: a page that is free, or a new one.  Now and
- * then the list needs a page, too.
+ * There are several lanes (reloption lanes).  A backend has a preferred one and uses another one
+ * whose tail page is not locked at the moment, so that inserters rarely wait.  A row is added to
+ * the tail page; a full tail is flushed to the lane's open data page; when that is full, the lane
+ * gets another one, either a free page or a new one, which is entered in the delta's list.  From
+ * time to time the list needs a page, too.
  *
- * Free pages are left to the next fold while they are few beside the base run: it needs as many as
- * the delta has.  The file becomes as long in the end, but a page is added here, beside hundreds of
- * rows that are inserted, and not in VACUUM, of which it would be a good part.
+ * Free pages are left to the next fold while they are few compared to the base run: the fold
+ * needs as many as the delta has.  The file reaches the same length in the end, but a page is
+ * added here, once for hundreds of inserted rows, and not in VACUUM, where adding pages would be
+ * a considerable part of the work.
  *
- * A page is found, or added to the file, before any page is locked.  By the
- * time the lane is locked again things may have changed, so every step is decided
- * anew under the locks.  The free space map is a hint: whether a page is free, it says itself
- * (pages/read.c).  One that was found and is of no use in the end is found again by VACUUM.
+ * A page is found, or added to the file, before any page is locked.  When the lane is locked
+ * again, the situation may have changed, so every decision is made again under the locks.  The
+ * free space map is only a hint: the page itself tells whether it is free (pages/read.c).  If a
+ * page that was found is not needed in the end, VACUUM will find it again.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -95,13 +96,13 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 		candidate = find_candidate(index, info);
 	}
 
-	/* another backend of the lane may have been quicker; VACUUM will find the page */
+	/* another backend of the lane may have been faster; VACUUM will find the page */
 	if (BufferIsValid(candidate))
 		ReleaseBuffer(candidate);
 }
 
 /*
- * Lock the tail page of the lane, or of another one if that is free
+ * Lock the tail page of the lane, or of another lane whose tail page is not locked
  */
 static Buffer
 lock_tail(Relation index, const GjIndexInfo *info, int *lane)
@@ -129,7 +130,7 @@ lock_tail(Relation index, const GjIndexInfo *info, int *lane)
 }
 
 /*
- * Check a tail page: a row more than fits would be written over the page's special space
+ * Check a tail page: with one row too many, we would write into the page's special space
  */
 static void
 check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
@@ -140,10 +141,10 @@ check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
 }
 
 /*
- * See to it that the locked tail has room for a row
+ * Make sure that the locked tail has room for a row
  *
- * Returns false if another page is needed; the candidate has been used, or was of no use, and is
- * released and cleared.
+ * Returns false if another page is needed.  By then the candidate has been used, or was of no
+ * use, and has been released and cleared.
  */
 static bool
 make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer *candidate)
@@ -174,7 +175,7 @@ make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer
 }
 
 /*
- * Lock the data page that the lane fills; InvalidBuffer if it has none
+ * Lock the data page that the lane fills, or return InvalidBuffer if it has none
  */
 static Buffer
 lock_open_page(Relation index, int lane)
@@ -194,8 +195,8 @@ lock_open_page(Relation index, int lane)
 }
 
 /*
- * Have the lane fill the candidate, and return it locked; InvalidBuffer if that was not possible,
- * perhaps because the delta's list needed a page first, and has it now
+ * Make the candidate the lane's open page, and return it locked.  Returns InvalidBuffer if that
+ * was not possible, perhaps because the candidate was first needed for the delta's list.
  */
 static Buffer
 open_page(Relation index, const GjIndexInfo *info, int lane, Buffer candidate)
@@ -226,7 +227,7 @@ open_page(Relation index, const GjIndexInfo *info, int lane, Buffer candidate)
 }
 
 /*
- * Lock a candidate, if it is free; if not, unlock it and return false
+ * Lock a candidate, if it is free; otherwise return false with the page unlocked
  *
  * Two backends may have found the same page, or one that a lane has open, perhaps our own.  So
  * this must not wait for the lock.
@@ -247,7 +248,7 @@ lock_candidate(Relation index, const GjIndexState *state, Buffer candidate)
 }
 
 /*
- * Lock the delta's last list page, if there is one, and it has room
+ * Lock the delta's last list page, if it exists and has room
  */
 static Buffer
 lock_list(Relation index, const GjIndexState *state, Buffer candidate)
@@ -276,7 +277,7 @@ lock_list(Relation index, const GjIndexState *state, Buffer candidate)
 }
 
 /*
- * Find a page that is free, as it seems, pinned but not locked
+ * Find a page that appears to be free, and return it pinned but not locked
  */
 static Buffer
 find_candidate(Relation index, const GjIndexInfo *info)
@@ -287,7 +288,7 @@ find_candidate(Relation index, const GjIndexInfo *info)
 		return add_block(index);
 	block = GetFreeIndexPage(index);
 
-	/* after a crash the map may know blocks that the file has lost */
+	/* after a crash the map may list blocks that the file has lost */
 	if (!BlockNumberIsValid(block) ||
 		block < info->first_data || block >= GjIndexGetLength(index))
 		return add_block(index);
@@ -296,10 +297,10 @@ find_candidate(Relation index, const GjIndexInfo *info)
 }
 
 /*
- * Are free pages to be left to the next fold?
+ * Return true if free pages should be left to the next fold
  *
- * Free pages and the delta together: where all rows are updated between two folds, there are as
- * many as the base run has, and the file would become half as long again.
+ * Count free pages and the delta together: if all rows are updated between two folds, there are
+ * as many as the base run has, and the file would grow by half.
  */
 static bool
 is_left_to_fold(Relation index, const GjIndexInfo *info)

@@ -3,26 +3,26 @@
  * vacuum.c
  *	  Deleting the entries of dead tuples.
  *
- * Every entry that was in the index when the deletion began must be shown to the
- * callback, or a heap tuple's place would be used again while an entry still points
- * at it.  Entries move from a tail page to a data page, and by a fold from data pages to others.
- * Only one deletion or fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY all take
- * ShareUpdateExclusiveLock on the table.  So tail pages come first, then the state of the metapage
- * and the number of blocks are read: an entry that left its tail before we looked there stands on
- * a data page below that number, of a run or delta that the state lists, and stays there.  Entries
- * made later than that are of tuples made later, which this VACUUM does not remove.
+ * Every entry that was in the index when the deletion began must be shown to the callback;
+ * otherwise a heap tuple's place could be reused while an entry still points to it.  Entries move
+ * from a tail page to a data page, and by a fold from data pages to others.  Only one deletion or
+ * fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY all take
+ * ShareUpdateExclusiveLock on the table.  So tail pages are cleaned first, then the state of the
+ * metapage and the number of blocks are read: an entry that left its tail before we read it is on
+ * a data page below that number, of a run or delta that the state lists, and stays there.
+ * Entries added later belong to tuples inserted later, which this VACUUM does not remove.
  *
- * Pages are read as they lie in the file.  Those of dead runs are passed over, and those of a
- * run that a fold has left unfinished: its entries are elsewhere, too.  A page that is put to use
- * behind us only gets rows that we have met on a tail, or newer ones.
+ * Pages are read in file order.  Pages of dead runs are skipped, and so are those of a run that a
+ * fold has left unfinished: its entries are elsewhere, too.  A page that is reused after we have
+ * passed it only receives rows that we have seen on a tail, or newer ones.
  *
- * Only a deletion removes entries of a page that lives.  So a slot seen used under a share lock
+ * Only a deletion removes entries from a live page.  So a slot that was in use under a share lock
  * still holds the same entry when the page is locked exclusively, and the callback runs without
  * any lock.
  *
- * Slots that become free stay so, but for those of a page that a lane still fills; a fold leaves
- * them behind.  Free pages go into the free space
- * map, which is a hint: who takes a page from it looks again, with the page locked.
+ * Freed slots stay free, except on a page that a lane still fills; a fold drops them.  Free pages
+ * are entered in the free space map, which is a hint: a backend that takes a page from it checks
+ * again, with the page locked.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -45,7 +45,7 @@ typedef struct GjVacuumState
 {
 	IndexVacuumInfo *vacuum;
 	GjIndexInfo info;
-	GjIndexState now;			/* as it was when the tails had been read */
+	GjIndexState now;			/* state after the tails were read */
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
@@ -58,7 +58,7 @@ static bool is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerDa
 static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy);
 
 /*
- * Delete the entries whose TIDs the callback wants gone
+ * Delete the entries whose TIDs the callback reports as dead
  */
 IndexBulkDeleteResult *
 gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
@@ -75,7 +75,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	state.callback_state = callback_state;
 	GjIndexGetInfo(info->index, &state.info);
 
-	/* what is counted here is of this pass alone, but for what was removed */
+	/* these counters are per pass, except for the number of removed tuples */
 	stats->num_index_tuples = 0;
 	stats->pages_newly_deleted = 0;
 	stats->pages_free = 0;
@@ -93,7 +93,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	}
 
 	GjStep("cleaned");
-	/* before the caller may make the dead tuples' places free: exec/visiblemap.c */
+	/* do this before the caller can free the dead tuples' line pointers: exec/visiblemap.c */
 	GjEpochRaise(info->index);
 
 	stats->num_pages = nblocks;
@@ -101,10 +101,10 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Finish a VACUUM, or an ANALYZE: fold if it is worth it
+ * Finish a VACUUM or an ANALYZE: fold if it is worthwhile
  *
- * Who calls ANALYZE wants to wait for no more than statistics; autovacuum has the time, and a table
- * that only grows it rarely vacuums.
+ * A manual ANALYZE should compute statistics and nothing else; autovacuum has the time, and it
+ * rarely vacuums a table that only grows.
  */
 IndexBulkDeleteResult *
 gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
@@ -121,7 +121,7 @@ gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 						" pages", RelationGetRelationName(info->index), fold.entries,
 						fold.pages)));
 
-	/* no deletion, no news: the table's own count of tuples is better than ours */
+	/* without a deletion, the table's own tuple count is better than ours */
 	if (stats == NULL)
 		return NULL;
 	GjStep("vacuumed");
@@ -133,8 +133,8 @@ gjvacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 /*
  * Delete from a tail page
  *
- * The callback runs under the page lock here, because rows may leave a tail at any
- * other time; there are only a few dozen.
+ * Here the callback runs under the page lock, because rows may leave a tail at any other time;
+ * there are only a few dozen.
  */
 static void
 clean_tail(GjVacuumState *state, BlockNumber block)
@@ -219,7 +219,7 @@ delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
 }
 
 /*
- * Ask the callback about each entry of a page copy; returns how many are dead
+ * Call the callback for each entry of a page copy.  Returns the number of dead ones.
  */
 static int
 find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead)
@@ -248,7 +248,7 @@ find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead)
 }
 
 /*
- * Ask the callback about one entry; it must not be asked about TIDs that no heap can have
+ * Call the callback for one entry.  It must not be called for TIDs that no heap can have.
  */
 static bool
 is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid)

@@ -3,9 +3,9 @@
  * validate.c
  *	  Checking an operator class.
  *
- * An operator class is right if every operator is an equality that returns boolean,
- * if both its types have a key extraction function in the family, and if keys are
- * stored in four or eight bytes.
+ * An operator class is valid if every operator is an equality operator that returns boolean, if
+ * both of its types have a key extraction function in the family, and if keys are stored in four
+ * or eight bytes.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,9 +34,9 @@ static bool check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass o
 static bool check_storage(Form_pg_opclass opclass);
 
 /*
- * Validate an operator class, and with it its family
+ * Validate an operator class, and its family
  *
- * Reports everything that is wrong, at level INFO.
+ * Reports all problems found, at level INFO.
  */
 bool
 gjvalidate(Oid opclassoid)
@@ -55,7 +55,7 @@ gjvalidate(Oid opclassoid)
 	operators = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(opclass->opcfamily));
 	procs = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(opclass->opcfamily));
 
-	/* no short cut: each check reports its own finds */
+	/* do not stop early: each check reports its own findings */
 	result = check_storage(opclass);
 	result = check_procs(procs, family) && result;
 	result = check_operators(operators, opclass->opcfamily, family) && result;

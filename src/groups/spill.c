@@ -34,7 +34,7 @@ struct GjSpillFile
 
 typedef struct Part
 {
-	LogicalTape *tape;			/* NULL if it has no records */
+	LogicalTape *tape;			/* NULL if the part has no records */
 	uint64		nrecords;
 	int			used_bits;		/* number of hash bits that are the same in all records */
 } Part;

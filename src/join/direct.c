@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * direct.c
- *	  GpuJoin's short way: from index entries or tuples straight into result rows.
+ *	  GpuJoin's fast path: build result rows directly from index entries or tuples.
  *
- * Where the join computes and filters nothing beyond its key, and a table's rows come from
- * entries, a result row is made of an entry and a small row, without the joined slot and a
- * projection.  The small rows are looked up for a chunk of entries at once.
+ * If the join computes and filters nothing beyond its key, and a table's rows come from entries,
+ * a result row is built from an entry and a small row, without the joined slot and a projection.
+ * The small rows are looked up for a chunk of entries at once.
  *
- * Often they need not be looked up at all.  The match delivers entries whose keys are in
- * the set, and no others; the set has the keys of the batch.  So an entry that is a row has
- * a partner.  If no two small rows have the same key, it is one; and if no column of it is
- * wanted, nor a mark on it, it does not matter which.
+ * Often they need not be looked up at all.  The match delivers only entries whose keys are in the
+ * set, and the set contains the keys of the batch.  So an entry that is a row has a partner.  If
+ * no two small rows have the same key, it has exactly one; and if neither a column of the partner
+ * nor a mark on it is needed, it does not matter which one.
  *
- * Of fetched tuples the fetch has tested the keys, or looked up the partners, block by block.
- * What has columns elsewhere than other tuples goes the long way (rows.c), unless somebody takes
- * rows as arrays.
+ * For fetched tuples, the fetch has tested the keys, or looked up the partners, block by block.
+ * A tuple whose columns are not at the usual offsets takes the slow path (rows.c), except for
+ * batch consumers.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -26,27 +26,29 @@
 
 #include "state.h"
 
-/* A column of the result that a small row fills */
+/* A result column that is filled from a small row */
 typedef struct SmallOutput
 {
-	AttrNumber	attno;			/* in the result */
-	int			column;			/* of the small row */
+	AttrNumber	attno;			/* position in the result */
+	int			column;			/* position in the small row */
 } SmallOutput;
 
 struct GjJoinDirect
 {
-	uint64		entry;			/* the row whose partners are state->pair */
-	int			natts;			/* of a small row */
+	uint64		entry;			/* row whose partners state->pair points to */
+	int			natts;			/* number of columns of a small row */
 	int			noutputs;
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* Rows that wait to be taken with their partners: entries of a chunk, or tuples of a block */
+/*
+ * Rows that have not been taken with their partners yet: entries of a chunk, or tuples of a block
+ */
 typedef struct Waiting
 {
 	int		   *next;
 	int			nrows;
-	const uint16 *numbers;		/* of entries, from the first on; NULL: tuples */
+	const uint16 *numbers;		/* entry numbers, relative to first; NULL for tuples */
 	uint64		first;
 	GjSmallRow **partners;
 } Waiting;
@@ -67,9 +69,10 @@ static inline void count_rows(GjJoinScanState *scan, int n);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
 
 /*
- * Prepare the short way for those tables for which it is possible
+ * Prepare the fast path for the tables that can use it
  *
- * Semijoins and antijoins that return small rows stop as soon as they can, and count.
+ * Semijoins and antijoins that return small rows cannot, because they stop as soon as possible,
+ * and count.
  */
 void
 GjJoinDirectInit(GjJoinState *state)
@@ -105,7 +108,7 @@ GjJoinDirectInit(GjJoinState *state)
 }
 
 /*
- * Prepare the same for the table's tuples: no filter, and columns that lie in the same place
+ * Prepare the fast path for the table's tuples: no filter, and columns that have the same offset
  * in most tuples
  */
 static void
@@ -125,7 +128,7 @@ init_tuples(GjJoinScanState *scan, List *big)
 }
 
 /*
- * Is it a column of the joined row?
+ * Return true if the target is a column of the joined row
  */
 static bool
 is_plain(const GjJoinState *state, TargetEntry *target)
@@ -136,7 +139,7 @@ is_plain(const GjJoinState *state, TargetEntry *target)
 }
 
 /*
- * Note the result's columns that are the small side's; returns the others
+ * Record the result's columns that come from the small side, and return a list of the others
  */
 static List *
 split_target(GjJoinState *state, GjJoinDirect *direct)
@@ -159,8 +162,8 @@ split_target(GjJoinState *state, GjJoinDirect *direct)
 }
 
 /*
- * Must partners be looked up in the current batch, once this scan's entries go the short
- * way?
+ * Return true if partners must be looked up in the current batch, assuming that this scan's
+ * entries take the fast path if they can
  */
 bool
 GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan)
@@ -169,7 +172,7 @@ GjJoinNeedsPartners(const GjJoinState *state, const GjJoinScanState *scan)
 }
 
 /*
- * The same for what goes the short way
+ * The same for rows that take the fast path
  */
 bool
 GjJoinWantsPartners(const GjJoinState *state)
@@ -179,7 +182,7 @@ GjJoinWantsPartners(const GjJoinState *state)
 }
 
 /*
- * Return the next result row that is made of an entry; NULL if there are no more entries
+ * Return the next result row that is built from an entry, or NULL if no entry is left
  */
 TupleTableSlot *
 GjJoinNextDirect(GjJoinState *state)
@@ -198,7 +201,7 @@ GjJoinNextDirect(GjJoinState *state)
 }
 
 /*
- * Go to the next entry and its partners
+ * Advance to the next entry and its partners
  */
 static bool
 next_entry(GjJoinState *state, GjJoinScanState *scan)
@@ -218,7 +221,7 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
 }
 
 /*
- * Make the next entries ready; to EXPLAIN, they are rows that the scan returns
+ * Load the next entries; for EXPLAIN, the scan returns them as rows
  */
 static bool
 load_entries(GjJoinState *state, GjJoinScanState *scan)
@@ -237,7 +240,7 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 /* As arrays ------------------------------------------------------------------------- */
 
 /*
- * Are there entries that make result rows?
+ * Return true if there are entries that form result rows
  */
 bool
 GjJoinEntriesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
@@ -251,7 +254,7 @@ GjJoinEntriesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
 }
 
 /*
- * Are there tuples that do?
+ * Return true if there are tuples that form result rows
  */
 bool
 GjJoinTuplesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
@@ -268,7 +271,7 @@ GjJoinTuplesAreReady(GjJoinState *state, GjReadyRows *ready, bool *partners)
 }
 
 /*
- * Have some pairs of an entry or a tuple been taken, and not all?
+ * Return true if some pairs of an entry or a tuple have been taken, but not all
  */
 bool
 GjJoinIsInPairs(const GjJoinState *state)
@@ -277,8 +280,8 @@ GjJoinIsInPairs(const GjJoinState *state)
 }
 
 /*
- * The column of the small row, from 0, that is this attribute of the result; -1: it is of the
- * big side, or there is no short way
+ * Return the column of the small row, from 0, that is this attribute of the result, or -1 if it
+ * belongs to the big side or there is no fast path
  */
 int
 GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
@@ -292,7 +295,7 @@ GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
 }
 
 /*
- * How many columns a small row has
+ * Return the number of columns of a small row
  */
 int
 GjJoinSmallColumns(const GjJoinState *state)
@@ -301,7 +304,7 @@ GjJoinSmallColumns(const GjJoinState *state)
 }
 
 /*
- * Take up to so many tuples of the block, each of which is a row
+ * Take at most `most` tuples of the block, each of which is a row
  */
 int
 GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
@@ -316,8 +319,8 @@ GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
 }
 
 /*
- * Take up to so many pairs of the chunk's entries or the block's tuples, which are numbered as
- * in rows[] of the chunk or from 0, and their partners
+ * Take at most `most` pairs of the chunk's entries or the block's tuples, and their partners.
+ * Entries are numbered as in rows[] of the chunk, tuples from 0.
  */
 int
 GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
@@ -337,8 +340,8 @@ GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int mos
 }
 
 /*
- * Take at most that many of them, each with the number of its partners, but not while the pairs of
- * one are being taken
+ * Take at most `most` of them, each with the number of its partners.  Must not be called while
+ * only some of the pairs of a row have been taken.
  */
 int
 GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
@@ -374,7 +377,7 @@ find_waiting(GjJoinState *state)
 }
 
 /*
- * Go to the next row and its first partner
+ * Advance to the next row and its first partner
  */
 static inline void
 take_row(GjJoinState *state, const Waiting *waiting)
@@ -397,8 +400,8 @@ row_number(const Waiting *waiting, int row)
 /* Tuples ---------------------------------------------------------------------------- */
 
 /*
- * Return the next result row that is made of a fetched tuple; NULL if the next tuple, should
- * there be one, has to go the long way
+ * Return the next result row that is built from a fetched tuple.  Returns NULL if the next tuple,
+ * if any, has to take the slow path.
  */
 TupleTableSlot *
 GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
@@ -426,7 +429,7 @@ GjJoinNextTuple(GjJoinState *state, GjJoinScanState *scan)
 }
 
 /*
- * Put a small row beside the tuple; the next one of the same key comes next
+ * Add a small row to the tuple's result row; the next one of the same key follows
  */
 static inline void
 add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
@@ -437,7 +440,7 @@ add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
 }
 
 /*
- * Go from state->pair to the next partner
+ * Advance from state->pair to the next partner
  */
 static inline void
 take_partner(GjJoinState *state)
@@ -450,8 +453,8 @@ take_partner(GjJoinState *state)
 }
 
 /*
- * Take all partners of the row at once, and return how many there are.  Those of one key are
- * marked together: if the first one is, none is left to mark.
+ * Take all partners of the row at once, and return their number.  Partners of one key are always
+ * marked together: if the first one is marked, so are the others.
  */
 static inline uint32
 take_partners(GjJoinState *state)
@@ -470,7 +473,7 @@ take_partners(GjJoinState *state)
 }
 
 /*
- * Fetch the next block; to EXPLAIN, the scan takes that time
+ * Fetch the next block; for EXPLAIN, the time counts for the scan
  */
 static bool
 load_tuples(GjJoinScanState *scan)
@@ -487,7 +490,7 @@ load_tuples(GjJoinScanState *scan)
 }
 
 /*
- * To EXPLAIN, the scan has returned rows
+ * For EXPLAIN, count rows as returned by the scan
  */
 static inline void
 count_rows(GjJoinScanState *scan, int n)

@@ -3,9 +3,9 @@
  * entries.c
  *	  Rows of a GpuJoinScan that come from index entries.
  *
- * A chunk of them is made ready at a time (exec/indexonly.c), and their keys are looked up
- * all at once.  Then each is put into the joined slot by itself; or, if the join can do
- * without that, straight into the result (direct.c).
+ * They are loaded one chunk at a time (exec/indexonly.c), and the keys of a chunk are looked up
+ * together.  Then each row is stored in the joined slot separately; or, if the join can do
+ * without that, directly in the result (direct.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,7 +21,7 @@ static bool load_rows(GjJoinScanState *scan, GjSmallSide *small);
 static void find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk);
 
 /*
- * Which columns entries are asked for, once it is known whether partners will be looked up
+ * Return the columns that entries must have, once it is known whether partners will be looked up
  */
 uint64
 GjJoinEntriesColumns(const GjJoinScanState *scan)
@@ -35,7 +35,7 @@ GjJoinEntriesColumns(const GjJoinScanState *scan)
 }
 
 /*
- * The next row that the heap need not be asked for
+ * Return the partners of the next row that does not need the heap
  */
 GjSmallRow *
 GjJoinEntriesNext(GjJoinScanState *scan, GjSmallSide *small)
@@ -77,7 +77,8 @@ load_rows(GjJoinScanState *scan, GjSmallSide *small)
 }
 
 /*
- * Are entries the next rows?  They come before those that the heap is asked for.
+ * Return true if the next rows are entries.  They precede the rows that are fetched from the
+ * heap.
  */
 bool
 GjJoinHasEntries(const GjJoinScanState *scan)
@@ -86,8 +87,8 @@ GjJoinHasEntries(const GjJoinScanState *scan)
 }
 
 /*
- * Make the next entries that are rows ready, with their partners if these are asked for;
- * false if there are no more
+ * Load the next entries that are rows, with their partners if these are needed.  Returns false at
+ * the end.
  */
 bool
 GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
@@ -105,7 +106,7 @@ GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
 }
 
 /*
- * Look up the keys of a chunk's rows, and drop those without partners, should there be any
+ * Look up the keys of a chunk's rows, and drop any rows that have no partners
  */
 static void
 find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * explain.c
- *	  The properties that EXPLAIN shows of a GpuJoin besides those of exec/explain.c.
+ *	  EXPLAIN properties of a GpuJoin in addition to those of exec/explain.c.
  *
- * Join types are named as PostgreSQL names those of a hash join, whose hashed side
- * is the right one.  Each table of the big side is a node of its own, which shows its
- * index and what was found there.
+ * Join types are named as PostgreSQL names those of a hash join whose hashed side is the right
+ * one.  Each table of the big side is a node of its own, which shows its index and the results of
+ * its searches.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -88,7 +88,7 @@ explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,
 }
 
 /*
- * Per loop, and in text only if there were any, as PostgreSQL does
+ * Per loop, and in text format only if there were any, as PostgreSQL does
  */
 static void
 explain_removed(CustomScanState *node, ExplainState *es, const char *label, double removed)
@@ -103,7 +103,7 @@ explain_removed(CustomScanState *node, ExplainState *es, const char *label, doub
 }
 
 /*
- * Memory varies with the machine: it cannot stand in the output that a test compares
+ * Memory depends on the machine, so it must not appear in output that tests compare
  */
 static void
 explain_small(ExplainState *es, const GjJoinReport *report)

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * join.c
- *	  GpuJoin, a node of the executor: beginning, rescan, end.
+ *	  GpuJoin, an executor node: startup, rescan, shutdown.
  *
- * How it makes its rows, and why they are the right ones, is in rows.c.
+ * See rows.c for how it produces its rows, and why the result is correct.
  *
- * Nothing that the small side gave is evaluated again in a rescan, unless a
- * parameter on which it depends has changed.  If all was one batch and the big side
- * is one table, the TIDs are kept for rescans too: the snapshot is the same, and what
- * the index has gained or lost since then is invisible to it, or is sorted out in the
- * fetch.  Of several tables each is searched anew, since the TIDs of all of them could
- * take many times the memory that one may have.
+ * A rescan does not evaluate the small side again, unless a parameter on which it depends has
+ * changed.  If everything fit in one batch and the big side is one table, the TIDs are kept for
+ * rescans too: the snapshot is the same, so changes of the index since then are invisible to it,
+ * or are filtered out by the fetch.  If there are several tables, each is searched again, because
+ * keeping the TIDs of all of them could take many times the allowed memory.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,7 +28,7 @@
 #include "base/nodes.h"
 #include "state.h"
 
-/* What workers report of their small sides: the largest figures */
+/* Small-side statistics reported by workers: the maximum of each */
 typedef struct GjSharedSmall
 {
 	slock_t		mutex;
@@ -72,7 +71,8 @@ static const CustomExecMethods join_exec_methods = {
 };
 
 /*
- * Parallel workers read plans by the name of their methods: every process registers
+ * Register the methods in every process, because parallel workers look up plans by the name of
+ * their methods
  */
 void
 GjExecJoinInit(void)
@@ -103,7 +103,7 @@ create_join_state(CustomScan *scan)
 }
 
 /*
- * Neither searches nor reads anything: EXPLAIN comes here too
+ * Start up, without searching or reading anything: EXPLAIN calls this, too
  */
 static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
@@ -133,7 +133,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	};
 	PlanState  *small_plan;
 
-	/* It is read forwards, once: rescans get what was collected */
+	/* The small plan is read forwards, once: rescans use the collected rows */
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	small_plan = ExecInitNode(linitial(scan->custom_plans), estate, eflags);
 	state->css.custom_ps = list_make1(small_plan);
@@ -149,7 +149,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 }
 
 /*
- * If the small side's value is one of its columns, say which
+ * Return the column that is the small side's value, or -1 if it is not a plain column
  */
 static int
 find_value_column(GjJoinState *state, Expr *value)
@@ -166,7 +166,7 @@ find_value_column(GjJoinState *state, Expr *value)
 }
 
 /*
- * The plans behind the first one are the scans of the big side
+ * Start the scans of the big side, which are the plans after the first one
  */
 static void
 begin_scans(GjJoinState *state, EState *estate, int eflags)
@@ -190,8 +190,8 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 }
 
 /*
- * Core leaves out the projection if the target is the joined row itself; here it is
- * always done (rows.c says why).
+ * Prepare the joined row.  Core omits the projection if the target list is the joined row itself;
+ * we always project (rows.c explains why).
  */
 static void
 begin_joined(GjJoinState *state)
@@ -209,8 +209,8 @@ begin_joined(GjJoinState *state)
 }
 
 /*
- * Start over.  The small plan is told what has changed; if that does not concern
- * it, what it gave is used again.
+ * Start over.  The small plan is told which parameters have changed; if it does not depend on
+ * them, its rows are used again.
  */
 static void
 rescan_join(CustomScanState *node)
@@ -232,7 +232,7 @@ rescan_join(CustomScanState *node)
 		return;
 	}
 
-	/* With changed parameters the plan rescans itself when it is run */
+	/* if parameters have changed, the plan rescans itself when it is run */
 	if (small_plan->chgParam == NULL)
 		ExecReScan(small_plan);
 	GjSmallReset(state->small);
@@ -241,8 +241,9 @@ rescan_join(CustomScanState *node)
 }
 
 /*
- * The scans' filters may have parameters.  Of several, one that was left in the middle
- * forgets what it found: it uses keys that another may have replaced.
+ * Rescan the scans, whose filters may have parameters.  If there are several, a scan that was
+ * interrupted forgets its results, because the keys that it uses may have been replaced for
+ * another one.
  */
 static void
 rescan_scans(GjJoinState *state)
@@ -260,9 +261,9 @@ rescan_scans(GjJoinState *state)
 }
 
 /*
- * Must the small side be collected again?  An expression that makes its keys may
- * have a parameter that the plan below does not know.  Within EvalPlanQual rows and
- * params are replaced without a word in chgParam.
+ * Return true if the small side must be collected again.  The expression that computes its keys
+ * may have a parameter that the plan below does not have.  Within EvalPlanQual, rows and
+ * parameters are replaced without setting chgParam.
  */
 static bool
 small_is_stale(GjJoinState *state, PlanState *small_plan)
@@ -287,8 +288,8 @@ end_join(CustomScanState *node)
 }
 
 /*
- * In parallel, each process has a small side of its own, and only the scans share
- * something.  For EXPLAIN, workers report how large theirs was.
+ * In a parallel plan, each process has its own small side, and only the scans share data.  For
+ * EXPLAIN, workers report how large their small sides were.
  */
 static Size
 estimate_dsm(CustomScanState *node, ParallelContext *pcxt)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join.h
- *	  GpuJoin: a small side joined with tables by their indexes.
+ *	  GpuJoin: join a small side with tables through their indexes.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,11 +16,12 @@ extern void GjExecJoinInit(void);
 extern bool GjIsJoin(const PlanState *node);
 
 /*
- * rows.c, direct.c: for who takes rows as arrays.  GjJoinLoad() makes entries or tuples ready, if
- * these are the next rows; false: the next row, should there be one, comes from the executor.
- * Either each entry or tuple is a row (no partners), which for tuples GjJoinTakeTuples() gives;
- * or the rows are the pairs that GjJoinTakePairs() gives, or, where nothing is wanted of the
- * partners, as many for each entry or tuple as GjJoinTakeWeights() says.
+ * Interface for batch consumers (rows.c, direct.c).  GjJoinLoad() loads entries or tuples if
+ * these are the next rows, and returns false if the next row, if any, comes from the executor.
+ * Either each entry or tuple is a row (*partners is false), and GjJoinTakeTuples() takes tuples;
+ * or the rows are the pairs that GjJoinTakePairs() returns.  If no column of the partners is
+ * wanted, GjJoinTakeWeights() instead returns the number of rows that each entry or tuple stands
+ * for.
  */
 typedef struct GjJoinState GjJoinState;
 

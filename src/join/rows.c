@@ -1,35 +1,34 @@
 /*-------------------------------------------------------------------------
  *
  * rows.c
- *	  GpuJoin at work: join a small side with a big side through gpujoin indexes.
+ *	  Join the rows of a small side with a big side through gpujoin indexes.
  *
- * The small side's plan is run once and its rows collected (exec/small.c).  For each
- * batch of them, and for one table of the big side after another, the batch's
- * distinct keys are searched for in the table's index, and the rows that the match
- * names are fetched in heap order.  A big row's key is looked up in the batch's hash
- * table.  Then come the big table's own filters, once a row (scan.c), then for
- * each small row of that key the other join quals.  One virtual slot holds the
- * joined row: the big table's columns are put into it once a big row, the small
- * columns once a pair, and nothing is allocated for a row.
+ * The small side's plan is run once and its rows collected (exec/small.c).  For each batch of
+ * them, and for each table of the big side in turn, the table's index is searched for the batch's
+ * distinct keys, and the rows found by the match are fetched in heap order.  A big row's key is
+ * looked up in the batch's hash table.  Then the big table's own filters are evaluated, once per
+ * row (scan.c), and then the other join quals, for each small row with that key.  One virtual
+ * slot holds the joined row: the big table's columns are stored in it once per big row, the small
+ * columns once per pair, and nothing is allocated for a row.
  *
  * Why the answer is exact:
  *
- *	- The match gives at least the TIDs of all visible rows that have a key of the
+ *	- The match returns at least the TIDs of all visible rows that have a key of the
  *	  batch.  Looking up the key of the fetched row tests the clause that the index
- *	  answers: two values are equal by an operator of the index's family just when
+ *	  answers: two values are equal by an operator of the index's family if and only if
  *	  their keys are the same integer.
- *	- Each big row comes once a batch and each small row is in one batch, so that
- *	  each pair comes once.  For a semijoin that returns big rows, all rows of one
+ *	- Each big row is seen once per batch and each small row is in one batch, so
+ *	  each pair is seen once.  For a semijoin that returns big rows, all rows of one
  *	  key are in one batch, so that a big row finds all its partners at once.
- *	- Whether a small row has had a match is known when its batch ends; marks are
- *	  set by the join quals alone, before the quals that remove result rows.
- *	- A row of the big side is in just one of its tables.
- *	- Filters see the big row alone and run before any join qual: security barriers
- *	  of the big side are kept.
+ *	- When its batch ends, it is known whether a small row has had a match; only the
+ *	  join quals set marks, before the quals that remove result rows.
+ *	- A row of the big side is in exactly one of its tables.
+ *	- Filters see the big row alone and run before any join qual, so that security
+ *	  barriers of the big side are respected.
  *
- * The joined slot points into the heap page that the big slot pins and into the
- * batch; the result is projected into a slot of its own, so that a node above may
- * materialise it without making the joined slot keep copies.
+ * The joined slot points into the heap page that the big slot pins and into the batch; the result
+ * is projected into a separate slot, so that a node above can materialize it without forcing the
+ * joined slot to copy its data.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -118,8 +117,8 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For who takes rows as arrays: go on until rows are ready that are made the short way
- * (direct.c).  False: the next row, should there be one, comes from GjExecJoin().
+ * For batch consumers: advance until rows are loaded that can take the fast path (direct.c).
+ * Returns false if the next row, if any, comes from GjExecJoin().
  */
 bool
 GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
@@ -153,7 +152,7 @@ GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
 }
 
 /*
- * Do what comes before the rows of a table
+ * Do the work that precedes the rows of a table
  */
 static void
 prepare(GjJoinState *state)
@@ -202,9 +201,9 @@ collect_small(GjJoinState *state)
 }
 
 /*
- * Read the key of a small row; false if it is NULL
+ * Read the key of a small row.  Returns false if it is NULL.
  *
- * The value is an expression over the joined row, of which it uses the small part.
+ * The value is an expression over the joined row that uses only the small part.
  */
 static bool
 read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
@@ -234,7 +233,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 }
 
 /*
- * Take the next batch; false if there is none left
+ * Begin the next batch.  Returns false if no batch is left.
  */
 static bool
 start_batch(GjJoinState *state)
@@ -252,7 +251,7 @@ start_batch(GjJoinState *state)
 }
 
 /*
- * Forget what was made of the batch's keys; no scan is under way
+ * Forget the results for the batch's keys; no scan may be active
  */
 void
 GjJoinForgetBatch(GjJoinState *state)
@@ -274,7 +273,7 @@ forget_keys(GjJoinState *state)
 }
 
 /*
- * Begin with the next table that has to be scanned; false if there is none
+ * Start the next table that has to be scanned.  Returns false if no table is left.
  */
 static bool
 next_table(GjJoinState *state)
@@ -296,7 +295,7 @@ next_table(GjJoinState *state)
 }
 
 /*
- * Return what the next tuple makes, if that needs nothing of what follows
+ * Return the result row of the next tuple, if it can take the fast path
  */
 static TupleTableSlot *
 next_tuple(GjJoinState *state)
@@ -307,7 +306,8 @@ next_tuple(GjJoinState *state)
 }
 
 /*
- * Are tuples fetched of which this fill makes result rows the short way?
+ * Return true if the current rows are tuples that this fill turns into result rows on the fast
+ * path
  */
 static bool
 takes_tuples(const GjJoinScanState *scan, const GjFill *fill)
@@ -333,7 +333,7 @@ next_big_row(GjJoinState *state)
 }
 
 /*
- * After the last of the rows that are fetched: go on with what comes next
+ * Choose the next phase after the last of the fetched rows
  */
 static void
 leave_rows(GjJoinState *state)
@@ -345,7 +345,7 @@ leave_rows(GjJoinState *state)
 }
 
 /*
- * Has the current table more to give?  If not, it is done with.
+ * Return true if the current table has more rows.  Otherwise, finish it.
  */
 static bool
 table_goes_on(GjJoinState *state)
@@ -361,8 +361,8 @@ table_goes_on(GjJoinState *state)
 }
 
 /*
- * The current table.  In a parallel plan each process begins with another one, so that
- * they search several indexes at a time instead of waiting for one search after the other.
+ * Return the current table.  In a parallel plan each process begins with a different one, so that
+ * they search several indexes at the same time instead of waiting for one search after another.
  */
 static int
 scan_in_turn(const GjJoinState *state)
@@ -371,8 +371,9 @@ scan_in_turn(const GjJoinState *state)
 }
 
 /*
- * Where a small row's first match is all that counts, the rest need not be seen.
- * Rows with a NULL key are never marked, so that they do not end a batch early.
+ * Return true if the rest of the batch can be skipped, because only a small row's first match
+ * counts and all rows have one.  Rows with a NULL key are never marked, so they do not end a
+ * batch early.
  */
 static bool
 all_small_matched(GjJoinState *state)
@@ -382,8 +383,8 @@ all_small_matched(GjJoinState *state)
 }
 
 /*
- * Search the current table, unless it need not be; false if there are no keys to search
- * for
+ * Search the current table, unless it has been searched already.  Returns false if there are no
+ * keys to search for.
  */
 static bool
 start_scan(GjJoinState *state, GjJoinScanState *scan)
@@ -413,8 +414,9 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 }
 
 /*
- * The set by which tuples can be tested instead of looking up their partners, if nothing is
- * wanted of these.  It may have been forgotten, or made anew for keys of another width.
+ * Return the key set that tuples can be tested against instead of looking up their partners, if
+ * nothing is needed of the partners.  NULL if there is no such set, or it was freed, or rebuilt
+ * for keys of another width.
  */
 static const GjKeySet *
 choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
@@ -428,7 +430,7 @@ choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 }
 
 /*
- * Search for those of the keys that the table may have; false if there are none
+ * Search for the subset of the keys that the table can contain.  Returns false if it is empty.
  */
 static bool
 match_own_keys(GjJoinState *state, GjJoinScanState *scan)
@@ -447,7 +449,7 @@ match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 }
 
 /*
- * The joined slot points into the scan's heap page
+ * Stop the scan, after clearing the joined slot, which points into the scan's heap page
  */
 static void
 stop_scan(GjJoinState *state, GjJoinScanState *scan)
@@ -459,8 +461,7 @@ stop_scan(GjJoinState *state, GjJoinScanState *scan)
 }
 
 /*
- * Make the batch's key set, which the tables share as their indexes' keys have the
- * same width
+ * Build the batch's key set.  Tables whose indexes have keys of the same width share it.
  */
 static void
 make_keys(GjJoinState *state, int key_width)
@@ -477,7 +478,7 @@ make_keys(GjJoinState *state, int key_width)
 }
 
 /*
- * Find the next partner of the big row that makes a result row
+ * Find the next partner of the big row that forms a result row
  */
 static bool
 next_pair(GjJoinState *state)
@@ -499,8 +500,8 @@ next_pair(GjJoinState *state)
 }
 
 /*
- * Join the big row with a small row.  Returns whether they match, which is marked,
- * and whether that is news: where only a first match counts, it may be not.
+ * Join the big row with a small row.  Returns true if they match and the pair counts: if only the
+ * first match of a small row counts, later ones do not.  Marks the small row.
  */
 static bool
 pair_counts(GjJoinState *state, GjSmallRow *row)
@@ -528,7 +529,7 @@ pair_counts(GjJoinState *state, GjSmallRow *row)
 }
 
 /*
- * Find the next small row of the batch that had no match; the big part is NULL
+ * Find the next small row of the batch that had no match; the big columns are NULL
  */
 static bool
 next_unmatched(GjJoinState *state)

@@ -3,27 +3,25 @@
  * scan.c
  *	  GpuJoinScan: one table of a GpuJoin's big side.
  *
- * The join says for which keys to search the index, and then asks for one row after
- * another that has partners on the small side and passes the table's filters.  The
- * row's columns are put straight into the joined slot, which is the join's: nothing
- * is copied or allocated for a row.
+ * The join passes the keys for which to search the index, and then fetches one row after another
+ * that has partners on the small side and passes the table's filters.  The row's columns are
+ * stored directly in the joined slot, which belongs to the join: nothing is copied or allocated
+ * for a row.
  *
- * In the order of a fetched row's tests, the look-up of its key is the first, since
- * it stands for the clause that the index answers and most rows that should not be
- * here fail it.  The filters follow, in the order that security levels ask for; then,
- * in the join, clauses that see both sides.
+ * The first test of a fetched row is the lookup of its key, because it stands for the clause that
+ * the index answers, and eliminates most rows that do not belong here.  The filters follow, in
+ * the order that security levels require; then, in the join, clauses that refer to both sides.
  *
- * Where the index has every column that is needed, rows of all-visible pages come from
- * entries, and are looked up by the entry's key; the others follow from the heap, by the
- * key of the tuple (exec/indexonly.c).
+ * If the index has all columns that are needed, rows of all-visible pages come from entries, and
+ * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
+ * (exec/indexonly.c).
  *
- * Core's executor never asks this node for a row.
+ * Core's executor never requests a row from this node.
  *
- * EvalPlanQual runs the join again for a row that a concurrent update has changed: the
- * tables that take part with one given row, or with none, are marked by their range
- * table index.  Such a table is not searched; the row comes from ExecScan(), as for
- * core's scans, and has its key looked up like any other.  Tables that are not marked
- * are searched, under the query's snapshot.
+ * EvalPlanQual runs the join again for a row that a concurrent update has changed: the tables
+ * that participate with one given row, or with none, are marked by their range table index.  Such
+ * a table is not searched; the row comes from ExecScan(), as for core's scans, and has its key
+ * looked up like any other.  Tables that are not marked are searched, under the query's snapshot.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -105,10 +103,10 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 }
 
 /*
- * Say where the rows' columns are to be put: into the first ones of this slot
+ * Set the slot whose first columns receive the rows' columns
  *
- * A projection knows system columns, whole rows and what a UNION ALL computes, and
- * deforms no more of a tuple than is needed.
+ * A projection can handle system columns, whole-row references and expressions of a UNION ALL,
+ * and deforms no more of a tuple than necessary.
  */
 void
 GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
@@ -128,8 +126,8 @@ exec_scan(CustomScanState *node)
 }
 
 /*
- * Is there nothing to search for, since that was done for the current batch before, or
- * EvalPlanQual gives the row?
+ * Return true if no search is needed, because it was done before for the current batch, or
+ * because EvalPlanQual supplies the row
  */
 bool
 GjJoinScanIsReady(const GjJoinScanState *scan)
@@ -140,8 +138,8 @@ GjJoinScanIsReady(const GjJoinScanState *scan)
 }
 
 /*
- * May the match go on while rows are delivered, so that it needs its keys until what was
- * found is dropped?
+ * Return true if the match may continue while rows are delivered, so that its keys must be kept
+ * until its results are dropped
  */
 bool
 GjJoinScanIsMatching(const GjJoinScanState *scan)
@@ -161,9 +159,9 @@ is_replaced(const GjJoinScanState *scan)
 }
 
 /*
- * Search the index for the keys of a batch, or get a share of what another process has
- * found.  all_keys: there is no other batch.  lookup: a row's partners are asked for; else
- * the join knows that there is one.
+ * Search the index for the keys of a batch, or get a share of the results of another process.
+ * all_keys: there is no other batch. lookup: the partners of a row are needed; otherwise the join
+ * knows that it has one.
  */
 void
 GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
@@ -179,8 +177,8 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 }
 
 /*
- * Begin with the first of the rows that were found.  filter: the batch's keys, if a tuple
- * need only have one of them, whichever small row has it, too; they must live on.
+ * Begin with the first of the rows found. filter is the batch's key set if it is enough that a
+ * tuple has one of its keys, whichever small rows have it, too; it must stay valid.
  */
 void
 GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)
@@ -207,7 +205,7 @@ start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 }
 
 /*
- * After the last entry: begin with what is left to the heap
+ * After the last entry, begin to fetch the remaining rows from the heap
  */
 void
 GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small)
@@ -216,8 +214,8 @@ GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small)
 }
 
 /*
- * Put the next row that has partners and passes the filters into the joined slot and
- * return its partners; NULL at the end
+ * Store the next row that has partners and passes the filters in the joined slot, and return its
+ * partners, or NULL at the end
  */
 GjSmallRow *
 GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
@@ -280,8 +278,8 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 }
 
 /*
- * The same with the row that EvalPlanQual gives, if any; ExecScan() tests the filters
- * and gives it once.  The slot may be another than ours.
+ * The same for the row that EvalPlanQual supplies, if any; ExecScan() tests the filters and
+ * returns it once.  Its slot may be different from ours.
  */
 static GjSmallRow *
 next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
@@ -333,8 +331,8 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 }
 
 /*
- * Go on with entries after the last row; false if there are no more.  The joined slot, which may
- * point into a heap page, must have been cleared.
+ * Continue with entries after the last row.  Returns false at the end.  The joined slot, which
+ * may point into a heap page, must have been cleared.
  */
 bool
 GjJoinScanContinue(GjJoinScanState *scan)
@@ -346,8 +344,8 @@ GjJoinScanContinue(GjJoinScanState *scan)
 }
 
 /*
- * Let go of the heap page.  The joined slot, which may point into it, must have been
- * cleared; the TIDs stay.
+ * Release the heap page.  The joined slot, which may point into it, must have been cleared.  The
+ * TIDs are kept.
  */
 void
 GjJoinScanStop(GjJoinScanState *scan)
@@ -357,7 +355,7 @@ GjJoinScanStop(GjJoinScanState *scan)
 }
 
 /*
- * Forget what was found, after a stop
+ * Forget the results, after the scan has been stopped
  */
 void
 GjJoinScanDropTids(GjJoinScanState *scan)
@@ -376,7 +374,8 @@ GjJoinScanDropTids(GjJoinScanState *scan)
 }
 
 /*
- * The process's share of the TIDs is no more: there, or for the next execution
+ * Forget the process's share of the TIDs, because it is being freed, or the next execution will
+ * get another one
  */
 static void
 forget_tids(CustomScanState *node)
@@ -388,8 +387,8 @@ forget_tids(CustomScanState *node)
 }
 
 /*
- * The join decides whether what was found is used again; a share cannot be.  Within
- * EvalPlanQual params change without a word in chgParam.
+ * Rescan.  The join decides whether results are used again, except for a share, which cannot be.
+ * Within EvalPlanQual, parameters change without setting chgParam.
  */
 static void
 rescan(CustomScanState *node)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan.h
- *	  One table of a GpuJoin's big side, while it is scanned.
+ *	  One table of a GpuJoin's big side, during a scan.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -12,24 +12,26 @@
 #include "exec/exec.h"
 
 /*
- * A plan node of its own, but rows are taken from it by the join above, through
- * the functions below.  Its scan slot holds the row of the table; its expression
- * context has that row, and its per-tuple memory lives as long.
+ * State of a GpuJoinScan.  It is a separate plan node, but the join above takes its rows through
+ * the functions below.  Its scan slot holds the row of the table; its expression context refers
+ * to that row, and its per-tuple memory lasts as long.
  */
 typedef struct GjJoinScanState
 {
-	GjTableScan		table;			/* first; its tids are of the current batch, its keys are set
-								 * during a match, its target is the joined slot */
-	GjKeySet   *own_keys;		/* freed with what was found for them; NULL: the join's */
-	bool		fetching;		/* tuples are; entries, if any, are done */
-	GjFill	   *direct_fill;	/* to the join's result slot; NULL: there is more to do */
-	bool		lookup;			/* entries' partners are wanted */
-	GjSmallRow **partners;		/* of the rows in the chunk */
-	GjFetchBlock *block;		/* of the fetch */
-	bool		joined;			/* the fetch looks up the keys; if it filters by them instead,
-								 * any partner is as good as another */
-	const GjKeySet *filter;		/* by this set; NULL: it must not */
-	ProjectionInfo *projection; /* scan slot to the joined slot's big columns */
+	GjTableScan		table;			/* must be first; its tids belong to the current batch, its
+									 * keys are set during a match, its target is the joined slot */
+	GjKeySet   *own_keys;		/* keys of this table alone, freed with the results for them;
+								 * NULL if the join's are used */
+	bool		fetching;		/* are rows being fetched from the heap, after any entries? */
+	GjFill	   *direct_fill;	/* fills the join's result slot from entries; NULL if more work
+								 * is needed */
+	bool		lookup;			/* are the partners of entries needed? */
+	GjSmallRow **partners;		/* partners of the chunk's rows */
+	GjFetchBlock *block;		/* current block of the fetch */
+	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
+								 * any partner will do */
+	const GjKeySet *filter;		/* set by which the fetch filters, or NULL */
+	ProjectionInfo *projection; /* from the scan slot to the joined slot's big columns */
 } GjJoinScanState;
 
 /* scan.c */

@@ -14,21 +14,21 @@
 #include "join.h"
 #include "scan.h"
 
-/* What a join did so far, besides the scans */
+/* Statistics of a join, except for its scans */
 typedef struct GjJoinReport
 {
 	const GjSmallStats *small;
-	GjSmallStats workers;		/* the largest of parallel workers' small sides, once known */
-	uint64		removed_above;	/* result rows that the other quals removed */
+	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
+	uint64		removed_above;	/* result rows removed by the other quals */
 } GjJoinReport;
 
-/* What comes next */
+/* The next step */
 typedef enum GjJoinPhase
 {
 	GJ_PHASE_COLLECT,				/* run the small side */
-	GJ_PHASE_BATCH,				/* take a batch */
-	GJ_PHASE_TABLE,				/* begin with a table of the big side */
-	GJ_PHASE_DIRECT,			/* return what its entries make, the short way */
+	GJ_PHASE_BATCH,				/* begin a batch */
+	GJ_PHASE_TABLE,				/* begin a table of the big side */
+	GJ_PHASE_DIRECT,			/* return rows built from its entries, on the fast path */
 	GJ_PHASE_BIG_ROW,				/* get a big row that has partners */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
@@ -46,32 +46,33 @@ struct GjJoinState
 	/* The big side: its tables, scanned one after another */
 	GjJoinScanState **scans;
 	int			nscans;
-	int			current;		/* nscans: all are done with the batch */
-	GjJoinScanState *scan;		/* the current one, once begun */
-	MemoryContext context;		/* of the keys */
-	GjKeySet   *keys;			/* of the batch; NULL: not made yet */
-	List	   *partitions;		/* of each table, where keys tell the table, else NIL */
+	int			current;		/* number of the current table; nscans: the batch is finished */
+	GjJoinScanState *scan;		/* scan of the current table, once started */
+	MemoryContext context;		/* holds the keys */
+	GjKeySet   *keys;			/* keys of the batch; NULL until they are built */
+	List	   *partitions;		/* partitions of each table, or NIL if keys do not determine the
+								 * table */
 	GjKeyRouter router;
-	GjKeyRoutes *routes;		/* of the keys, if there are partitions */
-	int			nbig;			/* how many columns of the joined row are of this side */
+	GjKeyRoutes *routes;		/* routes of the keys, if there are partitions */
+	int			nbig;			/* number of columns of the joined row that are from the big side */
 
 	/* The small side */
 	GjSmallSide *small;
 	FmgrInfo	value_proc;
-	int			value_column;	/* of the small plan's output, or -1: evaluate */
+	int			value_column;	/* column of the small plan's output, or -1: evaluate value_expr */
 	ExprState  *value_expr;
 	GjSmallRow *pair;			/* next partner of the big row */
 	GjSmallRow *unmatched;		/* next small row to look at */
-	uint64		nmatched;		/* small rows of the batch that are marked */
+	uint64		nmatched;		/* number of marked small rows of the batch */
 
 	/* The joined row */
 	TupleTableSlot *joined;
 	ExprState  *joinquals;
 	ExprState  *otherquals;
-	GjJoinDirect *direct;		/* the short way; NULL: not possible */
+	GjJoinDirect *direct;		/* for the fast path; NULL if it cannot be used */
 	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
 	GjJoinReport report;
-	struct GjSharedSmall *shared;	/* in parallel: what workers report */
+	struct GjSharedSmall *shared;	/* workers' reports in a parallel plan */
 };
 
 /* rows.c */
