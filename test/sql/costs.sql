@@ -1,0 +1,49 @@
+--
+-- What a search is charged for short runs, and for long filters of entries
+--
+CREATE SCHEMA costs;
+SET search_path = costs, public;
+SET max_parallel_workers_per_gather = 0;
+
+-- The first node of a plan that reads a table
+CREATE FUNCTION node(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ 'Scan' THEN
+			RETURN regexp_replace(line, '^[ >-]+', '');
+		END IF;
+	END LOOP;
+END $$;
+
+-- Updates leave two short runs and a fifth of the entries dead.  A page of a short run is mostly
+-- cached, and 40 keys go to the index
+CREATE TABLE updated (id int, k int, note text);
+INSERT INTO updated SELECT i, (i * 7919::int8) % 20000, repeat('x', 60) FROM generate_series(1, 200000) i;
+CREATE INDEX updated_btree ON updated (k);
+CREATE INDEX updated_k ON updated USING gpujoin (k);
+VACUUM ANALYZE updated;
+UPDATE updated SET k = (k + 1) % 20000 WHERE id % 10 = 1;
+VACUUM updated;
+SELECT gpujoin_fold('updated_k', false) > 0 AS folded;
+UPDATE updated SET k = (k + 1) % 20000 WHERE id % 10 = 2;
+VACUUM ANALYZE updated;
+SELECT gpujoin_fold('updated_k', false) > 0 AS folded;
+SELECT runs, delta_pages, dead_entries FROM gpujoin_index_info('updated_k');
+SELECT n, node(format('SELECT * FROM updated WHERE k IN (%s)',
+					  (SELECT string_agg(((i * 6173) % 20000)::text, ', ') FROM generate_series(1, n) i)))
+	FROM unnest(ARRAY[10, 40, 1000]) n;
+
+-- Each entry is tested by each pair.  Few pairs go to the index, many to the primary key
+CREATE TABLE members (user_id int, group_id int, PRIMARY KEY (user_id, group_id));
+INSERT INTO members SELECT i % 20000, (i * 7919::int8 + i / 20000) % 4000 FROM generate_series(1, 200000) i;
+CREATE INDEX members_group ON members USING gpujoin (group_id) INCLUDE (user_id);
+VACUUM ANALYZE members;
+SELECT n, node(format('SELECT * FROM members WHERE (user_id, group_id) IN (%s)',
+					  (SELECT string_agg(format('(%s, %s)', (i * 7919) % 20000, (i * 331) % 4000), ', ')
+					   FROM generate_series(1, n) i)))
+	FROM unnest(ARRAY[100, 1000]) n;
+
+SET client_min_messages = warning;
+DROP SCHEMA costs CASCADE;
