@@ -52,8 +52,8 @@ my %axes = (
 	cursor_tuple_fraction => sub { any_of(0.1, 1) });
 
 # Corners where memory, batches and deltas decide, which axes that are drawn one by one seldom meet:
-# many keys of many rows, little memory, and a large part of an order, or rows that the index has not
-# sorted. The other axes are drawn.
+# many keys of many rows, little memory, and a large part of an order, or rows that are not
+# sorted in the index. The other axes are drawn.
 my %crowded = (
 	column => sub { 'k' },
 	n => sub { int($most_keys * (0.1 + 0.6 * rand())) },
