@@ -59,7 +59,7 @@ typedef struct GjAggShare GjAggShare;
 
 typedef struct GjAggState
 {
-	CustomScanState css;		/* first */
+	CustomScanState css;		/* must be first */
 	PlanState  *child;
 	GjReader   *reader;
 	GjCompute  *compute;		/* columns computed for each row, or NULL */

@@ -88,7 +88,7 @@ typedef enum GjReaderMode
 	GJ_READER_PAIRS				/* each pair of an entry or tuple and a partner is a row */
 } GjReaderMode;
 
-/* reader.c */
+/* Declarations for the sections below */
 extern bool GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready,
 						 GjReaderMode *mode);
 extern const GjFillOutput *GjReaderFind(const GjFill *fill, int at);

@@ -411,7 +411,7 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 	enter_freed(fold, &freed);
 }
 
-/* Pages that are free, or become so ------------------------------------------------- */
+/* Free pages ------------------------------------------------------------------------ */
 
 /*
  * Return true if more than two thirds of the file is free.  These pages would have been reused if

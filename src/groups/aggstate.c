@@ -49,7 +49,7 @@ static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
 /*
- * Initialize an aggregate from its specification.  Registers the columns that it needs with
+ * Initialize an aggregate from its specification.  Registers the columns that it needs in
  * input.
  */
 void
@@ -312,8 +312,7 @@ GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *
 		GjDistinctAdd(agg->distinct, &selected, (int64 *) agg->states.start);
 	else if (agg->twin == NULL)
 		agg->update(agg->states.start, &selected);
-	else if (agg->update_both != NULL)	/* the max() was or will be updated together with this
-										 * min() */
+	else if (agg->update_both != NULL)	/* a max() is updated with its twin */
 		agg->update_both(agg->states.start, agg->twin->states.start, &selected);
 }
 

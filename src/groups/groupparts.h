@@ -308,7 +308,7 @@ extern void GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room);
 extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts);
 extern Size GjDistinctMemory(const GjDistinct *set);
 
-/* distinct.c */
+/* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);

@@ -710,7 +710,7 @@ groups_begin_spill(GjGroups *groups)
 	groups->is_full = true;
 }
 
-/* Memory --------------------------------------------------------------------------- */
+/* Sizes and limits ----------------------------------------------------------------- */
 
 /*
  * Return the bytes that each group takes besides slots.  NULL bits that records do not have yet

@@ -29,7 +29,7 @@ typedef struct GjAggSpec
 /* A grouping column.  Values are equal if their bits are.  All NULLs form one group. */
 typedef struct GjGroupSpec
 {
-	GjValueType type;			/* not a float */
+	GjValueType type;			/* must not be a float type */
 	int			column;			/* column of the batch */
 } GjGroupSpec;
 
@@ -39,7 +39,7 @@ typedef struct GjGroupsStats
 	uint64		rows;			/* rows added, weights included */
 	uint64		groups;			/* groups delivered */
 	uint64		passes;
-	Size		peak_memory;	/* bytes */
+	Size		peak_memory;	/* in bytes */
 	uint64		disk_size;		/* peak size on disk, in bytes */
 } GjGroupsStats;
 

@@ -39,7 +39,7 @@ typedef struct GjJoinDirect GjJoinDirect;
 
 struct GjJoinState
 {
-	CustomScanState css;		/* first */
+	CustomScanState css;		/* must be first */
 	GjJoinPhase	phase;
 	GjJoinKind	kind;
 
