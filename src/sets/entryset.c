@@ -48,7 +48,7 @@ typedef struct Array
 /* TIDs, keys, INCLUDE columns */
 #define MAX_ARRAYS				(2 + GJ_MAX_INCLUDED)
 
-/* Stop testing if at most one in WORTH_DROPPED of TRIED_ENTRIES entries has failed the test */
+/* Stop testing if fewer than one in WORTH_DROPPED of TRIED_ENTRIES entries has failed the test */
 #define TRIED_ENTRIES			(8 * GJ_BATCH_ROWS)
 #define WORTH_DROPPED			2
 
@@ -432,7 +432,7 @@ GjEntrySetPlain(GjEntrySet *set)
 }
 
 /*
- * Move the TID set into another memory context, and free the rest of the set
+ * Move the TID set, the only contents of the set, into another memory context
  */
 GjTidSet *
 GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent)

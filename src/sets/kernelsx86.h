@@ -208,8 +208,8 @@ test_bits_avx512(const uint32 *bits, __m512i index)
 }
 
 /*
- * Combine left with the difference, as bits, of keys to one more listed key; a lane is 0 if
- * equal
+ * Return the least difference, as bits, of keys to the listed keys so far (left) and to one more;
+ * a lane is 0 if equal
  */
 GJ_AVX512_INLINE __m512i
 compare_avx512(__m512i keys, int width, int64 listed, __m512i left)
