@@ -139,8 +139,7 @@ is($node->safe_psql('postgres',
 		"VACUUM (FREEZE, INDEX_CLEANUP ON) filled; SELECT gpujoin_check('filled_k', true)"),
 	'0', 'what the cancelled insertions left goes with VACUUM');
 
-# Try timeouts of all lengths, to hit the stages in between.
-# Timeouts of all lengths, to hit whatever comes in between. The entries of the last table are in a
+# Try timeouts of all lengths, to hit the stages in between. The entries of the last table are in a
 # delta, and with the lower memory its hits go to a temporary file.
 $node->safe_psql('postgres', q{
 	CREATE TABLE young (id int, k int);
