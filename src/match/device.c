@@ -121,7 +121,7 @@ typedef struct MirrorMatch
 	const GjIndexInfo *info;
 	const GjKeySet *keys;
 	GjMatchTarget target;
-	const uint64 *epoch;		/* vacuum epoch that the mirror must have; NULL: any */
+	const uint64 *epoch;		/* vacuum epoch that the mirror must have, or NULL */
 	GjMatchStats *stats;
 	GjIndexJournal journal;
 	GjMirror	mirror;			/* as of step 4 */
@@ -434,8 +434,8 @@ request(MirrorMatch *match, GjServiceMatchInfo *info)
 }
 
 /*
- * Search the pages that the mirror lacks: the CPU's part of step 6.  Their entries were counted with
- * the mirror's.
+ * Search the pages that the mirror lacks: the CPU's part of step 6.  Their entries were counted
+ * with the mirror's.
  */
 static void
 search_lag(MirrorMatch *match)

@@ -37,7 +37,7 @@ typedef struct GjMatchStats
 	uint64		entries;		/* index entries searched */
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
-	bool		outdated;		/* the last match is outdated, even if the vacuum epoch is the same */
+	bool		outdated;		/* last match is outdated, even if vacuum epoch is unchanged */
 	uint64		pages;			/* index pages read on the CPU, except directories and lists */
 	uint64		delta_pages;	/* of these, pages of deltas */
 	uint64		run_pages_read; /* of these, pages of runs */
