@@ -377,7 +377,8 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
  * Reserve memory for all hits, assuming that the remaining pages have as many as those read so far
  *
  * A set that grows step by step is copied at each step, and the memory freed at the end is large
- * enough that the C library returns it to the system; the next query would then take a page fault on all of it.
+ * enough that the C library returns it to the system; the next query would then take page faults
+ * on all of it.
  */
 static void
 expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
