@@ -35,8 +35,8 @@ static Datum text_or_null(const char *value, bool *isnull);
 PG_FUNCTION_INFO_V1(gpujoin_explain_choice);
 
 /*
- * gpujoin_explain_choice(query): returns a row for each index and place of the query in which
- * it was considered
+ * gpujoin_explain_choice(query): return a row for each index and each place of the query where it
+ * was considered
  */
 Datum
 gpujoin_explain_choice(PG_FUNCTION_ARGS)
@@ -66,7 +66,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 }
 
 /*
- * Have EXPLAIN plan the query.  A prepared statement may have a plan already: it is made again.
+ * Have EXPLAIN plan the query.  If a prepared statement already has a plan, it is planned again.
  */
 static void
 plan_query(const char *query)
