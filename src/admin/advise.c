@@ -279,8 +279,8 @@ add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
 }
 
 /*
- * Add INCLUDE columns while the index has room for them.  Statements that took less time read the
- * other columns from the heap.
+ * Add a statement to a proposal.  If its INCLUDE columns do not fit any more, they are omitted, and
+ * this statement, which took less time than those before, reads them from the heap.
  */
 static void
 use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)

@@ -380,7 +380,7 @@ check_counters(GjCheckState *state, GjMetaPage meta)
  *
  * gpujoin_check(): check each page by itself.
  *
- * Pages of runs and deltas that are not live any longer, or not yet, only need a valid page header.
+ * Pages of runs and deltas that are not live any longer, or not yet, only need to be valid pages.
  *-------------------------------------------------------------------------
  */
 
@@ -417,7 +417,7 @@ check_page(GjCheckState *state, BlockNumber block)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (GjPageIsUnused(page))
 	{
-		/* damage that truncated the file may also have extended it with zeroes */
+		/* whatever truncated the file may also have extended it again */
 		if (block + 1 == state->min_blocks)
 			GjReportCorruption(state->index, block,
 							   "The last page that the metapage counts is all zeroes.");

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  What users see of mirrors and the device service: gpujoin_status(),
+ *	  Functions that report on mirrors and the device service: gpujoin_status(),
  *	  gpujoin_mirrors(), gpujoin_fallbacks().
  *
  * Copyright (c) 2026, the gpujoin developers

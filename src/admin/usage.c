@@ -92,9 +92,9 @@ reads_all_stats(void)
 }
 
 /*
- * Add the counters of indexes that this transaction cannot see to "others", the first element: those
- * of a transaction that was rolled back or is not finished, or that were dropped unnoticed.  Sums
- * do not change.  Returns the number of remaining elements.
+ * Add the counters of indexes that this transaction cannot see to "others", the first element:
+ * indexes of a transaction that was rolled back or is not finished, or that were dropped
+ * unnoticed.  Sums do not change.  Returns the number of remaining elements.
  */
 static int
 hide_unknown(GjUsage *usage, int n)
