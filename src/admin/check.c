@@ -90,7 +90,8 @@ static void check_against_heap(GjCheckState *state);
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
  *
- * Verify an index, or those of all partitions.  Returns the number of verified entries, or raises ERRCODE_INDEX_CORRUPTED.
+ * Verify an index, or those of all partitions.  Returns the number of verified entries, or raises
+ * ERRCODE_INDEX_CORRUPTED.
  */
 Datum
 gpujoin_check(PG_FUNCTION_ARGS)

@@ -152,10 +152,10 @@ GjSearchTake(GjEntryMatch *match)
  *
  *	  - If the device does not answer, or has copies of another vacuum epoch than the index,
  *		the match is not divided by keys.
- *	  - The same applies if the hits are so few that the requests would take longer than
- *		processing the hits, or the keys so few that some processes would get none.
- *	  - The same applies if the match would need so many requests, with each process having
- *		the memory of one, that searching together on the CPU (by places) is quicker.
+ *	  - Nor is it if the requests would take longer than processing the hits, because these are
+ *		few, or if there are too few keys for all processes.
+ *	  - Nor is it if a joint search on the CPU (by places) is quicker than the number of requests
+ *		that the match would need, with each process having the memory of one.
  *	  - Otherwise it cuts the keys, and then works like the other processes: each takes a range,
  *		asks for its entries, in pieces if need be, delivers them, and takes another.
  *

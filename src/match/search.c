@@ -77,8 +77,8 @@
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *
  * A hit that e. skips could be a different entry, if the TID has been reused since.  Then the
- * first row is dead to all snapshots, and the second one is newer than ours, so the answer contains
- * none of the two.  stream.c says more about such pairs, and exec/visiblemap.c about the vacuum
+ * first row is dead to all snapshots, and the second one is newer than ours, so neither is a row of
+ * the answer.  stream.c says more about such pairs, and exec/visiblemap.c about the vacuum
  * epoch, which is read before any entry is found.
  *
  * Searches of different places with the same snapshot are independent of each other.  The
