@@ -363,7 +363,8 @@ compare(const ListCell *a, const ListCell *b)
 }
 
 /*
- * Drop proposals for tables or columns that no longer exist; the tables were unlocked meanwhile
+ * Return a proposal as a row, unless its table or a column no longer exists: the tables have been
+ * unlocked since the proposal was made
  */
 static void
 report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped)

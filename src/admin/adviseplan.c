@@ -218,8 +218,8 @@ run(Job *job)
 }
 
 /*
- * Switch to the role that ran the statement, enable gpujoin with the current costs, and keep
- * pg_stat_statements and the like from counting what we plan
+ * Switch to the role that ran the statement, enable gpujoin without forcing it, and keep extensions
+ * such as pg_stat_statements from counting what we plan
  */
 static void
 enter(const GjStatement *statement)

@@ -109,7 +109,7 @@ wait_a_moment(void)
  * gpujoin_unload(regclass): free the device memory of an index, or of those of all partitions;
  * returns true if there was any
  *
- * If another process is loading the index, its load is discarded at its end.
+ * A load by another process is stopped when it ends.
  */
 Datum
 gpujoin_unload(PG_FUNCTION_ARGS)

@@ -235,7 +235,8 @@ put_progress(ReturnSetInfo *rsinfo, const char *command, const GjProgress *progr
 }
 
 /*
- * Return true if a mirror is being loaded, or brought up to date, or about to be loaded
+ * Get the progress of a mirror's load; returns true if the mirror is being loaded, or brought up to
+ * date, or about to be loaded
  */
 static bool
 get_load(int place, GjProgress *progress, const char **command)
