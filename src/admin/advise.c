@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * advise.c
- *	  gpujoin_advise(): indexes that would pay, for the statements that were run or
- *	  for one query.
+ *	  gpujoin_advise(): propose indexes that would pay, for the statements in
+ *	  pg_stat_statements or for one query.
  *
- * plan/advise.c has one proposal for each table of a statement.  Those that have the same key
- * become one index, with the INCLUDE columns of all, and its costs are reckoned again: a
+ * plan/advise.c makes one proposal for each table of a statement.  Proposals with the same key
+ * become one index, with the INCLUDE columns of all, and its costs are estimated again: a
  * wider index costs a little more to read.
  *
- * What comes first is what would save most time, if a statement's time went down as its
- * cost does.  Behind all that comes what would not pay, and why.
+ * Proposals are sorted by the time that they would save, assuming that a statement's time falls
+ * in proportion to its cost.  Indexes that would not pay come last, with the reason.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,14 +39,14 @@
 #include "base/gpujoin.h"
 #include "advise.h"
 
-/* Bytes of a statement that are shown */
+/* Maximum number of bytes shown of a statement */
 #define SHOWN_BYTES				300
 
-/* Columns of the result that only statements have which were run */
+/* Result columns that only executed statements have */
 #define STATEMENT_COLUMNS		5
 #define ALL_COLUMNS				(STATEMENT_COLUMNS + 8)
 
-/* A statement that an index is for */
+/* A statement that would use an index */
 typedef struct Use
 {
 	GjStatement *statement;
@@ -60,16 +60,16 @@ typedef struct Proposal
 	const char *refused;
 	Oid			replaces;
 	const char *assumed;
-	List	   *uses;			/* the one that took most time first */
+	List	   *uses;			/* sorted by time, descending */
 	int64		calls;
 	double		share;
-	Cost		cost_now;		/* of a call, on average */
+	Cost		cost_now;		/* average cost of a call */
 	Cost		cost_with;
 	double		saved;			/* ms, or for a query its share */
 	int64		size;
 } Proposal;
 
-/* What an index's table and columns are called */
+/* Names of an index's table and columns */
 typedef struct Names
 {
 	const char *schema;
@@ -96,7 +96,7 @@ enum
 	COLUMN_TEXT
 };
 
-/* What stands for the other constants of a list */
+/* The text that replaces the other constants of a list */
 #define SQUASHED				" /*, ... */"
 
 static List *collect_proposals(List *statements);
@@ -130,7 +130,7 @@ static bool is_in_word(char c);
 static List *read_statements(int *hidden);
 
 /*
- * gpujoin_advise(): for what pg_stat_statements has
+ * gpujoin_advise(): propose indexes for the statements of pg_stat_statements
  */
 Datum
 gpujoin_advise(PG_FUNCTION_ARGS)
@@ -155,7 +155,7 @@ gpujoin_advise(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_advise(query): for one query, with $1 for what is not known
+ * gpujoin_advise(query): propose indexes for one query, with $1 for unknown values
  */
 Datum
 gpujoin_advise_query(PG_FUNCTION_ARGS)
@@ -189,7 +189,7 @@ note_statements(int hidden, int failed)
 }
 
 /*
- * Name the statements that could not be planned, with the reasons
+ * Report the statements that could not be planned, with the reasons
  */
 static void
 report_failures(List *statements, ReturnSetInfo *rsinfo)
@@ -219,7 +219,7 @@ report_failures(List *statements, ReturnSetInfo *rsinfo)
 }
 
 /*
- * Make proposals of the advice for all statements, the best first
+ * Turn the advice for all statements into proposals, the best first
  */
 static List *
 collect_proposals(List *statements)
@@ -250,7 +250,7 @@ collect_proposals(List *statements)
 }
 
 /*
- * Add advice to the proposal for the same key, or make one
+ * Add advice to the proposal for the same key, or create one
  */
 static List *
 add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
@@ -279,8 +279,8 @@ add_advice(List *proposals, GjStatement *statement, GjAdvice *advice)
 }
 
 /*
- * Columns that there is no more room for are left to the heap, from where the statements that took
- * less time read them
+ * Add a statement to a proposal.  If its INCLUDE columns do not fit any more, they are omitted, and
+ * this statement, which took less time than those before, reads them from the heap.
  */
 static void
 use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)
@@ -296,7 +296,7 @@ use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)
 }
 
 /*
- * Sum up what an index would bring, now that its columns are known
+ * Sum up the benefit of an index, now that its columns are known
  */
 static void
 sum_up(Proposal *proposal)
@@ -328,7 +328,7 @@ sum_up(Proposal *proposal)
 }
 
 /*
- * Is there an index to be proposed for the same key, though some statements have no use for it?
+ * Return true if an index is proposed for the same key, even if not for all statements
  */
 static bool
 is_superseded(const Proposal *proposal, const List *proposals)
@@ -347,7 +347,7 @@ is_superseded(const Proposal *proposal, const List *proposals)
 }
 
 /*
- * What would not pay comes last, in the order of the time that its statements take
+ * Compare proposals: indexes that would not pay come last, ordered by their statements' time
  */
 static int
 compare(const ListCell *a, const ListCell *b)
@@ -363,7 +363,8 @@ compare(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The tables have been unlocked since they were looked at.  What is gone needs no index.
+ * Return a proposal as a row, unless its table or a column no longer exists: the tables have been
+ * unlocked since the proposal was made
  */
 static void
 report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped)
@@ -397,7 +398,7 @@ report(const Proposal *proposal, ReturnSetInfo *rsinfo, int skipped)
 }
 
 /*
- * Look up the names of a table and of an index's columns; NULL: one of them is gone
+ * Look up the names of a table and of an index's columns; returns NULL if one no longer exists
  */
 static Names *
 get_names(const GjNewIndex *index)
@@ -472,7 +473,8 @@ make_array(const Names *names)
 }
 
 /*
- * Say why no index is proposed, which one the new one would replace, and what the costs rest on
+ * Describe why no index is proposed, which one the new one would replace, and the basis of the
+ * costs
  */
 static Datum
 make_note(const Proposal *proposal, bool *isnull)
@@ -499,18 +501,17 @@ make_note(const Proposal *proposal, bool *isnull)
  *
  * The statements that pg_stat_statements has counted in this database.
  *
- * Its view decides whose texts a user gets to see: his own, or with pg_read_all_stats
- * all.  To plan a statement means more than to read it, as the planner runs functions
- * that are IMMUTABLE, by their authors' word, and it must be known by which schemas their names
- * are looked up.  So a statement is planned as the role that ran it, and only for a caller
- * who might become this role anyway.  What a role has done cannot make others do more then
- * than it could have done itself.
+ * The view pg_stat_statements decides which texts users see: their own, or all of them
+ * with pg_read_all_stats.  Planning a statement needs more rights than reading it, as the
+ * planner runs functions that their authors have declared IMMUTABLE, and names are looked up
+ * by a search_path.  So a statement is planned as the role that ran it, and only for a caller
+ * that could become this role anyway.  Then the statements of a role cannot make others do
+ * more than the role could have done itself.
  *-------------------------------------------------------------------------
  */
 
 /*
- * List the statements that may be planned, those that took most time first; counts in hidden the
- * others
+ * List the statements that may be planned, by time, descending; counts the others in hidden
  */
 static List *
 read_statements(int *hidden)
@@ -553,9 +554,9 @@ read_statements(int *hidden)
  * The extension may be in any schema.  Operators are PostgreSQL's own, whatever search_path says.
  *
  * With pg_stat_statements.track = all, a statement may have two rows: as a client sent it, and as a
- * function ran it.  They are one statement; where the caller must not see queryid, each row counts
- * as one.  What a function's statements took is in the time of the statement that called it as
- * well, so the time of all statements is that of those that clients sent.
+ * function ran it.  We treat them as one statement; if the caller must not see queryid, each row
+ * counts separately.  The time of a function's statements is also in the time of the statement that
+ * called it, so the total time is that of the statements that clients sent.
  */
 static char *
 make_query(void)
@@ -569,7 +570,7 @@ make_query(void)
 					true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not find the schema of %s", EXTENSION);
 	schema = DatumGetObjectId(get(0, 1, &isnull));
-	/* an old version of the extension may have been kept, by pg_upgrade, say */
+	/* the extension may have an old version, for example after pg_upgrade */
 	nests = get_attnum(get_relname_relid(EXTENSION, schema), "toplevel") > 0;
 	return psprintf("SELECT userid, queryid, pg_catalog.sum(calls)::pg_catalog.int8, "
 					"pg_catalog.sum(total_exec_time), "
@@ -583,7 +584,7 @@ make_query(void)
 }
 
 /*
- * Make a statement of a row; NULL if its text is not for us
+ * Build a statement from a row; returns NULL if we cannot use its text
  */
 static GjStatement *
 read_row(int i, MemoryContext context)
@@ -624,19 +625,19 @@ may_plan(const GjStatement *statement)
 /*-------------------------------------------------------------------------
  * Texts of statements
  *
- * Making the texts of pg_stat_statements such as can be parsed again.
+ * Rewrite the texts of pg_stat_statements so that they can be parsed again.
  *
- * It puts a parameter into the place of each constant, even where the grammar wants a constant:
- * "date $1", "interval $1" and "extract($1 from x)" are errors of syntax.  And since 18 it keeps
- * only the first constant of a list: of "IN ($1, $2, $3)" it leaves what looks like a single key.
+ * That extension replaces each constant by a parameter, even where the grammar requires a constant:
+ * "date $1", "interval $1" and "extract($1 from x)" are syntax errors.  And since version 18 it
+ * keeps only the first constant of a list, so that "IN ($1, $2, $3)" looks like a single key.
  *
- * A text that is neither changed well nor left alone cannot be planned, and is left out: nothing
- * depends on what is recognized here, but how many statements get advice.
+ * If a rewritten text is wrong, it cannot be planned, and is skipped.  So the rules here affect
+ * only the number of statements that get advice.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Make a text that can be parsed
+ * Return a text that can be parsed
  */
 char *
 GjStatementText(const char *text)
@@ -645,8 +646,8 @@ GjStatementText(const char *text)
 }
 
 /*
- * Make arrays of lists of which only the first constant is left, so that the planner takes them for
- * sets of unknown size, and not for one value
+ * Turn lists of which only the first constant is left into arrays, so that the planner treats them
+ * as sets of unknown size, and not as one value
  */
 static char *
 unsquash(const char *text)
@@ -668,7 +669,7 @@ unsquash(const char *text)
 
 /*
  * Turn "IN ($1" at the end of a text into "= ANY ($1)", "NOT IN ($1" into "<> ALL ($1)", and
- * "ARRAY[$1" into "$1"; false if it is none of these
+ * "ARRAY[$1" into "$1".  Returns false if the text has none of these.
  */
 static bool
 list_to_array(StringInfo text)
@@ -732,8 +733,8 @@ cast_literals(const char *text)
 }
 
 /*
- * Put a cast into the place of the type that begins at this byte and of the parameter behind it;
- * returns the text behind it.  "interval $1 day" has a part of the type there.
+ * Replace the type that begins at this byte and the parameter after it by a cast; returns the text
+ * after them.  In "interval $1 day", part of the type follows the parameter.
  */
 static const char *
 add_cast(StringInfo text, int start, const char *param, int length)
@@ -762,10 +763,10 @@ add_cast(StringInfo text, int start, const char *param, int length)
 }
 
 /*
- * Find a type at the end of so many bytes; -1: something else is there
+ * Find a type at the end of the first bytes of a text; returns -1 if they end otherwise
  *
- * Before a parameter stands no name of anything else: keywords do, of which those that name types
- * are told from the others.  A name in another line may be the end of a comment.  Without a blank
+ * Only names of types and keywords can precede a parameter; we distinguish keywords that name types
+ * from the others.  A name in another line may be the end of a comment.  Without a blank
  * in between, "date$1" might be a name, but hardly is.
  */
 static int
@@ -801,7 +802,7 @@ find_type(const char *text, int end)
 }
 
 /*
- * Find "timestamp with time" and the like at the end of so many bytes; -1: it is "AT TIME"
+ * Find "timestamp with time" and the like at the end of the bytes; returns -1 for "AT TIME"
  */
 static int
 find_time_zone(const char *text, int end)
@@ -831,7 +832,7 @@ is_field_of_extract(const StringInfo before, const char *after)
 }
 
 /*
- * Find a word at the end of so many bytes, before spaces; -1: it is not there
+ * Find a word at the end of the bytes, before spaces; returns -1 if they do not end with it
  */
 static int
 find_word(const char *text, int end, const char *word)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * advise.h
- *	  What the parts of gpujoin_advise() and gpujoin_explain_choice() share: where
- *	  statements come from, and how they are planned.
+ *	  Declarations shared by gpujoin_advise() and gpujoin_explain_choice(): reading
+ *	  and planning statements.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,17 +14,17 @@
 
 #include "plan/plan.h"
 
-/* A statement that was run */
+/* A statement to advise on */
 typedef struct GjStatement
 {
-	Oid			user;			/* who ran it; invalid: it is the caller's, and only a text */
+	Oid			user;			/* role that ran it; invalid for a text from the caller */
 	int64		queryid;
 	int64		calls;
-	double		time;			/* ms, of all calls */
-	double		share;			/* of the time of all statements of this database */
+	double		time;			/* total time of all calls, in ms */
+	double		share;			/* share of the time of all statements of this database */
 	char	   *text;
 	List	   *advice;			/* of GjAdvice */
-	const char *failure;		/* why it could not be planned; NULL: it was */
+	const char *failure;		/* why it could not be planned, or NULL */
 } GjStatement;
 
 /* advise.c */
@@ -40,8 +40,8 @@ extern bool GjHasParameters(const char *text);
 typedef enum GjAdviseResult
 {
 	GJ_ADVISE_OK,
-	GJ_ADVISE_NOT_PLANNED,		/* the statement is none that the planner plans */
-	GJ_ADVISE_FAILED			/* it could not be planned */
+	GJ_ADVISE_NOT_PLANNED,		/* a statement that the planner does not handle */
+	GJ_ADVISE_FAILED			/* planning failed */
 } GjAdviseResult;
 
 extern GjAdviseResult GjAdviseStatement(GjStatement *statement);

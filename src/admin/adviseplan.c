@@ -1,19 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * adviseplan.c
- *	  Planning a statement by its text, without a trace.
+ *	  Planning a statement from its text, without side effects.
  *
- * Each time is a subtransaction of its own, which is always rolled back: that gives the locks
- * back, the settings and the role, whether there was an error or not.  Such a one needs no
- * transaction number.  The locks are those of EXPLAIN.  The strongest is the RowExclusiveLock on
- * the table that a statement changes, which a standby allows as well.
+ * Each statement is planned in a subtransaction of its own, which is always rolled back: that
+ * releases the locks and restores the settings and the role, with or without an error.  Such a
+ * subtransaction needs no transaction ID.  The locks are those of EXPLAIN.  The strongest is the
+ * RowExclusiveLock on the table that a statement changes, which a standby allows as well.
  *
- * The planner runs functions that are IMMUTABLE, by their authors' word, and for estimates those
- * that are STABLE.  Rolling back would not undo all that a function does, and a statement that was
- * run may mean others today: its names were looked up by another search_path, that of a SECURITY
- * DEFINER function, say, and by ours they may be those of somebody who has waited for that.  So
- * while such a statement is planned, only the functions of superusers are run, who could do as they
- * like anyway: PostgreSQL's own and those of most extensions.  To need another one is an error.
+ * The planner runs functions that their authors have declared IMMUTABLE, and STABLE ones for
+ * estimates.  A rollback would not undo all effects of a function, and the names in a statement may
+ * now resolve to other functions: they were looked up by another search_path, for example that of
+ * a SECURITY DEFINER function, and by ours they may be functions that an attacker has created for
+ * this purpose.  So while we plan such a statement, only functions of superusers may run, who have
+ * all rights anyway: PostgreSQL's own and those of most extensions.  Any other function raises an
+ * error.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,20 +36,20 @@
 #include "advise.h"
 #include "base/gpujoin.h"
 
-/* What is done with a statement when its query is there */
+/* The work to do with a statement after its query has been built */
 typedef struct Job
 {
 	const GjStatement *statement;
-	const GjNewIndex *index;	/* NULL: look for the best */
-	bool		explains;		/* note what the planner thinks of existing indexes instead */
+	const GjNewIndex *index;	/* index to evaluate, or NULL to find the best */
+	bool		explains;		/* record the planner's choices among existing indexes instead */
 	bool		guesses;		/* parameters of unknown type are integers */
-	MemoryContext context;		/* of results */
+	MemoryContext context;		/* for results */
 	List	   *advice;
 	Cost		cost;
 	int64		size;
 } Job;
 
-/* Is a statement being planned that was run?  And who else has the hooks? */
+/* True while an executed statement is being planned; and the previous hooks */
 static bool plans_statement = false;
 static bool guarded = false;
 static needs_fmgr_hook_type previous_needs_hook = NULL;
@@ -68,8 +69,8 @@ static void set(const char *name, const char *value);
 static List *copy_advice(const List *advice);
 
 /*
- * Look for indexes that would pay for a statement.  An error in one that was run is only noted:
- * its tables may be gone, or in schemas that are not searched now.
+ * Find indexes that would pay for a statement.  An error in an executed statement is only recorded:
+ * its tables may have been dropped, or be in schemas that are not searched now.
  */
 GjAdviseResult
 GjAdviseStatement(GjStatement *statement)
@@ -97,8 +98,8 @@ must_report(const GjStatement *statement, const ErrorData *error)
 }
 
 /*
- * Return what a statement, that could be planned before, would cost with an index, and how large
- * this would be; if it cannot be planned again, though it was run, what was known before
+ * Return the cost of a previously planned statement with an index, and the size of the index.  If
+ * an executed statement cannot be planned again, return the previous figures.
  */
 Cost
 GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known, int64 *size)
@@ -115,7 +116,7 @@ GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost know
 }
 
 /*
- * Have the planner's choices among existing indexes noted for a statement with parameters
+ * Record the planner's choices among existing indexes for a statement with parameters
  */
 void
 GjExplainStatement(const char *text)
@@ -129,7 +130,7 @@ GjExplainStatement(const char *text)
 }
 
 /*
- * Do the job, if need be with guesses.  If these do not help, the error is that without them.
+ * Do the job, if necessary with guesses.  If these do not help, raise the error without guesses.
  */
 static ErrorData *
 plan_and_undo(Job *job)
@@ -154,7 +155,7 @@ may_be_guessed(const ErrorData *error)
 }
 
 /*
- * Do the job in a subtransaction, which is rolled back; returns an error, NULL if there was none
+ * Do the job in a subtransaction, which is rolled back; returns the error, or NULL on success
  */
 static ErrorData *
 run_and_undo(Job *job)
@@ -217,8 +218,8 @@ run(Job *job)
 }
 
 /*
- * Become who has run the statement, and see to it that gpujoin is at work, with costs as they are,
- * and that nobody counts what is planned
+ * Switch to the role that ran the statement, enable gpujoin without forcing it, and keep extensions
+ * such as pg_stat_statements from counting what we plan
  */
 static void
 enter(const GjStatement *statement)
@@ -239,7 +240,7 @@ enter(const GjStatement *statement)
 }
 
 /*
- * Have functions looked at before they are run
+ * Install the hooks that check functions before they run
  */
 static void
 guard(void)
@@ -254,9 +255,9 @@ guard(void)
 }
 
 /*
- * needs_fmgr_hook: is asked about each function, but for PostgreSQL's own, when it is prepared to
- * be called or could be inlined.  A stranger's is prepared so that its call comes to at_call(), as
- * those that have settings of their own do anyway.
+ * needs_fmgr_hook: called for each function, except PostgreSQL's own, when its call is prepared or
+ * it could be inlined.  Calls of functions that are not a superuser's are redirected to at_call(),
+ * as are calls of functions with settings of their own anyway.
  */
 static bool
 at_lookup(Oid function)
@@ -278,7 +279,7 @@ at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg)
 }
 
 /*
- * Does a function belong to somebody who is no superuser?
+ * Return true if the owner of a function is not a superuser
  */
 static bool
 is_strange(Oid function)
@@ -302,7 +303,7 @@ set(const char *name, const char *value)
 }
 
 /*
- * Copy what outlives the subtransaction
+ * Copy the results that outlive the subtransaction
  */
 static List *
 copy_advice(const List *advice)

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * analyze.c
- *	  Making a query of a statement's text, in which parameters stand for values
- *	  that are not known.
+ *	  Building a query from a statement's text, in which parameters stand for
+ *	  unknown values.
  *
- * Parameters get the types that their places demand.  Some places demand none, although the
+ * Parameters get the types that their contexts require.  Some contexts require none, although the
  * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2),
  * generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot be analyzed
- * otherwise, these parameters are taken for integers.
+ * otherwise, we assume that these parameters are integers.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -22,7 +22,7 @@
 
 #include "advise.h"
 
-/* As many parameters as a statement can have that a client sends */
+/* Maximum number of parameters of a statement that a client sends */
 #define MAX_PARAMS				65535
 
 /* The types of a query's parameters */
@@ -43,8 +43,8 @@ static void guess_call(const FuncCall *call, ParamTypes *params);
 static void guess_list(const List *nodes, Oid type, ParamTypes *params);
 
 /*
- * Make a query of a text, an error if it is none that the planner plans; guesses: parameters of
- * which nothing is known are integers; caller: the name of the SQL function
+ * Build a query from a text; raises an error if the planner does not handle it.  With guesses,
+ * parameters of unknown type are integers.  caller is the name of the SQL function.
  */
 Query *
 GjAnalyze(const char *text, bool guesses, const char *caller)
@@ -66,7 +66,7 @@ GjAnalyze(const char *text, bool guesses, const char *caller)
 		make_room(&params);
 		(void) guess_types(linitial_node(RawStmt, raw)->stmt, &params);
 	}
-	/* pg_analyze_and_rewrite_varparams() would insist on a type for each */
+	/* pg_analyze_and_rewrite_varparams() would require a type for each */
 	query = parse_analyze_varparams(linitial(raw), text, &params.types, &params.n, NULL);
 	if (query->commandType == CMD_UTILITY)
 		refuse(caller);
@@ -80,7 +80,7 @@ GjAnalyze(const char *text, bool guesses, const char *caller)
 }
 
 /*
- * Return true if a text is of statements of which one has a parameter and can be planned
+ * Return true if one of a text's statements has a parameter and can be planned
  */
 bool
 GjHasParameters(const char *text)
@@ -122,7 +122,7 @@ refuse(const char *caller)
 }
 
 /*
- * Take the query out of PREPARE, which is what the text of an EXECUTE is, and out of DECLARE CURSOR
+ * Extract the query from PREPARE, which is the text of an EXECUTE, and from DECLARE CURSOR
  */
 static void
 unwrap(RawStmt *raw, ParamTypes *params)
@@ -143,7 +143,7 @@ unwrap(RawStmt *raw, ParamTypes *params)
 }
 
 /*
- * Make room for the types of all parameters that a statement can have
+ * Allocate the types of all parameters that a statement can have
  */
 static void
 make_room(ParamTypes *params)
@@ -157,7 +157,7 @@ make_room(ParamTypes *params)
 }
 
 /*
- * Give types to the parameters whose places say nothing about them
+ * Assign types to the parameters whose contexts do not determine them
  */
 static bool
 guess_types(Node *node, void *params)

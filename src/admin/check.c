@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *	  gpujoin_check(): does an index keep its promises?  gpujoin_index_info():
- *	  what is in it?
+ *	  gpujoin_check(): verify the structure of an index.  gpujoin_index_info():
+ *	  report the contents of an index.
  *
- * The check may run beside readers and writers: it holds AccessShareLock, as a
- * query does, and looks at one page at a time under a share lock.  What two pages
- * say of each other is compared only where the order of reading makes that safe.  If a fold
- * has moved the lists meanwhile, all begins again, as for a query.
+ * The check may run concurrently with readers and writers: it holds AccessShareLock,
+ * as a query does, and reads one page at a time under a share lock.  It compares the
+ * contents of two pages only where the order of reading makes that safe.  If a fold has
+ * changed the lists meanwhile, it starts over, as a query does.
  *
- * The check against the heap, which heapallindexed asks for, is in check.c.
+ * The check against the heap, for heapallindexed, is below ("The heap").
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -44,12 +44,12 @@ PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 #define INFO_COLUMNS			17
 
-/* A run on its way through its directory */
+/* A run, while its directory is scanned */
 typedef struct RunCheck
 {
 	GjCheckState *state;
 	const GjRun *run;
-	int			number;			/* among the runs */
+	int			number;			/* position among the runs */
 	BlockNumber data_pages;		/* met so far */
 	BlockNumber directory_pages;
 	GjPlace		last;			/* the last entry so far */
@@ -90,8 +90,8 @@ static void check_against_heap(GjCheckState *state);
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
  *
- * Verifies an index, or those of all partitions; returns the number of entries it verified, or
- * raises ERRCODE_INDEX_CORRUPTED.
+ * Verify an index, or those of all partitions.  Returns the number of verified entries, or raises
+ * ERRCODE_INDEX_CORRUPTED.
  */
 Datum
 gpujoin_check(PG_FUNCTION_ARGS)
@@ -127,7 +127,7 @@ check_index(Oid index_oid, bool heapallindexed)
 }
 
 /*
- * gpujoin_index_info(index regclass): returns figures of an index, for which it reads it whole
+ * gpujoin_index_info(index regclass): return statistics of an index, reading all of it
  */
 Datum
 gpujoin_index_info(PG_FUNCTION_ARGS)
@@ -190,7 +190,7 @@ make_bigints(const uint64 *values, int n)
 }
 
 /*
- * Check all pages, tails first, until no fold has come between
+ * Check all pages, tails first; repeat until no fold has changed the lists meanwhile
  */
 void
 GjCheckPages(GjCheckState *state)
@@ -219,7 +219,7 @@ GjCheckPages(GjCheckState *state)
 }
 
 /*
- * Forget what was counted
+ * Reset the counts
  */
 static void
 reset(GjCheckState *state)
@@ -241,7 +241,7 @@ reset(GjCheckState *state)
 }
 
 /*
- * Report what must not be, unless the lists have moved: then it means nothing
+ * Report corruption, unless the lists have changed, which would explain the finding
  */
 static void
 check_wrong(GjCheckState *state, BlockNumber block, const char *detail)
@@ -255,7 +255,7 @@ check_wrong(GjCheckState *state, BlockNumber block, const char *detail)
 /*
  * Check where a page's contents end
  *
- * Nobody reads that but generic WAL: the next change to the page makes zeroes of what is behind it.
+ * Only generic WAL reads that: the next change to the page zeroes the bytes after it.
  */
 static void
 check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end)
@@ -265,7 +265,7 @@ check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end)
 }
 
 /*
- * Check the metapage, and that the file has all the blocks that it counts
+ * Check the metapage, and that the file has all blocks that the metapage counts
  */
 static void
 check_meta(GjCheckState *state)
@@ -356,8 +356,8 @@ check_lanes(GjCheckState *state, GjMetaPage meta)
 }
 
 /*
- * Check how many entries of runs are counted as deleted: no more than now, and no fewer than when
- * the lists were read
+ * Check the number of deleted entries of runs: at most the metapage's current count, and at least
+ * its count when the lists were read
  */
 static void
 check_counters(GjCheckState *state, GjMetaPage meta)
@@ -379,9 +379,9 @@ check_counters(GjCheckState *state, GjMetaPage meta)
 /*-------------------------------------------------------------------------
  * Pages
  *
- * gpujoin_check(): what each page says by itself.
+ * gpujoin_check(): check each page by itself.
  *
- * Pages of runs and deltas that are dead, or not alive yet, need only be pages.
+ * Pages of runs and deltas that are not live any longer, or not yet, only need to be valid pages.
  *-------------------------------------------------------------------------
  */
 
@@ -407,7 +407,7 @@ check_tail(GjCheckState *state, BlockNumber block)
 }
 
 /*
- * Check a page from first_data on, and note whose it is
+ * Check a page from first_data on, and record its owner
  */
 static void
 check_page(GjCheckState *state, BlockNumber block)
@@ -418,7 +418,7 @@ check_page(GjCheckState *state, BlockNumber block)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (GjPageIsUnused(page))
 	{
-		/* what has cut the file may have filled it up, too */
+		/* whatever truncated the file may also have extended it again */
 		if (block + 1 == state->min_blocks)
 			GjReportCorruption(state->index, block,
 							   "The last page that the metapage counts is all zeroes.");
@@ -445,7 +445,7 @@ check_page(GjCheckState *state, BlockNumber block)
 }
 
 /*
- * Check a page that lives
+ * Check a live page
  */
 static void
 note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind)
@@ -530,11 +530,11 @@ check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const c
 /*-------------------------------------------------------------------------
  * Runs
  *
- * gpujoin_check(): do directories and lists name the pages that there are, each once, and
- * are the entries of a run in order?
+ * gpujoin_check(): check that directories and lists name all existing pages, each once, and that
+ * the entries of a run are in order.
  *
- * The pages of a run stand still while it lives.  A delta may grow: then a page that its list has
- * not got was changed after the list had been read.
+ * The pages of a run do not change while it is live.  A delta may grow: then a page that is not in
+ * its list was changed after the list had been read.
  *-------------------------------------------------------------------------
  */
 
@@ -551,8 +551,7 @@ is_equal(const GjPlace *a, const GjPlace *b)
 }
 
 /*
- * Compare the lists of state->now with the pages that have been met.  Ends early if the lists
- * move.
+ * Compare the lists of state->now with the pages that were read.  Ends early if the lists change.
  */
 static void
 check_lists(GjCheckState *state)
@@ -588,7 +587,7 @@ check_run(GjCheckState *state, int number)
 }
 
 /*
- * Check a page of the directory, which has been named by what is above it, and all below
+ * Check a page of the directory, to which its parent points, and all pages below it
  */
 static void
 check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first)
@@ -620,7 +619,7 @@ check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *fi
 }
 
 /*
- * Copy a directory page, NULL if the lists have moved
+ * Copy a directory page; returns NULL if the lists have changed
  */
 static GjDirectory *
 copy_directory(RunCheck *check, BlockNumber block, int level, int *n)
@@ -664,8 +663,8 @@ check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
 }
 
 /*
- * Check the order of a page's entries, of those that were deleted, too.  All pages of a run were
- * full once, but for the last one.
+ * Check the order of a page's entries, including deleted ones.  All pages of a run were full once,
+ * except the last one.
  */
 static void
 check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
@@ -736,7 +735,7 @@ check_delta(GjCheckState *state, const GjDelta *delta)
 }
 
 /*
- * Check that the pages which lanes have open are of a delta's list
+ * Check that the open pages of lanes are in a delta's list
  */
 static void
 check_open_pages(GjCheckState *state)
@@ -753,7 +752,7 @@ check_open_pages(GjCheckState *state)
 }
 
 /*
- * Check that no page says that it belongs to a run or delta which does not know of it
+ * Check that no page claims to belong to a run or delta that does not list it
  */
 static void
 check_all_named(GjCheckState *state)
@@ -773,7 +772,7 @@ check_all_named(GjCheckState *state)
 }
 
 /*
- * Note that a directory or list names a page; false if it must not
+ * Record that a directory or list names a page; returns false if it must not
  */
 static bool
 name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bool is_data)
@@ -803,14 +802,14 @@ name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bo
 /*-------------------------------------------------------------------------
  * The heap
  *
- * gpujoin_check() with heapallindexed: does every tuple have its entry?
+ * gpujoin_check() with heapallindexed: check that every tuple has its entry.
  *
  * The check takes a snapshot first, then a fingerprint of every entry (tails before
  * data pages, for the reason given in match/search.c), then reads the heap under the
  * snapshot: each tuple that the snapshot sees was indexed before the fingerprints were
  * taken, so it must be among them, with the same values in its INCLUDE columns.  A
- * Bloom filter keeps the fingerprints: it may overlook a missing entry with a small
- * probability, never report one that is there.
+ * Bloom filter keeps the fingerprints: with a small probability it overlooks a missing
+ * entry, but it never reports an existing one.
  *-------------------------------------------------------------------------
  */
 
@@ -818,7 +817,7 @@ name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bo
  * Check the pages, and the heap against them
  *
  * The index may have expressions and a predicate: functions of the table's owner,
- * which must not run with the rights of whoever checks.
+ * which must not run with the rights of the caller.
  */
 static void
 check_against_heap(GjCheckState *state)
@@ -854,8 +853,8 @@ check_heap(GjCheckState *state, Snapshot snapshot)
 	TableScanDesc scan;
 
 	/*
-	 * An index whose making met broken HOT chains does not have to hold what an
-	 * older snapshot sees.
+	 * If the build of an index met broken HOT chains, the index need not contain
+	 * the rows that an older snapshot sees.
 	 */
 	if (state->index->rd_index->indcheckxmin &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(state->index->rd_indextuple->t_data),

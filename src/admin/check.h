@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check.h
- *	  What the parts of gpujoin_check() share: the whole (check.c), pages (check.c), runs and
- *	  deltas (check.c), and pages against the heap (check.c).
+ *	  The state of gpujoin_check(); see check.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,34 +13,34 @@
 
 #include "pages/pages.h"
 
-/* What was met on a page from first_data on */
+/* Findings about a page from first_data on */
 typedef struct GjCheckedPage
 {
-	uint32		run:28;			/* the run or delta that it is of; 0: none that lives */
-	uint32		is_data:1;		/* else it is of a directory or list */
-	uint32		is_late:1;		/* it was changed after the lists had been read */
-	uint32		named:1;		/* by a directory or list */
+	uint32		run:28;			/* the live run or delta that it belongs to, or 0 */
+	uint32		is_data:1;		/* data page, not a page of a directory or list */
+	uint32		is_late:1;		/* page was changed after the lists had been read */
+	uint32		named:1;		/* a directory or list names the page */
 } GjCheckedPage;
 
 typedef struct GjCheckState
 {
 	Relation	index;
 	GjIndexInfo info;
-	BlockNumber min_blocks;		/* that the metapage counted at first */
-	GjIndexState now;			/* the lists, read when the tails had been */
-	bool		moved;			/* they have moved since: begin again */
+	BlockNumber min_blocks;		/* number of blocks in the metapage at the start */
+	GjIndexState now;			/* the lists, read after the tails */
+	bool		moved;			/* the lists have changed since: start over */
 	BlockNumber nblocks;
-	GjCheckedPage *pages;		/* [nblocks], of which the first ones are not used */
-	BlockNumber end_in_use;		/* behind the last page that lives */
-	int64		nentries;		/* verified */
-	int64		free_slots;		/* of data pages that live */
+	GjCheckedPage *pages;		/* [nblocks]; the elements before first_data are unused */
+	BlockNumber end_in_use;		/* block after the last live page */
+	int64		nentries;		/* number of verified entries */
+	int64		free_slots;		/* free slots of live data pages */
 	int64		free_pages;
-	uint64		max_change;		/* largest change counter met */
-	uint32		max_run;		/* largest number of a run or delta met, */
-	BlockNumber max_run_block;	/* and where */
-	uint64		run_entries[GJ_MAX_RUNS];	/* not deleted, as met */
-	bloom_filter *filter;		/* of entries, as rows; or NULL */
-	int64		filter_entries; /* for so many it is made */
+	uint64		max_change;		/* largest change counter found */
+	uint32		max_run;		/* largest number of a run or delta found */
+	BlockNumber max_run_block;	/* block where that was found */
+	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
+	bloom_filter *filter;		/* fingerprints of entries, or NULL */
+	int64		filter_entries; /* number of entries that the filter is sized for */
 	FmgrInfo   *key_proc;
 } GjCheckState;
 

@@ -3,12 +3,12 @@
  * command.c
  *	  gpujoin_load() and gpujoin_unload().
  *
- * Who owns a table may have its indexes mirrored.  Device memory is shared by all: where it is
- * short, an owner's command drives out what a query would, mirrors that nobody has used within
- * the last minute; only a superuser's takes from those in use.
+ * The owner of a table may have its indexes mirrored.  All users share the device memory: if it is
+ * short, an owner's command evicts the same mirrors as a query, those that were not used within
+ * the last minute; only a superuser's command evicts mirrors in use.
  *
- * A query does without a device that is still being opened, a command waits for it: who loads
- * an index when the server has just started wants to have it loaded.
+ * While a device is still being opened, a query does not use it, but a command waits for it: users
+ * that load an index just after the server has started expect the index to be loaded.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -36,7 +36,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_load);
 PG_FUNCTION_INFO_V1(gpujoin_unload);
 
-/* How often is looked whether the device is there, or somebody else's load has ended */
+/* Interval of checks whether the device is ready, or another process's load has ended */
 #define LOAD_POLL_MS			20
 
 PG_FUNCTION_INFO_V1(gpujoin_fold);
@@ -107,9 +107,9 @@ wait_a_moment(void)
 
 /*
  * gpujoin_unload(regclass): free the device memory of an index, or of those of all partitions;
- * returns whether there was any
+ * returns true if there was any
  *
- * A load by somebody else is stopped at its end.
+ * A load by another process is stopped when it ends.
  */
 Datum
 gpujoin_unload(PG_FUNCTION_ARGS)
@@ -167,7 +167,7 @@ report_failure(Relation index, GjFallback why)
 			 hint ? errhint("%s", hint) : 0));
 }
 
-/* What may help, or NULL */
+/* Return a hint, or NULL */
 static const char *
 advice(GjFallback why, const char *reason)
 {
@@ -218,8 +218,8 @@ report_no_memory(Relation index, GjFallback why)
  *
  * gpujoin_fold(): fold an index without waiting for VACUUM.
  *
- * For the table's owner.  The lock is that of VACUUM, which keeps others from vacuuming, so who
- * may not fold must not get as far as to wait for it.
+ * Only for the table's owner.  It takes the lock of VACUUM, which blocks other vacuums, so we
+ * check the rights before we wait for the lock.
  *-------------------------------------------------------------------------
  */
 
@@ -252,7 +252,7 @@ fold_index(Oid index_oid, bool complete)
 				 errmsg("recovery is in progress"),
 				 errhint("An index can only be folded on the primary server.")));
 
-	/* while the lock is waited for, the index may be dropped, by REINDEX CONCURRENTLY for one */
+	/* the index may be dropped while we wait for the lock, for example by REINDEX CONCURRENTLY */
 	heap = table_open(heap_oid, ShareUpdateExclusiveLock);
 	if (IndexGetRelation(index_oid, true) != heap_oid)
 		ereport(ERROR,

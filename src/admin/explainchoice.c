@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * explainchoice.c
- *	  gpujoin_explain_choice(): which of our indexes a query could use, which it does,
- *	  and why not.
+ *	  gpujoin_explain_choice(): report which gpujoin indexes a query could use, which
+ *	  it uses, and the reasons against the others.
  *
- * The query is planned by EXPLAIN, which brings all that goes with it: privileges, EXECUTE of
- * prepared statements, hooks of other extensions.  Meanwhile the planner's hooks take notes
+ * EXPLAIN plans the query, so privileges, EXECUTE of prepared statements and hooks of other
+ * extensions are handled as usual.  Meanwhile the planner's hooks record their choices
  * (plan/choice.c).
  *
- * The text is put behind EXPLAIN and its options in parentheses, so that no further
- * option can be slipped in, and it must be one statement: nothing is executed.
+ * We append the text to EXPLAIN and its options in parentheses, so that it cannot add further
+ * options, and it must be one statement: nothing is executed.
  *
- * EXPLAIN of 15 takes no parameters.  A query with some is planned as for advice (adviseplan.c),
- * with the same assumptions.
+ * EXPLAIN of version 15 takes no parameters.  A query with parameters is planned as for advice
+ * (adviseplan.c), with the same assumptions.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,8 +35,8 @@ static Datum text_or_null(const char *value, bool *isnull);
 PG_FUNCTION_INFO_V1(gpujoin_explain_choice);
 
 /*
- * gpujoin_explain_choice(query): returns a row for each index and place of the query in which
- * it was considered
+ * gpujoin_explain_choice(query): return a row for each index and each place of the query where it
+ * was considered
  */
 Datum
 gpujoin_explain_choice(PG_FUNCTION_ARGS)
@@ -66,7 +66,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 }
 
 /*
- * Have EXPLAIN plan the query.  A prepared statement may have a plan already: it is made again.
+ * Have EXPLAIN plan the query.  If a prepared statement already has a plan, it is planned again.
  */
 static void
 plan_query(const char *query)

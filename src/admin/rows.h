@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rows.h
- *	  Making rows for functions that return some, a value after the other.
+ *	  Building the rows of set-returning functions, one value at a time.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@
 
 #define MAX_COLUMNS				48
 
-/* Values of a row, filled one after the other */
+/* Values of a row, filled in order */
 typedef struct Row
 {
 	Datum		values[MAX_COLUMNS];

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  What users see of mirrors and the device service: gpujoin_status(),
+ *	  Functions that report on mirrors and the device service: gpujoin_status(),
  *	  gpujoin_mirrors(), gpujoin_fallbacks().
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -30,7 +30,7 @@ static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
 static const char *mirror_state_name(const GjMirror *mirror);
 
 /*
- * gpujoin_status(): returns a row about the service, the device, and who answered
+ * gpujoin_status(): return a row about the service, the device, and the numbers of answers
  */
 Datum
 gpujoin_status(PG_FUNCTION_ARGS)
@@ -73,7 +73,7 @@ gpujoin_status(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_mirrors(): returns a row for each entry of the table of mirrors
+ * gpujoin_mirrors(): return a row for each entry of the table of mirrors
  */
 Datum
 gpujoin_mirrors(PG_FUNCTION_ARGS)
@@ -96,7 +96,7 @@ gpujoin_mirrors(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_fallbacks(): returns how often each reason kept the device from answering
+ * gpujoin_fallbacks(): return how often each reason kept the device from answering
  */
 Datum
 gpujoin_fallbacks(PG_FUNCTION_ARGS)
@@ -120,7 +120,7 @@ gpujoin_fallbacks(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_stats_reset(): sets the counters of indexes, answers and fallbacks to zero
+ * gpujoin_stats_reset(): set the counters of indexes, answers and fallbacks to zero
  */
 Datum
 gpujoin_stats_reset(PG_FUNCTION_ARGS)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *	  What has been done with each index, and what is being done: gpujoin_index_stats(),
+ *	  Statistics of each index, and the progress of commands: gpujoin_index_stats(),
  *	  gpujoin_progress().
  *
- * Both are for all users, as PostgreSQL's own statistics of indexes and its views of progress are,
- * and keep to the same rules: counters are of indexes in this database, and of a command of
- * another role nothing is said but where it runs.  Who may read all statistics sees all.
+ * All users may call both, like PostgreSQL's own index statistics and progress views, and the same
+ * rules apply: counters are of indexes in this database, and for commands of other roles only the
+ * place where they run is shown.  Roles that may read all statistics see everything.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -42,8 +42,8 @@ static bool get_load(int place, GjProgress *progress, const char **command);
 static bool may_see(int pid);
 
 /*
- * gpujoin_index_stats(): returns a row for each index that has been searched, and for who may read
- * all statistics one of all others
+ * gpujoin_index_stats(): return a row for each index that has been searched, and for roles that may
+ * read all statistics one row for all other indexes
  */
 Datum
 gpujoin_index_stats(PG_FUNCTION_ARGS)
@@ -69,7 +69,7 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpujoin_stats_reset(regclass): sets the counters of an index, or of those of all partitions, to
+ * gpujoin_stats_reset(regclass): set the counters of an index, or of those of all partitions, to
  * zero
  */
 Datum
@@ -79,7 +79,7 @@ gpujoin_stats_reset_index(PG_FUNCTION_ARGS)
 
 	foreach(lc, GjListIndexes(PG_GETARG_OID(0)))
 	{
-		if (OidIsValid(lfirst_oid(lc))) /* else it would be all of them, in all databases */
+		if (OidIsValid(lfirst_oid(lc))) /* InvalidOid would reset all, in all databases */
 			GjUsageReset(lfirst_oid(lc));
 	}
 	PG_RETURN_VOID();
@@ -92,9 +92,9 @@ reads_all_stats(void)
 }
 
 /*
- * Count under "others", the first, what indexes have that this transaction cannot see: those of a
- * transaction that was rolled back or is not finished, or that were dropped unseen.  Sums stay as
- * they are.  Returns how many elements are left.
+ * Add the counters of indexes that this transaction cannot see to "others", the first element:
+ * indexes of a transaction that was rolled back or is not finished, or that were dropped
+ * unnoticed.  Sums do not change.  Returns the number of remaining elements.
  */
 static int
 hide_unknown(GjUsage *usage, int n)
@@ -128,7 +128,7 @@ add_usage(Row *row, const GjUsage *usage)
 	row->values[row->n++] = list_fallbacks(&usage->use);
 	add_int(row, n[GJ_USE_KEYS]);
 	add_int(row, n[GJ_USE_PAGES_READ]);
-	/* of processes that share a search, one may be known before another */
+	/* processes that share a search may report at different times */
 	add_int(row, Max((int64) n[GJ_USE_PAGES_SKIPPED], 0));
 	add_int(row, n[GJ_USE_PAGES_PUSHED]);
 	add_int(row, n[GJ_USE_TIDS]);
@@ -153,7 +153,7 @@ count_fallbacks(const GjIndexUse *use)
 }
 
 /*
- * Make an object of the reasons that there were, with their counts
+ * Build a JSON object of the reasons that occurred, with their counts
  */
 static Datum
 list_fallbacks(const GjIndexUse *use)
@@ -185,7 +185,7 @@ add_count(JsonbParseState **state, const char *name, uint64 count)
 }
 
 /*
- * gpujoin_progress(): returns a row for each fold and load that is under way
+ * gpujoin_progress(): return a row for each fold and load in progress
  */
 Datum
 gpujoin_progress(PG_FUNCTION_ARGS)
@@ -235,7 +235,8 @@ put_progress(ReturnSetInfo *rsinfo, const char *command, const GjProgress *progr
 }
 
 /*
- * Is a mirror being loaded, or brought up to date, or about to be loaded?
+ * Get the progress of a mirror's load; returns true if the mirror is being loaded, or brought up to
+ * date, or about to be loaded
  */
 static bool
 get_load(int place, GjProgress *progress, const char **command)
@@ -256,7 +257,7 @@ get_load(int place, GjProgress *progress, const char **command)
 			progress->unit = NULL;
 			return true;
 		case GJ_MIRROR_LOADING:
-			if (mirror.pages == 0)	/* the column is being made, or room for it */
+			if (mirror.pages == 0)	/* creating the column, or making room for it */
 			{
 				progress->phase = "taking memory";
 				progress->unit = NULL;
@@ -271,7 +272,7 @@ get_load(int place, GjProgress *progress, const char **command)
 }
 
 /*
- * May the user see what a process does?  As in PostgreSQL's views.
+ * Return true if the user may see the activity of a process, as in PostgreSQL's views
  */
 static bool
 may_see(int pid)

@@ -1,26 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * complete.c
- *	  Has an index all rows that a snapshot sees?
+ *	  Testing whether an index has all rows that a snapshot sees.
  *
- * On a primary it has, once the planner has listed it: whoever builds an index, or stops
- * filling it, waits for those whom that might concern, or has the planner leave the index
- * alone for their snapshots.  Nobody waits for the sessions of a standby.
+ * On a primary it has, once the planner has listed it: a command that builds an index, or
+ * stops its maintenance, waits for the transactions that this might affect, or makes the planner
+ * ignore the index for their snapshots.  Such commands do not wait for sessions of a standby.
  *
- *	- A build leaves out what is dead to everybody on the primary.  A snapshot of a
- *	  standby that was taken before may still see that.  It surely does not if the
- *	  transaction that built the index had ended when the snapshot was taken: who deleted a
- *	  row that the snapshot sees had not committed then, still less when the index was built.
- *	  The build, if not somebody who came later, is where the index's rows in pg_index and
- *	  pg_class come from: CREATE INDEX, the last step of CREATE INDEX CONCURRENTLY, which
- *	  says that the index is valid, REINDEX, which gives it another file.
- *	- DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY have writers pass over the old index
+ *	- A build omits rows that are dead to all snapshots of the primary.  A snapshot of a
+ *	  standby that was taken before may still see such rows.  It surely does not if the
+ *	  transaction that built the index had ended when the snapshot was taken: the transaction
+ *	  that deleted a row that the snapshot sees had not committed then, still less when the index
+ *	  was built.  The index's rows in pg_index and pg_class were written by the build or by a
+ *	  later transaction: by CREATE INDEX; by the last step of CREATE INDEX CONCURRENTLY, which
+ *	  marks the index valid; by REINDEX, which gives it another file.
+ *	- DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY make writers skip the old index
  *	  while a standby may have a query that was planned with it, but has yet to take its
- *	  snapshot.  If the index is still being filled once the snapshot has been taken, then
- *	  it has all that the snapshot sees.
+ *	  snapshot.  If the index is still being maintained once the snapshot has been taken, then
+ *	  it has all rows that the snapshot sees.
  *
- * Where it may not have all rows, all of the heap is looked at.  That is seldom.  (With its
- * own indexes PostgreSQL misses those rows.)
+ * If the index may lack rows, the scan reads the whole heap.  That is rare.  (PostgreSQL's scans of
+ * its own indexes miss those rows.)
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,7 +39,7 @@
 static bool is_seen(HeapTuple row, Snapshot snapshot);
 
 /*
- * Has the index all rows that the snapshot, which has been taken, sees?
+ * Return true if the index has all rows that the snapshot, which has been taken, sees
  */
 bool
 GjIndexIsComplete(Relation index, Snapshot snapshot)
@@ -63,7 +63,7 @@ GjIndexIsComplete(Relation index, Snapshot snapshot)
 }
 
 /*
- * Had the transaction that wrote a catalog's row ended before the snapshot was taken?
+ * Return true if the transaction that wrote a catalog row had ended before the snapshot was taken
  */
 static bool
 is_seen(HeapTuple row, Snapshot snapshot)

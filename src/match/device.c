@@ -1,92 +1,93 @@
 /*-------------------------------------------------------------------------
  *
  * device.c
- *	  Matching against a mirror: what it proves, what it lacks, and who answers.
+ *	  Matching against a mirror: proving that the answer is complete, searching the pages
+ *	  that the mirror lacks, and falling back to the CPU.
  *
  * A mirror is a copy of an index's data pages in device memory.  A stale entry in it
- * costs a recheck; a missing one would be a wrong answer.  Nobody is told when an index
- * changes: a notification can be lost, and on a standby the pages change by replay,
- * which runs no code of ours.  So every match proves from the index's own pages that it
- * misses nothing.
+ * costs a recheck; a missing one would be a wrong answer.  We cannot rely on notifications
+ * of changes to an index: a notification can be lost, and on a standby replay changes the
+ * pages without running any code of ours.  So every match proves from the index's own pages
+ * that it misses no entry.
  *
- * What a mirror promises: a sequence number S, the pages that were open at S, and a list version
- * L, such that the copy of each page that lives by the lists of L has all changes to it with
- * numbers up to S, and no other copy has any entry.  It is true after a load or a synchronisation,
- * because these read S, L and the open pages first, at one moment, and the pages afterwards: a
- * change numbered S or less was made while both its page and the metapage were locked, so it was
- * on the page before the metapage could be read with S.  Where L is not that of the promise
- * before, all pages are gone through, and those that do not live are emptied; what a page has that
- * was published since then is taken whatever its number is (mirror/load.c).  At the end L is
- * compared with the index's: if that is another one, pages may have been freed and used anew while
- * they were read, and there is no promise until the next time.  The promise stays true for as long
- * as the index's list version is L, because a copy is only replaced by one with a higher change
- * counter, and the number drawn last is the page's counter; and because a page that lives by L
- * lives as long as the index's list version is L, so that whoever empties its copy, by lists that
- * are newer, does so after that.
+ * A mirror's promise consists of a sequence number S, the pages that were open at S, and a list
+ * version L.  The copy of each page that is live by the lists of L has all changes to the page with
+ * numbers up to S, and no other copy has any entry.  The promise is true after a load or a
+ * synchronisation, because these read S, L and the open pages first, at one moment, and the pages
+ * afterwards: a change numbered S or less was made while both its page and the metapage were
+ * locked, so it was on the page before the metapage could be read with S.  If L differs from the
+ * previous promise's, the synchronisation visits all pages, and empties the copies of those that
+ * are not live; a page published since then is copied whatever its number is (mirror/load.c).  At
+ * the end L is compared with the index's.  If that has changed, pages may have been freed and
+ * reused while they were read, and the mirror makes no promise until the next synchronisation.  The
+ * promise stays true for as long as the index's list version is L.  First, a copy is only replaced
+ * by one with a higher change counter, and the number drawn last is the page's counter.  Second, a
+ * page that is live by L stays live as long as the index's list version is L, so a process that
+ * empties its copy, following newer lists, does so after that.
  *
- * A match does, in this order:
+ * A match takes these steps, in this order:
  *
- *	  1. the caller's snapshot; a share of the index's lock
- *	  2. all tail pages, searched on the CPU
- *	  3. metapage, journal, metapage (GjIndexGetJournal)
- *	  4. the promise (S, open pages, L) from the table of mirrors; L must be the index's of 3
- *	  5. the pages that the mirror lacks: open at S, or journaled with a number above S
- *	  6. the device's match on the mirror, and the CPU's search of the lacking pages
- *	  7. the metapage once more: if its list version is not L, the answer is thrown away
+ *	  1. The caller takes its snapshot, and a share lock on the index.
+ *	  2. The CPU searches all tail pages.
+ *	  3. Read metapage, journal, metapage (GjIndexGetJournal).
+ *	  4. Read the promise (S, open pages, L) from the table of mirrors; L must be the index's of 3.
+ *	  5. List the pages that the mirror lacks: open at S, or journaled with a number above S.
+ *	  6. The device matches on the mirror, and the CPU searches the pages that it lacks.
+ *	  7. Read the metapage once more.  If its list version is not L, discard the answer.
  *
- * Claim: an entry that the snapshot may see is found.  It was in the index before 2.  If
- * it was on its tail when 2 came there, it is found there.  Otherwise it had been moved
- * to a data page before, and perhaps by folds to others.  Let P be the one where it was in 3.
- * P lived then, and because of 7 the lists were the same from the moment of S until all had
- * been read; so nothing but a deletion, when nobody can see it any more, takes it away from
- * there.  If P is of a run, that was published before L was read, and the copy of P has it.
- * If P is of a delta, the entry came there by a flush with a number q.  If q <= S, the copy of
- * P has it.  If q > S, then either P was open at S, and is searched because of that; or P was
- * opened after S, by a change with a number o, S < o < q, entered in the journal before 3.  If
- * it is still in the ring, P is searched.  If it has left it, o is at or below the floor, which
- * was read after the journal; so the floor is above S, and we know that the journal does not
- * reach back far enough.  Then, or if the list version read in 3 is not L, the mirror is
- * synchronised by all pages, or the CPU searches everything.
+ * Claim: a match finds every entry that the snapshot may see.  The entry was in the index before
+ * 2.  If it was on its tail when 2 read that, it is found there.  Otherwise it had been moved
+ * to a data page before, and perhaps by folds to others.  Let P be the page where it was in 3.
+ * P was live then, and because of 7 the lists were the same from the moment of S until all pages
+ * had been read.  So only a deletion can remove the entry from P, and that happens only once no
+ * snapshot can see it.  If P is of a run, the run was published before L was read, and the copy of
+ * P has the entry.  If P is of a delta, the entry came there by a flush with a number q.  If
+ * q <= S, the copy of P has it.  If q > S, then either P was open at S, and is searched because of
+ * that; or P was opened after S, by a change with a number o, S < o < q, entered in the journal
+ * before 3.  If that change is still in the ring, P is searched.  If it has left the ring, o is at
+ * or below the floor, which was read after the journal; so the floor is above S, and we know that
+ * the journal does not reach back far enough.  In that case, or if the list version read in 3 is
+ * not L, the mirror is synchronised by all pages, or the CPU searches everything.
  *
- * Nothing here needs the mirror to stand still.  Pages pushed by others meanwhile only
- * make it newer, or 7 finds out.  If it is dropped, the service says that the column is gone.
- * If the device's memory is lost, the column's epoch is not the service's.  If the index is
- * built anew, the build id in the metapage, read in 3, is not the mirror's; nobody but
- * ourselves can do that while we hold the index's lock.  On a standby the same holds:
+ * The mirror may change during a match.  Pages that other processes push meanwhile only
+ * make it newer, or 7 detects the change.  If the mirror is dropped, the service reports that the
+ * column is gone.  If the device's memory is lost, the column's epoch is not the service's.  If
+ * the index is rebuilt, the build id in the metapage, read in 3, is not the mirror's; while we hold
+ * the index's lock, only our own session can rebuild it.  The same holds on a standby:
  * replay changes all pages of a record while it holds the locks of all.
  *
- * Entries deleted from the index are still in the copy until the page is pushed again;
- * what an entry found too many costs is said in match.h.
+ * Entries deleted from the index stay in the copy until the page is pushed again; match.h
+ * says what an entry costs that should not have been found.
  *
- * Where entries are to be rows without a look at the heap (exec/visiblemap.c), more is
- * asked: that none is of a TID that has become another row's.  For that the vacuum epoch
- * E goes with S and the open pages, read at the same moment.
+ * Scans that return entries without visiting the heap (exec/visiblemap.c) need more: no entry
+ * may have a TID that now belongs to another row.  Therefore the promise includes the vacuum
+ * epoch E, read at the same moment as S and the open pages.
  *
- * Claim: if the epoch that the index has when the answer is used is still E, each entry
- * that the device found in any copy was in the index at or after the moment of S, and no
- * bulk deletion that removed it has finished.  A copy has all changes up to S, so an
- * entry in it that was deleted was deleted by a change above S, made after that moment,
- * by a bulk deletion that had not raised the epoch by then: those that had, had made all
- * their changes before.  When it raises the epoch, that is E no more.  Copies pushed
- * later only have entries of later moments.  So the entry's TID is not free, and the row
- * that it leads to is the one the entry was made for.  (A fold deletes nothing.  It leaves
- * behind what a bulk deletion has removed, and what it has moved is in the new run, whose
- * copy counts only once the old one's has been emptied.)
+ * Claim: if the index's epoch is still E when the answer is used, each entry that the device
+ * found in any copy was in the index at or after the moment of S, and no bulk deletion that
+ * removed it has finished.  A copy has all changes up to S.  So an entry in it that was deleted
+ * was deleted by a change above S, made after that moment, by a bulk deletion that had not
+ * raised the epoch by then: those that had raised it had made all their changes before.  When
+ * this one raises the epoch, the epoch is not E any longer.  Copies pushed later only have
+ * entries of later moments.  So the entry's TID is not free, and it leads to the row that
+ * the entry was made for.  (A fold deletes nothing.  It does not copy entries that a bulk deletion
+ * has removed, and the entries that it has moved are in the new run, whose copy counts only once
+ * the old run's copy has been emptied.)
  *
  * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
- * while the device is at work (cuda/border/gpujoin_device.h, ORDER).  Two entries with one TID are
- * one entry then, met twice, and it does not matter which of them stays.
+ * while the device works (cuda/border/gpujoin_device.h, ORDER).  So two entries with one TID are
+ * one entry, found twice, and it does not matter which of them we keep.
  *
- * The device alone does not meet an entry twice, of whatever ages the copies are: an entry comes
- * to one data page and is removed there, so that only copies of that page have it.  Were there
- * copies of two entries with one TID T, then the second one was made after a bulk deletion had
- * removed the first and raised the epoch; by the claim, after the epoch was read, too.  So our
- * snapshot sees neither of their rows, and it does not matter if both are delivered: the epoch
- * has moved, and to the heap T leads to nothing that is seen.  Hence what the device delivers is
- * a set's bulk, and only what the CPU finds beside it is looked for there (sets/entryset.c).
+ * The device alone does not find an entry twice, whatever the ages of the copies are: an entry
+ * arrives on one data page and is removed there, so only copies of that page have it.  If copies
+ * had two entries with one TID T, then the second one was made after a bulk deletion had removed
+ * the first and raised the epoch; by the claim, after the epoch was read, too.  So our snapshot
+ * sees neither of their rows, and it does not matter if both are delivered: the epoch has
+ * changed, and in the heap T leads to no visible row.  Hence the device's hits form a set's bulk,
+ * and only the hits of the CPU are looked up in it (sets/entryset.c).
  *
- * If the epoch is not E, the mirror is synchronised; if that is not possible, the answer
- * is outdated: its TIDs are for the heap, and nothing else of the entries is asked for.
+ * If the epoch is not E, the mirror is synchronised.  If that is not possible, the answer is
+ * outdated: only its TIDs are requested, and they must be checked in the heap.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -105,28 +106,28 @@
 #include "parts.h"
 
 /*
- * An index of up to so many blocks is loaded by the query that needs it, some 3 ms;
- * bigger ones by a loader, while queries search on the CPU.
+ * Maximum number of blocks of an index that the query itself loads, in about 3 ms.  A loader
+ * loads bigger ones, while queries search on the CPU.
  */
 #define MAX_LOADED_IN_PASSING	1024
 
-/* Names of devices and reasons of failures that a process remembers */
+/* Maximum number of device names and failure reasons that a process keeps */
 #define MAX_KEPT_TEXTS			64
 
-/* What a match needs to know on its way */
+/* State of a match against a mirror */
 typedef struct MirrorMatch
 {
 	Relation	index;
 	const GjIndexInfo *info;
 	const GjKeySet *keys;
 	GjMatchTarget target;
-	const uint64 *epoch;		/* vacuum epoch that the mirror should have; NULL: any */
+	const uint64 *epoch;		/* vacuum epoch that the mirror must have, or NULL */
 	GjMatchStats *stats;
 	GjIndexJournal journal;
 	GjMirror	mirror;			/* as of step 4 */
 	int			place;
 	GjMirrorLag lag;
-	const char *why;			/* text for a reason that has none of its own */
+	const char *why;			/* specific text for the reason, or NULL */
 } MirrorMatch;
 
 static GjFallback try_match(MirrorMatch *match);
@@ -146,10 +147,10 @@ static GjFallback refuse(MirrorMatch *match, GjServiceResult result);
 /*
  * Add the TIDs of all matching entries of the data pages, with the device's help
  *
- * The tail pages have been searched, and the set is not empty.  Returns false if the
- * device could not help, with the reason in stats: then all data pages are still to be
- * searched; TIDs added before are harmless, unless TIDs are believed without a look at the
- * heap.  Who does that passes the index's vacuum epoch, and is told by stats->outdated.
+ * The caller has searched the tail pages, and the set is not empty.  Returns false if the
+ * device could not help, with the reason in stats: then the caller must search all data pages;
+ * TIDs added before are harmless, unless the caller trusts TIDs without visiting the heap.
+ * Callers that do so pass the index's vacuum epoch, and must check stats->outdated.
  */
 bool
 GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
@@ -178,10 +179,10 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * Count the entries with a key of the set, as far as a mirror has them; false if it cannot
- * answer a match, or only one that is outdated
+ * Count the mirror's entries whose keys are in the set.  Returns false if the mirror cannot answer
+ * a match, or only with an outdated answer.
  *
- * A mirror that is not up to date is made so, as for a match.
+ * Synchronises the mirror first if needed, as a match does.
  */
 bool
 GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
@@ -242,7 +243,7 @@ reach_mirror(MirrorMatch *match)
 }
 
 /*
- * Find out whether a device can be asked at all
+ * Check whether a device can be asked at all
  */
 static GjFallback
 check_index(MirrorMatch *match)
@@ -260,7 +261,7 @@ check_index(MirrorMatch *match)
 }
 
 /*
- * Steps 3 and 4: read the journal, and look for the mirror
+ * Read the journal, and look up the mirror: steps 3 and 4
  */
 static GjFallback
 find_mirror(MirrorMatch *match)
@@ -288,7 +289,7 @@ find_mirror(MirrorMatch *match)
 }
 
 /*
- * Where there is no mirror, load a small index now, have a big one loaded
+ * Load a small index without a mirror now; have a loader load a big one
  */
 static GjFallback
 get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
@@ -307,10 +308,10 @@ get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
 }
 
 /*
- * Step 5: list what the mirror lacks; if that is much, or if VACUUM has been there since,
- * bring the mirror up to date first
+ * List the pages that the mirror lacks: step 5.  If they are many, or if VACUUM has removed entries
+ * since, bring the mirror up to date first.
  *
- * Somebody else may be doing so already: then we do not wait, but search more.
+ * If another process is doing so already, we do not wait, but search more pages.
  */
 static GjFallback
 catch_up(MirrorMatch *match)
@@ -337,7 +338,7 @@ catch_up(MirrorMatch *match)
 }
 
 /*
- * Step 6, the device's part
+ * Ask the device for its part of step 6
  */
 static GjFallback
 ask_device(MirrorMatch *match)
@@ -373,7 +374,7 @@ ask_device(MirrorMatch *match)
 }
 
 /*
- * Tell whether the mirror is of another vacuum epoch than is asked for
+ * Return true if the mirror's vacuum epoch is not the one that the caller needs
  */
 static bool
 is_outdated(const MirrorMatch *match)
@@ -394,8 +395,8 @@ note_device(MirrorMatch *match, const GjServiceMatchInfo *info)
 }
 
 /*
- * Return a copy of a text that lives as long as the process: statistics are copied and added up,
- * and each scan of a plan shows its own.  Texts repeat; once there are too many different ones,
+ * Return a copy of a text that lives as long as the process, since statistics are copied and added
+ * up, and each scan of a plan shows its own.  Texts repeat; once too many different ones are kept,
  * return the other text instead.
  */
 static const char *
@@ -416,7 +417,7 @@ keep_text(const char *text, const char *other)
 }
 
 /*
- * Ask for TIDs, or for what else of the entries is wanted
+ * Request TIDs only, or entries with the wanted columns
  */
 static GjServiceResult
 request(MirrorMatch *match, GjServiceMatchInfo *info)
@@ -433,7 +434,8 @@ request(MirrorMatch *match, GjServiceMatchInfo *info)
 }
 
 /*
- * Step 6, the CPU's part; its entries were counted with the mirror's
+ * Search the pages that the mirror lacks: the CPU's part of step 6.  Their entries were counted
+ * with the mirror's.
  */
 static void
 search_lag(MirrorMatch *match)

@@ -1,28 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * divide.c
- *	  Dividing a match of entries among processes, by places.
+ *	  Dividing a match of entries among processes, by places or by ranges of keys.
  *
- * A device is asked for all keys by one process, and what it finds is divided (sets/share.c),
- * or by each process for keys of its own (divide.c).  The CPU's answer is divided
- * before it is found: the process that comes first reads the vacuum epoch, and looks into the
- * directories of the runs for places that divide what is to be read into intervals of as many pages
- * each.  Then all processes take intervals, one at a time, until there are none left.
+ * Either one process asks a device for all keys, and the hits are divided (sets/share.c), or each
+ * process asks for keys of its own ("Ranges of keys" below).  The CPU's answer is divided before
+ * it is found: the first process reads the vacuum epoch, and finds places in the directories of
+ * the runs that divide the pages to read into intervals of equally many pages.  Then all processes
+ * take intervals, one at a time, until all are taken.
  *
- * Each interval is a search of its own, for the entries between two places, of tails and deltas as
- * of runs (search.c).  Nothing that a process has found does another one need to know.
+ * Each interval is a search of its own, for the entries between two places, in tails and deltas as
+ * well as in runs (search.c).  A process does not need to know what the others have found.
  *
- * Why each row comes once.  All intervals together are all places, and each is taken by one
- * process, by raising a counter in shared memory.  A row that the snapshot sees has one entry,
- * from before the match until long after it, which has one place, wherever VACUUM's folds move
- * it.  So it is in one interval, and the search of that finds it once.  The snapshot is the same
- * in all processes, and was taken before any of the searches.
+ * Each row comes once, for this reason.  The intervals together cover all places, and each is
+ * taken by one process, which raises a counter in shared memory.  A row that the snapshot sees has
+ * one entry, from before the match until long after it, and the entry has one place, wherever
+ * VACUUM's folds move it.  So it is in one interval, and the search of that interval finds it once.
+ * The snapshot is the same in all processes, and was taken before any of the searches.
  *
  * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
- * process finds the first one, then VACUUM removes it, the TID is used again, and another process
- * finds the second.  By the vacuum epoch, which was read by the process that came first, before
- * anything was found, stream.c shows that neither is a row of the answer.
- *
+ * process finds the first one, then VACUUM removes it, the TID is reused, and another process
+ * finds the second.  The first process read the vacuum epoch before any entry was found, and
+ * from this stream.c proves that the answer has neither row.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,26 +34,26 @@
 #include "mirror/mirror.h"
 #include "parts.h"
 
-/* The more there are, the shorter is the time in which some processes are idle at the end */
+/* More steps shorten the time in which some processes are idle at the end */
 #define STEPS_PER_PROCESS		16
 
 /*
- * Entries that are worth a unit of the costs of a request: such a unit is 0.66 us
- * (plan/cost.c), and an entry takes 25 to 100 ns on its way through a plan
+ * Entries that a plan processes in the time of one unit of a request's cost: a unit is 0.66 us
+ * (plan/cost.c), and a plan takes 25 to 100 ns for an entry
  */
 #define ENTRIES_PER_UNIT		10.0
 
 #define MIN_RANGES				2.0
 #define MAX_RANGES				8.0
 
-/* With fewer keys a process, the share of one may be twice that of another */
+/* With fewer keys per process, the share of one process may be twice that of another */
 #define MIN_KEYS				2.0
 
 static void cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges);
 static uint64 range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range);
 
 /*
- * Prepare shared memory: nothing has been found
+ * Initialize the shared state: nothing has been found
  */
 void
 GjFindShareInit(GjSharedFind *found)
@@ -67,7 +66,7 @@ GjFindShareInit(GjSharedFind *found)
 }
 
 /*
- * Free the shared memory; no process may still be reading
+ * Free the shared memory; no process may still be reading it
  */
 void
 GjFindUnshare(GjSharedFind *found, dsa_area *area)
@@ -78,8 +77,8 @@ GjFindUnshare(GjSharedFind *found, dsa_area *area)
 }
 
 /*
- * Let other processes take part in a match that was begun here, of which nothing has been taken
- * yet: all search together, even if a device was to be asked for pieces
+ * Let other processes take part in a match that this process has begun but not read from.  All
+ * processes search on the CPU, even if a device was to be asked for pieces.
  */
 void
 GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nprocesses, GjMatchStats *stats)
@@ -105,8 +104,8 @@ GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nprocesses, GjMat
 }
 
 /*
- * Take part in a match that another process has begun, with so much memory.  The key set must
- * live as long as the match.  What it takes is allocated in the current memory context, also
+ * Take part in a match that another process has begun; limit is the memory for this process.  The
+ * key set must live as long as the match.  The match allocates in the current memory context, also
  * later.
  */
 void
@@ -124,7 +123,7 @@ GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index, const 
 }
 
 /*
- * Turn to the next interval; false if all are taken
+ * Turn to the next interval; returns false if all are taken
  */
 bool
 GjSearchTake(GjEntryMatch *match)
@@ -144,64 +143,65 @@ GjSearchTake(GjEntryMatch *match)
 /*-------------------------------------------------------------------------
  * Ranges of keys
  *
- * Dividing a match of entries among processes, by ranges of the keys, of which each
- * process asks a device for its own.
+ * Divide a match of entries among processes by ranges of the keys; each process asks a
+ * device for its own ranges.
  *
- * Nobody has all entries then, and nothing is copied from one process to another.  The process
- * that comes first has a device count the entries, which takes it as long as a look at all
- * of them, and decides:
+ * No process has all entries then, and nothing is copied from one process to another.  The
+ * first process has a device count the hits, which takes the device as long as a search of
+ * all entries, and decides:
  *
- *	  - The device does not answer, or has copies of another vacuum epoch than the index:
- *		nothing is divided by keys.
- *	  - Nor if the entries are so few that the requests would take longer than what is done
- *		with the entries, or the keys so few that processes would be left without any.
- *	  - Nor if so many requests would be needed, each process having the memory of one, that
- *		to search together on the CPU (divide.c) is quicker.
- *	  - Else it cuts the keys, and from then on is one of many: each takes a range, asks for
- *		its entries, in pieces if need be, delivers them, and takes another.
+ *	  - If the device does not answer, or has copies of another vacuum epoch than the index,
+ *		the match is not divided by keys.
+ *	  - Nor is it if the requests would take longer than processing the hits, because these are
+ *		few, or if there are too few keys for all processes.
+ *	  - Nor is it if a joint search on the CPU (by places) is quicker than the number of requests
+ *		that the match would need, with each process having the memory of one.
+ *	  - Otherwise it cuts the keys, and then works like the other processes: each takes a range,
+ *		asks for its entries, in pieces if need be, delivers them, and takes another.
  *
- * Ranges are cut by the number of keys, as it is not known how many entries each has.  They
- * become smaller towards the end (guided self-scheduling): a half of what is left, divided by
- * the processes, down to a smallest length.  That is chosen so that what the requests take
- * and what processes are idle in the end, half of the last range each, is least in sum:
- * with m entries a process and requests that take as long as r entries, sqrt(m / 2r) ranges
- * each.  One key that has most of the rows is the work of one process.
+ * Ranges are cut by the number of keys, as the number of entries of each key is not known.  They
+ * become smaller towards the end (guided self-scheduling): half of the remaining keys, divided by
+ * the number of processes, down to a minimum length.  The minimum minimizes the sum of the time
+ * of the requests and the idle time at the end, half of the last range for each process:
+ * with m entries per process and requests that take as long as r entries, sqrt(m / 2r) ranges
+ * each.  If one key has most of the rows, one process does most of the work.
  *
- * Why each row comes once.  A range is an interval of keys, by which all processes mean the
- * same, and all intervals together are all keys; each is taken by one process, by raising a
- * counter in shared memory.  What that process then does, asking a device for the interval's
- * keys, for some after others, or searching for them on the CPU, are matches as a divided one
- * of a single process has them, made by the rules of device.c: tail pages, journal, mirror,
- * what it lacks.  So the proof at the head of stream.c holds, with the parts of all
- * processes for its parts.  All that it asks for is there:
+ * Each row comes once, for this reason.  A range is an interval of keys with the same bounds in
+ * all processes, and the intervals together cover all keys; each is taken by one process, which
+ * raises a counter in shared memory.  Then that process asks a device for the interval's keys,
+ * part by part, or searches for them on the CPU.  These are matches just as in a divided match
+ * of a single process, made by the rules of device.c: tail pages, journal, mirror, the pages
+ * that the mirror lacks.  So the proof at the head of stream.c holds, with the parts of all
+ * processes as its parts.  Its conditions are met:
  *
  *	  - The snapshot is the same in all processes, and was taken before any of the matches.
- *	  - They have one vacuum epoch E, read by the process that comes first before anything
- *		was found, and made known to the others before they begin.  Whatever epoch a process
- *		sees in the mirror, it takes no answer of one whose epoch is not E.  (It would be exact,
- *		too, if each process read an epoch of its own, after the snapshot; but an epoch that is
- *		older than the snapshot is not allowed, and one for all is easier to see through.)
- *	  - Each TID is once in what is delivered for a range, or for a part of it.  That two
- *		processes deliver entries of one TID with different keys, or have it in what is left
- *		to the heap, is what the claim there is about: then neither is a row of the answer.
+ *	  - They have one vacuum epoch E, which the first process read before any entry was found,
+ *		and published to the others before they begin.  Whatever epoch a process sees in the
+ *		mirror, it does not accept an answer of a mirror whose epoch is not E.  (It would be
+ *		exact, too, if each process read an epoch of its own, after the snapshot; but an epoch
+ *		older than the snapshot is not allowed, and a common one is easier to reason about.)
+ *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  The claim
+ *		of stream.c covers the case that two processes deliver entries of one TID with different
+ *		keys, or leave that TID to the heap: then the answer has neither row.
  *
  * No row is missing: a process that has taken a range delivers all of it, unless the query
- * ends.  One that comes late, or not at all, as the leader that does not take part, takes
- * nothing, and others do.  If one fails, the whole query does.
+ * ends.  A process that starts late or never, as a leader that does not participate, takes
+ * no range, and the others take them.  If one process fails, the whole query fails.
  *
- * A process that gets no answer, because VACUUM has been there, the device has died, its
- * memory is full, all slots are taken, or the mirror has been dropped, does not ask again:
- * the CPU finds what is left of its range, and of those that it takes later, some at a time
- * since each search reads the whole index.  Others go on asking.  If one key has too
- * many entries for the memory, the CPU finds that one and the rest of its range.
+ * If a process gets no answer, because VACUUM has removed entries, the device has died, its
+ * memory is full, all slots are taken, or the mirror has been dropped, it does not ask again:
+ * the CPU finds the rest of its range, and the ranges that it takes later, several at a time
+ * since each search reads the whole index.  The other processes continue to ask.  If one key has
+ * too many entries for the memory, the CPU finds that one and the rest of its range.
  *
- * Nobody waits for anybody: each has a slot of its own while it asks, or does not ask.
+ * Processes do not wait for each other: each has a slot of its own while it asks, or does not
+ * ask.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Cut the keys for a match by so many processes, each of which has room for so many entries;
- * false if the match should be made in another way
+ * Cut the keys for a match by nprocesses processes, each with room for "capacity" entries.
+ * Returns false if the match should not be divided by keys.
  */
 bool
 GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint64 capacity,
@@ -240,8 +240,8 @@ GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint
 }
 
 /*
- * How many ranges of the keys should each process have, by the number of entries that match
- * and of all?  0: none, the keys should not be divided
+ * Return the number of ranges that each process should have, from the number of matching entries
+ * and of all entries; 0 if the keys should not be divided
  */
 double
 GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses)
@@ -255,7 +255,7 @@ GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses)
 }
 
 /*
- * The smallest ranges are half as long as they would be if all were alike
+ * Cut the keys into ranges; the smallest are half as long as ranges of equal length would be
  */
 static void
 cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges)
@@ -272,9 +272,9 @@ cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges)
 }
 
 /*
- * Take part, with room for so many entries of a device's answer, and with so much memory for what
- * the CPU collects.  The key set must live as long as the match.  What it takes is allocated in the
- * current memory context, also later.
+ * Take part in a match divided by keys.  capacity is the number of entries that fit in memory from
+ * a device's answer, limit the memory for hits that the CPU collects.  The key set must live as
+ * long as the match.  The match allocates in the current memory context, also later.
  */
 void
 GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index, const GjKeySet *keys,
@@ -293,8 +293,8 @@ GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index, const 
 }
 
 /*
- * Turn to the keys of the next range; false if all are taken.  Some at a time, once this
- * process does not ask any more, so that the others may have as many.
+ * Turn to the keys of the next range; returns false if all are taken.  Once this process does not
+ * ask a device any longer, take an equal share of the remaining ranges at a time.
  */
 bool
 GjRangesTake(GjEntryMatch *match)
@@ -311,7 +311,7 @@ GjRangesTake(GjEntryMatch *match)
 		uint64		end = range_start(shared, match->keys, end_range);
 
 		if (first == end)
-			continue;			/* the set is made by each process for itself */
+			continue;			/* each process builds the set for itself */
 		GjEntryMatchTurnTo(match, first, end, shared->key_entries * (end - first),
 						   shared->index_entries);
 		return true;
@@ -320,7 +320,7 @@ GjRangesTake(GjEntryMatch *match)
 }
 
 /*
- * Where in a list of keys a range begins
+ * Return the position in the list of keys at which a range begins
  */
 static uint64
 range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)

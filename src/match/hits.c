@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * hits.c
- *	  Which entries of a data page are wanted?
+ *	  Finding the hits on a data page, and adding them to the target.
  *
- * There are two ways.  All keys of the page are looked up in the set, many at a time, which takes
- * half a microsecond whatever is found (sets/kernels.c).  Or, on a page of a run, whose keys
- * ascend, each listed key is looked for; what equals it stands side by side, and is copied as a
- * whole.  That takes less if few listed keys can be on the page.
+ * We use one of two methods.  The first looks up all keys of the page in the set, many at a time,
+ * which takes half a microsecond whatever is found (sets/kernels.c).  The second, for a page of a
+ * run, whose keys ascend, searches the page for each listed key; entries that have the key are
+ * adjacent, and are copied as a range.  That is faster if few listed keys can be on the page.
  *
- * A run's page keeps keys and TIDs of deleted entries, so that its keys ascend for ever.  But
- * ranges are copied only where nothing has been deleted.
+ * A run's page keeps keys and TIDs of deleted entries, so its keys always ascend.  But ranges are
+ * copied only from pages without deleted entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -22,19 +22,19 @@
 #include "parts.h"
 #include "search.h"
 
-/* With more listed keys on a page it is quicker to look all of the page's up */
+/* With more listed keys on a page, it is quicker to look up all keys of the page */
 #define MAX_FEW_KEYS			8
 
-/* What hits in so many words consist of is asked for while those in the next ones are found */
+/* Number of bitmap words whose hits are prefetched while those of the next words are found */
 #define PART_WORDS				4
 
-/* Keys are looked for in so many slots around the one where they are expected first */
+/* Number of slots around the expected one that are searched first for a key */
 #define NEAR_SLOTS				16
 
 /*
- * Looking for the set's keys in the range of a page costs some 30 ns, a twentieth
- * of matching the page.  It is done where no more keys than this are expected
- * there, if they are spread evenly.
+ * Searching the set for a key in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  We do so if no more keys than this are expected in the
+ * range, assuming that keys are spread evenly.
  */
 #define SPARSE_KEYS				16
 
@@ -67,8 +67,8 @@ static bool entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *i
 								int n);
 
 /*
- * Match a page by looking up all of its keys; following is the page whose keys will be looked up
- * next, pinned, or NULL if that is not known
+ * Match a page by looking up all of its keys; following is the pinned page whose keys will be
+ * looked up next, or NULL if that is not known
  */
 bool
 GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
@@ -95,8 +95,8 @@ GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPa
 }
 
 /*
- * Find which slots of a page have a key of the set, some at a time, and have what these hits
- * consist of on its way from memory meanwhile
+ * Find the slots of a page that have a key of the set, a few words at a time, and prefetch the
+ * columns of these hits meanwhile
  */
 static void
 find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
@@ -108,7 +108,7 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 	uint32		all[GJ_MAX_WORDS];
 	int			words;
 
-	/* of a full page the bitmap need not come from memory */
+	/* do not read the bitmap of a full page from memory */
 	if (GjPageGetOpaque(page)->used == info->slots)
 		used = memset(all, 0xFF, info->words * sizeof(uint32));
 	for (int word = 0; word < info->words; word += words)
@@ -127,7 +127,7 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 }
 
 /*
- * Have what hits consist of, from one of them on, on its way from memory
+ * Prefetch the columns of the hits, starting with the hit number "first"
  */
 static void
 prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
@@ -152,7 +152,7 @@ prefetch_values(const char *array, int width, const GjPageHits *hits, int first)
 		GjPrefetch(array + hits->slots[i] * width);
 }
 
-/* Is there a key of the set between the page's bounds?  Sometimes true when not. */
+/* Return false only if no key of the set is between the page's bounds; may return true then, too */
 static bool
 page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 {
@@ -172,7 +172,7 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 }
 
 /*
- * Drop hits that are not wanted
+ * Drop hits outside the limits, or whose TIDs are known
  */
 static void
 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
@@ -200,7 +200,7 @@ drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPage
 /* Pages of runs ------------------------------------------------------------------- */
 
 /*
- * Can so few of the listed keys be on a run's page that they should be looked for one by one?
+ * Return true if so few listed keys can be on a run's page that each should be searched for
  */
 bool
 GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen)
@@ -220,14 +220,14 @@ load_key(const char *keys, int width, int slot)
 }
 
 /*
- * The first slot from low on, before high, with a key that is not below this one
+ * Return the first slot from low on whose key is not below this one, or high
  */
 static pg_attribute_always_inline int
 find_slot(const char *keys, int width, int low, int high, int64 key)
 {
 	int			n = high - low;
 
-	/* without a branch on what is compared, which could not be predicted */
+	/* no branch on the comparison, as it would be unpredictable */
 	while (n > 0)
 	{
 		int			half = n / 2;
@@ -240,7 +240,7 @@ find_slot(const char *keys, int width, int low, int high, int64 key)
 }
 
 /*
- * The same, looked for near a slot first
+ * Do the same, but search near a slot first
  */
 static pg_attribute_always_inline int
 find_near(const char *keys, int width, int low, int high, int near, int64 key)
@@ -280,7 +280,7 @@ find_near(const char *keys, int width, int low, int high, int near, int64 key)
 }
 
 /*
- * Estimate in which of so many slots a key is, if keys are spread evenly
+ * Estimate in which of nslots slots a key is, assuming that keys are spread evenly
  */
 static int
 estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
@@ -291,7 +291,7 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
 }
 
 /*
- * Have on its way from memory what GjMatchSorted() will probably look at
+ * Prefetch the memory that GjMatchSorted() will probably read
  */
 void
 GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
@@ -346,7 +346,8 @@ match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width
 }
 
 /*
- * Match a run's page by looking for the few listed keys that can be on it; all places are wanted
+ * Match a run's page by searching for the few listed keys that can be on it, without limits on
+ * places
  */
 bool
 GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
@@ -376,7 +377,7 @@ count_slots(const uint32 *used, int words)
 }
 
 /*
- * Add entries that stand side by side
+ * Add adjacent entries
  */
 static bool
 add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
@@ -394,12 +395,12 @@ add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, i
 /*-------------------------------------------------------------------------
  * Hits to entries
  *
- * Taking entries from the index's pages into an entry set.
+ * Copy entries from the index's pages into an entry set.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Count bits as pg_popcount64() does, but without a call by a pointer
+ * Count bits like pg_popcount64(), but without an indirect call
  */
 static inline int
 count_bits(uint64 bits)
@@ -412,11 +413,11 @@ count_bits(uint64 bits)
 }
 
 /*
- * Append the slots of the bits in so many words to the list
+ * Append the slots of the bits in these words to the list
  *
- * Where the bits are is chance, and a loop that ended with the last one of a word would end where
- * no processor expects it, which takes as long as several hits.  So some are listed at a time,
- * whether there are as many or not.  What was too much is overwritten by what comes next.
+ * The positions of the bits are random.  A loop that ended with the last bit of a word would
+ * mispredict that branch, which costs as much as several hits.  So we always list GJ_HITS_SPARE
+ * slots at a time, even if fewer bits are left; the next slots overwrite the excess ones.
  */
 static void
 page_hits_list(GjPageHits *hits, int first, int words)
@@ -443,8 +444,8 @@ page_hits_list(GjPageHits *hits, int first, int words)
 }
 
 /*
- * Add the entries of a locked data page that are hits.  False, and the set
- * is of no use any more, if a TID cannot be a heap tuple's.
+ * Add the hits of a locked data page.  Returns false, and leaves the set unusable, if a TID cannot
+ * be a heap tuple's.
  */
 static bool
 entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
@@ -478,7 +479,8 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 }
 
 /*
- * Add n entries of a locked data page that stand side by side, all of them in use; false as above
+ * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
+ * entry_set_add_page().
  */
 static bool
 entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
@@ -524,7 +526,7 @@ pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
 }
 
 /*
- * Append which of n slots' values are NULL
+ * Append the null flags of n adjacent slots
  */
 static void
 copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
@@ -582,7 +584,7 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 }
 
 /*
- * Append TIDs, and with that the entries; false if one cannot be a heap tuple's
+ * Append TIDs, and thus entries; returns false if one cannot be a heap tuple's
  */
 static bool
 take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
@@ -628,8 +630,8 @@ take_values(char *to, const char *from, int width, const uint16 *slots, int nslo
 }
 
 /*
- * Append which of the slots' values are NULL.  Where the page has none, it is not even said
- * so, unless there were some before.
+ * Append the null flags of the slots.  If the page has no NULLs, omit the flags, unless the column
+ * had NULLs before.
  */
 static void
 take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * match.c
- *	  Deciding who answers a match, and counting what it took.
+ *	  Choosing between device and CPU for a match, and keeping its statistics.
  *
- * Scans ask here and nowhere else.  The tail pages are searched on the CPU whoever
- * answers: they are few, and what is on them stands nowhere else.  Then the device is
- * asked; whenever it has no answer, for whatever reason, the CPU searches deltas and
- * runs.  Both owe the same: match.h says what.
+ * This is the entry point for scans that need TIDs.  The CPU always searches the tail pages:
+ * they are few, and their rows are stored nowhere else.  Then the device is asked; if it
+ * does not answer, for whatever reason, the CPU searches deltas and runs.  The contract of
+ * both is in match.h.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,10 +21,10 @@ static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTid
 				  GjMatchStats *stats);
 
 /*
- * Add to tids all entries of the index that have a key that the set wants.
+ * Add to tids the TIDs of all entries of the index whose keys match the set.
  *
- * The set is finished; the caller's snapshot was taken before, and it holds a lock
- * on the index.  Adds to stats what was done.
+ * The set is finished; the caller has taken its snapshot before, and holds a lock
+ * on the index.  Adds the work done to stats.
  */
 void
 GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
@@ -38,8 +38,8 @@ GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stat
 }
 
 /*
- * The same without TIDs that may belong to other rows by now, which a mirror has: for who
- * cannot recheck the key of any row.  A set that is too large becomes lossy all the same.
+ * Do the same without a mirror, whose TIDs may belong to other rows by now.  For callers that
+ * cannot recheck the key of every row.  A set that is too large still becomes lossy.
  */
 void
 GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
@@ -81,14 +81,14 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 		return;
 	}
 
-	stats->tids = found;		/* what a device delivered before it failed comes again */
+	stats->tids = found;		/* the CPU finds again what a device delivered before it failed */
 	search = GjSearchBegin(index, &info, keys, 0, &hits);
 	GjSearchTids(search, tids, stats);
 	GjSearchEnd(search);
 }
 
 /*
- * Begin the statistics of a match: the CPU answers, unless a device is noted later
+ * Begin the statistics of a match: the CPU answers, unless a device is recorded later
  */
 void
 GjMatchStatsBegin(GjMatchStats *stats)
@@ -111,7 +111,7 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 }
 
 /*
- * Add the time since start to that of searching
+ * Add the time since start to the search time
  */
 void
 GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
@@ -123,8 +123,8 @@ GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
 }
 
 /*
- * Tell whether stats says who answered better than sum does: the last match counts, but where
- * some process had to do without a device, that counts.
+ * Return true if the device and reason of stats should replace those of sum: the last match wins,
+ * but a match that had to do without a device takes precedence.
  */
 bool
 GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
@@ -133,7 +133,7 @@ GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
 }
 
 /*
- * Add what another match, or several, did
+ * Add the statistics of another match, or of several
  */
 void
 GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
@@ -170,7 +170,7 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 }
 
 /*
- * Note that and why a device does not answer
+ * Record why a device does not answer
  */
 void
 GjMatchStatsFallback(GjMatchStats *stats, GjFallback why)
@@ -180,10 +180,10 @@ GjMatchStatsFallback(GjMatchStats *stats, GjFallback why)
 }
 
 /*
- * Set what is counted for an index, as far as a match knows
+ * Set the counters of an index that a match knows
  *
- * One process may read what another one has counted as being there: the pages that were skipped are
- * right in the sum, modulo 2^64.
+ * One process may read pages that another one has counted as existing: the number of skipped pages
+ * is only right in the sum over all processes, modulo 2^64.
  */
 void
 GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use)

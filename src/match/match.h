@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * match.h
- *	  The one question that scans ask: which entries of this index have a key
- *	  of this set?
+ *	  The interface for scans: find the entries of an index whose keys are in a
+ *	  set.
  *
- * Whoever answers (the search of the index pages on the CPU, or a device that
- * holds a mirror of them) delivers a superset of the TIDs of all rows that are
- * visible to a snapshot taken before the call and have such a key.  The rest
- * (dead rows, entries of a TID that was used again) is the caller's to drop: it
- * fetches under its snapshot and rechecks the key.  A match of entries delivers
- * the keys and INCLUDE columns that these TIDs have in the index as well, for who
- * can do without the fetch (exec/indexonly.c); each of these keys is in the set.
+ * The CPU, which searches the index pages, or a device that holds a mirror of
+ * them delivers a superset of the TIDs of all rows that are visible to a snapshot
+ * taken before the call and have such a key.  The caller must drop the other TIDs
+ * (of dead rows, or reused by other rows): it fetches under its snapshot and
+ * rechecks the key.  A match of entries also delivers the keys and INCLUDE columns
+ * that these TIDs have in the index, for callers that can avoid the fetch
+ * (exec/indexonly.c); each of these keys is in the set.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,91 +28,91 @@
 #include "pages/pages.h"
 #include "sets/sets.h"
 
-/* What a match did, for EXPLAIN; summed up over rescans and batches */
+/* Statistics of a match, for EXPLAIN; summed over rescans and batches */
 typedef struct GjMatchStats
 {
-	uint64		searches;		/* matches asked for */
+	uint64		searches;		/* number of matches */
 	uint64		keys;			/* distinct keys searched for */
-	uint64		keys_elsewhere; /* not searched for: only other partitions can have them */
-	uint64		entries;		/* index entries looked at */
+	uint64		keys_elsewhere; /* keys not searched for: only other partitions can have them */
+	uint64		entries;		/* index entries searched */
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
-	bool		outdated;		/* in the last match, even if the vacuum epoch has not moved */
-	uint64		pages;			/* index pages read on the CPU, but for directories and lists */
-	uint64		delta_pages;	/* of these, of deltas, */
-	uint64		run_pages_read; /* and of runs, */
-	uint64		run_pages;		/* which have so many in all */
-	int			runs;			/* most that a search found */
-	uint64		pages_pushed;	/* to a device, to bring its mirror up to date */
+	bool		outdated;		/* last match is outdated, even if vacuum epoch is unchanged */
+	uint64		pages;			/* index pages read on the CPU, except directories and lists */
+	uint64		delta_pages;	/* of these, pages of deltas */
+	uint64		run_pages_read; /* of these, pages of runs */
+	uint64		run_pages;		/* all pages of the runs */
+	int			runs;			/* maximum number of runs that a search found */
+	uint64		pages_pushed;	/* pages sent to a device to bring its mirror up to date */
 	uint64		tids;			/* matching TIDs */
-	uint64		filtered;		/* entries that a filter dropped: the caller's, or whole's test */
-	uint64		device_filter;	/* which part of the filter a device has tested: see GjEntrySet */
-	uint64		pieces;			/* answers of a device, where one alone is too large */
-	instr_time	set_elapsed;	/* making the key sets: kept by the caller */
-	instr_time	elapsed;		/* searching */
-	double		request_ms;		/* of it, answered requests to a device took */
-	double		set_ms;			/* of these, the device's process: taking the key set, */
+	uint64		filtered;		/* entries dropped by the caller's filter or the set's test */
+	uint64		device_filter;	/* parts of the filter that a device tested: see GjEntrySet */
+	uint64		pieces;			/* answers of a device to parts of a match */
+	instr_time	set_elapsed;	/* time to build the key sets: kept by the caller */
+	instr_time	elapsed;		/* time to search */
+	double		request_ms;		/* of it, answered requests to a device */
+	double		set_ms;			/* of these, the device's process: receiving the key set, */
 	double		kernel_ms;		/* matching, */
 	double		transfer_ms;	/* and sending TIDs */
-	const char *device;			/* who answered last, e.g. "CPU (AVX-512)" */
-	const char *reason;			/* why not a GPU; NULL if it was one */
-	uint32		answers[GJ_FALLBACK_COUNT]; /* by a device, or why not: more than one search may
-											 * have, if it comes in parts */
+	const char *device;			/* last device that answered, e.g. "CPU (AVX-512)" */
+	const char *reason;			/* why the GPU did not answer; NULL if it did */
+	uint32		answers[GJ_FALLBACK_COUNT]; /* number of answers by a device, or by the reason
+											 * for none; a search in parts may add several */
 } GjMatchStats;
 
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
 {
-	char	   *rows;			/* as they stand on the page */
+	char	   *rows;			/* in the format of the page */
 	int			nrows;
-	uint64		sequence;		/* the metapage's, read before; 0: unknown */
+	uint64		sequence;		/* sequence of the metapage, read before; 0: unknown */
 } GjTailHits;
 
-/* Some keys of a list, divided among requests to a device (stream.c) */
+/* A range of keys, divided among requests to a device (stream.c) */
 typedef struct GjPieces
 {
-	uint64		end;			/* behind the last of these keys */
+	uint64		end;			/* position after the last of these keys */
 	uint64		next;			/* first key of the next request */
-	uint64		step;			/* so many keys has that; 0: there is none */
-	double		expected;		/* entries of the keys from next on, as far as is known */
-	uint64		target;			/* entries that an answer should have */
-	uint64		capacity;		/* as many as it may have */
-	double		max_requests;	/* with more to come, the CPU is quicker */
+	uint64		step;			/* number of keys in the next request; 0: no request */
+	double		expected;		/* estimated entries of the keys from next on */
+	uint64		target;			/* number of entries that an answer should have */
+	uint64		capacity;		/* maximum number of entries in an answer */
+	double		max_requests;	/* with more requests to come, the CPU is quicker */
 } GjPieces;
 
-/* Who finds the next piece of a match of entries */
+/* Source of the next piece of a match of entries */
 typedef enum GjEntryPhase
 {
-	GJ_ENTRIES_SEARCH,			/* the CPU: those of some pages after those of others */
-	GJ_ENTRIES_ASK,				/* a device: those of some keys after those of others */
-	GJ_ENTRIES_AT_ONCE,			/* nobody: a device has found all, and the whole is in a set,
-								 * finished, outdated or not */
-	GJ_ENTRIES_DONE				/* nobody: there are no more pieces */
+	GJ_ENTRIES_SEARCH,			/* the CPU, page by page */
+	GJ_ENTRIES_ASK,				/* a device, one range of keys at a time */
+	GJ_ENTRIES_AT_ONCE,			/* none: a device has found all entries; they are in a
+								 * finished set, outdated or not */
+	GJ_ENTRIES_DONE				/* none: all pieces have been delivered */
 } GjEntryPhase;
 
-/* A match of entries: how far it is */
+/* State of a match of entries */
 typedef struct GjEntryMatch
 {
 	Relation	index;
 	const GjKeySet *keys;
-	MemoryContext context;		/* of all that it takes */
+	MemoryContext context;		/* for all allocations of the match */
 	GjIndexInfo info;
-	uint64		vacuum_epoch;	/* read before anything was found */
+	uint64		vacuum_epoch;	/* read before any entry was found */
 	GjEntryPhase phase;
-	bool		refused;		/* a device gave no answer for a piece: it is not asked again */
-	const char *reason;			/* why the CPU found some of them; NULL: it did not */
+	bool		refused;		/* a device did not answer for a piece: do not ask again */
+	const char *reason;			/* why the CPU found some entries; NULL if it found none */
 	GjPieces	pieces;
 
-	/* What the CPU is to find, once it is its turn */
-	const GjKeySet *wanted;		/* keys, or those that a device has left; may be NULL before */
-	bool		tails_known;	/* these have been searched for them, */
-	GjTailHits	tails;			/* before a device was asked */
-	Size		limit;			/* of memory */
-	struct GjSearch *search;	/* NULL: not begun */
+	/* The CPU's part of the match */
+	const GjKeySet *wanted;		/* keys, or those that a device has left; NULL until known */
+	bool		tails_known;	/* the tails have been searched for the wanted keys */
+	GjTailHits	tails;			/* their hits, found before a device was asked */
+	Size		limit;			/* memory limit */
+	struct GjSearch *search;	/* NULL until begun */
 
-	/* Of a match that several processes make together */
-	struct GjSharedSearch *shared;	/* where further places come from (divide.c) */
-	struct GjSharedRanges *ranges;	/* where further keys come from (divide.c) */
+	/* For a match that several processes share */
+	struct GjSharedSearch *shared;	/* source of further intervals of places (divide.c) */
+	struct GjSharedRanges *ranges;	/* source of further ranges of keys (divide.c) */
 } GjEntryMatch;
 
 /* match.c */
@@ -133,7 +133,7 @@ extern bool GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStat
 extern void GjEntryMatchEnd(GjEntryMatch *match);
 extern double GjRequestCost(double nentries);
 
-/* values.c: values to keys */
+/* values.c: conversion of values to keys */
 typedef struct GjConverter
 {
 	GjConversion how;
@@ -149,61 +149,61 @@ extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
 /* Dividing a match among processes ------------------------------------------------ */
 
-/* A match of entries that the CPU makes: intervals of places are taken, one at a time */
+/* A match of entries on the CPU; processes take intervals of places, one at a time */
 #define GJ_MAX_STEPS			256
 
 typedef struct GjSharedSearch
 {
-	uint64		vacuum_epoch;	/* read before anything was found */
+	uint64		vacuum_epoch;	/* read before any entry was found */
 	int			nsteps;
 	GjPlace		starts[GJ_MAX_STEPS];	/* the first place of each interval, which ends where
-										 * the next one begins; the last one has all above */
-	pg_atomic_uint64 next;		/* first interval that nobody has taken */
+										 * the next one begins; the last one is open-ended */
+	pg_atomic_uint64 next;		/* first interval that no process has taken */
 } GjSharedSearch;
 
-/* At most this part of a heap's pages is not all-visible, or a match is shared by heap blocks */
+/* If more of a heap's pages than this are not all-visible, a match is shared by heap blocks */
 #define GJ_MAX_HEAP_PART		0.1
 
-/* A match of entries that a device makes: ranges of the keys are taken, one at a time */
+/* A match of entries by a device; processes take ranges of the keys, one at a time */
 #define GJ_MAX_RANGES			256
 
 typedef struct GjSharedRanges
 {
-	uint64		vacuum_epoch;	/* read before anything was found */
-	double		key_entries;	/* that a key has, on average */
-	uint64		index_entries;	/* all that the index has, as far as is known */
-	int			nprocesses;		/* planned, with the leader */
+	uint64		vacuum_epoch;	/* read before any entry was found */
+	double		key_entries;	/* average number of entries of a key */
+	uint64		index_entries;	/* estimated number of entries of the index */
+	int			nprocesses;		/* planned number, including the leader */
 	int			nranges;
-	int64		starts[GJ_MAX_RANGES];	/* the first key of each but the first range, which has
-										 * all before the second one's; so the last all above */
-	pg_atomic_uint64 next;		/* first range that nobody has taken */
+	int64		starts[GJ_MAX_RANGES];	/* the first key of each range, except that the first
+										 * and the last range are open-ended */
+	pg_atomic_uint64 next;		/* first range that no process has taken */
 } GjSharedRanges;
 
 typedef enum GjSharedKind
 {
-	GJ_SHARED_TIDS,				/* to be fetched from the heap */
-	GJ_SHARED_ENTRIES,			/* found all at once */
-	GJ_SHARED_RANGES,			/* entries that are still to be found, by a device, */
-	GJ_SHARED_SEARCH			/* or on the CPU */
+	GJ_SHARED_TIDS,				/* TIDs to fetch from the heap */
+	GJ_SHARED_ENTRIES,			/* entries found all at once */
+	GJ_SHARED_RANGES,			/* entries still to be found by a device */
+	GJ_SHARED_SEARCH			/* entries still to be found by the CPU */
 } GjSharedKind;
 
 typedef struct GjSharedFind
 {
 	GjSharedKind kind;
 	uint64		vacuum_epoch;	/* of entries: read before they were found */
-	uint64		columns;		/* which columns of the index these have */
+	uint64		columns;		/* the index columns that the entries have */
 	GjSharedTids tids;
 	GjSharedEntries entries;
 	GjSharedRanges ranges;
 	GjSharedSearch search;
 } GjSharedFind;
 
-/* What a process needs to take its part */
+/* Parameters of a process that takes part in a match */
 typedef struct GjSharePart
 {
 	GjSharedFind *found;
 	dsa_area   *area;
-	int			nprocesses;		/* planned, with the leader */
+	int			nprocesses;		/* planned number, including the leader */
 	void		(*progress) (void *arg);	/* called before each step */
 	void	   *arg;
 } GjSharePart;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parts.h
- *	  What the files of a match use of each other.
+ *	  Functions and types that the files of a match share.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -11,7 +11,7 @@
 
 #include "match.h"
 
-/* Where hits go: TIDs alone, or entries */
+/* Destination of hits: TIDs only, or entries */
 typedef struct GjMatchTarget
 {
 	GjTidSet   *tids;
@@ -31,7 +31,7 @@ extern double GjMaxRequests(Relation index, uint64 nentries);
 /* divide.c */
 extern bool GjSearchTake(GjEntryMatch *match);
 
-/* search.c: rows that have not come to a data page yet */
+/* search.c: rows that have not been moved to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
 extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
@@ -39,12 +39,12 @@ extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
 extern void GjTailHitsForget(GjTailHits *hits);
 
 /*
- * search.c: the CPU's answer, straight from the pages, in pieces.  Its head says why nothing is
- * missing, and why nothing comes twice.
+ * search.c: the CPU's answer, in pieces, read directly from the pages.  The head of search.c proves
+ * that no entry is missing and none comes twice.
  */
 typedef struct GjSearch GjSearch;
 
-/* Behind all places that there can be */
+/* A place after all possible places */
 #define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
 
 extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
@@ -57,15 +57,15 @@ extern int	GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *s
 						   GjMatchStats *stats);
 extern void GjSearchEnd(GjSearch *search);
 
-/* readpages.c: pages that changed since a mirror was made, wherever they belong to */
+/* readpages.c: pages that changed since a mirror was made, whatever they belong to */
 extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						   const GjIndexState *state, BlockNumber start, BlockNumber end,
 						   GjMatchTarget target, GjMatchStats *stats);
 
-/* Slots are listed so many at a time, and what is behind the last one means nothing */
+/* Slots are listed this many at a time; elements after the last one are undefined */
 #define GJ_HITS_SPARE			4
 
-/* Which slots of a data page are wanted: as bits, and as a list */
+/* The hits on a data page, as a bitmap of slots and as a list */
 typedef struct GjPageHits
 {
 	uint32		bits[GJ_MAX_WORDS];
@@ -73,14 +73,14 @@ typedef struct GjPageHits
 	uint16		slots[GJ_MAX_SLOTS + GJ_HITS_SPARE];
 } GjPageHits;
 
-/* hits.c: hits on a page, or a row of a tail page, to entries */
+/* hits.c: add a row of a tail page as an entry */
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
-/* device.c: the answer of a device */
+/* device.c: a device's answer */
 typedef struct GjMirrorFound
 {
-	uint64		matches;		/* entries that have one of the keys, as far as the mirror knows */
-	uint64		entries;		/* that it has in all */
+	uint64		matches;		/* number of the mirror's entries that have one of the keys */
+	uint64		entries;		/* number of all its entries */
 } GjMirrorFound;
 
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,

@@ -4,12 +4,12 @@
  *	  Reading data pages whose numbers are known.
  *
  * A page is matched in place under its share lock, for half a microsecond at most: copying it
- * first would take longer.  No page is locked while another one is.  The next page is pinned
- * meanwhile, and what will be looked at first is on its way into the cache: a quarter of the
- * time.  Where pages lie in consecutive buffers, the buffer table is not asked
+ * first would take longer.  No page is locked while another one is.  Meanwhile the next page is
+ * pinned, and the memory that will be read first is prefetched, which saves a quarter of the
+ * time.  If pages are in consecutive buffers, the buffer table is not searched
  * (base/buffers.c).
  *
- * Where pages have to come from disk, those that follow are asked for ahead (readpages.c).
+ * If pages must be read from disk, the following ones are read ahead ("Reading ahead" below).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,10 +31,10 @@ static Buffer read_ahead_take(GjSearch *search, int i);
 static void read_ahead_from(GjSearch *search, int from);
 
 /*
- * Read the chosen pages; false if one of them is not any more what the state says
+ * Read the chosen pages of runs.  Returns false if one of them does not belong to its run any
+ * longer; the caller must then forget the hits.
  *
- * Then what was found is to be forgotten.  If it is true, that is still to be confirmed by
- * GjListsMoved().
+ * If the result is true, the caller must still check GjListsMoved() before it trusts the hits.
  */
 bool
 GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
@@ -42,7 +42,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 {
 	Buffer		next = search->nchosen > 0 ?
 		GjReadChosenPage(search, 0, InvalidBuffer) : InvalidBuffer;
-	Buffer		found = InvalidBuffer;	/* where the next page but one probably is */
+	Buffer		found = InvalidBuffer;	/* probable buffer of the next page but one */
 
 	for (int i = 0; i < search->nchosen; i++)
 	{
@@ -86,8 +86,8 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 /*
  * Pin a chosen page
  *
- * As scans of a heap do, one that has read many pages uses few buffers from then on: it must not
- * drive all else out of shared buffers.
+ * Like a scan of a heap, a search that has read many pages uses a small ring of buffers from then
+ * on, so that it does not evict everything else from shared buffers.
  */
 Buffer
 GjReadChosenPage(GjSearch *search, int i, Buffer found)
@@ -110,7 +110,7 @@ GjReadChosenPage(GjSearch *search, int i, Buffer found)
 }
 
 /*
- * Is a locked page of the run, or of a delta, that it should be of?
+ * Return true if a locked page belongs to the run, or to a delta, for which it was chosen
  */
 bool
 GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
@@ -146,7 +146,7 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 }
 
 /*
- * Search the blocks from start to before end for entries of runs and deltas, whichever they are of
+ * Search the blocks from start to before end for entries of any run or delta
  */
 void
 GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
@@ -177,18 +177,18 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 /*-------------------------------------------------------------------------
  * Reading ahead
  *
- * Having the chosen pages that come next on their way from disk.
+ * Read the next chosen pages from disk ahead of their use.
  *
- * For an index in memory that would cost a lookup a page for nothing, and what base/buffers.c
- * saves.  So it begins once a page has not been there.
+ * For an index in memory that would waste a lookup per page, and lose the savings of
+ * base/buffers.c.  So it begins once a page was not in shared buffers.
  *
- * Where the server has read streams, one reads the rest of the chosen pages: neighbours together,
- * from 18 on while others are matched.  If one was needed, so will be one for the pages that are
- * chosen next, until such a stream has read nothing.  A stream pins pages ahead; all are taken from
- * it, unless the search begins anew.
+ * If the server has read streams, a stream reads the rest of the chosen pages: adjacent pages
+ * together, and from version 18 on while others are matched.  If a search needed a stream, it
+ * starts one for the pages that are chosen next, too, until a stream has read no page from disk.
+ * A stream pins pages ahead; the search takes all of them, unless it starts over.
  *
- * Where it has none, the operating system is asked for the pages that follow, unless they are
- * neighbours, which its own read-ahead serves.
+ * Otherwise, we ask the operating system to prefetch the following pages, except adjacent ones,
+ * which its own read-ahead covers.
  *-------------------------------------------------------------------------
  */
 
@@ -198,7 +198,7 @@ static void begin_stream(GjSearch *search, int from);
 static BlockNumber next_chosen(ReadStream *stream, void *arg, void *buffer_data);
 
 /*
- * Take a chosen page from the stream; InvalidBuffer if there is none
+ * Take a chosen page from the stream; returns InvalidBuffer if no stream is open
  */
 static Buffer
 read_ahead_take(GjSearch *search, int i)
@@ -220,7 +220,8 @@ read_ahead_take(GjSearch *search, int i)
 }
 
 /*
- * A page was not in shared buffers: those from here on may not be either
+ * Begin to read ahead, since a page was not in shared buffers, and the following ones may not be
+ * either
  */
 static void
 read_ahead_from(GjSearch *search, int from)
@@ -230,7 +231,7 @@ read_ahead_from(GjSearch *search, int from)
 }
 
 /*
- * Give up what has been read ahead
+ * Give up the pages that have been read ahead
  */
 void
 GjReadAheadEnd(GjSearch *search)
@@ -262,7 +263,7 @@ next_chosen(ReadStream *stream, void *arg, void *buffer_data)
 
 #else
 
-/* So many pages are asked for ahead */
+/* Number of pages to prefetch */
 #define AHEAD					32
 
 Buffer

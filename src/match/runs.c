@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * runs.c
- *	  Choosing the pages of runs that may have what is wanted, by their directories alone.
+ *	  Choosing the pages of runs that may have a hit, from their directories alone.
  *
- * A directory says with which place each page begins, and so where the one before it ends.  The
- * listed keys and the directory are gone through together: from a page to the next listed key,
- * from that to the page where it is, and so on.  A page is chosen if a listed key is not below its
- * first one, nor above the first one of the next page: the entries of a key may begin on
- * one page and go on on the next.
+ * A directory has the first place of each page, which also tells where the previous page ends.
+ * We scan the listed keys and the directory together: from a page to the next listed key, from
+ * that to the page where it is, and so on.  A page is chosen if a listed key is not below its
+ * first key, and not above the first key of the next page: the entries of a key may begin on
+ * one page and continue on the next.
  *
- * All runs are gone through together, too.  Pages are chosen in the order of their first places,
- * whatever run they are of, until there are as many as there is room for.  The place with which
- * the next one begins is where the piece ends: whatever comes before it, in any run, is on one of
- * the pages chosen, or on none.  Of the pages chosen some may have more, behind that place.  These
- * are left for the next piece, which chooses the page again.
+ * We scan all runs together, too.  Pages are chosen in the order of their first places, whatever
+ * run they are of, until their entries fill the room.  The piece ends at the first place of the
+ * next page: every hit before that place, in any run, is on one of the chosen pages.  Some of the
+ * chosen pages may have more hits, from that place on.  These are left for the next piece, which
+ * chooses the page again.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -24,7 +24,7 @@
 
 #include "search.h"
 
-/* A step of a process has as many pages as take much longer to read than the step to take */
+/* Reading this many pages takes much longer than taking a step */
 #define MIN_STEP_PAGES			4
 
 static void settle(GjSearch *search, GjRunCursor *cursor);
@@ -36,7 +36,7 @@ static GjRunCursor *first_cursor(GjSearch *search);
 static void choose(GjSearch *search, GjRunCursor *cursor);
 
 /*
- * Prepare for going through the runs that the state lists
+ * Open cursors on the runs that the state lists
  */
 void
 GjRunsOpen(GjSearch *search, GjMatchStats *stats)
@@ -62,11 +62,11 @@ GjRunsClose(GjSearch *search)
 }
 
 /*
- * Choose pages, from the search's next place on, until there is no room for the entries of another
- * one; sets end to where the piece ends
+ * Choose pages, from the search's next place on, until the entries of another page would not fit;
+ * sets end to the end of the piece
  *
- * At least one page is chosen, and all that begin before the next place.  False if a directory is
- * not any more what the state says.
+ * Chooses at least one page, if any is left, and all pages that begin before the next place.
+ * Returns false if a directory is not the one that the state lists any longer.
  */
 bool
 GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
@@ -104,10 +104,10 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 }
 
 /*
- * Divide what is to be found in runs into intervals with as many pages each, so far as they are
- * few; returns how many there are, at least one, at most so many, two or more
+ * Split the search of the runs into at most "most" (>= 2) intervals of about equally many pages;
+ * returns the number of intervals
  *
- * Any places would do, so that it does not matter if directories are outdated.
+ * Any places are correct, so it does not matter if directories are outdated.
  */
 int
 GjRunsDivide(GjSearch *search, int most, GjPlace *starts)
@@ -150,7 +150,7 @@ start_all(GjSearch *search)
 }
 
 /*
- * Go to the page where the piece begins, or the first listed key is
+ * Go to the page where the piece begins, or to that of the first listed key
  */
 static void
 start(GjSearch *search, GjRunCursor *cursor)
@@ -168,7 +168,7 @@ start(GjSearch *search, GjRunCursor *cursor)
 }
 
 /*
- * Go to the next page that may have what is wanted
+ * Go to the next page that may have a hit
  */
 static void
 go_on(GjSearch *search, GjRunCursor *cursor)
@@ -178,7 +178,7 @@ go_on(GjSearch *search, GjRunCursor *cursor)
 }
 
 /*
- * Go on to the first page, from where the reader is, that may have what is wanted
+ * Advance to the first page, from the reader's page on, that may have a hit
  */
 static void
 settle(GjSearch *search, GjRunCursor *cursor)
@@ -210,8 +210,8 @@ settle(GjSearch *search, GjRunCursor *cursor)
 }
 
 /*
- * The position of the first listed key that is not below this one, looked for from a position on,
- * near it first
+ * Return the position of the first listed key that is not below this one; searches from a position
+ * on, with increasing steps
  */
 static uint64
 find_key(const GjKeySet *keys, uint64 from, int64 key)

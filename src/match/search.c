@@ -1,95 +1,96 @@
 /*-------------------------------------------------------------------------
  *
  * search.c
- *	  The CPU's answer to a match: which entries have a key of this set, taken from the
- *	  index pages in shared buffers.
+ *	  The CPU's answer to a match: find the entries whose keys are in the set, by reading
+ *	  the index pages in shared buffers.
  *
- * Entries are on tail pages, in deltas, and in runs.  Tails and deltas have no order, and all of
- * them is read.  Of runs only those pages are read that may have what is wanted (runs.c).
+ * Entries are on tail pages, in deltas, and in runs.  Tails and deltas are unordered, so a search
+ * reads all of their pages.  Of the runs it reads only pages that may have a hit (runs.c).
  *
- * The answer comes in pieces, so that it need not fit in memory.  First there is the collection:
- * all hits of tails and deltas, in this order:
+ * The answer is delivered in pieces, so that it need not fit in memory.  The search starts with
+ * the collection of all hits of tails and deltas, in this order:
  *
  *	  1. the tail pages of all lanes,
- *	  2. the metapage: V, which runs and deltas there are,
+ *	  2. the metapage: V, the lists of runs and deltas,
  *	  3. all pages of V's deltas,
- *	  4. the metapage again.  If its list_version is not V's, begin again with 1.
+ *	  4. the metapage again.  If its list_version is not V's, start over with 1.
  *
- * Then come the hits of the runs, in intervals of places, that is, of (key, TID), since the
- * entries of a run are in this order:
+ * It continues with the hits of the runs, in intervals of places, that is, of (key, TID), since
+ * the entries of a run are in this order:
  *
- *	  5. by the directories the pages are chosen that may have something between the place where
- *		 the interval before ended and another one,
- *	  6. these pages are read,
- *	  7. the metapage is read again.  If its list_version is V's, the hits of the interval are
- *		 delivered.  If not, they are forgotten, and the collection ends at the place where the
- *		 interval begins: what has been collected before that place is delivered, what has been
- *		 collected from there on is forgotten, and a search of the places from there on begins
- *		 with 1.
+ *	  5. use the directories to choose the pages that may have a hit between the place where the
+ *		 previous interval ended and the end of this one,
+ *	  6. read these pages,
+ *	  7. read the metapage again.  If its list_version is V's, deliver the hits of the interval.
+ *		 If not, forget them, and end the collection at the place where the interval begins:
+ *		 collected hits before that place are delivered, those from there on are forgotten, and
+ *		 a search of the places from there on starts over with 1.
  *
- * When the intervals have come to the end, the hits of the collection are delivered.  If they take
- * more memory than the limit allows, they are written to a temporary file (sets/entryspill.c) as
- * the deltas are read, and read back when they are delivered.  So the deltas are read once, or once
- * more after each fold, whatever the limit is.
+ * After the last interval, the search delivers the hits of the collection.  If they exceed the
+ * memory limit, they are written to a temporary file (sets/entryspill.c) while the deltas are
+ * read, and read back for delivery.  So the deltas are read once, plus once more after each fold,
+ * whatever the limit is.
  *
- * No page is locked while another one is read, and insertions and VACUUM go on meanwhile.  Between
- * two pieces nothing is held at all, however long that takes.
+ * The search never locks a page while it reads another one, and insertions and VACUUM continue
+ * meanwhile.  Between two pieces it holds nothing at all, however long that takes.
  *
- * What is read is what was there.  A page belongs to a run or delta from when the metapage lists
- * that until the record that lists it no more, and only that record makes the page free to be
- * used anew; such a record raises list_version.  So if that is the same after the pages have been
- * read as in the state by which they were chosen, they all belonged to the listed runs and deltas
- * all the time.  A page that turns out to be something else is damaged, unless list_version has
- * changed.
+ * The pages that we read are the pages that were listed.  A page belongs to a run or delta from
+ * the record that lists the run or delta in the metapage until the record that removes it from
+ * there.  Only that second record frees the page for reuse, and it raises list_version.  So if
+ * list_version after reading the pages is the same as in the state by which they were chosen, all
+ * of them belonged to the listed runs and deltas all the time.  A page that turns out to be
+ * something else is damaged, unless list_version has changed.
  *
- * Claim: no entry is missing that the caller's snapshot may see.  It was in the index when the
- * search began, since the snapshot was taken before, and until nobody can see it any more it is
- * never removed, only moved: once at most from tail to delta (GjTailFlush: one record, both pages
- * locked), and then from a delta or a run to a younger run, by a fold, whose record makes the new
- * run listed and the old ones not.
+ * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
+ * index when the search began, since the snapshot was taken before.  It is not removed while any
+ * snapshot can see it, only moved: at most once from tail to delta (GjTailFlush: one record, both
+ * pages locked), and then from a delta or a run to a younger run, by a fold, whose record lists
+ * the new run and removes the old ones from the list.
  *
- * a. If the entry was on its tail when 1 came there, it is collected.
- * b. Else it was in a delta or run before 2, and so it was on a page that V lists, or still is.
- *	  (A delta, or a page of one, that V does not know has only entries that have left their tail
- *	  after V was read, which are a's.)  If in a delta: 3 reads that page, and by 4 it was that
- *	  page.  So it is collected.
- * c. Else it was in a run of V.  Let p be its place, which is the same in whatever run it is.
- *	  One of the intervals has p.  By 7 the runs of V are those that there were while its pages
- *	  were read, and the entry is in one of them.  runs.c says why its page is chosen.
- * d. If p is not before the place where the collection ended, all this was for nothing.  But the
- *	  next search asks for p, and a., b. and c. hold for that: the snapshot was taken before it
- *	  began, too, and an entry has its place for life.
+ * a. If the entry was on its tail when 1 read that, it is collected.
+ * b. Otherwise it was in a delta or run before 2, and so it was, or still is, on a page that V
+ *	  lists.  (A delta, or a page of one, that V does not list has only entries that left their
+ *	  tail after V was read; a. covers these.)  If the entry was in a delta, 3 reads that page,
+ *	  and by 4 the page still belonged to the delta.  So the entry is collected.
+ * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run.
+ *	  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of the
+ *	  interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
+ * d. If p is not before the place where the collection ended, the entry has not been delivered.
+ *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
+ *	  it began, too, and an entry never changes its place.
  *
  * Claim: no entry is delivered twice.
  *
- * e. Within the collection: an entry may be found on its tail, and again on a delta's page to
- *	  which it has moved.  That was a change to the page, with a number above the metapage's
- *	  sequence as it was before 1.  On pages with such a number, hits whose TIDs the tails had are
- *	  left out.  Between two data pages of deltas nothing moves.
+ * e. Within the collection: an entry may be found on its tail, and again on the delta page to
+ *	  which it has moved.  That move changed the delta page, with a number above the metapage's
+ *	  sequence as it was before 1.  On pages with such a number, the search skips hits whose TIDs
+ *	  the tails had.  Entries do not move from one data page of a delta to another.
  * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
- *	  interval it is in one of the runs of V.
- * g. Between both: a collected entry gets into a run only when a fold publishes that, which draws
- *	  a number and raises list_version.  If a run of V was published after 1 had begun, as when a
- *	  row of a tail was flushed, folded and published between 1 and 2, then 2 begins again with 1.
- *	  So no run of V has an entry that was collected, and by 7 only runs of V are delivered.
- * h. Between a search and the next one: the one delivers entries whose places are before the place
- *	  where its collection ended, the other one those from there on.  It does not matter that the
- *	  hits of the first may be delivered long after they were found, and after a fold.
+ *	  interval the entry is in one of the runs of V.
+ * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
+ *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
+ *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
+ *	  with 1.  So no run of V has an entry that was collected, and by 7 only entries of runs of V
+ *	  are delivered.
+ * h. Between a search and the next one: the first delivers entries whose places are before the
+ *	  place where its collection ended, the next one those from there on.  It does not matter that
+ *	  the hits of the first may be delivered long after they were found, and after a fold.
  *
- * What is left out in e. could be another entry, if the TID has been used again since: its
- * first row is dead to everybody then, and the second is younger than the snapshot.  Neither is a
- * row of the answer.  stream.c says more about such pairs, and exec/visiblemap.c about the
- * vacuum epoch, which is read before anything is found.
+ * A hit that e. skips could be a different entry, if the TID has been reused since.  Then the
+ * first row is dead to all snapshots, and the second one is newer than ours, so neither is a row of
+ * the answer.  stream.c says more about such pairs, and exec/visiblemap.c about the vacuum
+ * epoch, which is read before any entry is found.
  *
- * That searches of different places with the same snapshot are independent of each other is how
- * the processes of a parallel plan divide a search, too (divide.c).
+ * Searches of different places with the same snapshot are independent of each other.  The
+ * processes of a parallel plan rely on that to divide a search (divide.c).
  *
- * A search for TIDs does the same, but in a set of TIDs each is once anyway.  So if 7 finds that
- * the lists have moved, it goes on with the interval by the new ones, and keeps what was collected.
- * (An entry of a run of V is in a run at that time, too, as nothing moves from a run to elsewhere.)
+ * A search for TIDs takes the same steps, but a set of TIDs removes duplicates anyway.  So if 7
+ * finds that the lists have changed, the search repeats the interval with the new lists, and keeps
+ * the collection.  (An entry of a run of V is still in a run then, as entries of a run only move
+ * to other runs.)
  *
- * On a standby all this holds: replay changes all pages of a record while it holds the locks of
- * all, in the order of the primary.
+ * All this holds on a standby, too: replay changes all pages of a record while it holds the locks
+ * of all, in the order of the primary.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -105,7 +106,7 @@
 #include "parts.h"
 #include "search.h"
 
-/* Hits take at least this much memory before they are written to a file */
+/* Minimum memory that hits may use before they are written to a file */
 #define MIN_LIMIT				((Size) 64 * 1024)
 
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
@@ -135,11 +136,11 @@ static bool read_deltas(GjSearch *search, const GjPageLimits *limits, GjMatchTar
 						GjMatchStats *stats);
 
 /*
- * Begin a search of all places, in which hits of tails and deltas may take so much memory.  What
- * it takes is allocated in the current memory context, also later; index, info and keys must live
- * as long.
+ * Begin a search of all places; limit is the memory for hits of tails and deltas.  The search
+ * allocates in the current memory context, also later; index, info and keys must live as long as
+ * the search.
  *
- * The tails may have been searched already, which the search takes over then.
+ * If the caller has searched the tails already, it passes the hits, and the search takes them over.
  */
 GjSearch *
 GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Size limit,
@@ -165,7 +166,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 }
 
 /*
- * Have the search be for the places from one to before another, wherever it was
+ * Restart the search for the places from "from" to before "end", whatever its position is
  */
 void
 GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end)
@@ -202,8 +203,8 @@ GjSearchEnd(GjSearch *search)
 }
 
 /*
- * Add the next entries to an empty piece, as many as there is room for, in no order.  There may be
- * none.
+ * Add the next entries to an empty piece, as many as it has room for, in no order.  The piece may
+ * stay empty.
  */
 void
 GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
@@ -229,7 +230,7 @@ GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 }
 
 /*
- * Add all TIDs that there are; some may come twice
+ * Add the TIDs of all hits; the search may add some of them twice
  */
 void
 GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
@@ -243,11 +244,11 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 }
 
 /*
- * Divide the search among processes: returns into how many intervals, at most so many, and where
- * they start
+ * Divide the search among processes, into at most "most" intervals.  Sets the place at which each
+ * interval starts, and returns the number of intervals.
  *
- * Each of them is a search of its own, which reads tails and deltas, too.  So there are as many as
- * keep all processes at work to the end, but fewer if that would double what is read.
+ * Each interval is a search of its own, which reads tails and deltas, too.  So we make enough
+ * intervals to keep all processes busy to the end, but fewer if that would double the pages read.
  */
 int
 GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMatchStats *stats)
@@ -277,7 +278,7 @@ GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMa
 	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
 		return n;
 
-	/* there are no runs, but what is done with the entries can be divided */
+	/* the runs cannot be divided, but processing the entries can */
 	for (n = 1; n < nprocesses; n++)
 		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
 	return n;
@@ -286,7 +287,7 @@ GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMa
 /* Tails and deltas ---------------------------------------------------------------- */
 
 /*
- * Steps 1 to 4: find what tails and deltas have
+ * Collect the hits of tails and deltas: steps 1 to 4
  */
 static void
 collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
@@ -310,11 +311,11 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 }
 
 /*
- * Steps 1 and 2
+ * Search the tails and read the lists: steps 1 and 2
  *
- * If all of this is done again, so is the search of the tails: what was on none of them may have
- * come to one, and from there to a page of a delta that was read already.  The tails may have been
- * searched long before.
+ * A retry must search the tails again: a row inserted meanwhile may already have moved from its
+ * tail to a delta page that we have read.  The first time, the caller may have searched the tails
+ * long before.
  */
 static void
 begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
@@ -338,7 +339,7 @@ begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 }
 
 /*
- * Step 3; false if the lists have moved
+ * Read the deltas: step 3.  Returns false if the lists have changed.
  */
 static bool
 search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
@@ -373,11 +374,11 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 }
 
 /*
- * Make room for as many hits as there will be if the pages that are left have as many as the others
+ * Reserve memory for all hits, assuming that the remaining pages have as many as those read so far
  *
- * A set that grows step by step is copied at each, and leaves behind so much memory in the end that
- * the C library gives it back to the system: the next query would touch all of it for the first
- * time.
+ * A set that grows step by step is copied at each step, and the memory freed at the end is large
+ * enough that the C library returns it to the system; the next query would then take page faults
+ * on all of it.
  */
 static void
 expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
@@ -415,7 +416,7 @@ add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 }
 
 /*
- * Has a run been published since the metapage had that sequence number?
+ * Return true if a run has been published since the metapage had this sequence number
  */
 static bool
 has_published(const GjIndexState *state, uint64 sequence)
@@ -429,7 +430,8 @@ has_published(const GjIndexState *state, uint64 sequence)
 }
 
 /*
- * If the hits take too much memory, write them to the temporary file.  No page may be locked.
+ * If the hits exceed the memory limit, write them to the temporary file.  The caller must not hold
+ * a lock on a page.
  */
 static void
 search_spill_hits(GjSearch *search)
@@ -445,7 +447,7 @@ search_spill_hits(GjSearch *search)
 }
 
 /*
- * Forget the collection; there may be another one
+ * Forget the collection; the search may start another one
  */
 static void
 forget_hits(GjSearch *search)
@@ -461,8 +463,8 @@ forget_hits(GjSearch *search)
 }
 
 /*
- * Deliver collected hits, as many as there is room for, and forget the collection when all have
- * been
+ * Deliver as many collected hits as the piece has room for, and forget the collection after the
+ * last one
  */
 static void
 deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
@@ -484,7 +486,7 @@ deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 }
 
 /*
- * Read hits back from the temporary file; returns false if there are no more
+ * Read hits back from the temporary file; returns false at its end
  */
 static bool
 load_hits(GjSearch *search, GjMatchStats *stats)
@@ -500,7 +502,7 @@ load_hits(GjSearch *search, GjMatchStats *stats)
 }
 
 /*
- * Drop the hits in memory that are not before the end of the collection
+ * Drop the hits in memory whose places are not before the end of the collection
  */
 static void
 drop_hits(GjSearch *search, GjMatchStats *stats)
@@ -539,8 +541,8 @@ hit_place(const GjSearch *search, uint64 i)
 /* Runs ---------------------------------------------------------------------------- */
 
 /*
- * Steps 5 to 7: add the hits of the next interval; or, if the lists have moved, end the collection
- * there
+ * Add the hits of the next interval, steps 5 to 7; or, if the lists have changed, end the
+ * collection where the interval begins
  */
 static void
 search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats)
@@ -587,18 +589,18 @@ end_collection(GjSearch *search, GjMatchStats *stats)
 /*-------------------------------------------------------------------------
  * Tail pages
  *
- * Searching the tail pages, a few dozen of the latest rows each.
+ * Search the tail pages, each of which has a few dozen of the latest rows.
  *
- * This is done on the CPU whoever answers: they are few, and what is on them stands nowhere
- * else.  The hits are copied, as the rows may move on at any time.
+ * The CPU always searches them, even if a device answers the match: they are few, and their rows
+ * are stored nowhere else.  The hits are copied, as the rows may be flushed at any time.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Read all tail pages, one share lock after another
+ * Search all tail pages, with one share lock at a time
  *
- * The caller has the index open with at least AccessShareLock, its snapshot taken, and a set
- * that wants a key.
+ * The caller has the index open with at least AccessShareLock, has taken its snapshot, and passes
+ * a set that can match a key.
  */
 void
 GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTailHits *hits,
@@ -638,7 +640,7 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 }
 
 /*
- * Prepare to look for the TIDs of the hits, in the current memory context
+ * Build a lookup structure for the TIDs of the hits, in the current memory context
  */
 static GjFewTids *
 tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info)
@@ -659,7 +661,7 @@ tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info)
 }
 
 /*
- * Add what was found on the tail pages
+ * Add the hits of the tail pages to the target
  */
 void
 GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
@@ -680,7 +682,7 @@ GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget tar
 }
 
 /*
- * Forget what was found
+ * Forget the hits of the tail pages
  */
 void
 GjTailHitsForget(GjTailHits *hits)
@@ -694,29 +696,28 @@ GjTailHitsForget(GjTailHits *hits)
 /*-------------------------------------------------------------------------
  * Pages of deltas
  *
- * Reading the pages of deltas, all of which a search looks at.
+ * Read the pages of deltas; a search reads all of them.
  *
- * What a page takes is not so much work as memory, so that is asked for ahead, a little at a time
- * (sets/kernels.c): the next page's ends as soon as it is pinned, its keys while those of this page
- * are looked up, and what hits consist of while others are found (hits.c).  No page is locked
- * while another one is.
+ * Searching a page is bound by memory latency, so we prefetch in small steps (sets/kernels.c): the
+ * next page's ends as soon as it is pinned, its keys while those of this page are looked up, and
+ * the columns of hits while others are found (hits.c).  No page is locked while another one is.
  *
- * Pages with 14 hits each, of which 42 lines were read, took 0.7 us, 0.4 of which that memory takes
- * without any work.
+ * Pages with 14 hits each (42 cache lines) took 0.7 us, and 0.4 us of that was memory latency
+ * alone.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Read the chosen pages, which are of deltas; false if one of them is not any more
+ * Read the chosen pages of deltas.  Returns false if one of them does not belong to a delta any
+ * longer; the caller must then forget the hits.
  *
- * Then what was found is to be forgotten.  If it is true, that is still to be confirmed by
- * GjListsMoved().
+ * If the result is true, the caller must still check GjListsMoved() before it trusts the hits.
  */
 static bool
 read_deltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			GjMatchStats *stats)
 {
-	Buffer		found = InvalidBuffer;	/* where the page to be pinned next probably is */
+	Buffer		found = InvalidBuffer;	/* probable buffer of the page to pin next */
 	Buffer		next = search->nchosen > 0 ? pin_page(search, 0, &found) : InvalidBuffer;
 
 	for (int i = 0; i < search->nchosen; i++)
@@ -756,7 +757,7 @@ pin_page(GjSearch *search, int i, Buffer *found)
 }
 
 /*
- * Take a page's hits; false if it is not of a delta any more
+ * Add the hits of a page; returns false if it does not belong to a delta any longer
  */
 static bool
 read_page(GjSearch *search, int i, Buffer buffer, Buffer next, const GjPageLimits *limits,
@@ -786,7 +787,8 @@ read_page(GjSearch *search, int i, Buffer buffer, Buffer next, const GjPageLimit
 }
 
 /*
- * Which of its entries are wanted?  Some may have come from tail pages after these were searched.
+ * Find the page's hits, without those that came from tail pages after these were searched.
+ * Returns false if an entry has an impossible TID.
  */
 static bool
 match_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * search.h
- *	  The state of the CPU's search; for search.c and its steps only: runs.c, search.c,
- *	  readpages.c, hits.c.
+ *	  The state of the CPU's search; private to search.c and the files that implement its
+ *	  steps: runs.c, readpages.c, hits.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,37 +15,37 @@
 #include "pages/pages.h"
 #include "parts.h"
 
-/* Most pages that are chosen before any of them is read */
+/* Maximum number of pages that are chosen before any of them is read */
 #define GJ_MAX_CHOSEN			512
 
-/* A data page that is to be read */
+/* A data page to read */
 typedef struct GjChosenPage
 {
 	BlockNumber block;
-	uint32		run;			/* that it is of; 0: of a delta */
+	uint32		run;			/* the run that it belongs to; 0: a delta */
 	GjGuess    *guess;
 
 	/* Of a run only */
 	GjPlace		first;			/* its first entry, */
-	GjPlace		next;			/* and the first one behind it */
+	GjPlace		next;			/* and the first entry of the next page */
 	uint64		key;			/* position of the first listed key that can be on it */
 } GjChosenPage;
 
-/* Which entries of a page are wanted, among those whose key is */
+/* Further conditions on a page's entries whose keys match */
 typedef struct GjPageLimits
 {
-	bool		bounded;		/* only those of places from the first one to before the other */
+	bool		bounded;		/* only entries with places from "from" to before "end" */
 	GjPlace		from;
 	GjPlace		end;
-	const GjFewTids *known;		/* of deltas: none with one of these TIDs; NULL: there are none */
+	const GjFewTids *known;		/* of deltas: TIDs of entries to skip, or NULL */
 } GjPageLimits;
 
-/* Where the search is in a run */
+/* Position of the search in a run */
 typedef struct GjRunCursor
 {
 	GjRunReader reader;
 	GjGuess		guess;
-	bool		at_page;		/* at one that may have what is wanted; false: there is no more */
+	bool		at_page;		/* on a page that may have a hit; false at the end of the run */
 	uint64		key;			/* position of the first listed key that can be on it */
 } GjRunCursor;
 
@@ -54,38 +54,38 @@ struct GjSearch
 	Relation	index;
 	const GjIndexInfo *info;
 	const GjKeySet *keys;
-	MemoryContext context;		/* of all that it takes */
-	Size		limit;			/* of the memory for hits of tails and deltas */
-	GjPlace		next;			/* what has a place before this has been delivered */
-	GjPlace		end;			/* what has one from here on is not asked for */
+	MemoryContext context;		/* for all allocations of the search */
+	Size		limit;			/* memory limit for hits of tails and deltas */
+	GjPlace		next;			/* entries with places before this have been delivered */
+	GjPlace		end;			/* entries with places from here on are not wanted */
 
-	/* By which pages are read */
+	/* State for choosing and reading pages */
 	GjIndexState state;
-	BufferAccessStrategy strategy;	/* once it has read many of them; NULL before */
-	BlockNumber nread;			/* pages */
+	BufferAccessStrategy strategy;	/* NULL until the search has read many pages */
+	BlockNumber nread;			/* number of pages read */
 
-	/* What tails and deltas have, found in one go */
+	/* The collection: hits of tails and deltas */
 	bool		has_tails;		/* the tails have been searched for the next collection */
 	bool		collected;
-	bool		counted;		/* for EXPLAIN: the pages of all runs */
-	GjPlace		hits_end;		/* the first place of the next collection, or end */
+	bool		counted;		/* for EXPLAIN: the pages of all runs have been counted */
+	GjPlace		hits_end;		/* first place of the next collection, or end */
 	GjTailHits	tails;
 	GjGuess		guess;			/* for pages of deltas */
-	GjEntrySet *hits;			/* those in memory; NULL if only TIDs are wanted */
-	uint64		ndelivered;		/* number of these that have been delivered */
+	GjEntrySet *hits;			/* hits in memory; NULL if only TIDs are wanted */
+	uint64		ndelivered;		/* number of hits in memory already delivered */
 	GjEntrySpill *spill;		/* the other hits; NULL if all are in memory */
 
 	/* Runs */
-	bool		opened;			/* there is a cursor for each run of the state */
+	bool		opened;			/* each run of the state has an open cursor */
 	GjRunCursor cursors[GJ_MAX_RUNS];
 	uint64		key;			/* position of the first listed key that is not below next */
 	int			nchosen;
 
 	/* Reading ahead */
-	int			nasked;			/* for so many of the chosen pages the disk has been asked */
-	struct ReadStream *stream;	/* of the rest of them; NULL: there is none */
-	int64		nread_before;	/* pages that the process had read from disk before it */
-	bool		was_cold;		/* the last stream has read some */
+	int			nasked;			/* number of chosen pages requested from disk */
+	struct ReadStream *stream;	/* for the other chosen pages, or NULL */
+	int64		nread_before;	/* pages that the process had read from disk before the stream */
+	bool		was_cold;		/* the last stream read pages from disk */
 
 	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
@@ -96,21 +96,21 @@ GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
 	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
 }
 
-/* runs.c: pages of runs that may have what is wanted */
+/* runs.c: choosing the pages of runs that may have a hit */
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
 extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
 
-/* A page's header and special space, of which the header need not be asked where it is */
+/* Prefetch a page's header and its special space, without reading the header to locate that */
 #define GjPrefetchEnds(page) \
 	(GjPrefetch(page), \
 	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
 
 /*
- * Have the keys of a page on their way from memory.  Needs a pin only: addresses
- * depend on the index, not on what is on the page.  Inline, since gcc drops calls of
- * a function that only prefetches: it takes it for one without effect.
+ * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
+ * index only, not on the page's contents.  Inline, because gcc drops calls of a function
+ * that only prefetches, as it considers it to have no effect.
  */
 static pg_attribute_always_inline void
 GjPrefetchKeys(Page page, const GjIndexInfo *info)
@@ -126,10 +126,10 @@ extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTa
 extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
 extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 
-/* readpages.c; pages are taken in their order, and read by who gets an invalid buffer */
+/* readpages.c: give up the pages that have been read ahead */
 extern void GjReadAheadEnd(GjSearch *search);
 
-/* hits.c: the hits of a locked data page; false if an entry has an impossible TID */
+/* hits.c: add the hits of a locked data page; false if an entry has an impossible TID */
 extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						const GjPageLimits *limits, Page following, GjMatchTarget target,
 						GjMatchStats *stats);

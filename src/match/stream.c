@@ -1,42 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * stream.c
- *	  A match that delivers what the entries hold: from a device at once or key by key,
- *	  from the CPU place by place.
+ *	  A match that delivers the entries' columns: from a device all at once or by ranges of
+ *	  keys, from the CPU by intervals of places.
  *
- * A device is asked for all keys first.  If what it finds is more than the memory limit
- * allows, the keys, which are a sorted list, are cut into consecutive parts, and each is
- * asked for when the part before has been delivered.  Between
- * two requests nothing is held, of the device neither.
+ * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
+ * are a sorted list, are cut into consecutive parts, and each part is requested when the
+ * previous one has been delivered.  Between two requests the match holds nothing, not even
+ * on the device.
  *
  * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
- * mirror, what that lacks.  Nothing is taken over from the part before but the vacuum
- * epoch.  So whatever happens between two of them, a part has all entries with its keys that
- * the snapshot may see: that proof asks only that the snapshot was there before.  It does
- * not matter whether the mirror was changed, dropped or loaded anew.  If a device has no
- * answer, or one key alone has too many entries, the CPU searches for the keys that are
- * left, which again is a match of its own.
+ * mirror, the pages that the mirror lacks.  It takes over only the vacuum epoch from the
+ * previous part.  So whatever happens between two parts, a part has all entries with its keys that
+ * the snapshot may see: that proof only needs that the snapshot was taken before.  It does
+ * not matter whether the mirror was changed, dropped or reloaded.  If a device does not
+ * answer, or one key alone has too many entries, the CPU searches for the remaining keys,
+ * which again is a match of its own.
  *
  * The CPU's answer comes in pieces, too: search.c proves that each entry is in one of them, though
- * folds may move entries meanwhile.  An interval of places is a part as well as a range of keys is,
- * in what follows.
+ * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
+ * range of keys is.
  *
- * Claim: no row comes twice.  Its entry has one place, and so is in one part.  What must be
- * feared is another entry with the row's TID in another part, left over from a row that was there
- * earlier: fetched from the heap, it would give the row again, since that has a key of the set,
- * too.  So let R1 be a row, R2 one that has taken its TID since then, and let two parts have an
+ * Claim: no row comes twice.  Its entry has one place, and so is in one part.  The danger is a
+ * different entry with the row's TID in another part, left over from a row that had this TID
+ * earlier: fetching it from the heap would return the row again, since that has a key of the set,
+ * too.  So let R1 be a row, R2 one that has reused its TID since then, and let two parts have an
  * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
  * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
- * mirror the CPU goes on.  In the first case it was removed after the beginning; in the second
- * after a moment at which the epoch was E (device.c), and the bulk deletion that did it made more
- * of it.  Either way that raised the epoch after the beginning, and R2 was inserted still later,
- * and the snapshot, taken before, does not see it; nor R1, which was dead to everybody.  So
- * neither is a row of the answer.
+ * mirror the CPU continues the search.  In the first case the entry was removed after the
+ * beginning; in the second after a moment at which the epoch was E (device.c), and the bulk
+ * deletion that removed it raised the epoch above E.  Either way the epoch was raised after the
+ * beginning, and R2 was inserted still later, so the snapshot, taken before, does not see R2.  It
+ * does not see R1 either, which was dead to all snapshots.  So the answer has neither row.
  *
- * Whether one process asks for all parts, or several for some each (divide.c), makes no
- * difference to this, as long as they have the same snapshot and the same epoch E.
+ * This holds whether one process requests all parts, or several processes some each (divide.c),
+ * as long as they have the same snapshot and the same epoch E.
  *
- * (An answer for all keys whose mirror has another epoch is one set of TIDs, each once,
+ * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -55,16 +55,16 @@
 
 typedef enum Answer
 {
-	ANSWER_NONE,				/* the device cannot, or may not */
-	ANSWER_TOO_LARGE,			/* for the memory limit */
+	ANSWER_NONE,				/* the device cannot or must not answer */
+	ANSWER_TOO_LARGE,			/* the answer exceeds the memory limit */
 	ANSWER_THERE
 } Answer;
 
-/* What a device says beside its answer */
+/* Counts that come with a device's answer */
 typedef struct Report
 {
-	uint64		nfound;			/* entries */
-	uint64		nsearched;		/* entries that it looked at */
+	uint64		nfound;			/* number of entries found */
+	uint64		nsearched;		/* number of entries searched */
 } Report;
 
 static void ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
@@ -82,18 +82,18 @@ static void pieces_took(GjPieces *pieces, uint64 nfound);
 static void pieces_divide(GjPieces *pieces, uint64 nfound);
 
 /*
- * Begin a match that delivers what the entries hold.  Allocates in the current memory
- * context, also later; the key set must live as long as the match, which GjEntryMatchEnd() must
- * end before the context goes.
+ * Begin a match that delivers the entries' columns.  Allocates in the current memory
+ * context, also later; the key set must live as long as the match, and the caller must call
+ * GjEntryMatchEnd() before the context is deleted.
  *
- * The vacuum epoch is read before anything else: each entry is found later.  What a
- * device finds was taken from the pages earlier, and counts as found when its copy's
- * epoch was read; if that is another one, only TIDs are in whole then.
+ * We read the vacuum epoch first, so that each entry is found later.  A device's entries were
+ * copied from the pages earlier, and count as found when the epoch of the copy was read; if that
+ * epoch is different, "whole" receives only TIDs.
  *
- * A device's answer comes all at once, into the set whole, if its memory limit allows that; else
- * by GjEntryMatchAsk(), if it is worth it.  The CPU's comes piece by piece: the tail pages are
- * searched now, deltas with the first piece, runs as pieces are asked for.  The order is the one
- * that search.c asks for; how much time lies between does not matter.
+ * A device's answer comes all at once, into the set "whole", if that set's memory limit allows it;
+ * otherwise from GjEntryMatchAsk(), if that pays.  The CPU's answer comes piece by piece: we search
+ * the tail pages now, the deltas with the first piece, and the runs as pieces are requested.  This
+ * is the order that search.c requires; the time between the steps does not matter.
  */
 void
 GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
@@ -133,7 +133,7 @@ GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
 }
 
 /*
- * Have a device answer for all keys, or find out whether it should in pieces
+ * Have a device answer for all keys, or decide whether it should answer in pieces
  */
 static void
 ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
@@ -162,8 +162,8 @@ ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 /*
- * Have the next pieces be of the keys from first to before end, whatever the match was at.
- * They should have so many of an index's so many entries.
+ * Deliver the keys from first to before end next, whatever the match's position is.  The caller
+ * expects "expected" hits among the index's nentries entries.
  */
 void
 GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
@@ -179,8 +179,9 @@ GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expecte
 }
 
 /*
- * Get the next piece of a divided answer into the set, finished, from a device; false if
- * there is none, and then GjEntryMatchNext() has the rest, if any.  A piece may be empty.
+ * Load the next piece of a divided answer from a device into the set, and finish the set.  Returns
+ * false after the last piece; GjEntryMatchNext() then delivers the rest, if any.  A piece may be
+ * empty.
  */
 bool
 GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
@@ -270,7 +271,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 		answer = ANSWER_TOO_LARGE;
 	}
 
-	/* what a device delivered before it failed is not believed */
+	/* discard entries that a device delivered before it failed */
 	GjEntrySetClear(whole);
 	memcpy(before.answers, stats->answers, sizeof(before.answers));
 	*stats = before;
@@ -278,7 +279,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 }
 
 /*
- * What a request to a device costs that has so many entries, in the planner's units
+ * Return the cost of a request to a device that has nentries entries, in the planner's units
  */
 double
 GjRequestCost(double nentries)
@@ -287,8 +288,8 @@ GjRequestCost(double nentries)
 }
 
 /*
- * Tell with how many requests a device is still quicker than the CPU, as the planner sees it
- * (plan/cost.c)
+ * Return the number of requests up to which a device is quicker than the CPU, by the planner's
+ * costs (plan/cost.c)
  */
 double
 GjMaxRequests(Relation index, uint64 nentries)
@@ -301,7 +302,7 @@ GjMaxRequests(Relation index, uint64 nentries)
 }
 
 /*
- * The CPU finds what a device has left, if anything
+ * Let the CPU search for the keys that a device has left, if any
  */
 static void
 search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
@@ -314,10 +315,10 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 	if (left == 0)
 		return;
 	stats->device = GjKernelName();
-	if (stats->reason == NULL)	/* too many to divide, or for more requests to be worth it */
+	if (stats->reason == NULL)	/* one key has too many, or more requests do not pay */
 		stats->reason = match->reason != NULL ? match->reason :
 			GjFallbackText(GJ_FALLBACK_TOO_MANY);
-	if (!match->refused)		/* else it has been counted why */
+	if (!match->refused)		/* otherwise the reason has been counted */
 		stats->answers[GJ_FALLBACK_TOO_MANY]++;
 	match->reason = stats->reason;
 	end_search(match);
@@ -327,7 +328,7 @@ search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
 }
 
 /*
- * Forget the CPU's search before, if there was one, and what was found for it
+ * Forget the CPU's previous search, if any, and the hits on tail pages found for it
  */
 static void
 end_search(GjEntryMatch *match)
@@ -343,8 +344,8 @@ end_search(GjEntryMatch *match)
 }
 
 /*
- * A device's answer, which came at once, will not do for who asked, since it is outdated and
- * has only TIDs.  Have the CPU find the entries: its search has been prepared.
+ * Reject a device's answer that came all at once, because it is outdated and has only TIDs, which
+ * are of no use to the caller.  The CPU finds the entries instead; its search has been prepared.
  */
 void
 GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
@@ -358,11 +359,11 @@ GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 /*
- * Get the next piece from the CPU, in no order; false if there are no more, and the last
- * one stays, unless the match is shared.  A piece may be empty.
+ * Load the next piece from the CPU, in no order.  Returns false after the last piece, which stays
+ * in the set unless the match is shared.  A piece may be empty.
  *
- * No TID is in two pieces, unless its row has died and another one has taken its place
- * meanwhile; then the vacuum epoch has moved.
+ * No TID is in two pieces, unless its row has died and another row has reused the TID
+ * meanwhile; then the vacuum epoch has changed.
  */
 bool
 GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
@@ -389,7 +390,7 @@ GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
 }
 
 /*
- * End a match, whether all of it has been delivered or not.  Memory goes with its context, but the
+ * End a match, whether all of it has been delivered or not.  Its context frees the memory, but the
  * search may have a temporary file.
  */
 void
@@ -418,32 +419,34 @@ begin_search(GjEntryMatch *match)
 /*-------------------------------------------------------------------------
  * Pieces
  *
- * Dividing the keys of a match among requests to a device, so that each answer fits
- * in memory.
+ * Divide the keys of a match among requests to a device, so that each answer fits in
+ * memory.
  *
- * Keys ascend, so that a part of them is a range.  How many entries they have is known of
- * all together, from the answer that was too large, and of those that were asked for since
- * then.  The next request takes so many keys as should have three quarters of what fits: by
- * what is left, or by what the last ones had, whichever is more.  An answer that is still
- * too large is asked for again, with half of the keys or fewer; what is thrown away so costs
- * the device's time and the transfer, a hundredth of what its rows take above.
+ * Keys ascend, so a part of them is a range.  We know the number of entries of all keys
+ * together, from the answer that was too large, and of the keys requested since then.  The
+ * next request takes as many keys as should have three quarters of the entries that fit, by the
+ * entries per key of the remaining keys or of the last request, whichever is higher.  If an
+ * answer is still too large, we repeat the request with half of the keys or fewer; discarding
+ * the answer costs the device's time and the transfer, a hundredth of the time that the plan
+ * above takes for its rows.
  *
- * A request takes its time however few entries it finds, since a device looks at all of
- * them.  So if there are to be many, the CPU, which goes through the index once, is quicker:
- * with the planner's costs and 20 M entries from 97 requests on, with the usual work_mem
- * some 40 million rows.  That is looked at before each request.  One key alone that has too
- * many entries cannot be divided; the CPU is left to find them, too.
+ * A device searches all entries for each request, however few it finds.  So if many requests
+ * are needed, the CPU, which reads the index once, is quicker: with the planner's costs and
+ * 20 M entries from 97 requests on, with the usual work_mem some 40 million rows.  We check
+ * that before each request.  A single key that has too many entries cannot be divided; the CPU
+ * finds its entries, too.
  *
- * What a device says decides how many requests there are, and nothing else.  Each one takes
- * at least a key away, or is followed by one with half of the keys.
+ * The device's counts decide only the number of requests.  Each request removes at least one
+ * key, or is followed by one with half of the keys.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Begin, with one request for the keys from first to before end, which should have so many
+ * Begin with one request for the keys from first to before end, which should have "expected"
  * entries
  *
- * capacity: so many entries fit in memory.  max_requests: with more, the CPU is quicker.
+ * capacity is the number of entries that fit in memory; with more than max_requests requests, the
+ * CPU is quicker.
  */
 static void
 pieces_begin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
@@ -459,7 +462,7 @@ pieces_begin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double
 }
 
 /*
- * Tell whether there is a request to be made: for the keys from next on, as many as step says
+ * Return true if a request should be made, for the next "step" keys
  */
 static bool
 pieces_go_on(const GjPieces *pieces)
@@ -468,7 +471,7 @@ pieces_go_on(const GjPieces *pieces)
 }
 
 /*
- * Go to the next keys, after a request that was answered with nfound entries
+ * Advance to the next keys, after a request that was answered with nfound entries
  */
 static void
 pieces_took(GjPieces *pieces, uint64 nfound)
@@ -486,9 +489,10 @@ pieces_took(GjPieces *pieces, uint64 nfound)
 }
 
 /*
- * Take fewer keys, after a request that found nfound entries, too many; none if it had one key
+ * Take fewer keys, after a request that found nfound entries, too many for memory; none if it had
+ * only one key
  *
- * Entries that do not come in order take more memory; then fewer must do.
+ * Entries that arrive out of order take more memory; in that case we aim at fewer entries.
  */
 static void
 pieces_divide(GjPieces *pieces, uint64 nfound)
@@ -500,7 +504,7 @@ pieces_divide(GjPieces *pieces, uint64 nfound)
 }
 
 /*
- * Estimate how many keys have as many entries as are wanted; at least one, if there may be any
+ * Estimate how many keys have the target number of entries; at least one, unless max is 0
  */
 static uint64
 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max)

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * values.c
- *	  Values of a condition to keys: the keys that the condition's operator calls
- *	  equal to the value, no more and no fewer.
+ *	  Converting values of a condition to keys: exactly the keys that the condition's
+ *	  operator considers equal to the value.
  *
- * A comparison within the operator family takes the family's support function.  For
+ * A comparison within the operator family uses the family's support function.  For
  * others, PostgreSQL casts the key: "k IN (1.0, 2.5)" is k::numeric = ANY (numeric[]).
  *
  *	  numeric	The cast is exact, so a value is equal to at most one integer; none
  *				if it is not integral, NaN, infinite or beyond bigint.
- *	  float8	The cast rounds to the nearest float8 from 2^53 on.  Below, one
- *				integer becomes a float8.  From there to 2^63, those within half of
- *				the distance to the neighbouring float8 may: 512 at most on either
- *				side.  Each is cast and compared, so that rounding is the cast's own.
+ *	  float8	From 2^53 on, the cast rounds to the nearest float8.  Below, exactly one
+ *				integer is cast to a given float8.  From there to 2^63, the integers within
+ *				half of the distance to the neighbouring float8 may be: 512 at most on either
+ *				side.  We cast and compare each, so the rounding is that of the cast itself.
  *				An index with 4-byte keys drops what it cannot hold.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -34,10 +34,10 @@
 #include "pages/pages.h"
 #include "match.h"
 
-/* Elements of an array between two looks at interrupts */
+/* Number of array elements between two checks for interrupts */
 #define INTERRUPT_INTERVAL		65536
 
-/* Up to this, in either direction, float8 has each integer */
+/* float8 represents every integer up to this absolute value */
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
@@ -63,8 +63,8 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 }
 
 /*
- * Walk over the elements where they lie, whatever the array's dimensions: a list
- * of them as Datums would take more memory than the keys themselves.
+ * Add the keys of an array's elements, whatever its dimensions.  Reads the elements in
+ * place, since an array of Datums would take more memory than the keys themselves.
  */
 static void
 add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
@@ -95,7 +95,7 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
 /*
  * Add the keys that equal a value, which is not NULL
  *
- * What is allocated on the way is left to the caller's memory context.
+ * May leak allocations into the caller's memory context.
  */
 void
 GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
@@ -118,7 +118,7 @@ GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
 }
 
 /*
- * The integer that equals a numeric, if there is one
+ * Return true if an integer equals the numeric, and set key to it
  */
 static bool
 numeric_key(Datum value, int64 *key)
@@ -136,7 +136,7 @@ numeric_key(Datum value, int64 *key)
 	equal = DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(numeric),
 											 NumericGetDatum(rounded)));
 
-	/* of an array, there may be millions */
+	/* free at once: an array may have millions of elements */
 	pfree(rounded);
 	if ((Pointer) numeric != DatumGetPointer(value))
 		pfree(numeric);
@@ -144,7 +144,7 @@ numeric_key(Datum value, int64 *key)
 }
 
 /*
- * Tell whether a numeric can be cast to int8 without an error
+ * Return true if a numeric can be cast to int8 without an error
  */
 static bool
 numeric_is_within_int8(Datum value)
@@ -165,7 +165,7 @@ numeric_is_within_int8(Datum value)
 }
 
 /*
- * All integers whose cast to float8 gives this value
+ * Add all integers whose cast to float8 gives this value
  */
 static void
 add_float8_keys(GjKeySet *set, float8 value)
@@ -182,7 +182,7 @@ add_float8_keys(GjKeySet *set, float8 value)
 		return;
 	}
 
-	/* the neighbours on either side are integers, or beyond those that there are */
+	/* the neighbours on either side are integers, or outside the range of int64 */
 	first = value <= -FLOAT8_INT8_END ? PG_INT64_MIN : (int64) nextafter(value, -HUGE_VAL);
 	last = nextafter(value, HUGE_VAL) >= FLOAT8_INT8_END ?
 		PG_INT64_MAX : (int64) nextafter(value, HUGE_VAL);
