@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -26,6 +27,23 @@
 #define STEP_LOCK				INT64CONST(1313)
 
 char	   *gj_debug_step = NULL;
+
+/*
+ * Flush all WAL that has been inserted
+ *
+ * At the border of two pages the position for the next record is behind a page header that has not
+ * been written yet, and waiting for that would be an error.
+ */
+static void
+flush_wal(void)
+{
+	XLogRecPtr	end = GetXLogInsertRecPtr();
+	uint64		offset = end % XLOG_BLCKSZ;
+
+	if (offset == SizeOfXLogShortPHD || offset == SizeOfXLogLongPHD)
+		end -= offset;
+	XLogFlush(end);
+}
 
 void
 GjStepReached(const char *name)
@@ -45,7 +63,7 @@ GjStepReached(const char *name)
 	}
 	if (strcmp(what, " crash") == 0)
 	{
-		XLogFlush(GetXLogInsertRecPtr());
+		flush_wal();
 		(void) kill(MyProcPid, SIGKILL);
 	}
 }

@@ -75,6 +75,9 @@
 /* Bytes that a collected row takes besides its columns */
 #define SMALL_ROW_OVERHEAD		80
 
+/* What a pair costs that a further join clause drops, beyond its tuple */
+#define DROPPED_PAIR_COST		0.2
+
 static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
 static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
@@ -106,7 +109,10 @@ static bool has_column(List *columns, const Var *var);
 static Node *match_scan_tlist(Node *node, List *scan_tlist);
 static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
-static Selectivity key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand);
+static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
+									List *clauses);
+static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, double pairs);
+static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
@@ -782,7 +788,8 @@ GjBareClauses(List *rinfos)
  *						where it exceeds the memory limit, a sort besides
  *	  batches			each searches the index anew: a match a batch
  *	  big rows			GjCostSearch, over all tables and batches
- *	  pairs				the join quals on each pair with equal keys
+ *	  pairs				the join quals on each pair with equal keys; if these quals drop
+ *						pairs, see dropped_pairs_cost()
  *	  result			cpu_tuple_cost and the target list
  *
  * All rows of a cursor share the cost of the small side and of the match (cost.c).
@@ -799,7 +806,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	QualCost	joinquals;
 	ListCell   *lc;
 
-	cand->selectivity = key_selectivity(root, cand);
+	cand->selectivity = pair_selectivity(root, cand, list_make1(cand->rinfo));
 	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
 									  cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
@@ -823,6 +830,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
 												   list_make1(cand->rinfo)), root);
 	*startup += joinquals.startup + target->cost.startup;
+	*run += dropped_pairs_cost(root, cand, pairs) / divisor;
 	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
 		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
 	if (GjIsForCursor(root))
@@ -833,11 +841,11 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 }
 
 /*
- * Estimate what share of all pairs has equal keys, whatever the join's type makes
- * of them.
+ * Estimate the share of all pairs for which join clauses are true, whatever the join's type makes
+ * of these pairs
  */
 static Selectivity
-key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
+pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 {
 	SpecialJoinInfo sjinfo;
 
@@ -847,7 +855,47 @@ key_selectivity(PlannerInfo *root, const GjJoinCandidate *cand)
 	sjinfo.min_righthand = sjinfo.syn_righthand = cand->big->relids;
 	sjinfo.jointype = JOIN_INNER;
 
-	return clauselist_selectivity(root, list_make1(cand->rinfo), 0, JOIN_INNER, &sjinfo);
+	return clauselist_selectivity(root, clauses, 0, JOIN_INNER, &sjinfo);
+}
+
+/*
+ * Estimate what the pairs cost that further join clauses drop, beyond their tuples' usual charge
+ *
+ * A nested loop whose inner side is an index scan by all of the clauses never meets these pairs.
+ * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost takes
+ * a quarter of the time that a unit of a tuple's takes, so that many dropped pairs look too cheap
+ * beside it.  3,000 look-ups against 149,000 pairs of 1 M rows: 9.8 and 21.9 ms, estimated at 18,500
+ * and 10,900.  Where no such nested loop competes, nothing is added.
+ */
+static Cost
+dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, double pairs)
+{
+	List	   *others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+	const GjJoinScan *scan = linitial(cand->scans);
+	double		fetched = scan->index_only ? 1.0 - scan->table->allvisfrac : 1.0;
+
+	if (others == NIL || !has_index_lookups(cand))
+		return 0.0;
+	return DROPPED_PAIR_COST * fetched * pairs *
+		(1.0 - pair_selectivity(root, cand, others));
+}
+
+/*
+ * Return true if a nested loop that looks up small rows in an index is among the join's paths
+ */
+static bool
+has_index_lookups(const GjJoinCandidate *cand)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->joinrel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (IsA(path, NestPath) && PATH_REQ_OUTER(((JoinPath *) path)->innerjoinpath) != NULL)
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -45,5 +45,23 @@ SELECT n, node(format('SELECT * FROM members WHERE (user_id, group_id) IN (%s)',
 					   FROM generate_series(1, n) i)))
 	FROM unnest(ARRAY[100, 1000]) n;
 
+-- A join by two columns.  Look-ups in the primary key do not meet the rows of a group that have other
+-- users; without that key, GpuJoin is best
+CREATE TABLE pairs (user_id int, group_id int);
+CREATE FUNCTION join_node(n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	TRUNCATE pairs;
+	INSERT INTO pairs SELECT (i * 7919) % 20000, (i * 331) % 4000 FROM generate_series(1, n) i;
+	ANALYZE pairs;
+	EXECUTE 'EXPLAIN (COSTS OFF, FORMAT json) SELECT m.*, m.xmin FROM members m JOIN pairs p
+		ON m.user_id = p.user_id AND m.group_id = p.group_id' INTO plan;
+	RETURN coalesce(plan #>> '{0,Plan,Custom Plan Provider}', plan #>> '{0,Plan,Node Type}');
+END $$;
+SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
+ALTER TABLE members DROP CONSTRAINT members_pkey;
+SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
+
 SET client_min_messages = warning;
 DROP SCHEMA costs CASCADE;

@@ -18,7 +18,6 @@ FROM generate_series(1, 20000) i;
 ALTER TABLE far ADD late int DEFAULT 5;
 SET gpujoin.auto_load = off;
 CREATE INDEX far_k ON far USING gpujoin (k) INCLUDE (id, created, flag, score, likes, big);
-RESET gpujoin.auto_load;
 VACUUM (ANALYZE) far;
 -- chains of HOT updates, and dead rows
 UPDATE far SET hits = hits + 1 WHERE id % 4 = 1;

@@ -25,8 +25,8 @@ my %types = (
 	oid => { value => sub { "(($_[0]) + 40000)::oid" }, family => 'oid' },
 	date => { value => sub { "('2000-01-01'::date + ($_[0])::int)" }, family => 'date' },
 	timestamp => {
-		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" }, family => 'timestamp'
-	},
+		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" },
+		family => 'timestamp' },
 	timestamptz => {
 		value => sub { "('2000-01-01 UTC'::timestamptz + ($_[0]) * interval '11 s')" },
 		family => 'timestamptz'
