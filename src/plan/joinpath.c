@@ -111,7 +111,8 @@ static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
-static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, double pairs);
+static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others,
+							   double pairs);
 static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
@@ -803,6 +804,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	PathTarget *target = cand->joinrel->reltarget;
 	double		divisor = GjParallelDivisor(cand->workers);
 	double		pairs;
+	List	   *others;
 	QualCost	joinquals;
 	ListCell   *lc;
 
@@ -827,10 +829,10 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	}
 
 	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
-	cost_qual_eval(&joinquals, list_difference_ptr(cand->restrictlist,
-												   list_make1(cand->rinfo)), root);
+	others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+	cost_qual_eval(&joinquals, others, root);
 	*startup += joinquals.startup + target->cost.startup;
-	*run += dropped_pairs_cost(root, cand, pairs) / divisor;
+	*run += dropped_pairs_cost(root, cand, others, pairs) / divisor;
 	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
 		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
 	if (GjIsForCursor(root))
@@ -859,7 +861,7 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate what the pairs cost that further join clauses drop, beyond their tuples' usual charge
+ * Estimate what the pairs cost that the other join clauses drop, beyond their tuples' usual charge
  *
  * A nested loop whose inner side is an index scan by all of the clauses never meets these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost takes
@@ -868,9 +870,8 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
  * and 10,900.  Where no such nested loop competes, nothing is added.
  */
 static Cost
-dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, double pairs)
+dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others, double pairs)
 {
-	List	   *others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
 	const GjJoinScan *scan = linitial(cand->scans);
 	double		fetched = scan->index_only ? 1.0 - scan->table->allvisfrac : 1.0;
 
