@@ -50,7 +50,7 @@ typedef struct Waiting
 	int			nrows;
 	const uint16 *numbers;		/* entry numbers, relative to first; NULL for tuples */
 	uint64		first;
-	GjSmallRow **partners;
+	void	  **partners;		/* GjSmallRow */
 } Waiting;
 
 static bool is_plain(const GjJoinState *state, TargetEntry *target);

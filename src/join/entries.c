@@ -111,17 +111,9 @@ GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
 static void
 find_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk)
 {
-	int64		keys[GJ_CHUNK_ENTRIES];
-	int			nrows = 0;
+	int64		codes[GJ_CHUNK_ENTRIES];
+	GjRowKeys	keys = {.n = chunk->nrows,.codes = codes};
 
-	GjIndexOnlyKeys(scan->table.index_only, keys);
-	GjSmallLookupMany(small, keys, chunk->nrows, scan->partners);
-	for (int i = 0; i < chunk->nrows; i++)
-	{
-		if (scan->partners[i] == NULL)
-			continue;
-		chunk->rows[nrows] = chunk->rows[i];
-		scan->partners[nrows++] = scan->partners[i];
-	}
-	chunk->nrows = nrows;
+	GjIndexOnlyKeys(scan->table.index_only, codes);
+	chunk->nrows = GjSmallLookupRows(small, &keys, chunk->rows, scan->partners);
 }

@@ -99,7 +99,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	GjTableScanOpen(&scan->table, true, forget_tids);
 	scan->block = GjFetchGetBlock(scan->table.fetch);
 	if (scan->table.index_only != NULL)
-		scan->partners = palloc0_array(GjSmallRow *, GJ_CHUNK_ENTRIES);
+		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
 
 /*
@@ -200,7 +200,8 @@ start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 	scan->fetching = true;
 	table->filtered = scan->filter != NULL &&
 		GjFetchFilter(table->fetch, &table->key_reader, scan->filter);
-	scan->joined = !table->filtered && GjFetchJoin(table->fetch, &table->key_reader, small);
+	scan->joined = !table->filtered &&
+		GjFetchLookup(table->fetch, &table->key_reader, GjSmallLookupRows, small);
 	GjFetchStart(table->fetch, tids);
 }
 
