@@ -46,7 +46,6 @@
 #include "base/prefetch.h"
 #include "blocks.h"
 #include "fetch.h"
-#include "visible.h"
 
 struct GjFetch
 {
