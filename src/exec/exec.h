@@ -10,16 +10,13 @@
 #ifndef GPUJOIN_EXEC_H
 #define GPUJOIN_EXEC_H
 
+#include "rows/rows.h"
 #include "explain.h"
-#include "fetch.h"
-#include "fill.h"
 #include "indexonly.h"
-#include "keys.h"
 #include "parallel.h"
 #include "ready.h"
-#include "route.h"
 #include "small.h"
-#include "table.h"
+#include "tablescan.h"
 
 /* scan.c */
 extern void GjExecScanInit(void);

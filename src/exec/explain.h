@@ -11,7 +11,7 @@
 
 #include "base/compat.h"
 #include "match/match.h"
-#include "fetch.h"
+#include "rows/rows.h"
 #include "indexonly.h"
 #include "ordered.h"
 

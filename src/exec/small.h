@@ -14,7 +14,7 @@
 #include "nodes/memnodes.h"
 
 #include "sets/sets.h"
-#include "keys.h"
+#include "rows/rows.h"
 
 /* A collected row; its columns stand behind it: GjSmallRowValues(), GjSmallRowCopy() */
 typedef struct GjSmallRow
