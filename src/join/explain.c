@@ -18,7 +18,7 @@
 #include "utils/ruleutils.h"
 
 #include "base/compat.h"
-#include "state.h"
+#include "join.h"
 
 static const char *join_type_name(GjJoinKind kind);
 static void explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,

@@ -3,7 +3,7 @@
  * join.c
  *	  GpuJoin, an executor node: startup, rescan, shutdown.
  *
- * See rows.c for how it produces its rows, and why the result is correct.
+ * See pairs.c for how it produces its rows, and why the result is correct.
  *
  * A rescan does not evaluate the small side again, unless a parameter on which it depends has
  * changed.  If everything fit in one batch and the big side is one table, the TIDs are kept for
@@ -26,7 +26,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "state.h"
+#include "join.h"
 
 /* Small-side statistics reported by workers: the maximum of each */
 typedef struct GjSharedSmall
@@ -191,7 +191,7 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 
 /*
  * Prepare the joined row.  Core omits the projection if the target list is the joined row itself;
- * we always project (rows.c explains why).
+ * we always project (pairs.c explains why).
  */
 static void
 begin_joined(GjJoinState *state)
