@@ -14,13 +14,12 @@
 
 #include "sets/sets.h"
 #include "keys.h"
-#include "small.h"
 #include "fill.h"
 
 /*
  * TIDs become tuples a heap block at a time, following HOT chains under
  * the snapshot.  Does not own the TID set.  Delivers a superset as regards the
- * key: the caller rechecks it, unless GjFetchFilter() or GjFetchJoin() says that it is
+ * key: the caller rechecks it, unless GjFetchFilter() or GjFetchLookup() says that it is
  * done here.
  * The tuple in the slot is good until the next call; at the end the slot is cleared.
  */
@@ -32,7 +31,7 @@ typedef struct GjFetchBlock
 	int			ntuples;
 	int			next;			/* to be taken */
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
-	GjSmallRow *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchJoin() */
+	void	   *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchLookup() */
 } GjFetchBlock;
 
 typedef struct GjFetchStats
@@ -45,8 +44,8 @@ typedef struct GjFetchStats
 
 extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
 extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
-extern bool GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small);
-extern GjSmallRow *GjFetchPartners(const GjFetch *fetch);
+extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
+extern void *GjFetchPartners(const GjFetch *fetch);
 extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);

@@ -46,7 +46,6 @@
 #include "base/prefetch.h"
 #include "blocks.h"
 #include "fetch.h"
-#include "visible.h"
 
 struct GjFetch
 {
@@ -57,10 +56,11 @@ struct GjFetch
 	Snapshot	snapshot;
 	GjBlocks   *blocks;
 
-	/* To recheck the key: one of a set, or one that small rows have.  NULL: the caller does. */
-	GjKeyReader *key_reader;
+	/* The recheck of keys, by a set or by a look-up */
+	GjKeyReader *key_reader;	/* NULL: the caller rechecks */
 	const GjKeySet *keys;
-	GjSmallSide *small;
+	GjRowLookup lookup;
+	void	   *lookup_arg;
 
 	GjFetchStats stats;
 };
@@ -116,8 +116,8 @@ struct GjBlocks
 #define POINTER_BYTES			512
 
 static bool load_block(GjFetch *fetch);
-static void drop_unwanted(GjFetch *fetch);
-static void find_partners(GjFetch *fetch);
+static void recheck_block(GjFetch *fetch);
+static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
@@ -168,28 +168,28 @@ GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
 		return false;
 	fetch->key_reader = reader;
 	fetch->keys = keys;
-	fetch->small = NULL;
 	return true;
 }
 
 /*
- * Have the fetch look up the keys in a small side's current batch, likewise
+ * Have the fetch look up the keys, likewise, and drop the tuples whose key is not found
  */
 bool
-GjFetchJoin(GjFetch *fetch, GjKeyReader *reader, GjSmallSide *small)
+GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg)
 {
 	if (reader->attno == 0)
 		return false;
 	fetch->key_reader = reader;
 	fetch->keys = NULL;
-	fetch->small = small;
+	fetch->lookup = lookup;
+	fetch->lookup_arg = arg;
 	return true;
 }
 
 /*
- * The small rows that have the key of the tuple that was delivered last
+ * Return what the look-up found for the tuple that was returned last
  */
-GjSmallRow *
+void *
 GjFetchPartners(const GjFetch *fetch)
 {
 	return fetch->block.partners[fetch->block.next - 1];
@@ -331,73 +331,59 @@ load_block(GjFetch *fetch)
 		fetch->stats.exact_blocks++;
 	fetch->stats.tuples += block->ntuples;
 	GjCountHeapFetches(fetch->heap, block->ntuples);
-	if (fetch->keys != NULL)
-		drop_unwanted(fetch);
-	else if (fetch->small != NULL)
-		find_partners(fetch);
+	if (fetch->key_reader != NULL)
+		recheck_block(fetch);
 	return true;
 }
 
 /*
- * Recheck the keys of a block's tuples
+ * Recheck the keys of a block's tuples, and drop the tuples that are not wanted
  */
 static void
-drop_unwanted(GjFetch *fetch)
+recheck_block(GjFetch *fetch)
 {
 	GjFetchBlock *block = &fetch->block;
-	int64		keys[MaxHeapTuplesPerPage];
-	bool		isnull[MaxHeapTuplesPerPage];
-	int			kept = 0;
+	int64		codes[MaxHeapTuplesPerPage];
+	bool		nulls[MaxHeapTuplesPerPage];
+	uint16		rows[MaxHeapTuplesPerPage];
+	GjRowKeys	keys = {.n = block->ntuples,.codes = codes,.nulls = nulls};
+	int			kept;
 
 	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), block->tuples,
-					block->ntuples, keys, isnull);
-	for (int i = 0; i < block->ntuples; i++)
+					block->ntuples, codes, nulls);
+	if (fetch->keys != NULL)
+		kept = find_in_set(fetch->keys, &keys, rows);
+	else
 	{
-		if (isnull[i] ? !fetch->keys->nulls : !GjKeySetContains(fetch->keys, keys[i]))
-			continue;
-		if (kept < i)
-			block->tuples[kept] = block->tuples[i];
-		kept++;
+		for (int i = 0; i < keys.n; i++)
+			rows[i] = i;
+		kept = fetch->lookup(fetch->lookup_arg, &keys, rows, block->partners);
 	}
-	fetch->stats.rechecked += block->ntuples - kept;
+	fetch->stats.rechecked += keys.n - kept;
 	block->ntuples = kept;
+	if (kept == keys.n)
+		return;
+	for (int i = 0; i < kept; i++)
+	{
+		if (rows[i] != i)
+			block->tuples[i] = block->tuples[rows[i]];
+	}
 }
 
 /*
- * Look up the keys of a block's tuples and drop those that have no partners
- *
- * First all keys are read, so that the cells of the hash table come from memory at the
- * same time, then all are looked up, and the small rows come.
+ * List the keys that a set has, and return their number
  */
-static void
-find_partners(GjFetch *fetch)
+static int
+find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
 {
-	GjFetchBlock *block = &fetch->block;
-	int64		keys[MaxHeapTuplesPerPage];
-	bool		isnull[MaxHeapTuplesPerPage];
-	int			kept = 0;
+	int			n = 0;
 
-	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), block->tuples,
-					block->ntuples, keys, isnull);
-	for (int i = 0; i < block->ntuples; i++)
+	for (int i = 0; i < keys->n; i++)
 	{
-		if (!isnull[i])
-			GjSmallPrefetch(fetch->small, keys[i]);
+		if (keys->nulls[i] ? set->nulls : GjKeySetContains(set, keys->codes[i]))
+			rows[n++] = i;
 	}
-	for (int i = 0; i < block->ntuples; i++)
-	{
-		GjSmallRow *partners = isnull[i] ? NULL : GjSmallLookup(fetch->small, keys[i]);
-
-		if (partners == NULL)
-			continue;
-		GjPrefetch(partners);
-		block->partners[kept] = partners;
-		if (kept < i)
-			block->tuples[kept] = block->tuples[i];
-		kept++;
-	}
-	fetch->stats.rechecked += block->ntuples - kept;
-	block->ntuples = kept;
+	return n;
 }
 
 /*-------------------------------------------------------------------------

@@ -31,4 +31,19 @@ extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot
 extern void GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
 							int64 *keys, bool *isnull);
 
+/* Keys of rows that are looked up together */
+typedef struct GjRowKeys
+{
+	int			n;
+	const int64 *codes;
+	const bool *nulls;			/* true for each NULL key, or NULL: no key is NULL */
+} GjRowKeys;
+
+/*
+ * Look up the keys of rows.  rows[i] is the number of the row that has the key i: on return, rows[]
+ * has the numbers of the rows whose key was found, in the same order, and partners[] what was
+ * found for each of them.  Returns their number.
+ */
+typedef int (*GjRowLookup) (void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
+
 #endif							/* GPUJOIN_EXEC_KEYS_H */

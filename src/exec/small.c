@@ -399,31 +399,47 @@ GjSmallLookup(GjSmallSide *side, int64 key)
 }
 
 /*
- * Look up several keys, so that their cache misses overlap; at most LOOKUP_KEYS at a time
- * are on their way
+ * Look up the keys of rows in the side's current batch: a GjRowLookup.  A partner is the chain
+ * of GjSmallRow.
+ *
+ * Cache misses overlap: at most LOOKUP_KEYS cells of the hash table, and then the small rows, are
+ * prefetched at a time.
  */
-void
-GjSmallLookupMany(GjSmallSide *side, const int64 *keys, int n, GjSmallRow **rows)
+int
+GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners)
 {
+	GjSmallSide *side = arg;
+	const int64 *codes = keys->codes;
+	const bool *nulls = keys->nulls;
 	uint32		hashes[LOOKUP_KEYS];
+	int			nfound = 0;
 
-	for (int start = 0; start < n; start += LOOKUP_KEYS)
+	for (int start = 0; start < keys->n; start += LOOKUP_KEYS)
 	{
-		int			end = Min(start + LOOKUP_KEYS, n);
+		int			end = Min(start + LOOKUP_KEYS, keys->n);
 
 		for (int i = start; i < end; i++)
 		{
-			hashes[i - start] = GjSmallKeyHash(keys[i]);
+			if (nulls != NULL && nulls[i])
+				continue;
+			hashes[i - start] = GjSmallKeyHash(codes[i]);
 			GjSmallKeysPrefetch(side->table, hashes[i - start]);
 		}
 		for (int i = start; i < end; i++)
 		{
-			KeyCell    *cell = keytable_lookup_hash(side->table, keys[i], hashes[i - start]);
+			KeyCell    *cell;
 
-			rows[i] = cell == NULL ? NULL : cell->first;
-			GjPrefetch(rows[i]);
+			if (nulls != NULL && nulls[i])
+				continue;
+			cell = keytable_lookup_hash(side->table, codes[i], hashes[i - start]);
+			if (cell == NULL)
+				continue;
+			GjPrefetch(cell->first);
+			rows[nfound] = rows[i];
+			partners[nfound++] = cell->first;
 		}
 	}
+	return nfound;
 }
 
 /*
@@ -433,12 +449,6 @@ bool
 GjSmallKeysAreUnique(const GjSmallSide *side)
 {
 	return !side->shared_keys;
-}
-
-void
-GjSmallPrefetch(const GjSmallSide *side, int64 key)
-{
-	GjSmallKeysPrefetch(side->table, GjSmallKeyHash(key));
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "nodes/memnodes.h"
 
 #include "sets/sets.h"
+#include "keys.h"
 
 /* A collected row; its columns stand behind it: GjSmallRowValues(), GjSmallRowCopy() */
 typedef struct GjSmallRow
@@ -60,8 +61,7 @@ extern void GjSmallRewind(GjSmallSide *side);
 extern void GjSmallReset(GjSmallSide *side);
 extern void GjSmallFree(GjSmallSide *side);
 extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
-extern void GjSmallLookupMany(GjSmallSide *side, const int64 *keys, int n, GjSmallRow **rows);
-extern void GjSmallPrefetch(const GjSmallSide *side, int64 key);	/* it will be looked up */
+extern int	GjSmallLookupRows(void *side, const GjRowKeys *keys, uint16 *rows, void **partners);
 extern bool GjSmallKeysAreUnique(const GjSmallSide *side);
 extern GjSmallRow *GjSmallFirst(const GjSmallSide *side);
 extern uint64 GjSmallBatchRows(const GjSmallSide *side);

@@ -103,7 +103,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	GjTableScanOpen(&scan->table, true, forget_tids);
 	scan->block = GjFetchGetBlock(scan->table.fetch);
 	if (scan->table.index_only != NULL)
-		scan->partners = palloc0_array(GjSmallRow *, GJ_CHUNK_ENTRIES);
+		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
 
 /*
@@ -204,7 +204,8 @@ start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 	scan->fetching = true;
 	table->filtered = scan->filter != NULL &&
 		GjFetchFilter(table->fetch, &table->key_reader, scan->filter);
-	scan->joined = !table->filtered && GjFetchJoin(table->fetch, &table->key_reader, small);
+	scan->joined = !table->filtered &&
+		GjFetchLookup(table->fetch, &table->key_reader, GjSmallLookupRows, small);
 	GjFetchStart(table->fetch, tids);
 }
 
@@ -523,17 +524,9 @@ GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
 static void
 find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk)
 {
-	int64		keys[GJ_CHUNK_ENTRIES];
-	int			nrows = 0;
+	int64		codes[GJ_CHUNK_ENTRIES];
+	GjRowKeys	keys = {.n = chunk->nrows,.codes = codes};
 
-	GjIndexOnlyKeys(scan->table.index_only, keys);
-	GjSmallLookupMany(small, keys, chunk->nrows, scan->partners);
-	for (int i = 0; i < chunk->nrows; i++)
-	{
-		if (scan->partners[i] == NULL)
-			continue;
-		chunk->rows[nrows] = chunk->rows[i];
-		scan->partners[nrows++] = scan->partners[i];
-	}
-	chunk->nrows = nrows;
+	GjIndexOnlyKeys(scan->table.index_only, codes);
+	chunk->nrows = GjSmallLookupRows(small, &keys, chunk->rows, scan->partners);
 }

@@ -27,7 +27,7 @@ typedef struct GjJoinScanState
 	GjFill	   *direct_fill;	/* fills the join's result slot from entries; NULL if more work
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
-	GjSmallRow **partners;		/* partners of the chunk's rows */
+	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
 	GjFetchBlock *block;		/* current block of the fetch */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */

@@ -68,7 +68,7 @@ typedef struct Waiting
 	int			nrows;
 	const uint16 *numbers;		/* entry numbers, relative to first; NULL for tuples */
 	uint64		first;
-	GjSmallRow **partners;
+	void	  **partners;		/* GjSmallRow */
 } Waiting;
 
 static void prepare(GjJoinState *state);

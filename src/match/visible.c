@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * visiblemap.c
+ * visible.c
  *	  The visibility map, asked for many TIDs in any order.
  *
  * A page of the map is about 256 MB of the heap.  Entries come in the order of their keys, and so
@@ -16,7 +16,7 @@
  * Few TIDs are not worth a copy.
  *
  * The map is read without a lock, as PostgreSQL's index-only scans read it.  When it may be read,
- * and how old a copy may be, is said in visiblemap.c.  Nothing is pinned between calls.
+ * and how old a copy may be, is said in visible.c.  Nothing is pinned between calls.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,10 +34,8 @@
 
 #include "base/gpujoin.h"
 #include "base/tid.h"
-#include "match/match.h"
 #include "sets/sets.h"
-#include "entryvisible.h"
-#include "visiblemap.h"
+#include "match.h"
 
 /* The format of the visibility map, which visibilitymap.c keeps to itself */
 #define BYTES_PER_PAGE			(BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
@@ -422,7 +420,7 @@ end(Pins *pins)
  *
  *	  1. read the vacuum epoch in the index's metapage: E
  *	  2. match (GjEntryMatchBegin does 1 and begins 2, GjEntryMatchNext goes on with it)
- *	  3. a chunk of entries at a time: read the visibility map for their blocks (visiblemap.c)
+ *	  3. a chunk of entries at a time: read the visibility map for their blocks (visible.c)
  *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
  *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
  *		 all that come later go to the heap.
