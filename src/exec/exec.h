@@ -18,7 +18,6 @@
 #include "parallel.h"
 #include "ready.h"
 #include "route.h"
-#include "small.h"
 #include "table.h"
 
 /* scan.c */

@@ -108,15 +108,15 @@ explain_removed(CustomScanState *node, ExplainState *es, const char *label, doub
 static void
 explain_small(ExplainState *es, const GjJoinReport *report)
 {
-	uint64		batches = Max(report->small->batches, report->workers.batches);
-	Size		memory = Max(report->small->peak_memory, report->workers.peak_memory);
+	uint64		batches = Max(report->small.batches, report->workers.batches);
+	Size		memory = Max(report->small.peak_memory, report->workers.peak_memory);
 
 	/* no batch, or only in a worker that does not share the node */
 	if (!es->analyze || batches == 0)
 		return;
 
 	ExplainPropertyUInteger("Small Rows", NULL,
-							Max(report->small->rows, report->workers.rows), es);
+							Max(report->small.rows, report->workers.rows), es);
 	if (GjExplainMachine(es))
 	{
 		ExplainPropertyUInteger("Batches", NULL, batches, es);

@@ -144,8 +144,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	state->value_column = find_value_column(state, value);
 	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
-								 policy, GjWorkMemory());
-	state->report.small = GjSmallGetStats(state->small);
+								 policy, GjWorkMemory(), &state->report.small);
 }
 
 /*
@@ -324,7 +323,7 @@ shutdown_join(CustomScanState *node)
 
 	SpinLockAcquire(&shared->mutex);
 	if (IsParallelWorker())
-		raise_stats(&shared->small, state->report.small);
+		raise_stats(&shared->small, &state->report.small);
 	else
 		raise_stats(&state->report.workers, &shared->small);
 	SpinLockRelease(&shared->mutex);

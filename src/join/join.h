@@ -12,6 +12,48 @@
 #include "exec/exec.h"
 #include "node/joinplan.h"
 
+/* A collected row of the small side; its columns follow it: GjSmallRowValues() */
+typedef struct GjSmallRow
+{
+	struct GjSmallRow *next_of_key; /* next row with the same key */
+	uint32		nrows_of_key;	/* length of that chain, starting with this row */
+	uint32		number:31;		/* for batch consumers: 0 in a new batch */
+	uint32		matched:1;		/* for the join: false in a new batch */
+	struct GjSmallRow *next;	/* next row of the batch */
+} GjSmallRow;
+
+#define GJ_SMALL_MAX_NUMBER		((uint32) PG_INT32_MAX)
+
+/* The row's values, by column from 0, and which of them are NULL */
+#define GjSmallRowValues(row)	((Datum *) ((char *) (row) + MAXALIGN(sizeof(GjSmallRow))))
+#define GjSmallRowNulls(row, natts) ((bool *) (GjSmallRowValues(row) + (natts)))
+
+/* The rows that a join needs */
+typedef struct GjSmallPolicy
+{
+	bool		keep_null_keys; /* rows without a key, which match nothing but are returned */
+	bool		one_per_key;	/* only one row of each key */
+	bool		whole_keys;		/* all rows of a key in the same batch */
+} GjSmallPolicy;
+
+typedef struct GjSmallStats
+{
+	uint64		rows;			/* rows collected in the last run of the small side */
+	uint64		batches;		/* largest number of batches in a run */
+	Size		peak_memory;	/* bytes of the largest batch, without its key set */
+} GjSmallStats;
+
+/* A batch of rows */
+typedef struct GjSmallBatch
+{
+	GjSmallRow *first;			/* first row (next) */
+	uint64		nrows;
+	bool		shared_keys;	/* do several rows have the same key? */
+	bool		is_only;		/* are all rows in this batch, which is kept for a rescan? */
+} GjSmallBatch;
+
+typedef struct GjSmallSide GjSmallSide;
+
 /*
  * State of a GpuJoinScan.  It is a separate plan node, but the join above takes its rows through
  * the functions below.  Its scan slot holds the row of the table; its expression context refers
@@ -38,7 +80,7 @@ typedef struct GjJoinScanState
 /* Statistics of a join, except for its scans */
 typedef struct GjJoinReport
 {
-	const GjSmallStats *small;
+	GjSmallStats small;
 	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
 	uint64		removed_above;	/* result rows removed by the other quals */
 } GjJoinReport;
@@ -79,6 +121,7 @@ typedef struct GjJoinState
 
 	/* The small side */
 	GjSmallSide *small;
+	const GjSmallBatch *batch;	/* current batch */
 	FmgrInfo	value_proc;
 	int			value_column;	/* column of the small plan's output, or -1: evaluate value_expr */
 	ExprState  *value_expr;
@@ -137,6 +180,20 @@ extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
+
+/* small.c */
+extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
+								  Size memory_limit, GjSmallStats *stats);
+extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
+					   bool key_is_null, int64 key);
+extern void GjSmallFinish(GjSmallSide *side);
+extern const GjSmallBatch *GjSmallNextBatch(GjSmallSide *side);
+extern void GjSmallRewind(GjSmallSide *side);
+extern void GjSmallReset(GjSmallSide *side);
+extern void GjSmallFree(GjSmallSide *side);
+extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
+extern int	GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
+extern void GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys);
 
 /* explain.c */
 extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,

@@ -3,7 +3,7 @@
  * pairs.c
  *	  Join the rows of a small side with a big side through gpujoin indexes.
  *
- * The small side's plan is run once and its rows collected (exec/small.c).  For each batch of
+ * The small side's plan is run once and its rows collected (small.c).  For each batch of
  * them, and for each table of the big side in turn, the table's index is searched for the batch's
  * distinct keys, and the rows found by the match are fetched in heap order.  A big row's key is
  * looked up in the batch's hash table.  Then the big table's own filters are evaluated, once per
@@ -91,6 +91,7 @@ static void make_keys(GjJoinState *state, int key_width);
 static void forget_keys(GjJoinState *state);
 static bool next_pair(GjJoinState *state);
 static bool pair_counts(GjJoinState *state, GjSmallRow *row);
+static inline void copy_small(GjJoinState *state, const GjSmallRow *row);
 static bool next_unmatched(GjJoinState *state);
 static bool passes_other_quals(GjJoinState *state);
 static TupleTableSlot *project_joined(GjJoinState *state);
@@ -286,14 +287,15 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool
 start_batch(GjJoinState *state)
 {
-	if (!GjSmallNextBatch(state->small))
+	state->batch = GjSmallNextBatch(state->small);
+	if (state->batch == NULL)
 		return false;
 
-	if (!GjSmallIsOneBatch(state->small))
+	if (!state->batch->is_only)
 		GjJoinForgetBatch(state);
 	state->current = 0;
 	state->pair = NULL;
-	state->unmatched = GjSmallFirst(state->small);
+	state->unmatched = state->batch->first;
 	state->nmatched = 0;
 	return true;
 }
@@ -427,7 +429,7 @@ static bool
 all_small_matched(GjJoinState *state)
 {
 	return (state->kind == GJ_JOIN_RIGHT_SEMI || state->kind == GJ_JOIN_RIGHT_ANTI) &&
-		state->nmatched == GjSmallBatchRows(state->small);
+		state->nmatched == state->batch->nrows;
 }
 
 /*
@@ -449,7 +451,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
 		if (state->partitions == NIL)
-			GjJoinScanMatch(scan, state->keys, GjSmallIsOneBatch(state->small),
+			GjJoinScanMatch(scan, state->keys, state->batch->is_only,
 							needs_partners(state, scan));
 		else if (!match_own_keys(state, scan))
 			return false;
@@ -489,7 +491,7 @@ match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
 		return false;
 	own = GjKeyRoutesTake(state->routes, partitions, state->context);
-	GjJoinScanMatch(scan, own, GjSmallIsOneBatch(state->small),
+	GjJoinScanMatch(scan, own, state->batch->is_only,
 					needs_partners(state, scan));
 	if (own != state->keys)
 		scan->own_keys = unconstify(GjKeySet *, own);
@@ -559,8 +561,7 @@ pair_counts(GjJoinState *state, GjSmallRow *row)
 	if (row->matched && state->kind != GJ_JOIN_RIGHT)
 		return false;
 
-	GjSmallRowCopy(state->small, row, &state->joined->tts_values[state->nbig],
-				   &state->joined->tts_isnull[state->nbig]);
+	copy_small(state, row);
 	ResetExprContext(ps->ps_ExprContext);
 	if (!ExecQual(state->joinquals, ps->ps_ExprContext))
 	{
@@ -574,6 +575,19 @@ pair_counts(GjJoinState *state, GjSmallRow *row)
 		state->nmatched++;
 	}
 	return true;
+}
+
+/*
+ * Copy a small row's columns into the joined row; they point into the batch
+ */
+static inline void
+copy_small(GjJoinState *state, const GjSmallRow *row)
+{
+	TupleTableSlot *joined = state->joined;
+	int			natts = joined->tts_tupleDescriptor->natts - state->nbig;
+
+	memcpy(&joined->tts_values[state->nbig], GjSmallRowValues(row), natts * sizeof(Datum));
+	memcpy(&joined->tts_isnull[state->nbig], GjSmallRowNulls(row, natts), natts * sizeof(bool));
 }
 
 /*
@@ -592,8 +606,7 @@ next_unmatched(GjJoinState *state)
 			continue;
 
 		ExecStoreAllNullTuple(state->joined);
-		GjSmallRowCopy(state->small, row, &state->joined->tts_values[state->nbig],
-					   &state->joined->tts_isnull[state->nbig]);
+		copy_small(state, row);
 		ResetExprContext(state->css.ss.ps.ps_ExprContext);
 		if (passes_other_quals(state))
 			return true;
@@ -745,7 +758,7 @@ static bool
 wants_partners(const GjJoinState *state)
 {
 	return state->direct->noutputs > 0 || GjJoinMarksSmall(state->kind) ||
-		!GjSmallKeysAreUnique(state->small);
+		state->batch->shared_keys;
 }
 
 /*
