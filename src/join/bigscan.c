@@ -417,11 +417,9 @@ end_scan(CustomScanState *node)
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjTableScan *table = (GjTableScan *) node;
+	GjTableReport report = {0};
 
-	GjTableScanExplainIndex(table, es);
-	GjTableScanExplainFilter(table, ancestors, es);
-	GjTableScanExplain(table, es);
+	GjExplainTable((GjTableScan *) node, ancestors, es, &report);
 }
 
 /*-------------------------------------------------------------------------

@@ -77,14 +77,6 @@ typedef struct GjJoinScanState
 	ProjectionInfo *projection; /* from the scan slot to the joined slot's big columns */
 } GjJoinScanState;
 
-/* Statistics of a join, except for its scans */
-typedef struct GjJoinReport
-{
-	GjSmallStats small;
-	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
-	uint64		removed_above;	/* result rows removed by the other quals */
-} GjJoinReport;
-
 /* The next step */
 typedef enum GjJoinPhase
 {
@@ -135,7 +127,9 @@ typedef struct GjJoinState
 	ExprState  *otherquals;
 	GjJoinDirect *direct;		/* for the fast path; NULL if it cannot be used */
 	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
-	GjJoinReport report;
+	GjSmallStats small_stats;
+	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
+	uint64		removed;		/* result rows removed by the other quals */
 	struct GjSharedSmall *shared;	/* workers' reports in a parallel plan */
 } GjJoinState;
 
@@ -194,9 +188,5 @@ extern void GjSmallFree(GjSmallSide *side);
 extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
 extern int	GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
 extern void GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys);
-
-/* explain.c */
-extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
-						  const GjJoinReport *report);
 
 #endif							/* GPUJOIN_JOIN_H */

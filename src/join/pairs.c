@@ -620,7 +620,7 @@ passes_other_quals(GjJoinState *state)
 	if (ExecQual(state->otherquals, state->css.ss.ps.ps_ExprContext))
 		return true;
 
-	state->report.removed_above++;
+	state->removed++;
 	return false;
 }
 
