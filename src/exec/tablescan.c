@@ -27,7 +27,6 @@
 #include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
-#include "explain.h"
 #include "search.h"
 #include "tablescan.h"
 
@@ -241,38 +240,6 @@ GjTableScanEnd(GjTableScan *table)
 		GjIndexOnlyReset(table->index_only);
 	MemoryContextDelete(table->context);
 	index_close(table->index, NoLock);
-}
-
-/*
- * Show which index is scanned
- */
-void
-GjTableScanExplainIndex(const GjTableScan *table, ExplainState *es)
-{
-	GjExplainIndex(es, linitial_oid(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_OID)));
-}
-
-/*
- * Show by what entries are filtered
- */
-void
-GjTableScanExplainFilter(GjTableScan *table, List *ancestors, ExplainState *es)
-{
-	GjExplainIndexFilter(&table->css, ancestors, es,
-						 (List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS), &table->stats);
-}
-
-/*
- * Show what matches and fetches did
- */
-void
-GjTableScanExplain(const GjTableScan *table, ExplainState *es)
-{
-	if (is_index_only(table))
-		GjExplainIndexOnly(es, table->stats.searches == 0 ? NULL :
-						   GjIndexOnlyGetStats(table->index_only));
-	if (table->fetch != NULL)
-		GjExplainMatch(es, &table->stats, GjFetchGetStats(table->fetch));
 }
 
 /*-------------------------------------------------------------------------

@@ -72,10 +72,6 @@ extern void GjTableScanRefilter(GjTableScan *table);
 extern bool GjTableScanContinue(GjTableScan *table);
 extern void GjTableScanClear(GjTableScan *table);
 extern void GjTableScanEnd(GjTableScan *table);
-extern void GjTableScanExplainIndex(const GjTableScan *table, struct ExplainState *es);
-extern void GjTableScanExplainFilter(GjTableScan *table, List *ancestors,
-									 struct ExplainState *es);
-extern void GjTableScanExplain(const GjTableScan *table, struct ExplainState *es);
 
 /* One of the lists in the plan's private data */
 static inline List *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * scan.c
+ * bigscan.c
  *	  GpuJoinScan: one table of a GpuJoin's big side.
  *
  * The join passes the keys for which to search the index, and then fetches one row after another
@@ -32,8 +32,7 @@
 #include "utils/memutils.h"
 
 #include "base/gpujoin.h"
-#include "node/joinplan.h"
-#include "scan.h"
+#include "join.h"
 
 static Node *create_scan_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
@@ -47,6 +46,11 @@ static bool any_row(ScanState *node, TupleTableSlot *slot);
 static GjSmallRow *next_fetched(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
+static uint64 entries_columns(const GjJoinScanState *scan);
+static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
+static bool load_entry_rows(GjJoinScanState *scan, GjSmallSide *small);
+static void find_entry_partners(GjJoinScanState *scan, GjSmallSide *small,
+								GjIndexOnlyChunk *chunk);
 static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
@@ -171,7 +175,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 	Assert(table->tids == NULL);
 	scan->lookup = lookup;
 	table->keys = keys;
-	table->tids = GjParallelMatch(table, GjJoinEntriesColumns(scan), GjWorkMemory() / 2,
+	table->tids = GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2,
 								  all_keys);
 	table->keys = NULL;
 }
@@ -243,7 +247,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 
 	if (GjJoinHasEntries(scan))
 	{
-		partners = GjJoinEntriesNext(scan, small);
+		partners = next_from_entry(scan, small);
 		if (partners != NULL)
 			return partners;
 		GjJoinScanFetchRest(scan, small);
@@ -413,9 +417,114 @@ end_scan(CustomScanState *node)
 static void
 explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjTableScan *table = (GjTableScan *) node;
+	GjTableReport report = {0};
 
-	GjTableScanExplainIndex(table, es);
-	GjTableScanExplainFilter(table, ancestors, es);
-	GjTableScanExplain(table, es);
+	GjExplainTable((GjTableScan *) node, ancestors, es, &report);
+}
+
+/*-------------------------------------------------------------------------
+ * Rows from index entries
+ *
+ * Entries are loaded one chunk at a time (exec/indexonly.c), and the keys of a chunk are looked up
+ * together.  Then each row is stored in the joined slot separately; or, if the join can do
+ * without that, directly in the result (pairs.c).
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the columns that entries must have, once it is known whether partners will be looked up
+ */
+static uint64
+entries_columns(const GjJoinScanState *scan)
+{
+	const GjTableScan *table = &scan->table;
+	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
+		table->target_fill != NULL ? table->target_fill : table->row_fill;
+
+	return (fill != NULL ? fill->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
+		(scan->lookup ? GJ_ENTRY_KEY : 0);
+}
+
+/*
+ * Return the partners of the next row that does not need the heap
+ */
+static GjSmallRow *
+next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
+
+	while (chunk->next < chunk->nrows || load_entry_rows(scan, small))
+	{
+		GjSmallRow *partners = scan->partners[chunk->next];
+		uint64		entry = chunk->first + chunk->rows[chunk->next++];
+
+		if (table->target_fill != NULL)
+		{
+			GjFillFromEntry(table->target_fill, entry, scan->projection->pi_state.resultslot);
+			return partners;
+		}
+		GjFillFromEntry(table->row_fill, entry, table->css.ss.ss_ScanTupleSlot);
+		ResetExprContext(ps->ps_ExprContext);
+		ps->ps_ExprContext->ecxt_scantuple = table->css.ss.ss_ScanTupleSlot;
+		if (table->filter_is_all || ExecQual(ps->qual, ps->ps_ExprContext))
+		{
+			ExecProject(scan->projection);
+			return partners;
+		}
+		InstrCountFiltered1(ps, 1);
+	}
+	return NULL;
+}
+
+static bool
+load_entry_rows(GjJoinScanState *scan, GjSmallSide *small)
+{
+	if (!GjJoinEntriesLoad(scan, small))
+		return false;
+	GjIndexOnlyPrefetch(scan->table.index_only);
+	return true;
+}
+
+/*
+ * Return true if the next rows are entries.  They precede the rows that are fetched from the
+ * heap.
+ */
+bool
+GjJoinHasEntries(const GjJoinScanState *scan)
+{
+	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
+}
+
+/*
+ * Load the next entries that are rows, with their partners if these are needed.  Returns false at
+ * the end.
+ */
+bool
+GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+
+	while (GjIndexOnlyLoad(scan->table.index_only))
+	{
+		if (scan->lookup)
+			find_entry_partners(scan, small, chunk);
+		if (chunk->nrows > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Look up the keys of a chunk's rows, and drop any rows that have no partners
+ */
+static void
+find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk)
+{
+	int64		codes[GJ_CHUNK_ENTRIES];
+	GjRowKeys	keys = {.n = chunk->nrows,.codes = codes};
+
+	GjIndexOnlyKeys(scan->table.index_only, codes);
+	chunk->nrows = GjSmallLookupRows(small, &keys, chunk->rows, scan->partners);
 }

@@ -1,27 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * small.c
- *	  Collect the small side of a join once, hand it out in batches.
+ *	  The small side of a GpuJoin: its rows, collected once and returned in batches that fit in
+ *	  memory, each with a hash table by key.
  *
- * While the rows fit in the memory limit they are one batch: a hash table from key
- * to a chain of rows, the rows themselves as arrays of values, ready to be copied
- * into a joined row.  (A MinimalTuple would be smaller, but would have to be
- * deformed for each pair; a sort needs one anyway, and makes it then.)
+ * As long as the rows fit in the memory limit, they form a single batch: a hash table maps each key
+ * to a chain of rows, and a row is an array of values that can be copied into a joined row.  (A
+ * MinimalTuple would be smaller, but would have to be deformed for each pair; a sort needs one
+ * anyway, so it is formed only then.)
  *
- * When the limit is passed, all rows so far and all that follow go into a sort by
- * key (small.c), which spills to disk.  It is read back in order of keys, a
- * batch after the other.  What makes this right:
+ * Once the limit is exceeded, the rows collected so far and all later rows go into a sort by key,
+ * which spills to disk.  It is then read batch by batch, in key order.  Why this is correct:
  *
- *	- Each row is in exactly one batch, so that what the caller marks on it is known
+ *	- Each row is in exactly one batch, so the marks that the caller has set on it are final
  *	  when its batch ends.
- *	- Batches are cut anywhere, also among the rows of one key: then a big row meets
- *	  them in two batches, which makes up the same pairs.  Where a big row must be
- *	  returned once (whole_keys), they are cut between keys only; one key's rows
- *	  are then limited by memory alone.  With one_per_key they are a single row.
- *	- A row is never evaluated again: volatile functions below have run once.
+ *	- A batch may end between any two rows, even if they have the same key: a big row then
+ *	  meets them in two batches, and the pairs are the same.  If a big row must be returned
+ *	  only once (whole_keys), batches end only between keys, and the rows of one key are
+ *	  limited by memory alone.  With one_per_key they are a single row.
+ *	- No row is evaluated twice: volatile functions below the join run once.
  *
- * Memory: the sort has work_mem, a batch the limit that the caller gives.  The key
- * set that is made of a batch is accounted for here by a constant for each key.
+ * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
+ * is built from a batch counts toward that limit as a constant for each key.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,17 +37,26 @@
 #include "utils/tuplesort.h"
 
 #include "base/prefetch.h"
-#include "small.h"
-#include "smallkeys.h"
-#include "smallsort.h"
+#include "join.h"
 
 #define INITIAL_KEYS			256
 
-/* Look-ups that are on their way at the same time */
+/* Number of keys that are prefetched at a time */
 #define LOOKUP_KEYS				256
 
-/* What a key set takes for a key: the array, its sort, the probe structure */
+/* Memory of a key set for each key: the array, its sort, the probe structure */
 #define KEYSET_BYTES_PER_KEY	48
+
+typedef struct SmallSort SmallSort;
+
+/* The row that was read last from a sort; valid until the next row is read */
+typedef struct SortedRow
+{
+	const Datum *values;
+	const bool *isnull;
+	bool		key_is_null;	/* rows without a key come last */
+	int64		key;
+} SortedRow;
 
 struct GjSmallSide
 {
@@ -55,32 +64,66 @@ struct GjSmallSide
 	TupleDesc	columns;
 	GjSmallPolicy policy;
 	Size		memory_limit;
-	GjSmallStats stats;
+	GjSmallStats *stats;
 
 	/* The batch in memory */
-	MemoryContext batch_context;	/* hash table, and the next one */
-	MemoryContext row_context;	/* rows and what they point to */
-	keytable_hash *table;
-	GjSmallRow *first;
+	GjSmallBatch batch;
+	MemoryContext batch_context;	/* holds the hash table, and row_context */
+	MemoryContext row_context;	/* holds the rows and their data */
+	struct keytable_hash *table;
 	GjSmallRow *last;
-	uint64		nrows;
-	bool		shared_keys;	/* several rows have the same one */
-	bool		delivered;		/* the only batch, and the caller has it */
-	uint64		nbatches;		/* delivered in this run */
+	bool		delivered;		/* has the only batch been returned? */
+	uint64		nbatches;		/* number of batches returned in this run */
 
-	/* All rows, once they have passed the limit */
-	GjSmallSort *sort;
-	GjSortedRow pending;		/* read last */
-	bool		has_pending;	/* it is the next batch's first row */
+	/* All rows, once they have exceeded the limit */
+	SmallSort  *sort;
+	SortedRow	pending;		/* row read last */
+	bool		has_pending;	/* is it the first row of the next batch? */
 };
 
-struct GjSmallSort
+struct SmallSort
 {
 	MemoryContext context;
 	Tuplesortstate *state;
-	TupleTableSlot *in;			/* key, then the columns */
+	TupleTableSlot *in;			/* the key, then the columns */
 	TupleTableSlot *out;
 };
+
+/* A key of the batch.  Every integer is a valid key, so cells have a status. */
+typedef struct KeyCell
+{
+	int64		key;
+	GjSmallRow *first;
+	char		status;
+} KeyCell;
+
+/*
+ * Spread a key over the 32 bits that the table masks.  Keys that differ only in their upper bits
+ * must not collide, as they would after a Fibonacci multiplication alone, so the upper half is
+ * folded in twice.
+ */
+static inline uint32
+hash_key(int64 key)
+{
+	uint64		h = (uint64) key;
+
+	h ^= h >> 32;
+	h *= UINT64CONST(0x9E3779B97F4A7C15);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return (uint32) (h >> 32);
+}
+
+#define SH_PREFIX keytable
+#define SH_ELEMENT_TYPE KeyCell
+#define SH_KEY_TYPE int64
+#define SH_KEY key
+#define SH_HASH_KEY(tb, key) hash_key(key)
+#define SH_EQUAL(tb, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
 
 static void start_batch(GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
@@ -93,20 +136,20 @@ static void spill(GjSmallSide *side);
 static void spill_batch(GjSmallSide *side);
 static bool next_sorted_batch(GjSmallSide *side);
 static TupleDesc make_sort_desc(TupleDesc columns);
-static GjSmallSort *sort_begin(MemoryContext parent, TupleDesc columns);
-static void sort_put(GjSmallSort *sort, const Datum *values, const bool *isnull,
+static SmallSort *sort_begin(MemoryContext parent, TupleDesc columns);
+static void sort_put(SmallSort *sort, const Datum *values, const bool *isnull,
 					 bool key_is_null, int64 key);
-static void sort_finish(GjSmallSort *sort);
-static bool sort_next(GjSmallSort *sort, GjSortedRow *row);
-static void sort_rewind(GjSmallSort *sort);
-static void sort_end(GjSmallSort *sort);
+static void sort_finish(SmallSort *sort);
+static bool sort_next(SmallSort *sort, SortedRow *row);
+static void sort_rewind(SmallSort *sort);
+static void sort_end(SmallSort *sort);
 
 /*
- * Make an empty small side, to which rows with these columns can be added
+ * Create an empty small side for rows with these columns, which updates the statistics
  */
 GjSmallSide *
 GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
-			  Size memory_limit)
+			  Size memory_limit, GjSmallStats *stats)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -116,6 +159,7 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 	side->columns = columns;
 	side->policy = policy;
 	side->memory_limit = memory_limit;
+	side->stats = stats;
 	start_batch(side);
 	return side;
 }
@@ -128,9 +172,9 @@ start_batch(GjSmallSide *side)
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
 	side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
-	side->first = side->last = NULL;
-	side->nrows = 0;
-	side->shared_keys = false;
+	side->batch.first = side->last = NULL;
+	side->batch.nrows = 0;
+	side->batch.shared_keys = false;
 	side->delivered = false;
 }
 
@@ -140,12 +184,12 @@ drop_batch(GjSmallSide *side)
 	if (side->batch_context != NULL)
 		MemoryContextDelete(side->batch_context);
 	side->batch_context = NULL;
-	side->first = side->last = NULL;
-	side->nrows = 0;
+	side->batch.first = side->last = NULL;
+	side->batch.nrows = 0;
 }
 
 /*
- * Take a row; what its values point to is copied
+ * Add a row, and copy its data
  */
 void
 GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
@@ -154,7 +198,7 @@ GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 	if (key_is_null && !side->policy.keep_null_keys)
 		return;
 
-	side->stats.rows++;
+	side->stats->rows++;
 	if (side->sort != NULL)
 	{
 		sort_put(side->sort, values, isnull, key_is_null, key);
@@ -179,11 +223,11 @@ add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 	if (!key_is_null)
 		link_to_key(side, row, key);
 	if (side->last == NULL)
-		side->first = row;
+		side->batch.first = row;
 	else
 		side->last->next = row;
 	side->last = row;
-	side->nrows++;
+	side->batch.nrows++;
 }
 
 static void
@@ -192,7 +236,7 @@ link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
 	bool		found;
 	KeyCell    *cell = keytable_insert(side->table, key, &found);
 
-	side->shared_keys |= found;
+	side->batch.shared_keys |= found;
 	row->next_of_key = found ? cell->first : NULL;
 	row->nrows_of_key = found ? cell->first->nrows_of_key + 1 : 1;
 	cell->first = row;
@@ -220,21 +264,22 @@ copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
 }
 
 /*
- * Does the batch, with the key set that will be made of it, reach the limit?  Rows of a key are
- * counted in 32 bits; where more are in one batch (whole_keys), the count is not used.
+ * Return true if the batch, with the key set that will be built from it, has reached the memory
+ * limit.  The rows of a key are counted in 32 bits; a batch that may have more of them
+ * (whole_keys) does not use the count.
  */
 static bool
 batch_is_full(GjSmallSide *side)
 {
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
 
-	side->stats.peak_memory = Max(side->stats.peak_memory, memory);
+	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
 	return memory + (Size) side->table->members * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
-		side->nrows >= PG_UINT32_MAX;
+		side->batch.nrows >= PG_UINT32_MAX;
 }
 
 /*
- * Move the rows so far into a sort, which takes all that follow
+ * Move the batch into a sort, to which all later rows are added
  */
 static void
 spill(GjSmallSide *side)
@@ -245,7 +290,7 @@ spill(GjSmallSide *side)
 }
 
 /*
- * Put the batch's rows into the sort, with their keys, which only the hash table knows
+ * Add the batch's rows to the sort.  Only the hash table has their keys.
  */
 static void
 spill_batch(GjSmallSide *side)
@@ -266,8 +311,8 @@ spill_batch(GjSmallSide *side)
 		}
 	}
 
-	/* What is in no chain has no key */
-	for (GjSmallRow *row = side->first; row != NULL; row = row->next)
+	/* rows in no chain have no key */
+	for (GjSmallRow *row = side->batch.first; row != NULL; row = row->next)
 	{
 		if (!row->matched)
 			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
@@ -275,7 +320,7 @@ spill_batch(GjSmallSide *side)
 }
 
 /*
- * End adding rows
+ * Finish adding rows
  */
 void
 GjSmallFinish(GjSmallSide *side)
@@ -285,37 +330,37 @@ GjSmallFinish(GjSmallSide *side)
 }
 
 /*
- * Make the next batch the current one; false when there is none left.  Rows of the
- * batch before are gone, except when there is only one at all.
+ * Return the next batch, or NULL if no batch is left.  Frees the rows of the previous batch, if
+ * there are several batches.
  */
-bool
+const GjSmallBatch *
 GjSmallNextBatch(GjSmallSide *side)
 {
-	bool		result;
+	bool		found;
 
 	if (side->sort != NULL)
-		result = next_sorted_batch(side);
+		found = next_sorted_batch(side);
 	else
 	{
-		result = !side->delivered && side->nrows > 0;
+		found = !side->delivered && side->batch.nrows > 0;
 		side->delivered = true;
 	}
-	if (result)
-	{
-		side->nbatches++;
-		side->stats.batches = Max(side->stats.batches, side->nbatches);
-	}
-	return result;
+	if (!found)
+		return NULL;
+	side->nbatches++;
+	side->stats->batches = Max(side->stats->batches, side->nbatches);
+	side->batch.is_only = side->sort == NULL;
+	return &side->batch;
 }
 
 /*
- * Read rows as long as they fit.  The one that did not waits in pending for the next call, as
- * nothing else is read in between.
+ * Read rows as long as they fit.  The first row that does not fit is kept in `pending` for the
+ * next call, because no other row is read in between.
  */
 static bool
 next_sorted_batch(GjSmallSide *side)
 {
-	GjSortedRow *row = &side->pending;
+	SortedRow *row = &side->pending;
 	int64		last_key = 0;
 
 	drop_batch(side);
@@ -323,27 +368,18 @@ next_sorted_batch(GjSmallSide *side)
 	while (side->has_pending || sort_next(side->sort, row))
 	{
 		CHECK_FOR_INTERRUPTS();
-		side->has_pending = side->nrows > 0 && batch_is_full(side) &&
+		side->has_pending = side->batch.nrows > 0 && batch_is_full(side) &&
 			!(side->policy.whole_keys && !row->key_is_null && row->key == last_key);
 		if (side->has_pending)
 			break;
 		add_to_batch(side, row->values, row->isnull, row->key_is_null, row->key);
 		last_key = row->key;
 	}
-	return side->nrows > 0;
+	return side->batch.nrows > 0;
 }
 
 /*
- * Are all rows in one batch, which survives a rewind?
- */
-bool
-GjSmallIsOneBatch(const GjSmallSide *side)
-{
-	return side->sort == NULL;
-}
-
-/*
- * Start over with the first batch, with the same rows
+ * Start over with the first batch of the same rows
  */
 void
 GjSmallRewind(GjSmallSide *side)
@@ -356,12 +392,12 @@ GjSmallRewind(GjSmallSide *side)
 		side->has_pending = false;
 		return;
 	}
-	for (GjSmallRow *row = side->first; row != NULL; row = row->next)
+	for (GjSmallRow *row = side->batch.first; row != NULL; row = row->next)
 		row->matched = false;
 }
 
 /*
- * Forget all rows, so that others can be added
+ * Forget all rows, so that new ones can be added
  */
 void
 GjSmallReset(GjSmallSide *side)
@@ -371,13 +407,13 @@ GjSmallReset(GjSmallSide *side)
 	side->sort = NULL;
 	side->has_pending = false;
 	side->nbatches = 0;
-	side->stats.rows = 0;
+	side->stats->rows = 0;
 	drop_batch(side);
 	start_batch(side);
 }
 
 /*
- * Give up everything
+ * Free the small side
  */
 void
 GjSmallFree(GjSmallSide *side)
@@ -388,7 +424,7 @@ GjSmallFree(GjSmallSide *side)
 }
 
 /*
- * Find the chain (next_of_key) of the batch's rows with this key; NULL: none
+ * Return the chain (next_of_key) of the batch's rows with this key, or NULL
  */
 GjSmallRow *
 GjSmallLookup(GjSmallSide *side, int64 key)
@@ -422,8 +458,8 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 		{
 			if (nulls != NULL && nulls[i])
 				continue;
-			hashes[i - start] = GjSmallKeyHash(codes[i]);
-			GjSmallKeysPrefetch(side->table, hashes[i - start]);
+			hashes[i - start] = hash_key(codes[i]);
+			GjPrefetch(&side->table->data[hashes[i - start] & side->table->sizemask]);
 		}
 		for (int i = start; i < end; i++)
 		{
@@ -443,42 +479,6 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 }
 
 /*
- * Has each key of the batch one row?
- */
-bool
-GjSmallKeysAreUnique(const GjSmallSide *side)
-{
-	return !side->shared_keys;
-}
-
-/*
- * The first of all rows of the batch (next)
- */
-GjSmallRow *
-GjSmallFirst(const GjSmallSide *side)
-{
-	return side->first;
-}
-
-uint64
-GjSmallBatchRows(const GjSmallSide *side)
-{
-	return side->nrows;
-}
-
-/*
- * Put a row's columns into these arrays; they point into the batch
- */
-void
-GjSmallRowCopy(const GjSmallSide *side, const GjSmallRow *row, Datum *values, bool *isnull)
-{
-	int			natts = side->columns->natts;
-
-	memcpy(values, GjSmallRowValues(row), natts * sizeof(Datum));
-	memcpy(isnull, GjSmallRowNulls(row, natts), natts * sizeof(bool));
-}
-
-/*
  * Add the batch's distinct keys to a key set
  */
 void
@@ -492,32 +492,24 @@ GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys)
 		GjKeySetAdd(keys, cell->key);
 }
 
-const GjSmallStats *
-GjSmallGetStats(const GjSmallSide *side)
-{
-	return &side->stats;
-}
-
 /*-------------------------------------------------------------------------
  * Sorted rows
  *
- * Sort the rows of a small side that do not fit in memory by their keys.
- *
- * A tuplesort of tuples that have the key as their first column; it has work_mem
- * and spills to temporary files by itself.
+ * Rows that do not fit in memory are sorted by key: a tuplesort of tuples whose first column is the
+ * key.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Begin a sort of rows with these columns
+ * Start a sort of rows with these columns
  */
-static GjSmallSort *
+static SmallSort *
 sort_begin(MemoryContext parent, TupleDesc columns)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side sort",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
-	GjSmallSort *sort = palloc0(sizeof(GjSmallSort));
+	SmallSort *sort = palloc0(sizeof(SmallSort));
 	TupleDesc	desc = make_sort_desc(columns);
 	AttrNumber	attno = 1;
 	Oid			less_than = Int8LessOperator;
@@ -545,7 +537,7 @@ make_sort_desc(TupleDesc columns)
 }
 
 static void
-sort_put(GjSmallSort *sort, const Datum *values, const bool *isnull,
+sort_put(SmallSort *sort, const Datum *values, const bool *isnull,
 		 bool key_is_null, int64 key)
 {
 	TupleTableSlot *slot = sort->in;
@@ -562,19 +554,19 @@ sort_put(GjSmallSort *sort, const Datum *values, const bool *isnull,
 }
 
 /*
- * Sort the rows that were added, so that reading can begin
+ * Sort the rows that were added, before they are read
  */
 static void
-sort_finish(GjSmallSort *sort)
+sort_finish(SmallSort *sort)
 {
 	tuplesort_performsort(sort->state);
 }
 
 /*
- * Read the next row; false at the end
+ * Read the next row.  Returns false at the end.
  */
 static bool
-sort_next(GjSmallSort *sort, GjSortedRow *row)
+sort_next(SmallSort *sort, SortedRow *row)
 {
 	TupleTableSlot *slot = sort->out;
 
@@ -590,20 +582,20 @@ sort_next(GjSmallSort *sort, GjSortedRow *row)
 }
 
 /*
- * Read again from the start
+ * Start over with the first row
  */
 static void
-sort_rewind(GjSmallSort *sort)
+sort_rewind(SmallSort *sort)
 {
 	ExecClearTuple(sort->out);
 	tuplesort_rescan(sort->state);
 }
 
 /*
- * Drop it all; the slot with a row of the sort goes before the sort does
+ * Free the sort, after the slot that may hold one of its rows
  */
 static void
-sort_end(GjSmallSort *sort)
+sort_end(SmallSort *sort)
 {
 	ExecDropSingleTupleTableSlot(sort->in);
 	ExecDropSingleTupleTableSlot(sort->out);
