@@ -40,7 +40,6 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "table.h"
-#include "usage.h"
 
 /* Reading ------------------------------------------------------------------------ */
 
@@ -137,6 +136,18 @@ GjMirrorUsed(int place)
 
 	pg_atomic_fetch_add_u64(&entry->matches, 1);
 	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentTimestamp());
+}
+
+/*
+ * Reset the match counters of mirrors
+ */
+void
+GjMirrorStatsReset(void)
+{
+	if (gj_mirrors == NULL)
+		return;
+	for (int place = 0; place < gj_mirrors->size; place++)
+		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
 }
 
 /* Claiming ------------------------------------------------------------------------- */
@@ -457,19 +468,17 @@ GjMirrorIsStale(const GjMirror *mirror)
 /*-------------------------------------------------------------------------
  * Shared memory
  *
- * The shared memory of this folder: the table of mirrors, and that of what was done with
- * indexes (usage.c).  And what becomes of a process's entries when it ends.
+ * Create the table of mirrors.  Give up a process's entries when it ends.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Install the hooks that track dropped objects; and if the library is being preloaded, request
- * shared memory and arrange for the tables to be created
+ * If the library is being preloaded, request shared memory and arrange for the table to be
+ * created
  */
 void
 GjMirrorInit(void)
 {
-	GjDroppedInit();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
@@ -493,7 +502,6 @@ request_shmem(void)
 		previous_request_hook();
 	RequestAddinShmemSpace(table_size());
 	RequestNamedLWLockTranche(MIRROR_TRANCHE, 1);
-	GjUsageRequestShmem();
 }
 
 static void
@@ -504,7 +512,6 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	startup_table();
-	GjUsageStartupShmem();
 	LWLockRelease(AddinShmemInitLock);
 }
 
