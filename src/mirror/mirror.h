@@ -137,7 +137,7 @@ extern void GjMirrorUsed(int place);
 extern void GjMirrorStatsReset(void);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
-/* wish.c: requests for mirrors */
+/* registry.c: requests for mirrors */
 extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
 extern void GjMirrorGone(int place, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
@@ -145,7 +145,7 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 /* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
 
-/* wish.c: requests when a transaction commits */
+/* registry.c: requests when a transaction commits */
 extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
