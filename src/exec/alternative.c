@@ -39,8 +39,8 @@
 #include "mirror/mirror.h"
 #include "node/alternative.h"
 #include "pages/pages.h"
+#include "rows/rows.h"
 #include "exec.h"
-#include "keyshare.h"
 
 typedef struct GjAlternativeState
 {

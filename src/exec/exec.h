@@ -11,14 +11,11 @@
 #define GPUJOIN_EXEC_H
 
 #include "base/compat.h"
-#include "fetch.h"
-#include "fill.h"
+#include "rows/rows.h"
 #include "indexonly.h"
-#include "keys.h"
 #include "parallel.h"
 #include "ready.h"
-#include "route.h"
-#include "table.h"
+#include "tablescan.h"
 
 /* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
 typedef struct GjTableReport

@@ -59,8 +59,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "fill.h"
-#include "filter.h"
+#include "rows/rows.h"
 #include "search.h"
 
 /* The memory for a match is divided between the entries and the TIDs of those that pass */

@@ -23,7 +23,7 @@
 
 #include "base/gpujoin.h"
 #include "match/match.h"
-#include "filter.h"
+#include "rows/rows.h"
 #include "indexonly.h"
 #include "search.h"
 

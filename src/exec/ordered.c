@@ -78,7 +78,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
-#include "fill.h"
+#include "rows/rows.h"
 #include "scan.h"
 #include "search.h"
 

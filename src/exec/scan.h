@@ -12,8 +12,8 @@
 #include "utils/tuplesort.h"
 
 #include "node/scanplan.h"
+#include "rows/rows.h"
 #include "exec.h"
-#include "keyshare.h"
 
 /* The times at which a cursor's position may be used: see "Cursors" in scan.c */
 typedef enum GjCursor

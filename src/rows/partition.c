@@ -48,8 +48,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "partition.h"
-#include "route.h"
+#include "keys.h"
 
 /* Keys between two looks at interrupts */
 #define INTERRUPT_INTERVAL		65536
@@ -64,7 +63,7 @@ typedef struct Place
 	int			place;
 } Place;
 
-struct GjPartitions
+typedef struct GjPartitions
 {
 	Relation	parent;
 	PartitionKey key;
@@ -75,7 +74,14 @@ struct GjPartitions
 	bool		in_order;		/* the bounds are in the order of the keys */
 	bool		default_checked;
 	bool		default_settled;
-};
+} GjPartitions;
+
+/* Keys by partition: those of the one at a place begin at its start, in ascending order */
+typedef struct GjKeySplit
+{
+	int64	   *keys;
+	uint64	   *starts;			/* of each place, and the end */
+} GjKeySplit;
 
 /* A partitioned table, of which NULL is remembered, too */
 typedef struct Parent

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * keys.c
+ * keyreader.c
  *	  The key of a fetched tuple.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -24,7 +24,7 @@
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
  * testing their visibility needs the lock.  Predicate locks on tuples
- * are taken with that test, those on the index before the match (keys.c).
+ * are taken with that test, those on the index before the match (keyreader.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -44,8 +44,9 @@
 #include "base/buffers.h"
 #include "base/compat.h"
 #include "base/prefetch.h"
-#include "blocks.h"
-#include "fetch.h"
+#include "rows.h"
+
+typedef struct GjBlocks GjBlocks;
 
 struct GjFetch
 {

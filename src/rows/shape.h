@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * fill.h
+ * shape.h
  *	  Virtual slots filled straight from index entries or heap tuples.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXEC_FILL_H
-#define GPUJOIN_EXEC_FILL_H
+#ifndef GPUJOIN_ROWS_SHAPE_H
+#define GPUJOIN_ROWS_SHAPE_H
 
 #include "access/htup_details.h"
 #include "access/tupmacs.h"
@@ -30,7 +30,7 @@ typedef struct GjTuplePlace
 	uint32		offset;			/* from the beginning of the tuple's data; or GJ_NO_OFFSET */
 } GjTuplePlace;
 
-/* Of an attribute that lies elsewhere in each tuple: good for arrays only (ready.h) */
+/* Of an attribute that lies elsewhere in each tuple: good for arrays only */
 #define GJ_NO_OFFSET			PG_UINT32_MAX
 
 /* Where an attribute of the slot comes from */
@@ -59,7 +59,7 @@ typedef struct GjFill
 
 #define GJ_ENTRY_KEY			UINT64CONST(1)	/* the key's bit */
 
-/* fill.c: fills are allocated in the current memory context */
+/* shape.c: fills are allocated in the current memory context */
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
@@ -68,6 +68,9 @@ extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
 extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
+extern bool GjReadTupleColumn(const HeapTupleData *tuples, TupleDesc desc,
+							  const GjFillOutput *output, const uint16 *rows, int n, char *values,
+							  uint8 *nulls);
 
 /*
  * Make sure of a slot that only needs values.  It has been one since its last row, unless
@@ -167,4 +170,4 @@ GjFillFromTuple(const GjFill *fill, HeapTupleHeader tuple, TupleTableSlot *slot)
 	}
 }
 
-#endif							/* GPUJOIN_EXEC_FILL_H */
+#endif							/* GPUJOIN_ROWS_SHAPE_H */

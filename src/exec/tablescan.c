@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * table.c
+ * tablescan.c
  *	  A table that is scanned by its index: what GpuScan and GpuJoinScan have in common.
  *
  * The life of it: slots are prepared when the node begins, the rest is opened unless it is a
@@ -28,7 +28,7 @@
 #include "node/joinplan.h"
 #include "node/scanplan.h"
 #include "search.h"
-#include "table.h"
+#include "tablescan.h"
 
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * fill.c
+ * shape.c
  *	  Which columns of an index's entries, or of heap tuples, go into which attributes of
  *	  a slot.
  *
@@ -30,7 +30,7 @@
 #include "utils/rel.h"
 
 #include "node/tableplan.h"
-#include "fill.h"
+#include "shape.h"
 
 static GjFill *create_fill(List *attributes);
 static void check_plan(const Scan *plan, List *attnos);
@@ -38,6 +38,13 @@ static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place
 static const GjFillOutput *find_output(const GjFill *fill, AttrNumber attno);
 static void add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output);
 static void order_outputs(GjFill *fill);
+static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows,
+						   int n);
+static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
+						const uint16 *rows, int n, char *values);
+static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
+							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
+							uint8 *nulls);
 
 static GjFill *
 create_fill(List *attributes)
@@ -293,4 +300,88 @@ GjPrepareSlot(TupleTableSlot *slot)
 	memset(slot->tts_values, 0, natts * sizeof(Datum));
 	memset(slot->tts_isnull, true, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
+}
+
+/*-------------------------------------------------------------------------
+ * Columns of a heap block's tuples as arrays
+ *
+ * A row that goes through a slot is deformed, passed from node to node and formed again.  Here, a
+ * loop over a block's tuples reads one column, at the same place in each.  If a tuple does not have
+ * the column at that place, or the column follows one of variable length, heap_getattr() reads
+ * it: it handles NULLs, and columns that were added later.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
+ * column, which must be by value, and set a byte of nulls for each.  Return true if any is NULL.
+ */
+bool
+GjReadTupleColumn(const HeapTupleData *tuples, TupleDesc desc, const GjFillOutput *output,
+				  const uint16 *rows, int n, char *values, uint8 *nulls)
+{
+	Assert(output->by_value);
+	if (output->place.offset == GJ_NO_OFFSET ||
+		!all_have_place(tuples, output->place.attno, rows, n))
+		return read_attributes(tuples, desc, &output->place, rows, n, values, nulls);
+	read_places(tuples, &output->place, rows, n, values);
+	memset(nulls, 0, n);
+	return false;
+}
+
+static bool
+all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows, int n)
+{
+	bool		all = true;
+
+	for (int i = 0; i < n; i++)
+		all &= GjTupleHasPlace(tuples[rows[i]].t_data, attno);
+	return all;
+}
+
+#define READ_PLACES(type) \
+	for (int i = 0; i < n; i++) \
+		((type *) values)[i] = *(const type *) GjTupleAt(tuples[rows[i]].t_data, place)
+
+static void
+read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16 *rows, int n,
+			char *values)
+{
+	switch (place->width)
+	{
+		case sizeof(uint8):
+			READ_PLACES(uint8);
+			break;
+		case sizeof(uint16):
+			READ_PLACES(uint16);
+			break;
+		case sizeof(uint32):
+			READ_PLACES(uint32);
+			break;
+		default:
+			READ_PLACES(uint64);
+			break;
+	}
+}
+
+/*
+ * Read tuple by tuple; the bytes of a NULL's value are zero
+ */
+static bool
+read_attributes(const HeapTupleData *tuples, TupleDesc desc, const GjTuplePlace *place,
+				const uint16 *rows, int n, char *values, uint8 *nulls)
+{
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &tuples[rows[i]]);
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, place->attno, desc, &isnull);
+
+		store_att_byval(values + i * place->width, isnull ? (Datum) 0 : value, place->width);
+		nulls[i] = isnull;
+		any_null |= isnull;
+	}
+	return any_null;
 }

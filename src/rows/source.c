@@ -33,9 +33,8 @@
 
 #include "base/compat.h"
 #include "match/match.h"
-#include "keyshare.h"
-#include "route.h"
-#include "source.h"
+#include "node/keyplan.h"
+#include "keys.h"
 
 typedef struct KeySource
 {

@@ -1,24 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * table.h
+ * tablescan.h
  *	  A table that is scanned by its index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_EXEC_TABLE_H
-#define GPUJOIN_EXEC_TABLE_H
+#ifndef GPUJOIN_EXEC_TABLESCAN_H
+#define GPUJOIN_EXEC_TABLESCAN_H
 
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 
 #include "match/match.h"
 #include "node/tableplan.h"
-#include "fetch.h"
-#include "fill.h"
-#include "filter.h"
+#include "rows/rows.h"
 #include "indexonly.h"
-#include "keys.h"
 
 /*
  * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
@@ -46,7 +43,7 @@ typedef struct GjTableScan
 	bool		filter_is_all;	/* an entry that passes satisfies all quals of the plan */
 	bool		all_tids;		/* TIDs are to be those of all entries, all the same */
 
-	/* What was done with the index, to be added to what is counted for it (table.c) */
+	/* What was done with the index, to be added to what is counted for it (tablescan.c) */
 	Oid			counted_index;	/* InvalidOid: it has been added */
 	bool		used;			/* this process has asked for a match */
 	GjIndexUse	moved;			/* to be added to what the statistics say; modulo 2^64 */
@@ -61,7 +58,7 @@ typedef struct GjTableScan
 
 extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
 
-/* table.c */
+/* tablescan.c */
 extern void GjCountHold(GjTableScan *table);
 extern void GjCountRelease(GjTableScan *table);
 extern void GjCountGroups(PlanState *node, uint64 ngroups);
@@ -96,4 +93,4 @@ GjTableScanGetExpr(const GjTableScan *table, int item)
 	return list_nth(plan->custom_exprs, item);
 }
 
-#endif							/* GPUJOIN_EXEC_TABLE_H */
+#endif							/* GPUJOIN_EXEC_TABLESCAN_H */
