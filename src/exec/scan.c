@@ -102,7 +102,7 @@ static const CustomExecMethods exec_methods = {
 void
 GjExecScanInit(void)
 {
-	GjNodeRegister(&plan_methods);
+	GjNodeRegister(&plan_methods, NULL);
 }
 
 static Node *
