@@ -245,7 +245,7 @@ GjTableScanEnd(GjTableScan *table)
 /*-------------------------------------------------------------------------
  * Counting
  *
- * Counting for an index what a scan of its table has done (mirror/usage.c).
+ * Counting for an index what a scan of its table has done (stats/usage.c).
  *
  * Each process adds what it has done itself, once, when the node ends; after an error, when the
  * query's memory goes.  The node's statistics would say it, but for EXPLAIN workers hand theirs

@@ -153,7 +153,7 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For batch consumers: advance until rows are loaded that can take the fast path (see "The fast path").
+ * For batch consumers: advance until rows are loaded that can take the fast path (see below).
  * Returns NULL if the next row, if any, comes from GjExecJoin().
  */
 GjRowBatch *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * usage.c
+ * counters.c
  *	  Statistics of each index, and the progress of commands: gpujoin_index_stats(),
  *	  gpujoin_progress().
  *
@@ -22,7 +22,7 @@
 #include "utils/syscache.h"
 
 #include "mirror/mirror.h"
-#include "rows.h"
+#include "resultset.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_index_stats);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset_index);

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * rows.h
+ * resultset.h
  *	  Building the rows of set-returning functions, one value at a time.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_ADMIN_ROWS_H
-#define GPUJOIN_ADMIN_ROWS_H
+#ifndef GPUJOIN_ADMIN_RESULTSET_H
+#define GPUJOIN_ADMIN_RESULTSET_H
 
 #include "fmgr.h"
 #include "funcapi.h"
@@ -86,4 +86,4 @@ add_double(Row *row, double value)
 	row->values[row->n++] = Float8GetDatum(value);
 }
 
-#endif							/* GPUJOIN_ADMIN_ROWS_H */
+#endif							/* GPUJOIN_ADMIN_RESULTSET_H */

@@ -4,7 +4,7 @@
  *	  gpujoin_advise(): propose indexes that would pay, for the statements in
  *	  pg_stat_statements or for one query.
  *
- * plan/advise.c makes one proposal for each table of a statement.  Proposals with the same key
+ * price.c makes one proposal for each table of a statement.  Proposals with the same key
  * become one index, with the INCLUDE columns of all, and its costs are estimated again: a
  * wider index costs a little more to read.
  *
@@ -16,18 +16,14 @@
  */
 #include "postgres.h"
 
-#include <ctype.h>
-
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "common/keywords.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "parser/scansup.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -96,9 +92,6 @@ enum
 	COLUMN_TEXT
 };
 
-/* The text that replaces the other constants of a list */
-#define SQUASHED				" /*, ... */"
-
 static List *collect_proposals(List *statements);
 static void note_statements(int hidden, int failed);
 static void report_failures(List *statements, ReturnSetInfo *rsinfo);
@@ -118,15 +111,6 @@ static char *make_query(void);
 static GjStatement *read_row(int i, MemoryContext context);
 static Datum get(int i, int column, bool *isnull);
 static bool may_plan(const GjStatement *statement);
-static char *unsquash(const char *text);
-static bool list_to_array(StringInfo text);
-static char *cast_literals(const char *text);
-static const char *add_cast(StringInfo text, int start, const char *param, int length);
-static int	find_type(const char *text, int end);
-static int	find_time_zone(const char *text, int end);
-static bool is_field_of_extract(const StringInfo before, const char *after);
-static int	find_word(const char *text, int end, const char *word);
-static bool is_in_word(char c);
 static List *read_statements(int *hidden);
 
 /*
@@ -620,236 +604,4 @@ may_plan(const GjStatement *statement)
 {
 	return SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(statement->user)) &&
 		GjMayBecome(statement->user);
-}
-
-/*-------------------------------------------------------------------------
- * Texts of statements
- *
- * Rewrite the texts of pg_stat_statements so that they can be parsed again.
- *
- * That extension replaces each constant by a parameter, even where the grammar requires a constant:
- * "date $1", "interval $1" and "extract($1 from x)" are syntax errors.  And since version 18 it
- * keeps only the first constant of a list, so that "IN ($1, $2, $3)" looks like a single key.
- *
- * If a rewritten text is wrong, it cannot be planned, and is skipped.  So the rules here affect
- * only the number of statements that get advice.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Return a text that can be parsed
- */
-char *
-GjStatementText(const char *text)
-{
-	return cast_literals(unsquash(text));
-}
-
-/*
- * Turn lists of which only the first constant is left into arrays, so that the planner treats them
- * as sets of unknown size, and not as one value
- */
-static char *
-unsquash(const char *text)
-{
-	StringInfoData result;
-	const char *mark;
-
-	initStringInfo(&result);
-	while ((mark = strstr(text, SQUASHED)) != NULL)
-	{
-		appendBinaryStringInfo(&result, text, mark - text);
-		text = mark + strlen(SQUASHED);
-		if ((*text == ')' || *text == ']') && list_to_array(&result))
-			text++;
-	}
-	appendStringInfoString(&result, text);
-	return result.data;
-}
-
-/*
- * Turn "IN ($1" at the end of a text into "= ANY ($1)", "NOT IN ($1" into "<> ALL ($1)", and
- * "ARRAY[$1" into "$1".  Returns false if the text has none of these.
- */
-static bool
-list_to_array(StringInfo text)
-{
-	int			dollar = text->len - 1;
-	const char *before = NULL;
-	char	   *param;
-	int			start = -1;
-	int			not;
-
-	while (dollar > 0 && isdigit((unsigned char) text->data[dollar]))
-		dollar--;
-	if (dollar <= 0 || text->data[dollar] != '$')
-		return false;
-	if (text->data[dollar - 1] == '[')
-	{
-		start = find_word(text->data, dollar - 1, "ARRAY");
-		before = "%s";
-	}
-	else if (text->data[dollar - 1] == '(' &&
-			 (start = find_word(text->data, dollar - 1, "IN")) >= 0)
-	{
-		not = find_word(text->data, start, "NOT");
-		before = not < 0 ? "= ANY (%s)" : "<> ALL (%s)";
-		start = not < 0 ? start : not;
-	}
-	if (start < 0)
-		return false;
-	param = pstrdup(text->data + dollar);
-	text->len = start;
-	appendStringInfo(text, before, param);
-	return true;
-}
-
-/*
- * Turn "date $1" into "CAST($1 AS date)", and "extract($1 from" into "extract(epoch from"
- */
-static char *
-cast_literals(const char *text)
-{
-	StringInfoData result;
-	const char *param;
-
-	initStringInfo(&result);
-	while ((param = strchr(text, '$')) != NULL)
-	{
-		int			length = 1 + strspn(param + 1, "0123456789");
-		int			start;
-
-		appendBinaryStringInfo(&result, text, param - text);
-		text = param + length;
-		if (length > 1 && (start = find_type(result.data, result.len)) >= 0)
-			text = add_cast(&result, start, param, length);
-		else if (length > 1 && is_field_of_extract(&result, text))
-			appendStringInfoString(&result, "epoch");
-		else
-			appendBinaryStringInfo(&result, param, length);
-	}
-	appendStringInfoString(&result, text);
-	return result.data;
-}
-
-/*
- * Replace the type that begins at this byte and the parameter after it by a cast; returns the text
- * after them.  In "interval $1 day", part of the type follows the parameter.
- */
-static const char *
-add_cast(StringInfo text, int start, const char *param, int length)
-{
-	static const char *const fields[] = {"year", "month", "day", "hour", "minute", "second"};
-	char	   *type = pstrdup(text->data + start);
-	const char *next = param + length;
-
-	while (isspace((unsigned char) *next))
-		next++;
-	text->len = start;
-	appendStringInfo(text, "CAST(%.*s AS %s", length, param, type);
-	for (int i = 0; i < lengthof(fields); i++)
-	{
-		int			n = strlen(fields[i]);
-
-		if (find_word(type, strlen(type), "interval") == 0 &&
-			pg_strncasecmp(next, fields[i], n) == 0 && !is_in_word(next[n]))
-		{
-			appendStringInfo(text, " %s)", fields[i]);
-			return next + n;
-		}
-	}
-	appendStringInfoChar(text, ')');
-	return param + length;
-}
-
-/*
- * Find a type at the end of the first bytes of a text; returns -1 if they end otherwise
- *
- * Only names of types and keywords can precede a parameter; we distinguish keywords that name types
- * from the others.  A name in another line may be the end of a comment.  Without a blank
- * in between, "date$1" might be a name, but hardly is.
- */
-static int
-find_type(const char *text, int end)
-{
-	int			stop = end;
-	int			start;
-	int			keyword;
-	char	   *word;
-
-	while (stop > 0 && scanner_isspace(text[stop - 1]))
-	{
-		if (text[--stop] == '\n')
-			return -1;
-	}
-	start = stop;
-	while (start > 0 && (is_in_word(text[start - 1]) || text[start - 1] == '.'))
-		start--;
-	if (start == stop || !is_in_word(text[start]) || isdigit((unsigned char) text[start]))
-		return -1;
-
-	word = downcase_truncate_identifier(text + start, stop - start, false);
-	if (strcmp(word, "zone") == 0)
-		return find_time_zone(text, start);
-	if (stop == end && strcmp(word, "date") != 0 && strcmp(word, "interval") != 0 &&
-		strcmp(word, "timestamp") != 0 && strcmp(word, "timestamptz") != 0)
-		return -1;
-	keyword = ScanKeywordLookup(word, &ScanKeywords);
-	if (keyword >= 0 && (ScanKeywordCategories[keyword] != COL_NAME_KEYWORD ||
-						 strcmp(word, "between") == 0))
-		return -1;
-	return start;
-}
-
-/*
- * Find "timestamp with time" and the like at the end of the bytes; returns -1 for "AT TIME"
- */
-static int
-find_time_zone(const char *text, int end)
-{
-	int			time = find_word(text, end, "time");
-	int			with = find_word(text, time, "with");
-	int			start;
-
-	if (with < 0)
-		with = find_word(text, time, "without");
-	start = find_word(text, with, "timestamp");
-	return start >= 0 ? start : find_word(text, with, "time");
-}
-
-static bool
-is_field_of_extract(const StringInfo before, const char *after)
-{
-	int			end = before->len;
-
-	while (end > 0 && isspace((unsigned char) before->data[end - 1]))
-		end--;
-	while (isspace((unsigned char) *after))
-		after++;
-	return end > 0 && before->data[end - 1] == '(' &&
-		find_word(before->data, end - 1, "extract") >= 0 &&
-		pg_strncasecmp(after, "from", 4) == 0 && !is_in_word(after[4]);
-}
-
-/*
- * Find a word at the end of the bytes, before spaces; returns -1 if they do not end with it
- */
-static int
-find_word(const char *text, int end, const char *word)
-{
-	int			start;
-
-	while (end > 0 && isspace((unsigned char) text[end - 1]))
-		end--;
-	start = end - (int) strlen(word);
-	if (start < 0 || pg_strncasecmp(text + start, word, strlen(word)) != 0 ||
-		(start > 0 && is_in_word(text[start - 1])))
-		return -1;
-	return start;
-}
-
-static bool
-is_in_word(char c)
-{
-	return isalnum((unsigned char) c) || c == '_' || IS_HIGHBIT_SET(c);
 }

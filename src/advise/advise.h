@@ -1,18 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * advise.h
- *	  Declarations shared by gpujoin_advise() and gpujoin_explain_choice(): reading
- *	  and planning statements.
+ *	  Planning statements for gpujoin_advise() and gpujoin_explain_choice(): which new
+ *	  indexes would pay, and what a query would cost with them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_ADMIN_ADVISE_H
-#define GPUJOIN_ADMIN_ADVISE_H
+#ifndef GPUJOIN_ADVISE_H
+#define GPUJOIN_ADVISE_H
 
 #include "nodes/parsenodes.h"
 
 #include "plan/plan.h"
+
+/* What a new index would save for a query */
+typedef struct GjAdvice
+{
+	GjNewIndex	index;
+	Cost		cost_now;		/* of the query, without the index */
+	Cost		cost_with;		/* of the query, with it; 0: not estimated */
+	Oid			replaces;		/* an index of ours with the same key, or invalid */
+	const char *refused;		/* why the index would not pay, or NULL */
+	const char *assumed;		/* the basis of the costs, or NULL */
+} GjAdvice;
 
 /* A statement to advise on */
 typedef struct GjStatement
@@ -27,16 +38,6 @@ typedef struct GjStatement
 	const char *failure;		/* why it could not be planned, or NULL */
 } GjStatement;
 
-/* advise.c */
-extern char *GjStatementText(const char *text);
-
-/* analyze.c */
-#define GJ_NOT_PLANNED			ERRCODE_FEATURE_NOT_SUPPORTED
-
-extern Query *GjAnalyze(const char *text, bool guesses, const char *caller);
-extern bool GjHasParameters(const char *text);
-
-/* adviseplan.c */
 typedef enum GjAdviseResult
 {
 	GJ_ADVISE_OK,
@@ -44,9 +45,13 @@ typedef enum GjAdviseResult
 	GJ_ADVISE_FAILED			/* planning failed */
 } GjAdviseResult;
 
+/* statement.c */
 extern GjAdviseResult GjAdviseStatement(GjStatement *statement);
 extern Cost GjStatementCost(const GjStatement *statement, const GjNewIndex *index, Cost known,
 							int64 *size);
-extern void GjExplainStatement(const char *text);
 
-#endif							/* GPUJOIN_ADMIN_ADVISE_H */
+/* price.c */
+extern List *GjAdviseQuery(const Query *query, const char *text);
+extern GjTrial *GjTrialStart(const Query *query, const char *text);
+
+#endif							/* GPUJOIN_ADVISE_H */

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * stats.c
- *	  Names and texts of fallback reasons.  Counters of mirrors.
+ * fallback.c
+ *	  Names and texts of the reasons why a device did not answer.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "table.h"
+#include "stats.h"
 
 /* In the order of GjFallback: a name for views, a text for EXPLAIN */
 static const struct
@@ -56,16 +56,4 @@ const char *
 GjFallbackText(GjFallback why)
 {
 	return fallbacks[why].text;
-}
-
-/*
- * Reset the match counters of mirrors
- */
-void
-GjMirrorStatsReset(void)
-{
-	if (gj_mirrors == NULL)
-		return;
-	for (int place = 0; place < gj_mirrors->size; place++)
-		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
 }

@@ -18,7 +18,7 @@
  * shows only its own counts.
  *
  * An index is identified by its OID, in its database.  Its entry is removed when the transaction
- * that drops it commits (dropped.c), so that another index that gets the same OID starts at
+ * that drops it commits, so that another index that gets the same OID starts at
  * zero.  If the drop is not seen, on a standby or after PREPARE TRANSACTION, the functions that
  * show the table hide the entry, and it is given up eventually.
  *
@@ -28,14 +28,23 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "usage.h"
+#include "base/compat.h"
+#include "stats.h"
 
 #define USAGE_TRANCHE			"gpujoin_usage"
 
@@ -60,6 +69,14 @@ typedef struct UsageEntry
 	GjIndexUse	use;
 } UsageEntry;
 
+typedef struct UsageTable
+{
+	LWLock	   *lock;			/* held only briefly; NULL if the table is private to the process */
+	GjIndexUse	others;			/* counts of indexes without an entry; protected by the lock */
+	uint64		evicted;		/* number of entries given up because the table was full */
+	TimestampTz since;
+} UsageTable;
+
 /* An entry that may be given up, as it was when we read it */
 typedef struct Unused
 {
@@ -67,10 +84,22 @@ typedef struct Unused
 	TimestampTz last_used;
 } Unused;
 
-GjUsageTable *gj_usage = NULL;
-
+static UsageTable *usage = NULL;	/* NULL if not preloaded and nothing has been counted yet */
 static HTAB *entries = NULL;
 
+/* OIDs, allocated in TopTransactionContext */
+static List *dropped_indexes = NIL;
+static List *dropped_databases = NIL;
+
+/* The index that DROP INDEX CONCURRENTLY is about to delete */
+static Oid	dropped_concurrently = InvalidOid;
+
+static shmem_request_hook_type previous_request_hook = NULL;
+static shmem_startup_hook_type previous_startup_hook = NULL;
+static object_access_hook_type previous_access_hook = NULL;
+
+static void request_shmem(void);
+static void startup_shmem(void);
 static void lock_table(LWLockMode mode);
 static void unlock_table(void);
 static UsageEntry *find_or_enter(const UsageKey *key);
@@ -80,37 +109,67 @@ static int	list_unused(Unused *unused);
 static int	compare_times(const void *a, const void *b);
 static void give_up(UsageEntry *entry);
 static void add(GjIndexUse *sum, const GjIndexUse *use);
+static void see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
+					 void *arg);
+static void see_index_drop(Oid index, const ObjectAccessDrop *drop);
+static void at_transaction_end(XactEvent event, void *arg);
+static void take_concurrently(void);
+static List *keep_missing(List *oids, int cache);
+static void forget_dropped(void);
+static void forget(Oid database, Oid index);
 
 /*
- * Request memory for the table, while the library is being preloaded
+ * Install the hooks that track dropped objects; and if the library is being preloaded, request
+ * shared memory and arrange for the table to be created
  */
 void
-GjUsageRequestShmem(void)
+GjUsageInit(void)
 {
-	RequestAddinShmemSpace(add_size(sizeof(GjUsageTable),
+	RegisterXactCallback(at_transaction_end, NULL);
+	previous_access_hook = object_access_hook;
+	object_access_hook = see_drop;
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
+}
+
+static void
+request_shmem(void)
+{
+	if (previous_request_hook)
+		previous_request_hook();
+	RequestAddinShmemSpace(add_size(sizeof(UsageTable),
 									hash_estimate_size(MAX_ENTRIES, sizeof(UsageEntry))));
 	RequestNamedLWLockTranche(USAGE_TRANCHE, 1);
 }
 
 /*
- * Create the table, or attach to it.  AddinShmemInitLock is held.
+ * Create the table, or attach to it
  */
-void
-GjUsageStartupShmem(void)
+static void
+startup_shmem(void)
 {
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry)};
 	bool		found;
 
-	gj_usage = ShmemInitStruct("gpujoin usage", sizeof(GjUsageTable), &found);
+	if (previous_startup_hook)
+		previous_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	usage = ShmemInitStruct("gpujoin usage", sizeof(UsageTable), &found);
 	entries = ShmemInitHash("gpujoin usage by index", MAX_ENTRIES, MAX_ENTRIES, &info,
 							HASH_ELEM | HASH_BLOBS);
 	if (!found)
 	{
-		memset(gj_usage, 0, sizeof(GjUsageTable));
-		gj_usage->lock = &GetNamedLWLockTranche(USAGE_TRANCHE)->lock;
-		gj_usage->since = GetCurrentTimestamp();
-		GjProgressInit();
+		memset(usage, 0, sizeof(UsageTable));
+		usage->lock = &GetNamedLWLockTranche(USAGE_TRANCHE)->lock;
+		usage->since = GetCurrentTimestamp();
 	}
+	LWLockRelease(AddinShmemInitLock);
 }
 
 /*
@@ -123,28 +182,28 @@ GjUsagePrepare(void)
 {
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry),
 	.alloc = malloc};
-	static GjUsageTable table;
+	static UsageTable table;
 
-	if (gj_usage != NULL)
+	if (usage != NULL)
 		return;
 	entries = hash_create("gpujoin usage by index", 64, &info,
 						  HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
 	table.since = GetCurrentTimestamp();
-	gj_usage = &table;
+	usage = &table;
 }
 
 static void
 lock_table(LWLockMode mode)
 {
-	if (gj_usage->lock != NULL)
-		LWLockAcquire(gj_usage->lock, mode);
+	if (usage->lock != NULL)
+		LWLockAcquire(usage->lock, mode);
 }
 
 static void
 unlock_table(void)
 {
-	if (gj_usage->lock != NULL)
-		LWLockRelease(gj_usage->lock);
+	if (usage->lock != NULL)
+		LWLockRelease(usage->lock);
 }
 
 /*
@@ -173,7 +232,7 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 		SpinLockRelease(&entry->mutex);
 	}
 	else
-		add(&gj_usage->others, use);
+		add(&usage->others, use);
 	unlock_table();
 }
 
@@ -242,7 +301,7 @@ evict(void)
 		if (entry == NULL || entry->last_used != unused[i].last_used)
 			continue;
 		give_up(entry);
-		gj_usage->evicted++;
+		usage->evicted++;
 	}
 	unlock_table();
 	pfree(unused);
@@ -295,7 +354,7 @@ give_up(UsageEntry *entry)
 {
 	UsageKey	key = entry->key;
 
-	add(&gj_usage->others, &entry->use);
+	add(&usage->others, &entry->use);
 	hash_search(entries, &key, HASH_REMOVE, NULL);
 }
 
@@ -304,38 +363,6 @@ add(GjIndexUse *sum, const GjIndexUse *use)
 {
 	for (int i = 0; i < GJ_USE_COUNT; i++)
 		sum->n[i] += use->n[i];
-}
-
-/*
- * Remove an index that was dropped, or, with InvalidOid, all indexes of a database
- */
-void
-GjUsageForget(Oid database, Oid index)
-{
-	HASH_SEQ_STATUS seq;
-	UsageEntry *entry;
-
-	if (gj_usage == NULL)
-		return;
-	lock_table(LW_EXCLUSIVE);
-	if (OidIsValid(index))
-	{
-		UsageKey	key = {.database = database,.index = index};
-
-		entry = hash_search(entries, &key, HASH_FIND, NULL);
-		if (entry != NULL)
-			give_up(entry);
-	}
-	else
-	{
-		hash_seq_init(&seq, entries);
-		while ((entry = hash_seq_search(&seq)) != NULL)
-		{
-			if (entry->key.database == database)
-				give_up(entry);
-		}
-	}
-	unlock_table();
 }
 
 /*
@@ -357,7 +384,7 @@ GjUsageReset(Oid index)
 		entry = hash_search(entries, &key, HASH_FIND, NULL);
 		if (entry != NULL)
 		{
-			add(&gj_usage->others, &entry->use);
+			add(&usage->others, &entry->use);
 			memset(&entry->use, 0, sizeof(GjIndexUse));
 			entry->since = now;
 		}
@@ -367,9 +394,9 @@ GjUsageReset(Oid index)
 		hash_seq_init(&seq, entries);
 		while ((entry = hash_seq_search(&seq)) != NULL)
 			give_up(entry);
-		memset(&gj_usage->others, 0, sizeof(GjIndexUse));
-		gj_usage->evicted = 0;
-		gj_usage->since = now;
+		memset(&usage->others, 0, sizeof(GjIndexUse));
+		usage->evicted = 0;
+		usage->since = now;
 	}
 	unlock_table();
 }
@@ -385,8 +412,8 @@ GjUsageSum(GjIndexUse *sum, TimestampTz *since)
 
 	GjUsagePrepare();
 	lock_table(LW_SHARED);
-	*sum = gj_usage->others;
-	*since = gj_usage->since;
+	*sum = usage->others;
+	*since = usage->since;
 	hash_seq_init(&seq, entries);
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
@@ -411,11 +438,11 @@ GjUsageCopy(GjUsage **copy)
 	int			n = 1;
 
 	GjUsagePrepare();
-	most = 1 + (gj_usage->lock != NULL ? MAX_ENTRIES : (int) hash_get_num_entries(entries));
+	most = 1 + (usage->lock != NULL ? MAX_ENTRIES : (int) hash_get_num_entries(entries));
 	*copy = palloc(most * sizeof(GjUsage));
 	lock_table(LW_SHARED);
 	(*copy)[0] = (GjUsage) {
-		.since = gj_usage->since,.use = gj_usage->others
+		.since = usage->since,.use = usage->others
 	};
 	hash_seq_init(&seq, entries);
 	while ((entry = hash_seq_search(&seq)) != NULL)
@@ -447,7 +474,148 @@ GjUsageEvicted(void)
 
 	GjUsagePrepare();
 	lock_table(LW_SHARED);
-	evicted = gj_usage->evicted;
+	evicted = usage->evicted;
 	unlock_table();
 	return evicted;
+}
+
+/*-------------------------------------------------------------------------
+ * Dropped indexes and databases
+ *
+ * A hook records what is about to be dropped.  Whether it is actually dropped is known only when
+ * the transaction commits, because a subtransaction may be rolled back.  The catalogs can be
+ * read just before the commit; the counters are given up just after it.  DROP INDEX CONCURRENTLY
+ * commits several transactions, and the last one deletes the index, so we look for the index
+ * before each commit.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * object_access_hook: record an index or a database that is about to be dropped
+ */
+static void
+see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, void *arg)
+{
+	MemoryContext old;
+
+	if (previous_access_hook)
+		previous_access_hook(access, class_oid, object_oid, sub_id, arg);
+	if (access != OAT_DROP || sub_id != 0 || !IsTransactionState() || usage == NULL)
+		return;
+
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	if (class_oid == RelationRelationId && get_rel_relkind(object_oid) == RELKIND_INDEX)
+		see_index_drop(object_oid, arg);
+	else if (class_oid == DatabaseRelationId)
+		dropped_databases = lappend_oid(dropped_databases, object_oid);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+see_index_drop(Oid index, const ObjectAccessDrop *drop)
+{
+	if (drop->dropflags & PERFORM_DELETION_CONCURRENTLY)
+		dropped_concurrently = index;
+	else
+		dropped_indexes = lappend_oid(dropped_indexes, index);
+}
+
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			take_concurrently();
+			dropped_indexes = keep_missing(dropped_indexes, RELOID);
+			dropped_databases = keep_missing(dropped_databases, DATABASEOID);
+			return;
+		case XACT_EVENT_COMMIT:
+			forget_dropped();
+			break;
+		case XACT_EVENT_ABORT:
+			dropped_concurrently = InvalidOid;
+			break;
+		case XACT_EVENT_PREPARE:
+			break;
+		default:
+			return;
+	}
+	dropped_indexes = dropped_databases = NIL;
+}
+
+/*
+ * Record the index of DROP INDEX CONCURRENTLY if this transaction has deleted it
+ */
+static void
+take_concurrently(void)
+{
+	MemoryContext old;
+
+	if (!OidIsValid(dropped_concurrently) ||
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(dropped_concurrently)))
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	dropped_indexes = lappend_oid(dropped_indexes, dropped_concurrently);
+	MemoryContextSwitchTo(old);
+	dropped_concurrently = InvalidOid;
+}
+
+/*
+ * Keep the OIDs that this transaction does not find any more
+ */
+static List *
+keep_missing(List *oids, int cache)
+{
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		if (SearchSysCacheExists1(cache, ObjectIdGetDatum(lfirst_oid(lc))))
+			oids = foreach_delete_current(oids, lc);
+	}
+	return oids;
+}
+
+static void
+forget_dropped(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, dropped_indexes)
+		forget(MyDatabaseId, lfirst_oid(lc));
+	foreach(lc, dropped_databases)
+		forget(lfirst_oid(lc), InvalidOid);
+}
+
+/*
+ * Remove an index that was dropped, or, with InvalidOid, all indexes of a database
+ */
+static void
+forget(Oid database, Oid index)
+{
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+
+	if (usage == NULL)
+		return;
+	lock_table(LW_EXCLUSIVE);
+	if (OidIsValid(index))
+	{
+		UsageKey	key = {.database = database,.index = index};
+
+		entry = hash_search(entries, &key, HASH_FIND, NULL);
+		if (entry != NULL)
+			give_up(entry);
+	}
+	else
+	{
+		hash_seq_init(&seq, entries);
+		while ((entry = hash_seq_search(&seq)) != NULL)
+		{
+			if (entry->key.database == database)
+				give_up(entry);
+		}
+	}
+	unlock_table();
 }
