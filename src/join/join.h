@@ -70,7 +70,6 @@ typedef struct GjJoinScanState
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
 	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjRowBatch *block;			/* current block of the fetch */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
 	const GjKeySet *filter;		/* set by which the fetch filters, or NULL */

@@ -832,7 +832,7 @@ static GjRowBatch *
 load_tuple_batch(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
-	GjRowBatch *batch = scan->block;
+	GjRowBatch *batch = scan->table.fetched;
 
 	batch->shape = scan->table.array_fill;
 	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
@@ -879,7 +879,7 @@ GjJoinSmallColumns(const GjJoinState *state)
 int
 GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
 {
-	GjRowBatch *batch = state->scan->block;
+	GjRowBatch *batch = state->scan->table.fetched;
 	int			n = 0;
 
 	while (n < most && batch->next < batch->nrows)
@@ -932,7 +932,7 @@ GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
 static GjRowBatch *
 current_batch(GjJoinState *state)
 {
-	return state->phase != GJ_PHASE_DIRECT ? state->scan->block :
+	return state->phase != GJ_PHASE_DIRECT ? state->scan->table.fetched :
 		GjIndexOnlyGetBatch(state->direct_scan->table.index_only);
 }
 
@@ -961,7 +961,7 @@ static TupleTableSlot *
 build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjRowBatch *block = scan->block;
+	GjRowBatch *block = scan->table.fetched;
 	GjSmallRow *row = state->pair;
 
 	if (row == NULL)
