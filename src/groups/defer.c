@@ -16,7 +16,7 @@
  * them, and take no memory for pending rows (hash.c).
  *
  * A row that turns out to belong to an existing group is removed.  Its state is merged into that
- * of the group (aggstate.c), in row order, and the records after it move up; so the order is
+ * of the group, in row order, and the records after it move up; so the order is
  * kept, and the first of equal rows stays.  Rows that repeat must not occupy memory for long, or
  * cost time: once there are four times as many records as known groups, the pending rows are
  * looked up, the first time even if there is room for more.  If many are removed, deferring does
@@ -83,9 +83,12 @@ static uint32 find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, u
 						   uint64 *nslots, Leaving *leaving);
 static void leave(GjGroupTable *table, uint32 row, uint32 group, Leaving *leaving);
 static void merge_states(GjGroupTable *table, Leaving *leaving);
+static void merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
+static void merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
 static void close_ranks(GjGroupTable *table);
 static inline bool leaves(const GjGroupTable *table, uint32 row);
 static void move(GjGroupTable *table, uint32 from, uint32 to, uint32 n);
+static void move_states(GjAgg *agg, uint32 from, uint32 to, uint32 n);
 
 /*
  * Return true if rows should be deferred from now on, given that the table is about to get nslots
@@ -345,7 +348,7 @@ static void
 merge_states(GjGroupTable *table, Leaving *leaving)
 {
 	for (int i = 0; i < table->naggs; i++)
-		GjAggMerge(&table->aggs[i], leaving->rows, leaving->groups, leaving->n);
+		merge_agg(&table->aggs[i], leaving->rows, leaving->groups, leaving->n);
 	leaving->n = 0;
 }
 
@@ -384,5 +387,107 @@ move(GjGroupTable *table, uint32 from, uint32 to, uint32 n)
 			(Size) n * table->nwords * sizeof(uint64));
 	memmove(GjTableTags(table) + to, GjTableTags(table) + from, n * sizeof(uint32));
 	for (int i = 0; i < table->naggs; i++)
-		GjAggMove(&table->aggs[i], from, to, n);
+		move_states(&table->aggs[i], from, to, n);
+}
+
+/*-------------------------------------------------------------------------
+ * Merging states
+ *
+ * States of pending rows, which are added to those of their groups.
+ *
+ * Such a state covers one row, or adjacent rows of a run, and follows all rows that the group's
+ * state covers.  The state of min(), max() and of booleans has the form of a value and is added
+ * like one.  Sums of floats cannot be merged (GjAgg.may_merge).
+ *-------------------------------------------------------------------------
+ */
+
+/* Add one member of states to another's */
+#define ADD(type, member) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			((type *) states)[to[i]] member += ((type *) states)[from[i]] member; \
+	} while (0)
+
+/* The same for a member that is a 128-bit sum */
+#define ADD_WIDE(type, member) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			GjAddWide(&((type *) states)[to[i]] member, ((type *) states)[from[i]] member.low, \
+					  ((type *) states)[from[i]] member.high); \
+	} while (0)
+
+/*
+ * Merge the states of some rows into those of their groups, in order
+ */
+static void
+merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
+{
+	void	   *states = agg->states.start;
+	bool		is_wide = agg->spec.type == GJ_VALUE_INT8;
+
+	switch (agg->spec.kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+			ADD(uint64,);
+			break;
+		case GJ_AGG_SUM:
+			if (is_wide)
+				ADD_WIDE(GjWideSum,);
+			else
+				ADD(uint64,);
+			break;
+		case GJ_AGG_AVG:
+			if (is_wide)
+			{
+				ADD_WIDE(GjWideAverage, .sum);
+				ADD(GjWideAverage, .count);
+			}
+			else
+			{
+				ADD(GjIntAverage, .sum);
+				ADD(GjIntAverage, .count);
+			}
+			break;
+		default:
+			merge_values(agg, from, to, n);
+			break;
+	}
+	for (int i = 0; agg->keeps_seen && i < n; i++)
+		agg->seen.start[to[i]] |= agg->seen.start[from[i]];
+}
+
+/*
+ * Merge states as if they were values.  A state that has seen no value must be skipped, because
+ * it might replace a value that it equals.
+ */
+static void
+merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
+{
+	uint64		values[GJ_BATCH_ROWS];
+	uint32		groups[GJ_BATCH_ROWS];
+	GjAggInput	input = {.groups = groups,.values = values};
+
+	Assert(n <= GJ_BATCH_ROWS && agg->state_size <= sizeof(uint64));
+	for (int i = 0; i < n; i++)
+	{
+		if (agg->keeps_seen && !agg->seen.start[from[i]])
+			continue;
+		memcpy((char *) values + input.nrows * agg->state_size,
+			   agg->states.start + from[i] * agg->state_size, agg->state_size);
+		groups[input.nrows++] = to[i];
+	}
+	agg->update(agg->states.start, &input);
+}
+
+/*
+ * Move n states to lower positions, overwriting states that are no longer needed
+ */
+static void
+move_states(GjAgg *agg, uint32 from, uint32 to, uint32 n)
+{
+	memmove(agg->states.start + to * agg->state_size, agg->states.start + from * agg->state_size,
+			n * agg->state_size);
+	if (agg->keeps_seen)
+		memmove(agg->seen.start + to, agg->seen.start + from, n);
 }

@@ -30,6 +30,37 @@
 
 #define WORD_BITS				64
 
+#define GJ_DISTINCT_ROWS		256 /* rows entered at once */
+
+/*
+ * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
+ * its upper half and a value of up to four bytes in the lower one, or just the value if there are
+ * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
+ * free slot; without groups, the value zero is recorded separately in has_zero.
+ */
+struct GjDistinct
+{
+	MemoryContext context;
+	bool		is_grouped;
+	bool		is_wide;
+	uint16		width;			/* width of the values */
+	bool		has_zero;
+	bool		has_bits;		/* are bits used instead of slots? */
+	GjRegion	bits;
+	int64		bits_low;		/* value of the first bit */
+	uint64		nbits;
+	GjRegion	slots;
+	uint64		nslots;			/* a power of two */
+	uint64		nused;
+	uint64	   *batch_entries;
+	uint64	   *batch_hashes;
+
+	Size		room;			/* memory limit, in bytes */
+	bool		is_full;		/* accepts no more entries, others are spilled */
+	GjSpill    *spill;
+};
+
+static void clear(GjDistinct *set);
 static bool grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
@@ -79,10 +110,20 @@ GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint
 }
 
 /*
- * Forget all entries except spilled ones.  Keep the memory if it is small.
+ * Forget all entries, whether spilled or not
  */
 void
 GjDistinctClear(GjDistinct *set)
+{
+	GjSpillForget(set->spill);
+	clear(set);
+}
+
+/*
+ * Forget all entries except spilled ones.  Keep the memory if it is small.
+ */
+static void
+clear(GjDistinct *set)
 {
 	set->nused = 0;
 	set->has_zero = false;
@@ -820,11 +861,11 @@ GjDistinctFinish(GjDistinct *set, Size room, int64 *counts)
 		return;
 	while (GjSpillNextPart(set->spill, &nentries))
 	{
-		GjDistinctClear(set);
+		clear(set);
 		set->has_bits = false;
 		add_part(set, room, counts);
 	}
-	GjDistinctClear(set);
+	clear(set);
 }
 
 static void

@@ -234,7 +234,6 @@ typedef struct GjRuns
 
 extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
 extern bool GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
-extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
 
 extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
@@ -260,35 +259,9 @@ extern int	GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint1
 						   uint32 *numbers, uint16 *missed);
 extern void GjDirectEnd(GjGroupTable *table);
 
-/*
- * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
- * its upper half and a value of up to four bytes in the lower one, or just the value if there are
- * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
- * free slot; without groups, the value zero is recorded separately in has_zero.
- */
-typedef struct GjDistinct
-{
-	MemoryContext context;
-	bool		is_grouped;
-	bool		is_wide;
-	uint16		width;			/* width of the values */
-	bool		has_zero;
-	bool		has_bits;		/* are bits used instead of slots?  (distinct.c) */
-	GjRegion	bits;
-	int64		bits_low;		/* value of the first bit */
-	uint64		nbits;
-	GjRegion	slots;
-	uint64		nslots;			/* a power of two */
-	uint64		nused;
-	uint64	   *batch_entries;
-	uint64	   *batch_hashes;
+/* The values that count(DISTINCT) has seen: distinct.c */
+typedef struct GjDistinct GjDistinct;
 
-	Size		room;			/* memory limit, in bytes */
-	bool		is_full;		/* accepts no more entries, others are spilled */
-	GjSpill    *spill;
-} GjDistinct;
-
-#define GJ_DISTINCT_ROWS		256 /* rows entered at once */
 #define GJ_DISTINCT_PARTS		16	/* maximum number of spilled parts */
 
 typedef struct GjAggInput
@@ -349,12 +322,6 @@ typedef struct GjFloatAverage
 	float8		sxx;
 } GjFloatAverage;
 
-extern void GjCountRows(void *states, const GjAggInput *input);
-extern GjAggUpdate GjIntUpdate(GjAggKind kind, GjValueType type);
-extern GjAggUpdateBoth GjIntMinMax(GjValueType type);
-extern GjAggUpdate GjFloatUpdate(GjAggKind kind, GjValueType type);
-extern GjAggUpdateBoth GjFloatMinMax(GjValueType type);
-
 /* The largest state */
 #define GJ_MAX_STATE			sizeof(GjFloatAverage)
 
@@ -363,7 +330,11 @@ typedef struct GjAgg
 	GjAggSpec	spec;
 	int			argument;		/* number of the GjInputColumn, or -1 */
 	int			filter;
+	MemoryContext context;
 	GjAggUpdate update;
+	bool		may_merge;		/* can states of the same group be merged? */
+	bool		is_state;		/* is the result the state itself? */
+	GjValueType state_type;		/* if so, its type */
 	Size		state_size;
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
@@ -394,29 +365,13 @@ typedef struct GjSelection
 	char	   *values;
 } GjSelection;
 
-extern void GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file,
-					  const GjAggSpec *spec, bool is_grouped, GjInput *input);
-extern void GjAggFindTwins(GjAgg *aggs, int naggs);
-extern void GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped);
-extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity);
-extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);
-extern Size GjAggGroupSize(const GjAgg *agg);
-extern Size GjAggMemory(const GjAgg *agg);
-extern bool GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs);
-extern void GjSelectionInit(GjSelection *selection, MemoryContext context);
-extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
-					 const uint32 *numbers, uint32 nsettled, uint32 capacity,
-					 GjSelection *selection);
-
-extern bool GjAggMayMerge(const GjAgg *agg);
-extern void GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
-extern void GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n);
-
-extern bool GjAggIsState(const GjAgg *agg, GjValueType *type);
+extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
+					   bool is_grouped);
+extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
+extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
+					 uint32 nsettled, uint32 capacity, GjSelection *selection);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
-extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
-
-extern Datum GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull);
+extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPS_GROUPPARTS_H */

@@ -79,23 +79,28 @@ struct GjGroups
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
+static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
 static void prepare(GjGroups *groups);
+static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
 static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
 static void make_findable(GjGroups *groups, const GjInput *keys);
-static void add_to_agg(GjGroups *groups, GjAgg *agg);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
+static void start_agg(GjAgg *agg, uint32 first, uint32 end);
 static bool read_groups(GjGroups *groups);
 static uint32 expected_capacity(const GjGroups *groups);
 static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
+static void grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
+static Size agg_group_size(const GjAgg *agg);
+static Size agg_memory(const GjAgg *agg);
 static Size records_size(const GjGroupTable *table);
 static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
@@ -124,21 +129,14 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->most_groups = GJ_MAX_GROUPS;
 	groups->file = GjSpillFileCreate(context);
 	groups->input.context = context;
-	groups->naggs = naggs;
-	groups->aggs = MemoryContextAlloc(context, naggs * sizeof(GjAgg));
-	for (int i = 0; i < naggs; i++)
-		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
-				  &groups->input);
-
-	if (ngroupings > 0)
-		GjAggFindTwins(groups->aggs, naggs);
+	create_aggs(groups, naggs, aggs, ngroupings > 0);
 
 	GjTableInit(&groups->table, context, ngroupings);
 	groups->table.naggs = naggs;
 	groups->table.aggs = groups->aggs;
 	groups->table.may_defer = true;
 	for (int i = 0; i < naggs; i++)
-		groups->table.may_defer &= GjAggMayMerge(&groups->aggs[i]);
+		groups->table.may_defer &= groups->aggs[i].may_merge;
 	for (int i = 0; i < ngroupings; i++)
 	{
 		GjKeyColumn *key = &groups->table.columns[i];
@@ -151,6 +149,26 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	return groups;
 }
 
+static void
+create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped)
+{
+	groups->naggs = naggs;
+	groups->aggs = MemoryContextAllocZero(groups->context, naggs * sizeof(GjAgg));
+	for (int i = 0; i < naggs; i++)
+	{
+		const GjAggSpec *spec = &specs[i];
+		GjAgg	   *agg = &groups->aggs[i];
+
+		agg->spec = *spec;
+		agg->argument = agg->filter = -1;
+		if (spec->kind != GJ_AGG_COUNT_ROWS)
+			agg->argument = GjInputAddColumn(&groups->input, spec->column, spec->type, true);
+		if (spec->filter >= 0)
+			agg->filter = GjInputAddColumn(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
+	}
+	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped);
+}
+
 /*
  * Allocate what a batch needs
  */
@@ -160,7 +178,7 @@ prepare(GjGroups *groups)
 	Size		row_size = GjRowsLayOut(&groups->input);
 
 	GjTableLayOut(&groups->table);
-	GjSelectionInit(&groups->selection, groups->context);
+	init_selection(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	GjRunsInit(&groups->runs, groups->context, &groups->input);
 	groups->ncolumns = groups->table.ncolumns + groups->naggs;
@@ -170,13 +188,21 @@ prepare(GjGroups *groups)
 	groups->computed = MemoryContextAlloc(groups->context, groups->naggs * sizeof(int));
 	for (int i = 0; i < groups->naggs; i++)
 	{
-		GjValueType type;
-
-		if (!GjAggIsState(&groups->aggs[i], &type))
+		if (!groups->aggs[i].is_state)
 			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
 	}
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
+}
+
+static void
+init_selection(GjSelection *selection, MemoryContext context)
+{
+	selection->nrows = -1;
+	selection->rows = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint16));
+	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 void
@@ -200,8 +226,7 @@ GjGroupsBegin(GjGroups *groups)
 	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggAllocate(&groups->aggs[i], groups->context, groups->table.capacity,
-					  groups->table.ncolumns > 0);
+		GjAggAllocate(&groups->aggs[i], groups->table.capacity, groups->table.ncolumns > 0);
 	begin_pass(groups);
 }
 
@@ -265,7 +290,7 @@ clear(GjGroups *groups)
 		GjAgg	   *agg = &groups->aggs[i];
 
 		if (was_direct)
-			GjAggAllocate(agg, groups->context, groups->table.capacity, true);
+			GjAggAllocate(agg, groups->table.capacity, true);
 		else if (agg->distinct != NULL)
 			GjDistinctClear(agg->distinct);
 	}
@@ -317,9 +342,7 @@ read_groups(GjGroups *groups)
 				groups->read_nulls);
 	for (int i = 0; i < groups->naggs; i++, at++)
 	{
-		GjValueType type;
-
-		if (GjAggIsState(&groups->aggs[i], &type))
+		if (groups->aggs[i].is_state)
 			GjAggRead(&groups->aggs[i], groups->next, n, groups->ncolumns,
 					  groups->read_values + at, groups->read_nulls + at);
 	}
@@ -341,8 +364,7 @@ GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
 
 	if (column < ngroupings)
 		return GjTableValue(&groups->table, group, column, isnull);
-	return (groups->is_partial ? GjAggPartial : GjAggFinal) (&groups->aggs[column - ngroupings],
-															 group, isnull);
+	return GjAggResult(&groups->aggs[column - ngroupings], group, groups->is_partial, isnull);
 }
 
 void
@@ -392,23 +414,10 @@ add_input(GjGroups *groups)
 
 	groups->selection.nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
-		add_to_agg(groups, &groups->aggs[i]);
+		GjAggAdd(&groups->aggs[i], &groups->input, &groups->runs,
+				 is_grouped ? groups->numbers : NULL, groups->nsettled,
+				 groups->table.capacity, &groups->selection);
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
-}
-
-static void
-add_to_agg(GjGroups *groups, GjAgg *agg)
-{
-	bool		is_grouped = groups->table.ncolumns > 0;
-
-	if (groups->runs.nruns > 0)
-	{
-		if (GjAggAddRuns(agg, &groups->input, &groups->runs))
-			return;
-		GjRunsSpread(&groups->runs, groups->numbers);
-	}
-	GjAggAdd(agg, groups->context, &groups->input, is_grouped ? groups->numbers : NULL,
-			 groups->nsettled, groups->table.capacity, &groups->selection);
 }
 
 /*
@@ -531,8 +540,30 @@ start_groups(GjGroups *groups)
 	GjGroupTable *table = &groups->table;
 
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggStart(&groups->aggs[i], table->nstarted, GjTableRecords(table));
+		start_agg(&groups->aggs[i], table->nstarted, GjTableRecords(table));
 	table->nstarted = GjTableRecords(table);
+}
+
+/*
+ * Initialize the states of groups from first up to, but not including, end
+ */
+static void
+start_agg(GjAgg *agg, uint32 first, uint32 end)
+{
+	static const char zero[GJ_MAX_STATE] = {0};
+	char	   *state = agg->states.start + first * agg->state_size;
+
+	if (first == end)
+		return;
+	if (memcmp(agg->initial, zero, sizeof(zero)) == 0)
+		memset(state, 0, (end - first) * agg->state_size);
+	else
+	{
+		for (uint32 group = first; group < end; group++, state += agg->state_size)
+			memcpy(state, agg->initial, agg->state_size);
+	}
+	if (agg->keeps_seen)
+		memset(agg->seen.start + first, 0, end - first);
 }
 
 /*-------------------------------------------------------------------------
@@ -619,8 +650,16 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 
 	GjTableGrow(table, capacity, nslots);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggGrow(&groups->aggs[i], groups->context, table->nstarted, capacity);
+		grow_agg(&groups->aggs[i], table->nstarted, capacity);
 	return true;
+}
+
+static void
+grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity)
+{
+	GjRegionGrow(&agg->states, agg->context, nstarted * agg->state_size, capacity * agg->state_size);
+	if (agg->keeps_seen)
+		GjRegionGrow(&agg->seen, agg->context, nstarted, capacity);
 }
 
 /*
@@ -722,7 +761,7 @@ group_size(const GjGroups *groups)
 	Size		size = (groups->table.nwords + GjTableNullWords(&groups->table)) * sizeof(uint64);
 
 	for (int i = 0; i < groups->naggs; i++)
-		size += GjAggGroupSize(&groups->aggs[i]);
+		size += agg_group_size(&groups->aggs[i]);
 	return size;
 }
 
@@ -814,8 +853,27 @@ groups_memory(const GjGroups *groups)
 		groups->table.direct.size;
 
 	for (int i = 0; i < groups->naggs; i++)
-		size += GjAggMemory(&groups->aggs[i]);
+		size += agg_memory(&groups->aggs[i]);
 	return size;
+}
+
+/* Return the bytes that each group takes, without its distinct values */
+static Size
+agg_group_size(const GjAgg *agg)
+{
+	return agg->state_size + (agg->may_be_null ? 1 : 0);
+}
+
+/*
+ * Return the bytes that all groups take, without distinct values, but including the "seen" bytes
+ * that will be needed once a row has no value
+ */
+static Size
+agg_memory(const GjAgg *agg)
+{
+	Size		seen = agg->may_be_null ? agg->states.size / agg->state_size : 0;
+
+	return agg->states.size + Max(seen, agg->seen.size);
 }
 
 /* Return the total memory used */

@@ -329,24 +329,6 @@ mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first,
 	GJ_BY_WIDTH(column->width, MARK);
 }
 
-/*
- * Assign each row of the batch the number of its run's group, for callers that process row by row
- */
-void
-GjRunsSpread(GjRuns *runs, uint32 *numbers)
-{
-	if (runs->is_spread)
-		return;
-	for (int run = 0; run < runs->nruns; run++)
-	{
-		uint32		group = runs->groups[run];
-
-		for (int row = runs->starts[run]; row < runs->starts[run + 1]; row++)
-			numbers[row] = group;
-	}
-	runs->is_spread = true;
-}
-
 /*-------------------------------------------------------------------------
  * Rows as records
  *
