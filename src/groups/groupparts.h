@@ -15,9 +15,10 @@
 #ifndef GPUJOIN_GROUPS_GROUPPARTS_H
 #define GPUJOIN_GROUPS_GROUPPARTS_H
 
+#include "nodes/memnodes.h"
+
 #include "base/region.h"
 #include "groups.h"
-#include "spill.h"
 
 /* Initial sizes, and sizes allowed whatever the memory limit is */
 #define GJ_GROUPS_FIRST			((uint32) 256)
@@ -61,14 +62,86 @@ typedef struct GjInput
 	Size		nulls_offset;
 } GjInput;
 
-extern int	GjInputAddColumn(GjInput *input, int column, GjValueType type, bool is_argument);
-extern void GjInputTake(GjInput *input, const GjBatch *batch);
-extern uint64 GjInputWeight(const GjInput *input);
-extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
+/* Allocate a buffer for the values of a batch that must be changed */
+static inline void
+GjInputMakeRoom(const GjInput *input, GjInputColumn *column)
+{
+	if (column->own_values == NULL)
+	{
+		column->own_values = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * column->width);
+		column->own_nulls = MemoryContextAlloc(input->context, GJ_BATCH_ROWS);
+	}
+}
 
+/*-------------------------------------------------------------------------
+ * spill.c
+ *
+ * Call sequence of a spill: write records; then, for each part, begin it, and read its records.
+ * While a part is being read, some of its records may be written again, in subparts by the next
+ * hash bits.  Subparts are read before the parts that have waited longer, so that there are never
+ * many.
+ *
+ * Records of a part are read in the order in which they were written.
+ *-------------------------------------------------------------------------
+ */
+
+/* Each part being written takes a block of memory */
+#define GJ_SPILL_MIN_PARTS		4
+#define GJ_SPILL_MAX_PARTS		64
+
+/* Maximum number of records to write or read at a time */
+#define GJ_SPILL_RECORDS		1024
+
+/* The temporary file of any number of spills, created when there is something to write. */
+typedef struct GjSpillFile GjSpillFile;
+
+extern GjSpillFile *GjSpillFileCreate(MemoryContext parent);
+extern void GjSpillFileReset(GjSpillFile *file);
+extern Size GjSpillFileMemory(const GjSpillFile *file);
+
+/* Return the peak size on disk, in bytes */
+extern uint64 GjSpillFileSize(const GjSpillFile *file);
+
+typedef struct GjSpill GjSpill;
+
+extern GjSpill *GjSpillCreate(MemoryContext context, GjSpillFile *file, Size record_size);
+
+/* Forget all records.  The owner of the file resets it. */
+extern void GjSpillForget(GjSpill *spill);
+
+/*
+ * Prepare to write records, in about `wanted` parts, but at most `most`, the number that memory
+ * allows.  Returns false if the hash has no bits left to distinguish parts.
+ */
+extern bool GjSpillBegin(GjSpill *spill, double wanted, int most);
+extern bool GjSpillCanBegin(const GjSpill *spill);
+
+/* Write n records and their hashes, whose upper bits select the part */
+extern void GjSpillWrite(GjSpill *spill, const char *records, const uint64 *hashes, int n);
+
+/* Finish writing before the next part is begun; frees memory */
+extern void GjSpillEnd(GjSpill *spill);
+
+/* Return true if any part has not been begun */
+extern bool GjSpillWaits(const GjSpill *spill);
+
+/*
+ * Begin to read the next part, and set *nrecords to the number of its records.  Returns false if
+ * no part is left.
+ */
+extern bool GjSpillNextPart(GjSpill *spill, uint64 *nrecords);
+
+/* Read the next records of the part.  Returns their number, 0 at the end. */
+extern int	GjSpillRead(GjSpill *spill, char *records, int most);
+
+/*
+ * The same for rows of a batch.  The layout of their records is determined once the columns are
+ * known, and gives the record size.  GjSpillReadRows() returns false at the end of the part.
+ */
 extern Size GjRowsLayOut(GjInput *input);
-extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);
-extern void GjRowsTake(GjInput *input, const char *records, int n);
+extern void GjSpillWriteRows(GjSpill *spill, const GjInput *input, const uint16 *rows,
+							 const uint64 *hashes, int n);
+extern bool GjSpillReadRows(GjSpill *spill, GjInput *input);
 
 /* Position of a key column in the record of a group */
 typedef struct GjKeyColumn
@@ -231,9 +304,6 @@ typedef struct GjRuns
 	GjInput		heads;			/* key columns of the runs' first rows */
 	bool		is_spread;		/* has each row been assigned its number? */
 } GjRuns;
-
-extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
-extern bool GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
 
 extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);

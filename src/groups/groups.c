@@ -43,7 +43,6 @@ struct GjGroups
 
 	GjSpillFile *file;
 	GjSpill    *spill;			/* spilled rows */
-	char	   *records;		/* buffer for a batch of spilled rows */
 	bool		is_full;		/* no more groups can be added in this pass */
 	bool		is_first_pass;
 	double		pass_expected;	/* maximum number of groups expected in this pass */
@@ -79,6 +78,13 @@ struct GjGroups
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
+/* Minimum mean length of runs for which using them pays off */
+#define GJ_RUN_ROWS				16
+
+/* Rows tested first, and maximum number of runs that may start in them after the first row */
+#define GJ_FIRST_ROWS			64
+#define GJ_FIRST_RUNS			(GJ_FIRST_ROWS / GJ_RUN_ROWS)
+
 static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
 static void prepare(GjGroups *groups);
 static void init_selection(GjSelection *selection, MemoryContext context);
@@ -113,7 +119,18 @@ static void groups_make_sets_room(GjGroups *groups);
 static void groups_finish_sets(GjGroups *groups);
 static bool groups_fit(GjGroups *groups, Size growth);
 static void groups_begin_spill(GjGroups *groups);
-static Size GjGroupsMemory(const GjGroups *groups);
+static Size total_memory(const GjGroups *groups);
+static int	add_column(GjInput *input, int column, GjValueType type, bool is_argument);
+static void take_batch(GjInput *input, const GjBatch *batch);
+static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
+static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
+static uint64 total_weight(const GjInput *input);
+static void select_rows(GjInput *input, const uint16 *rows, int nrows);
+static void init_runs(GjRuns *runs, MemoryContext context, const GjInput *input);
+static bool find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
+static int	list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
+						uint16 *starts, int most);
+static void mark_changes(uint8 *changes, const GjInputColumn *column, int first, int n);
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -143,7 +160,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 
 		key->type = groupings[i].type;
 		key->width = GjValueWidth(key->type);
-		key->input = GjInputAddColumn(&groups->input, groupings[i].column, key->type, false);
+		key->input = add_column(&groups->input, groupings[i].column, key->type, false);
 	}
 	prepare(groups);
 	return groups;
@@ -162,9 +179,9 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		agg->spec = *spec;
 		agg->argument = agg->filter = -1;
 		if (spec->kind != GJ_AGG_COUNT_ROWS)
-			agg->argument = GjInputAddColumn(&groups->input, spec->column, spec->type, true);
+			agg->argument = add_column(&groups->input, spec->column, spec->type, true);
 		if (spec->filter >= 0)
-			agg->filter = GjInputAddColumn(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
+			agg->filter = add_column(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
 	}
 	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped);
 }
@@ -180,7 +197,7 @@ prepare(GjGroups *groups)
 	GjTableLayOut(&groups->table);
 	init_selection(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
-	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	init_runs(&groups->runs, groups->context, &groups->input);
 	groups->ncolumns = groups->table.ncolumns + groups->naggs;
 	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
 											 groups->ncolumns * sizeof(Datum));
@@ -259,7 +276,6 @@ bool
 GjGroupsNextPass(GjGroups *groups)
 {
 	uint64		nrows;
-	int			n;
 
 	if (!GjSpillNextPart(groups->spill, &nrows))
 		return false;
@@ -267,11 +283,8 @@ GjGroupsNextPass(GjGroups *groups)
 	groups->pass_expected = nrows;
 	clear(groups);
 	begin_pass(groups);
-	while ((n = GjSpillRead(groups->spill, groups->records, GJ_BATCH_ROWS)) > 0)
-	{
-		GjRowsTake(&groups->input, groups->records, n);
+	while (GjSpillReadRows(groups->spill, &groups->input))
 		add_input(groups);
-	}
 	GjGroupsFinish(groups);
 	return true;
 }
@@ -395,8 +408,8 @@ void
 GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 {
 	Assert(groups->stats.passes > 0 && groups->is_first_pass);
-	GjInputTake(&groups->input, batch);
-	groups->stats.rows += GjInputWeight(&groups->input);
+	take_batch(&groups->input, batch);
+	groups->stats.rows += total_weight(&groups->input);
 	add_input(groups);
 }
 
@@ -417,7 +430,7 @@ add_input(GjGroups *groups)
 		GjAggAdd(&groups->aggs[i], &groups->input, &groups->runs,
 				 is_grouped ? groups->numbers : NULL, groups->nsettled,
 				 groups->table.capacity, &groups->selection);
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
 }
 
 /*
@@ -428,7 +441,7 @@ static void
 assign_groups(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
-	bool		in_runs = !groups->is_full && GjRunsFind(&groups->runs, table, &groups->input);
+	bool		in_runs = !groups->is_full && find_runs(&groups->runs, table, &groups->input);
 	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
 	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
 	int			row = 0;
@@ -526,9 +539,8 @@ spill_others(GjGroups *groups)
 		GjTablePack(table, input);
 	for (int i = 0; i < n; i++)
 		hashes[i] = table->batch_hashes[missed[i]];
-	GjRowsPut(input, missed, n, groups->records);
-	GjSpillWrite(groups->spill, groups->records, hashes, n);
-	GjInputSelect(input, groups->rows, input->nrows - n);
+	GjSpillWriteRows(groups->spill, input, missed, hashes, n);
+	select_rows(input, groups->rows, input->nrows - n);
 }
 
 /*
@@ -564,6 +576,299 @@ start_agg(GjAgg *agg, uint32 first, uint32 end)
 	}
 	if (agg->keeps_seen)
 		memset(agg->seen.start + first, 0, end - first);
+}
+
+/*-------------------------------------------------------------------------
+ * Batches
+ *
+ * Columns of a batch in the form that groups and aggregates need: at the width of their types,
+ * without NULL bytes if no value is NULL, and restricted to the rows that have groups.
+ *-------------------------------------------------------------------------
+ */
+
+uint16
+GjValueWidth(GjValueType type)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			return 1;
+		case GJ_VALUE_INT2:
+			return 2;
+		case GJ_VALUE_INT4:
+		case GJ_VALUE_OID:
+		case GJ_VALUE_FLOAT4:
+			return 4;
+		case GJ_VALUE_INT8:
+		case GJ_VALUE_FLOAT8:
+			return 8;
+	}
+	elog(ERROR, "unknown type of value %d", (int) type);
+}
+
+/*
+ * Register a column of the batches, and return its number.  A column that is registered twice
+ * gets one number.
+ */
+static int
+add_column(GjInput *input, int column, GjValueType type, bool is_argument)
+{
+	GjInputColumn *added;
+
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		if (input->columns[i].column == column && input->columns[i].type == type)
+		{
+			input->columns[i].is_argument |= is_argument;
+			return i;
+		}
+	}
+	if (input->columns == NULL)
+		input->columns = MemoryContextAlloc(input->context, sizeof(GjInputColumn));
+	else
+		input->columns = repalloc(input->columns,
+								  (input->ncolumns + 1) * sizeof(GjInputColumn));
+	added = &input->columns[input->ncolumns];
+	memset(added, 0, sizeof(GjInputColumn));
+	added->column = column;
+	added->type = type;
+	added->width = GjValueWidth(type);
+	added->is_argument = is_argument;
+	return input->ncolumns++;
+}
+
+static void
+take_batch(GjInput *input, const GjBatch *batch)
+{
+	Assert(batch->nrows >= 0 && batch->nrows <= GJ_BATCH_ROWS);
+	input->nrows = batch->nrows;
+	input->weights = batch->weights;
+	for (int i = 0; i < input->ncolumns; i++)
+		take_column(input, &input->columns[i], &batch->columns[input->columns[i].column]);
+}
+
+static void
+take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from)
+{
+	uint8		any = 0;
+
+	column->values = from->values;
+	if (from->width != column->width)
+	{
+		Assert(from->width > column->width);
+		GjInputMakeRoom(input, column);
+		narrow(column->own_values, column->width, from->values, from->width, input->nrows);
+		column->values = column->own_values;
+	}
+
+	column->nulls = NULL;
+	if (from->nulls != NULL)
+	{
+		for (int i = 0; i < input->nrows; i++)
+			any |= from->nulls[i];
+		if (any)
+			column->nulls = from->nulls;
+	}
+}
+
+#define NARROW(to_type, from_type) \
+	do { \
+		for (int i = 0; i < nrows; i++) \
+			((to_type *) to)[i] = (to_type) ((const from_type *) from)[i]; \
+	} while (0)
+
+static void
+narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows)
+{
+	switch (to_width * 10 + from_width)
+	{
+		case 12:
+			NARROW(uint8, uint16);
+			break;
+		case 14:
+			NARROW(uint8, uint32);
+			break;
+		case 18:
+			NARROW(uint8, uint64);
+			break;
+		case 24:
+			NARROW(uint16, uint32);
+			break;
+		case 28:
+			NARROW(uint16, uint64);
+			break;
+		case 48:
+			NARROW(uint32, uint64);
+			break;
+		default:
+			elog(ERROR, "cannot take values of %d bytes from %d", to_width, from_width);
+	}
+}
+
+/*
+ * Return the number of rows that the batch stands for
+ */
+static uint64
+total_weight(const GjInput *input)
+{
+	uint64		total = 0;
+
+	if (input->weights == NULL)
+		return input->nrows;
+	for (int i = 0; i < input->nrows; i++)
+		total += input->weights[i];
+	return total;
+}
+
+/*
+ * Restrict the batch to some of the rows, in ascending order
+ */
+static void
+select_rows(GjInput *input, const uint16 *rows, int nrows)
+{
+	if (nrows == input->nrows)
+		return;
+
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		GjInputColumn *column = &input->columns[i];
+
+		if (!column->is_argument)
+			continue;
+		GjInputMakeRoom(input, column);
+		GjGather(column->own_values, column->values, column->width, rows, nrows);
+		column->values = column->own_values;
+		if (column->nulls != NULL)
+		{
+			GjGather(column->own_nulls, column->nulls, 1, rows, nrows);
+			column->nulls = column->own_nulls;
+		}
+	}
+	if (input->weights != NULL)
+	{
+		GjGather(input->own_weights, input->weights, sizeof(uint32), rows, nrows);
+		input->weights = input->own_weights;
+	}
+	input->nrows = nrows;
+}
+
+/*-------------------------------------------------------------------------
+ * Runs of rows of one group
+ *
+ * Rows of a batch that have the same key and stand side by side: runs.
+ *
+ * A key-ordered index returns rows of the same key together.  If a batch has few runs, the group
+ * is looked up once per run, for its first row, the head, and an aggregate processes a run's rows
+ * as if there were no other group: a plain reduction, whereas otherwise each row would wait for
+ * the state that the previous row has just changed.
+ *
+ * Nobody promises runs.  Each batch is looked at anew, and its first rows tell most often whether
+ * that is worth it.
+ *-------------------------------------------------------------------------
+ */
+
+static void
+init_runs(GjRuns *runs, MemoryContext context, const GjInput *input)
+{
+	runs->nruns = 0;
+	runs->starts = MemoryContextAlloc(context, (GJ_BATCH_ROWS + 1) * sizeof(uint16));
+	runs->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	runs->heads.context = context;
+	runs->heads.ncolumns = input->ncolumns;
+	runs->heads.columns = MemoryContextAllocZero(context,
+												 input->ncolumns * sizeof(GjInputColumn));
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		runs->heads.columns[i].type = input->columns[i].type;
+		runs->heads.columns[i].width = input->columns[i].width;
+	}
+}
+
+/*
+ * Find the runs of a batch, and build their heads, which have only the key columns.  Returns
+ * false if there are too many runs.
+ */
+static bool
+find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input)
+{
+	int			nrows = input->nrows;
+	int			most = nrows / GJ_RUN_ROWS;
+	int			n;
+
+	runs->nruns = 0;
+	runs->is_spread = false;
+	if (nrows < GJ_FIRST_ROWS)
+		return false;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (input->columns[table->columns[i].input].nulls != NULL)
+			return false;
+	}
+
+	runs->starts[0] = 0;
+	n = 1 + list_starts(table, input, 1, GJ_FIRST_ROWS, runs->starts + 1, GJ_FIRST_RUNS);
+	if (n > GJ_FIRST_RUNS)
+		return false;
+	n += list_starts(table, input, GJ_FIRST_ROWS, nrows, runs->starts + n, most - n + 1);
+	if (n > most)
+		return false;
+
+	runs->starts[n] = nrows;
+	runs->nruns = runs->heads.nrows = n;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		GjInputColumn *head = &runs->heads.columns[table->columns[i].input];
+
+		GjInputMakeRoom(&runs->heads, head);
+		GjGather(head->own_values, input->columns[table->columns[i].input].values,
+				 head->width, runs->starts, n);
+		head->values = head->own_values;
+	}
+	return true;
+}
+
+/*
+ * List the rows from first up to, but not including, end whose key differs from that of the row
+ * before, but at most `most` of them.  Returns the number of rows listed.
+ */
+static int
+list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
+			uint16 *starts, int most)
+{
+	uint64		changes[GJ_BATCH_ROWS / sizeof(uint64)] = {0};
+	int			nwords = (end - first + sizeof(uint64) - 1) / sizeof(uint64);
+	int			n = 0;
+
+	for (int i = 0; i < table->ncolumns; i++)
+		mark_changes((uint8 *) changes, &input->columns[table->columns[i].input], first,
+					 end - first);
+	for (int word = 0; word < nwords; word++)
+	{
+		if (likely(changes[word] == 0))
+			continue;
+		for (int i = 0; i < sizeof(uint64); i++)
+		{
+			if (((uint8 *) &changes[word])[i] == 0)
+				continue;
+			if (n == most)
+				return n;
+			starts[n++] = first + word * sizeof(uint64) + i;
+		}
+	}
+	return n;
+}
+
+#define MARK(type) \
+	do { \
+		const type *values = (const type *) column->values + first; \
+		for (int i = 0; i < n; i++) \
+			changes[i] |= values[i] != values[i - 1]; \
+	} while (0)
+
+static void
+mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first, int n)
+{
+	GJ_BY_WIDTH(column->width, MARK);
 }
 
 /*-------------------------------------------------------------------------
@@ -724,7 +1029,7 @@ groups_fit(GjGroups *groups, Size growth)
 {
 	if (groups_memory(groups) + growth > groups_limit(groups) && GjSpillCanBegin(groups->spill))
 		return false;
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups) + growth);
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups) + growth);
 	return true;
 }
 
@@ -743,9 +1048,6 @@ groups_begin_spill(GjGroups *groups)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
 		elog(ERROR, "no hash tells groups apart");
-	if (groups->records == NULL)
-		groups->records = MemoryContextAlloc(groups->context,
-											 GJ_BATCH_ROWS * groups->input.row_size);
 	groups->is_full = true;
 }
 
@@ -878,7 +1180,7 @@ agg_memory(const GjAgg *agg)
 
 /* Return the total memory used */
 static Size
-GjGroupsMemory(const GjGroups *groups)
+total_memory(const GjGroups *groups)
 {
 	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file);
 
