@@ -4,8 +4,8 @@
  *	  States of an aggregate for all groups: initialization, updates by batches of rows, the loops
  *	  over the rows, and final and partial results.
  *
- * The loops know neither NULLs nor filters: if these exclude rows, the remaining rows are copied
- * together first.  Many aggregates have the same argument, so the selection is kept from one
+ * The loops do not handle NULLs and filters: if these exclude rows, the remaining rows are
+ * gathered first.  Many aggregates have the same argument, so the selection is kept from one
  * aggregate to the next.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -27,7 +27,8 @@
 #include "groupparts.h"
 
 /*
- * Parts of a numeric as aggregates send it: digits of base 10000, highest first, no decimal point
+ * Parts of a numeric in a serialized state: digits of base 10000, highest first, without a
+ * decimal point
  */
 #define DIGIT_BASE				10000
 #define MAX_DIGITS				10	/* of a 128-bit value */
@@ -454,19 +455,6 @@ select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
 #define GJ_LOOP_NAME(name, suffix)		GJ_LOOP_PASTE(name, suffix)
 #define GJ_LOOP(name)					GJ_LOOP_NAME(name, GJ_SUFFIX)
 
-/* Return the number of rows that the input stands for */
-static inline uint64
-total_weight(const GjAggInput *input)
-{
-	uint64		total = 0;
-
-	if (input->weights == NULL)
-		return input->nrows;
-	for (int i = 0; i < input->nrows; i++)
-		total += input->weights[i];
-	return total;
-}
-
 #define GJ_VALUE		int16
 #define GJ_SUFFIX		int2
 #include "intloops.h"
@@ -499,7 +487,7 @@ count_rows(void *states, const GjAggInput *input)
 	int			nrows = input->nrows;
 
 	if (groups == NULL)
-		counts[0] += total_weight(input);
+		counts[0] += GjTotalWeight(input->weights, input->nrows);
 	else if (weights == NULL)
 	{
 		for (int i = 0; i < nrows; i++)
@@ -588,7 +576,7 @@ average_int8(void *states, const GjAggInput *input)
 	if (groups == NULL)
 	{
 		add_all_int8(&averages[0].sum, input);
-		averages[0].count += total_weight(input);
+		averages[0].count += GjTotalWeight(input->weights, input->nrows);
 	}
 	else if (weights == NULL)
 	{
@@ -778,7 +766,7 @@ find_min_max_loop(GjValueType type)
 /*-------------------------------------------------------------------------
  * Final values
  *
- * Results of aggregates from their states, by PostgreSQL's own arithmetic of numerics.
+ * Numeric results are computed by PostgreSQL's own functions.
  *-------------------------------------------------------------------------
  */
 
@@ -910,13 +898,12 @@ wide_numeric(GjWideSum sum)
 /*-------------------------------------------------------------------------
  * Partial states
  *
- * States of aggregates as another process of a parallel plan combines them.
- *
- * Above Gather PostgreSQL's own node combines states and finishes them.  So a state is what its
- * transition function keeps: the result itself (counts, sums in 64 bits and of floats, min, max
- * and booleans), an array (avg of int2, int4 and floats), or, of sum() and avg() of int8, what
- * int8_avg_serialize() writes.  PostgreSQL takes one state for both of these if they have the
- * same argument, so both are avg()'s, with the number of values.
+ * Above Gather, PostgreSQL's own node combines states and finishes them.  So a state has the
+ * format of PostgreSQL's transition functions: the result itself (counts, sums in 64 bits and of
+ * floats, min, max and booleans), an array (avg of int2, int4 and floats), or the output of
+ * int8_avg_serialize() (sum and avg of int8).  PostgreSQL shares one state between sum() and
+ * avg() of int8 if they have the same argument, so both have the state of avg(), with the number
+ * of values.
  *-------------------------------------------------------------------------
  */
 

@@ -20,7 +20,7 @@
 #include "base/prefetch.h"
 #include "groupparts.h"
 
-/* A table up to this size fits in the cache anyway */
+/* Slots up to this size fit in the cache, and are not prefetched */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
 /* Maximum range: half a megabyte of bits */
@@ -172,7 +172,7 @@ distinct_fill(GjDistinct *set, Size room)
 {
 	set->is_full = true;
 	if (!GjSpillBegin(set->spill, GJ_DISTINCT_PARTS, (int) Min(room / 8 / BLCKSZ, INT_MAX)))
-		elog(ERROR, "no hash tells values apart");
+		elog(ERROR, "cannot divide values by hash any further");
 }
 
 static inline uint64
@@ -498,15 +498,12 @@ distinct_enter(GjDistinct *set, int row)
 /*-------------------------------------------------------------------------
  * Bits
  *
- * What count(DISTINCT) has seen, without groups and of values that are close together: a
- * bit for each.
+ * Without groups, values that are close together are stored as one bit each.  Company numbers or
+ * days need only a few kilobytes, which stay in the cache, and no hash.  The bits cover the range
+ * seen so far, until that is too wide; then the values move to the hash table for good.
  *
- * Company numbers or days need only a few kilobytes, which stay in the cache, and no hash.  The
- * bits cover the range seen so far, until that is too wide; then the values move to the hash
- * table for good.
- *
- * A value is told by its bits as a signed integer of its width, whatever its type: all that
- * matters is which are the same.
+ * Values of all types are treated as signed integers of their width, because only their equality
+ * matters.
  *-------------------------------------------------------------------------
  */
 
@@ -777,15 +774,13 @@ bits_free(GjDistinct *set)
 /*-------------------------------------------------------------------------
  * Spilling values
  *
- * What count(DISTINCT) has no memory for.
+ * A set that may not grow is full: its values can still be looked up, and entries of other values
+ * are spilled.  When all rows have been added, the values of the set have been counted and can be
+ * forgotten; then the spilled entries are added to it and counted, part by part.  Entries refer
+ * to groups by number, so this must happen before the groups are delivered.
  *
- * A set that may not grow is full: it still tells which values it has, and entries of others are
- * spilled.  When all rows have come, what the set has is counted, and can be forgotten; then one
- * part of the spilled entries after another is put into it, and counted.  An entry names its
- * group by number; so that is done while the groups are there, before they are delivered.
- *
- * Without groups, bits stay when the set is full, for they take values of their range without
- * growing: only others are spilled.
+ * Without groups, the bits are kept when the set is full, because they accept values of their
+ * range without growing: only other values are spilled.
  *-------------------------------------------------------------------------
  */
 

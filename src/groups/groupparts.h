@@ -3,9 +3,9 @@
  * groupparts.h
  *	  Internals of a set of groups, shared by its source files.
  *
- * A batch is processed as follows.  Its columns are taken at the width of their types (input.c);
- * each row is assigned its group number (hash.c, direct.c); then each aggregate in turn processes
- * the numbers and its argument (aggstate.c, with the loops of aggloops.c, and distinct.c).
+ * A batch is processed as follows.  Its columns are narrowed to the width of their types
+ * (groups.c); each row is assigned its group number (hash.c, direct.c, defer.c); then each
+ * aggregate in turn processes the numbers and its argument (aggstate.c, distinct.c).
  * Numbers are assigned roughly in the order in which groups are first seen, so the states of an
  * aggregate are an array indexed by group number.
  *
@@ -61,6 +61,19 @@ typedef struct GjInput
 	Size		weight_offset;
 	Size		nulls_offset;
 } GjInput;
+
+/* Return the number of rows that nrows rows with these weights stand for */
+static inline uint64
+GjTotalWeight(const uint32 *weights, int nrows)
+{
+	uint64		total = 0;
+
+	if (weights == NULL)
+		return nrows;
+	for (int i = 0; i < nrows; i++)
+		total += weights[i];
+	return total;
+}
 
 /* Allocate a buffer for the values of a batch that must be changed */
 static inline void
@@ -164,11 +177,35 @@ typedef struct GjGroupSlot
 } GjGroupSlot;
 
 /*
+ * How a table finds the group of a key.
+ *
+ *	UNMAPPED -> DIRECT			reset, with one key column
+ *	UNMAPPED -> SLOTS			reset, with several
+ *	DIRECT -> SLOTS				values are too far apart, or belong to spilled rows
+ *	SLOTS -> ORDERED			a column has ascended since the first row
+ *	ORDERED -> SLOTS			it has not, or one of its values has too many groups
+ *	SLOTS -> PENDING			the table becomes large, and most rows form new groups
+ *	PENDING -> SLOTS			many pending rows belonged to existing groups, or rows are spilled
+ *
+ * A transition to SLOTS leads on to PENDING at once if the condition for that holds.  Each phase
+ * returns to UNMAPPED when the table is reset.
+ */
+typedef enum GjTablePhase
+{
+	GJ_TABLE_UNMAPPED,			/* no map: not reset yet, or without key columns */
+	GJ_TABLE_DIRECT,			/* array indexed by value (direct.c) */
+	GJ_TABLE_SLOTS,				/* slots of all groups */
+	GJ_TABLE_ORDERED,			/* slots of the groups of the current run only */
+	GJ_TABLE_PENDING			/* tags: rows are appended and looked up later (defer.c) */
+} GjTablePhase;
+
+/*
  * Map from keys to group numbers.  A record holds the values of a group's key, the widest first,
  * followed by a NULL bit for each; the unused part of its last word is zero.
  */
 typedef struct GjGroupTable
 {
+	GjTablePhase phase;
 	MemoryContext context;
 	int			ncolumns;
 	GjKeyColumn *columns;
@@ -180,7 +217,7 @@ typedef struct GjGroupTable
 	uint32		ngroups;
 	uint32		capacity;
 	GjRegion	records;		/* preceded by a dummy record that free slots point to */
-	GjRegion	slots;			/* empty while the table is direct */
+	GjRegion	slots;			/* empty if DIRECT; holds tags if PENDING */
 	uint64		nslots;			/* a power of two */
 	bool		are_new;		/* did most of the last rows form new groups? */
 
@@ -191,13 +228,12 @@ typedef struct GjGroupTable
 
 	/* Pending rows, each treated as a group of its own: defer.c */
 	bool		may_defer;
-	bool		defers;			/* rows are pending, and the region of the slots holds tags */
 	bool		is_tried;		/* has it been tested whether deferring pays off? */
 	uint32		ndeferred;		/* number of pending rows; their records follow those of the
 								 * groups */
 
 	/* Rows that arrive in the order of a column: hash.c */
-	const GjKeyColumn *ordered_by;	/* NULL if no order is known, and slots cover all groups */
+	const GjKeyColumn *ordered_by;	/* NULL unless ORDERED */
 	uint64		run_value;		/* current value of that column */
 	uint32		run_first;		/* first group with that value */
 	uint64		run_slots;		/* number of slots used for the groups of the run */
@@ -206,7 +242,6 @@ typedef struct GjGroupTable
 	 * Alternative to slots for a single column: group number plus 1, indexed by value minus
 	 * direct_low
 	 */
-	bool		is_direct;
 	GjRegion	direct;
 	int64		direct_low;
 	uint64		direct_span;
@@ -220,8 +255,8 @@ typedef struct GjGroupTable
 } GjGroupTable;
 
 /* hash.c */
-extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns);
-extern void GjTableLayOut(GjGroupTable *table);
+extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns,
+						GjKeyColumn *columns);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
 extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride,
@@ -232,10 +267,10 @@ extern void GjTableClear(GjGroupTable *table);
 extern int	GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern int	GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers,
 						  uint16 *missed);
-extern uint32 GjTableAppend(GjGroupTable *table, const uint64 *record);
 extern uint64 GjTableSlots(uint32 capacity);
 extern void GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots);
 extern void GjTableMakeSlots(GjGroupTable *table, uint64 nslots);
+extern void GjOrderEnd(GjGroupTable *table);
 
 static inline uint64 *
 GjTableRecord(const GjGroupTable *table, uint32 group)
@@ -305,7 +340,7 @@ typedef struct GjRuns
 	bool		is_spread;		/* has each row been assigned its number? */
 } GjRuns;
 
-extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
+/* defer.c */
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
 extern bool GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern bool GjTableTrySettling(GjGroupTable *table);
@@ -316,13 +351,11 @@ extern void GjTableEndDeferring(GjGroupTable *table);
 static inline uint32 *
 GjTableTags(const GjGroupTable *table)
 {
-	Assert(table->defers);
+	Assert(table->phase == GJ_TABLE_PENDING);
 	return (uint32 *) table->slots.start;
 }
 
-extern void GjOrderEnd(GjGroupTable *table);
-
-extern void GjDirectBegin(GjGroupTable *table);
+/* direct.c */
 extern bool GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span);
 extern int	GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers);
 extern int	GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows,

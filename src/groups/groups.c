@@ -23,8 +23,25 @@
 /* Groups to read at a time, for callers that fetch them one by one */
 #define GJ_READ_GROUPS			64
 
+/*
+ * The call sequence.  Groups can be begun again in each phase.
+ *
+ *	CREATED -> ADDING			begin
+ *	ADDING -> FULL				no memory for another group
+ *	ADDING or FULL -> DELIVERING	finish
+ *	DELIVERING -> DELIVERING	rewind, or build the groups of the next pass
+ */
+typedef enum GjGroupsPhase
+{
+	GJ_GROUPS_CREATED,
+	GJ_GROUPS_ADDING,			/* rows may form new groups */
+	GJ_GROUPS_FULL,				/* rows of other groups are spilled */
+	GJ_GROUPS_DELIVERING		/* the groups of the pass are complete */
+} GjGroupsPhase;
+
 struct GjGroups
 {
+	GjGroupsPhase phase;
 	MemoryContext context;		/* parent of all allocations */
 	Size		memory_limit;
 	bool		is_partial;		/* deliver states; groups may be delivered in pieces */
@@ -43,7 +60,6 @@ struct GjGroups
 
 	GjSpillFile *file;
 	GjSpill    *spill;			/* spilled rows */
-	bool		is_full;		/* no more groups can be added in this pass */
 	bool		is_first_pass;
 	double		pass_expected;	/* maximum number of groups expected in this pass */
 
@@ -74,7 +90,7 @@ struct GjGroups
 /* Trust the expected number of groups only when there are at least this many */
 #define GJ_GROUPS_EXPECT		((uint32) 16 * 1024)
 
-/* Small parts cost little more than large ones; parts that are too large are written again */
+/* Small parts cost little more than large ones, but rows of parts too large are written again */
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
@@ -86,6 +102,7 @@ struct GjGroups
 #define GJ_FIRST_RUNS			(GJ_FIRST_ROWS / GJ_RUN_ROWS)
 
 static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
+static void create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings);
 static void prepare(GjGroups *groups);
 static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
@@ -124,13 +141,18 @@ static int	add_column(GjInput *input, int column, GjValueType type, bool is_argu
 static void take_batch(GjInput *input, const GjBatch *batch);
 static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
 static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
-static uint64 total_weight(const GjInput *input);
 static void select_rows(GjInput *input, const uint16 *rows, int nrows);
 static void init_runs(GjRuns *runs, MemoryContext context, const GjInput *input);
 static bool find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
 static int	list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
 						uint16 *starts, int most);
 static void mark_changes(uint8 *changes, const GjInputColumn *column, int first, int n);
+
+static inline bool
+is_adding(const GjGroups *groups)
+{
+	return groups->phase == GJ_GROUPS_ADDING || groups->phase == GJ_GROUPS_FULL;
+}
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -148,20 +170,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->input.context = context;
 	create_aggs(groups, naggs, aggs, ngroupings > 0);
 
-	GjTableInit(&groups->table, context, ngroupings);
-	groups->table.naggs = naggs;
-	groups->table.aggs = groups->aggs;
-	groups->table.may_defer = true;
-	for (int i = 0; i < naggs; i++)
-		groups->table.may_defer &= groups->aggs[i].may_merge;
-	for (int i = 0; i < ngroupings; i++)
-	{
-		GjKeyColumn *key = &groups->table.columns[i];
-
-		key->type = groupings[i].type;
-		key->width = GjValueWidth(key->type);
-		key->input = add_column(&groups->input, groupings[i].column, key->type, false);
-	}
+	create_table(groups, ngroupings, groupings);
 	prepare(groups);
 	return groups;
 }
@@ -186,15 +195,36 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped);
 }
 
+static void
+create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
+{
+	GjGroupTable *table = &groups->table;
+	GjKeyColumn *columns = MemoryContextAllocZero(groups->context,
+												  ngroupings * sizeof(GjKeyColumn));
+
+	for (int i = 0; i < ngroupings; i++)
+	{
+		columns[i].type = groupings[i].type;
+		columns[i].width = GjValueWidth(groupings[i].type);
+		columns[i].input = add_column(&groups->input, groupings[i].column, groupings[i].type,
+									  false);
+	}
+	GjTableInit(table, groups->context, ngroupings, columns);
+	table->naggs = groups->naggs;
+	table->aggs = groups->aggs;
+	table->may_defer = true;
+	for (int i = 0; i < groups->naggs; i++)
+		table->may_defer &= groups->aggs[i].may_merge;
+}
+
 /*
- * Allocate what a batch needs
+ * Allocate the buffers for a batch
  */
 static void
 prepare(GjGroups *groups)
 {
 	Size		row_size = GjRowsLayOut(&groups->input);
 
-	GjTableLayOut(&groups->table);
 	init_selection(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
 	init_runs(&groups->runs, groups->context, &groups->input);
@@ -253,7 +283,7 @@ begin_pass(GjGroups *groups)
 	groups->next = groups->ndelivered = 0;
 	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
-	groups->is_full = false;
+	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
 
 	/* without a key there is one group, whether there are rows or not */
@@ -267,9 +297,11 @@ begin_pass(GjGroups *groups)
 void
 GjGroupsFinish(GjGroups *groups)
 {
+	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
 	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file));
+	groups->phase = GJ_GROUPS_DELIVERING;
 }
 
 bool
@@ -277,6 +309,7 @@ GjGroupsNextPass(GjGroups *groups)
 {
 	uint64		nrows;
 
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if (!GjSpillNextPart(groups->spill, &nrows))
 		return false;
 	groups->is_first_pass = false;
@@ -295,7 +328,7 @@ GjGroupsNextPass(GjGroups *groups)
 static void
 clear(GjGroups *groups)
 {
-	bool		was_direct = groups->table.is_direct;
+	bool		was_direct = groups->table.phase == GJ_TABLE_DIRECT;
 
 	GjTableClear(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
@@ -312,6 +345,7 @@ clear(GjGroups *groups)
 bool
 GjGroupsRewind(GjGroups *groups)
 {
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
 		return false;
 	groups->next = groups->read_end = 0;
@@ -323,6 +357,7 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 {
 	uint32		at;
 
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
 		!read_groups(groups))
 		return false;
@@ -365,6 +400,7 @@ read_groups(GjGroups *groups)
 uint64
 GjGroupsRemaining(GjGroups *groups)
 {
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	(void) GjTableSettle(&groups->table);
 	return groups->table.ngroups - groups->next;
 }
@@ -407,9 +443,9 @@ GjGroupsFree(GjGroups *groups)
 void
 GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 {
-	Assert(groups->stats.passes > 0 && groups->is_first_pass);
+	Assert(is_adding(groups) && groups->is_first_pass);
 	take_batch(&groups->input, batch);
-	groups->stats.rows += total_weight(&groups->input);
+	groups->stats.rows += GjTotalWeight(groups->input.weights, groups->input.nrows);
 	add_input(groups);
 }
 
@@ -441,20 +477,22 @@ static void
 assign_groups(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
-	bool		in_runs = !groups->is_full && find_runs(&groups->runs, table, &groups->input);
+	bool		in_runs = groups->phase == GJ_GROUPS_ADDING &&
+		find_runs(&groups->runs, table, &groups->input);
 	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
 	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
 	int			row = 0;
 
 	table->is_packed = false;
-	if (!table->is_direct)
+	if (table->phase != GJ_TABLE_DIRECT)
 		GjTablePack(table, keys);
-	while (!groups->is_full && (row = find(groups, keys, row, numbers)) < keys->nrows)
+	while (groups->phase == GJ_GROUPS_ADDING &&
+		   (row = find(groups, keys, row, numbers)) < keys->nrows)
 		make_findable(groups, keys);
-	if (groups->is_full)
+	if (groups->phase == GJ_GROUPS_FULL)
 	{
 		groups->runs.nruns = 0;
-		if (in_runs && !table->is_direct)
+		if (in_runs && table->phase != GJ_TABLE_DIRECT)
 			GjTablePack(table, &groups->input);
 		spill_others(groups);
 	}
@@ -463,7 +501,7 @@ assign_groups(GjGroups *groups)
 static int
 find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 {
-	if (groups->table.is_direct)
+	if (groups->table.phase == GJ_TABLE_DIRECT)
 		return GjDirectFind(&groups->table, keys, row, numbers);
 	return GjTableFind(&groups->table, row, keys->nrows, numbers);
 }
@@ -476,7 +514,7 @@ make_findable(GjGroups *groups, const GjInput *keys)
 {
 	GjGroupTable *table = &groups->table;
 
-	if (!table->is_direct || table->ngroups == table->capacity)
+	if (table->phase != GJ_TABLE_DIRECT || table->ngroups == table->capacity)
 	{
 		if (!groups_grow(groups) && !GjTableSettle(table))
 			groups_begin_spill(groups);
@@ -484,7 +522,7 @@ make_findable(GjGroups *groups, const GjInput *keys)
 	else if (!GjDirectCover(table, keys, direct_span(groups)))
 	{
 		leave_direct(groups);
-		if (!table->is_direct)
+		if (table->phase != GJ_TABLE_DIRECT)
 			GjTablePack(table, keys);
 	}
 }
@@ -529,13 +567,13 @@ spill_others(GjGroups *groups)
 	GjInput    *input = &groups->input;
 	uint16		missed[GJ_BATCH_ROWS];
 	uint64		hashes[GJ_BATCH_ROWS];
-	int			n = table->is_direct ?
+	int			n = table->phase == GJ_TABLE_DIRECT ?
 		GjDirectLookUp(table, input, groups->rows, groups->numbers, missed) :
 		GjTableLookUp(table, input->nrows, groups->rows, groups->numbers, missed);
 
 	if (n == 0)
 		return;
-	if (table->is_direct)
+	if (table->phase == GJ_TABLE_DIRECT)
 		GjTablePack(table, input);
 	for (int i = 0; i < n; i++)
 		hashes[i] = table->batch_hashes[missed[i]];
@@ -585,26 +623,6 @@ start_agg(GjAgg *agg, uint32 first, uint32 end)
  * without NULL bytes if no value is NULL, and restricted to the rows that have groups.
  *-------------------------------------------------------------------------
  */
-
-uint16
-GjValueWidth(GjValueType type)
-{
-	switch (type)
-	{
-		case GJ_VALUE_BOOL:
-			return 1;
-		case GJ_VALUE_INT2:
-			return 2;
-		case GJ_VALUE_INT4:
-		case GJ_VALUE_OID:
-		case GJ_VALUE_FLOAT4:
-			return 4;
-		case GJ_VALUE_INT8:
-		case GJ_VALUE_FLOAT8:
-			return 8;
-	}
-	elog(ERROR, "unknown type of value %d", (int) type);
-}
 
 /*
  * Register a column of the batches, and return its number.  A column that is registered twice
@@ -701,23 +719,8 @@ narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows
 			NARROW(uint32, uint64);
 			break;
 		default:
-			elog(ERROR, "cannot take values of %d bytes from %d", to_width, from_width);
+			elog(ERROR, "cannot narrow values of %d bytes to %d", from_width, to_width);
 	}
-}
-
-/*
- * Return the number of rows that the batch stands for
- */
-static uint64
-total_weight(const GjInput *input)
-{
-	uint64		total = 0;
-
-	if (input->weights == NULL)
-		return input->nrows;
-	for (int i = 0; i < input->nrows; i++)
-		total += input->weights[i];
-	return total;
 }
 
 /*
@@ -755,15 +758,13 @@ select_rows(GjInput *input, const uint16 *rows, int nrows)
 /*-------------------------------------------------------------------------
  * Runs of rows of one group
  *
- * Rows of a batch that have the same key and stand side by side: runs.
+ * A key-ordered index returns rows of the same key together, as a run.  If a batch has few runs,
+ * the group is looked up once per run, for its first row, the head, and an aggregate processes a
+ * run's rows as if no other group existed: a plain reduction, whereas otherwise each row would
+ * wait for the state that the previous row has just changed.
  *
- * A key-ordered index returns rows of the same key together.  If a batch has few runs, the group
- * is looked up once per run, for its first row, the head, and an aggregate processes a run's rows
- * as if there were no other group: a plain reduction, whereas otherwise each row would wait for
- * the state that the previous row has just changed.
- *
- * Nobody promises runs.  Each batch is looked at anew, and its first rows tell most often whether
- * that is worth it.
+ * Runs are not guaranteed.  Each batch is tested again, and usually its first rows suffice to
+ * decide.
  *-------------------------------------------------------------------------
  */
 
@@ -874,15 +875,13 @@ mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first,
 /*-------------------------------------------------------------------------
  * Memory
  *
- * Memory of a set of groups: how it grows, and what happens where it must not.
- *
  * Everything that grows with the number of groups is counted before it grows.  If doubling would
  * exceed the limit, it grows to the space that is left, because each additional group saves its
  * rows a round trip to disk.  If there are sets of count(DISTINCT), groups get half of the memory
  * and the sets the other half: the sets grow with the rows, and would otherwise leave nothing for
  * groups that appear later.
  *
- * What spilling needs is set aside from the beginning.
+ * The memory needed for spilling is reserved from the beginning.
  *-------------------------------------------------------------------------
  */
 
@@ -914,15 +913,17 @@ GjGroupsMakeRoom(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
 
+	Assert(is_adding(groups));
 	while (table->ncolumns > 0 &&
 		   GjTableRecords(table) + GJ_BATCH_ROWS > table->capacity)
 	{
 		if (GjTableTrySettling(table))
 			continue;
-		if (groups->is_full || (!groups_grow(groups) && !GjTableSettle(table)))
+		if (groups->phase == GJ_GROUPS_FULL ||
+			(!groups_grow(groups) && !GjTableSettle(table)))
 			return false;
 	}
-	return !groups->is_full;
+	return groups->phase == GJ_GROUPS_ADDING;
 }
 
 /*
@@ -947,7 +948,7 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 	/* a partial set has some groups, and room for a batch */
 	uint32		least = groups->is_partial ? 2 * GJ_GROUPS_FLOOR : GJ_GROUPS_FLOOR;
 
-	if (!table->is_direct)
+	if (table->phase != GJ_TABLE_DIRECT)
 		growth += (nslots - table->nslots) * sizeof(GjGroupSlot);
 	/* regions grow one after another, and the one being copied exists twice */
 	if (capacity > least && !groups_fit(groups, growth + largest_region(groups)))
@@ -982,8 +983,8 @@ fill_up(GjGroups *groups, uint64 nslots)
 	if (needed > groups_limit(groups))
 		return false;
 	capacity += (groups_limit(groups) - needed) / group_size(groups);
-	if (!table->is_direct)
-		capacity = Min(capacity, table->defers ? nslots / 2 : nslots / 4 * 3);
+	if (table->phase != GJ_TABLE_DIRECT)
+		capacity = Min(capacity, table->phase == GJ_TABLE_PENDING ? nslots / 2 : nslots / 4 * 3);
 	capacity = Min(capacity, groups->most_groups);
 	return capacity > table->capacity + table->capacity / 8 &&
 		grow_to(groups, (uint32) capacity, nslots);
@@ -1047,8 +1048,8 @@ groups_begin_spill(GjGroups *groups)
 	if (groups->is_first_pass)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
-		elog(ERROR, "no hash tells groups apart");
-	groups->is_full = true;
+		elog(ERROR, "cannot divide groups by hash any further");
+	groups->phase = GJ_GROUPS_FULL;
 }
 
 /* Sizes and limits ----------------------------------------------------------------- */
@@ -1081,7 +1082,7 @@ records_size(const GjGroupTable *table)
 static Size
 slots_size(const GjGroupTable *table)
 {
-	return table->ordered_by != NULL ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+	return table->phase == GJ_TABLE_ORDERED ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
 }
 
 /* Return the size of the largest region that grows with the number of groups */
