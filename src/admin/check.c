@@ -539,12 +539,6 @@ check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const c
  */
 
 static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
-static inline bool
 is_equal(const GjPlace *a, const GjPlace *b)
 {
 	return a->key == b->key && a->tid == b->tid;
@@ -691,7 +685,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 		if (slot == 0 && !is_equal(&place, first))
 			GjReportCorruption(state->index, block,
 							   "A data page does not begin where the directory says.");
-		if (precedes(&place, &check->last))
+		if (GjPlaceIsBefore(&place, &check->last))
 			GjReportCorruption(state->index, block, "The entries of a run are not in order.");
 		check->last = place;
 	}
