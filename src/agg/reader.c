@@ -90,8 +90,7 @@ typedef enum GjReaderMode
 } GjReaderMode;
 
 /* Declarations for the sections below */
-extern bool GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready,
-						 GjReaderMode *mode);
+extern GjRowBatch *GjReaderLoad(GjReader *reader, PlanState *node, GjReaderMode *mode);
 extern const GjFillOutput *GjReaderFind(const GjFill *fill, int at);
 static inline void
 GjReaderPut(GjReaderColumn *column, int row, Datum value, bool isnull)
@@ -111,30 +110,26 @@ static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
 static int	column_below(PlanState *node, int at);
 static bool read_source(GjReader *reader, PlanState *node);
 static bool read_groups(GjReader *reader, PlanState *node);
-static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill);
+static void take_entries(GjReader *reader, GjRowBatch *batch);
 static bool wants_small(const GjReader *reader, const GjJoinState *join);
-static void take_weighted(GjReader *reader, GjJoinState *join, uint64 first,
-						  const GjFill *fill);
-static void take_pairs(GjReader *reader, GjJoinState *join, uint64 first,
-					   const GjFill *fill);
+static void take_weighted(GjReader *reader, GjJoinState *join, const GjRowBatch *batch);
+static void take_pairs(GjReader *reader, GjJoinState *join, const GjRowBatch *batch);
 static void take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners);
-static void take_column(GjReader *reader, int i, const GjFill *fill,
-						const GjIndexOnlyChunk *chunk, int first);
-static void gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
-						  const uint16 *rows, int n);
+static void take_column(GjReader *reader, int i, const GjRowBatch *batch, int first);
+static void gather_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows,
+						  int n);
 static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
 static void own_columns(GjReader *reader, int nrows);
-static int	take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready,
-					   GjReaderMode mode);
-static int	take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready,
-					  GjReaderMode mode, uint16 *rows, GjSmallRow **partners, int most);
+static int	take_block(GjReader *reader, PlanState *node, GjRowBatch *batch, GjReaderMode mode);
+static int	take_rows(GjReader *reader, PlanState *node, GjRowBatch *batch, GjReaderMode mode,
+					  uint16 *rows, GjSmallRow **partners, int most);
 static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
 static void grow(GjReaderColumn *column, uint32 least);
-static void reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
+static void reader_take_tuples(GjReader *reader, PlanState *node, GjRowBatch *batch,
 							   GjReaderMode mode);
 static bool reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
 								GjSmallRow **partners, int n);
@@ -329,48 +324,48 @@ column_below(PlanState *node, int at)
 static bool
 read_source(GjReader *reader, PlanState *node)
 {
-	GjReadyRows ready;
+	GjRowBatch *batch;
 	GjReaderMode mode;
 
 	if (GjIsAgg(node))
 		return read_groups(reader, node);
-	if (!GjReaderLoad(reader, node, &ready, &mode))
+	batch = GjReaderLoad(reader, node, &mode);
+	if (batch == NULL)
 		return false;
-	if (ready.chunk == NULL)
-		reader_take_tuples(reader, node, &ready, mode);
+	if (batch->tuples != NULL)
+		reader_take_tuples(reader, node, batch, mode);
 	else if (mode == GJ_READER_PLAIN)
-		take_entries(reader, ready.chunk, ready.fill);
+		take_entries(reader, batch);
 	else if (mode == GJ_READER_WEIGHTS)
-		take_weighted(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
+		take_weighted(reader, (GjJoinState *) node, batch);
 	else
-		take_pairs(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
+		take_pairs(reader, (GjJoinState *) node, batch);
 	return true;
 }
 
 /*
- * Load the next rows of a scan or a join.  Returns false if they are not available as arrays.
+ * Load the next rows of a scan or a join.  Returns NULL if they are not available as arrays.
  *
  * The rows of a join are entries or tuples; entries or tuples that stand for several rows, if no
  * column of their partners is wanted; or pairs.
  */
-bool
-GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready, GjReaderMode *mode)
+GjRowBatch *
+GjReaderLoad(GjReader *reader, PlanState *node, GjReaderMode *mode)
 {
-	bool		partners = false;
+	GjRowBatch *batch;
 
+	*mode = GJ_READER_PLAIN;
 	if (GjIsJoin(node))
 	{
 		GjJoinState *join = (GjJoinState *) node;
 
-		if (!GjJoinLoad(join, ready, &partners))
-			return false;
-		*mode = !partners ? GJ_READER_PLAIN :
-			GjJoinIsInPairs(join) || wants_small(reader, join) ? GJ_READER_PAIRS :
-			GJ_READER_WEIGHTS;
-		return true;
+		batch = GjJoinLoad(join);
+		if (batch != NULL && batch->partners != NULL)
+			*mode = GjJoinIsInPairs(join) || wants_small(reader, join) ? GJ_READER_PAIRS :
+				GJ_READER_WEIGHTS;
+		return batch;
 	}
-	*mode = GJ_READER_PLAIN;
-	return GjIsScan(node) && GjScanLoad(node, ready);
+	return GjIsScan(node) ? GjScanLoad(node) : NULL;
 }
 
 /*
@@ -405,18 +400,18 @@ read_groups(GjReader *reader, PlanState *node)
 }
 
 /*
- * Build a batch from the remaining rows of a chunk of entries
+ * Build a batch from the remaining rows of a batch of entries
  */
 static void
-take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill)
+take_entries(GjReader *reader, GjRowBatch *batch)
 {
-	int			first = chunk->next;
+	int			first = batch->next;
 
-	reader->batch.nrows = chunk->nrows - first;
+	reader->batch.nrows = batch->nrows - first;
 	reader->batch.weights = NULL;
 	for (int i = 0; i < reader->ncolumns; i++)
-		take_column(reader, i, fill, chunk, first);
-	chunk->next = chunk->nrows;
+		take_column(reader, i, batch, first);
+	batch->next = batch->nrows;
 	reader->stats.array_rows += reader->batch.nrows;
 }
 
@@ -432,7 +427,7 @@ wants_small(const GjReader *reader, const GjJoinState *join)
 }
 
 static void
-take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
+take_weighted(GjReader *reader, GjJoinState *join, const GjRowBatch *batch)
 {
 	uint16		rows[GJ_BATCH_ROWS];
 	int			n = GjJoinTakeWeights(join, rows, reader->weights, GJ_BATCH_ROWS);
@@ -440,13 +435,13 @@ take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *f
 	reader->batch.nrows = n;
 	reader->batch.weights = reader->weights;
 	for (int i = 0; i < reader->ncolumns; i++)
-		gather_column(reader, i, fill, first, rows, n);
+		gather_column(reader, i, batch, rows, n);
 	for (int i = 0; i < n; i++)
 		reader->stats.array_rows += reader->weights[i];
 }
 
 static void
-take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
+take_pairs(GjReader *reader, GjJoinState *join, const GjRowBatch *batch)
 {
 	uint16		rows[GJ_BATCH_ROWS];
 	GjSmallRow *partners[GJ_BATCH_ROWS];
@@ -461,7 +456,7 @@ take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill
 		if (column >= 0)
 			take_small(reader, i, column, GjJoinSmallColumns(join), partners);
 		else
-			gather_column(reader, i, fill, first, rows, n);
+			gather_column(reader, i, batch, rows, n);
 	}
 	reader->stats.array_rows += n;
 }
@@ -481,16 +476,15 @@ take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners
 }
 
 /*
- * Refer to a column in place if all entries of the chunk are rows; otherwise copy it
+ * Refer to a column in place if all entries of the batch are rows; otherwise copy it
  */
 static void
-take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk *chunk,
-			int first)
+take_column(GjReader *reader, int i, const GjRowBatch *batch, int first)
 {
-	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
-	const uint16 *rows = chunk->rows + first;
-	int			n = chunk->nrows - first;
-	uint64		entry = chunk->first + rows[0];
+	const GjFillOutput *output = GjReaderFind(batch->shape, reader->columns[i].at);
+	const uint16 *rows = batch->rows + first;
+	int			n = batch->nrows - first;
+	uint64		entry = GjRowEntry(batch, first);
 
 	if (rows[n - 1] - rows[0] == n - 1)
 		reader->batch.columns[i] = (GjBatchColumn) {
@@ -499,18 +493,18 @@ take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk 
 			.width = output->width
 		};
 	else
-		gather_column(reader, i, fill, chunk->first, rows, n);
+		gather_column(reader, i, batch, rows, n);
 }
 
 /*
- * Copy a column of some entries, which are numbered starting at first
+ * Copy a column of some entries, given by their positions in the batch's source
  */
 static void
-gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
-			  const uint16 *rows, int n)
+gather_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows, int n)
 {
-	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
+	const GjFillOutput *output = GjReaderFind(batch->shape, reader->columns[i].at);
 	GjReaderColumn *column = &reader->columns[i];
+	uint64		first = batch->first;
 
 	gather(column->values, output->values + first * output->width, output->width, rows, n);
 	if (output->nulls != NULL)
@@ -648,20 +642,19 @@ own_columns(GjReader *reader, int nrows)
  * Build a batch from these rows, at least one, and the following ones
  */
 static void
-reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
-				   GjReaderMode mode)
+reader_take_tuples(GjReader *reader, PlanState *node, GjRowBatch *batch, GjReaderMode mode)
 {
-	GjReadyRows ready = *first;
+	const GjFill *shape = batch->shape;
 	GjReaderMode next_mode = mode;
 	bool	   *has_nulls = reader->has_nulls;
 
 	memset(has_nulls, 0, reader->ncolumns * sizeof(bool));
 	reader->batch.nrows = 0;
 	do
-		reader->batch.nrows += take_block(reader, node, &ready, mode);
+		reader->batch.nrows += take_block(reader, node, batch, mode);
 	while (reader->batch.nrows < GJ_BATCH_ROWS &&
-		   GjReaderLoad(reader, node, &ready, &next_mode) &&
-		   ready.fill == first->fill && ready.block == first->block && next_mode == mode);
+		   GjReaderLoad(reader, node, &next_mode) == batch &&
+		   batch->shape == shape && next_mode == mode);
 
 	reader->batch.weights = mode == GJ_READER_WEIGHTS ? reader->weights : NULL;
 	for (int i = 0; i < reader->ncolumns; i++)
@@ -679,12 +672,12 @@ reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
  * Append as many of the block's rows to the batch as fit, and return their number
  */
 static int
-take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode)
+take_block(GjReader *reader, PlanState *node, GjRowBatch *batch, GjReaderMode mode)
 {
 	uint16		rows[GJ_BATCH_ROWS];
 	GjSmallRow *partners[GJ_BATCH_ROWS];
 	int			first = reader->batch.nrows;
-	int			n = take_rows(reader, node, ready, mode, rows, partners, GJ_BATCH_ROWS - first);
+	int			n = take_rows(reader, node, batch, mode, rows, partners, GJ_BATCH_ROWS - first);
 	bool	   *has_nulls = reader->has_nulls;
 
 	for (int i = 0; i < reader->ncolumns; i++)
@@ -698,8 +691,8 @@ take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReader
 												GjJoinSmallColumns((GjJoinState *) node),
 												partners, n);
 		else
-			has_nulls[i] |= GjReadTupleColumn(ready->block->tuples, ready->desc,
-											  GjReaderFind(ready->fill, column->at), rows, n,
+			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
+											  GjReaderFind(batch->shape, column->at), rows, n,
 											  column->values + first * column->width,
 											  column->nulls + first);
 	}
@@ -710,10 +703,9 @@ take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReader
  * Take rows from the block, as row numbers within it, with their partners or weights
  */
 static int
-take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode,
+take_rows(GjReader *reader, PlanState *node, GjRowBatch *batch, GjReaderMode mode,
 		  uint16 *rows, GjSmallRow **partners, int most)
 {
-	GjFetchBlock *block = ready->block;
 	int			n = 0;
 
 	if (mode == GJ_READER_PAIRS)
@@ -734,8 +726,8 @@ take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderM
 		if (GjIsJoin(node))
 			n = GjJoinTakeTuples((GjJoinState *) node, rows, most);
 		else
-			while (n < most && block->next < block->ntuples)
-				rows[n++] = (uint16) block->next++;
+			while (n < most && batch->next < batch->nrows)
+				rows[n++] = batch->rows[batch->next++];
 		reader->stats.array_rows += n;
 	}
 	return n;

@@ -38,7 +38,8 @@ typedef enum GjIndexOnlyPhase
 
 struct GjIndexOnly
 {
-	GjIndexOnlyChunk chunk;		/* must be first */
+	GjRowBatch	batch;			/* must be first */
+	uint16		rows[GJ_CHUNK_ENTRIES]; /* of the batch */
 
 	Relation	heap;
 	Relation	index;
@@ -104,6 +105,7 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
 	io->heap = node->ss_currentRelation;
 	io->index = index;
 	io->snapshot = estate->es_snapshot;
+	io->batch.rows = io->rows;
 	return io;
 }
 
@@ -221,6 +223,7 @@ index_only_deliver(GjIndexOnly *io, GjEntrySet *entries)
 	ListCell   *lc;
 
 	io->entries = entries;
+	io->batch.entries = entries;
 	io->position = 0;
 	foreach(lc, io->fills)
 		GjFillSource(lfirst(lc), entries);
@@ -250,8 +253,8 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 	forget_rest(io);
 	GjVisibleMapForget(io->map);
 	io->position = 0;
-	io->chunk.nrows = 0;
-	io->chunk.next = 0;
+	io->batch.nrows = 0;
+	io->batch.next = 0;
 }
 
 /*
@@ -260,8 +263,8 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
 {
-	io->chunk.nrows = io->chunk.next = 0;
-	while (io->chunk.nrows == 0)
+	io->batch.nrows = io->batch.next = 0;
+	while (io->batch.nrows == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (io->phase != GJ_INDEX_ONLY_ENTRIES)
@@ -295,7 +298,7 @@ GjIndexOnlyLoadRows(GjIndexOnly *io)
 void
 GjIndexOnlyPrefetch(const GjIndexOnly *io)
 {
-	GjEntrySetPrefetch(io->entries, io->chunk.first, io->position - io->chunk.first);
+	GjEntrySetPrefetch(io->entries, io->batch.first, io->position - io->batch.first);
 }
 
 /*
@@ -387,32 +390,23 @@ take_range(GjIndexOnly *io)
 void
 GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
 {
-	const GjIndexOnlyChunk *chunk = &io->chunk;
+	const GjRowBatch *batch = &io->batch;
 	const GjEntryColumn *keys = &io->entries->keys;
 
 	if (keys->width == sizeof(int32))
 	{
-		const int32 *values = (const int32 *) keys->values + chunk->first;
+		const int32 *values = (const int32 *) keys->values + batch->first;
 
-		for (int i = 0; i < chunk->nrows; i++)
-			out[i] = values[chunk->rows[i]];
+		for (int i = 0; i < batch->nrows; i++)
+			out[i] = values[batch->rows[i]];
 	}
 	else
 	{
-		const int64 *values = (const int64 *) keys->values + chunk->first;
+		const int64 *values = (const int64 *) keys->values + batch->first;
 
-		for (int i = 0; i < chunk->nrows; i++)
-			out[i] = values[chunk->rows[i]];
+		for (int i = 0; i < batch->nrows; i++)
+			out[i] = values[batch->rows[i]];
 	}
-}
-
-/*
- * Get the TID of an entry, packed as block << 16 | offset
- */
-uint64
-GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
-{
-	return io->entries->tids[entry];
 }
 
 /*
@@ -481,8 +475,8 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->part.found = NULL;
 	io->position = 0;
 	io->npieces = 0;
-	io->chunk.nrows = 0;
-	io->chunk.next = 0;
+	io->batch.nrows = 0;
+	io->batch.next = 0;
 }
 
 /*
@@ -500,7 +494,7 @@ GjIndexOnlyGetStats(GjIndexOnly *io)
 static void
 load_chunk(GjIndexOnly *io)
 {
-	GjIndexOnlyChunk *chunk = &io->chunk;
+	GjRowBatch *batch = &io->batch;
 	const uint64 *tids = io->entries->tids + io->position;
 	uint64		passing[GJ_CHUNK_ENTRIES];
 	uint64		rest[GJ_CHUNK_ENTRIES];
@@ -508,9 +502,9 @@ load_chunk(GjIndexOnly *io)
 	int			nrest = 0;
 	int			n = (int) Min(io->entries->nentries - io->position, GJ_CHUNK_ENTRIES);
 
-	chunk->first = io->position;
-	chunk->nrows = 0;
-	chunk->next = 0;
+	batch->first = io->position;
+	batch->nrows = 0;
+	batch->next = 0;
 	io->position += n;
 	if (io->filter != NULL)
 	{
@@ -521,19 +515,19 @@ load_chunk(GjIndexOnly *io)
 		GjVisibleMapForget(io->map);	/* read anew, it shows more of what would be wrong */
 	if (io->certain)
 	{
-		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, chunk->rows,
+		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, batch->rows,
 											 rest, &nrest);
 
 		if (nrows > 0 && !is_proved(io))
 			io->certain = false;
 		else
-			chunk->nrows = nrows;
+			batch->nrows = nrows;
 	}
-	for (int i = 0; io->filter != NULL && i < chunk->nrows; i++)
-		chunk->rows[i] = places[chunk->rows[i]];
+	for (int i = 0; io->filter != NULL && i < batch->nrows; i++)
+		batch->rows[i] = places[batch->rows[i]];
 
-	io->stats.rows += chunk->nrows;
-	if (chunk->nrows == n)
+	io->stats.rows += batch->nrows;
+	if (batch->nrows == n)
 		return;
 	if (io->rest == NULL)
 		io->rest = GjTidSetCreate(io->context, SIZE_MAX);
@@ -551,7 +545,7 @@ load_chunk(GjIndexOnly *io)
 static int
 drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
 {
-	uint64		first = io->chunk.first;
+	uint64		first = io->batch.first;
 	int			npassed = GjFilterEntries(io->filter, io->entries, first, n, places);
 
 	for (int i = 0; i < npassed; i++)

@@ -70,7 +70,7 @@ typedef struct GjJoinScanState
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
 	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjFetchBlock *block;		/* current block of the fetch */
+	GjRowBatch *block;			/* current block of the fetch */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
 	const GjKeySet *filter;		/* set by which the fetch filters, or NULL */
@@ -143,14 +143,14 @@ extern void GjJoinForgetBatch(GjJoinState *state);
 extern void GjJoinDirectInit(GjJoinState *state);
 
 /*
- * Interface for batch consumers (pairs.c).  GjJoinLoad() loads entries or tuples if
- * these are the next rows, and returns false if the next row, if any, comes from the executor.
- * Either each entry or tuple is a row (*partners is false), and GjJoinTakeTuples() takes tuples;
+ * Interface for batch consumers (pairs.c).  GjJoinLoad() returns entries or tuples if
+ * these are the next rows, or NULL if the next row, if any, comes from the executor.
+ * Either each entry or tuple is a row (the batch has no partners), and GjJoinTakeTuples() takes tuples;
  * or the rows are the pairs that GjJoinTakePairs() returns.  If no column of the partners is
  * wanted, GjJoinTakeWeights() instead returns the number of rows that each entry or tuple stands
  * for.
  */
-extern bool GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners);
+extern GjRowBatch *GjJoinLoad(GjJoinState *state);
 extern int	GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno);
 extern int	GjJoinSmallColumns(const GjJoinState *state);
 extern bool GjJoinIsInPairs(const GjJoinState *state);

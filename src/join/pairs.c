@@ -59,18 +59,6 @@ struct GjJoinDirect
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/*
- * Rows that have not been taken with their partners yet: entries of a chunk, or tuples of a block
- */
-typedef struct Waiting
-{
-	int		   *next;
-	int			nrows;
-	const uint16 *numbers;		/* entry numbers, relative to first; NULL for tuples */
-	uint64		first;
-	void	  **partners;		/* GjSmallRow */
-} Waiting;
-
 static void prepare(GjJoinState *state);
 static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
@@ -100,9 +88,8 @@ static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
-static Waiting find_waiting(GjJoinState *state);
-static inline void take_row(GjJoinState *state, const Waiting *waiting);
-static inline uint16 row_number(const Waiting *waiting, int row);
+static GjRowBatch *current_batch(GjJoinState *state);
+static inline void take_row(GjJoinState *state, GjRowBatch *batch);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
 static inline uint32 take_partners(GjJoinState *state);
@@ -112,8 +99,8 @@ static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleT
 static bool needs_partners(const GjJoinState *state, const GjJoinScanState *scan);
 static bool wants_partners(const GjJoinState *state);
 static TupleTableSlot *next_direct(GjJoinState *state);
-static bool entries_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners);
-static bool tuples_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners);
+static GjRowBatch *load_entry_batch(GjJoinState *state);
+static GjRowBatch *load_tuple_batch(GjJoinState *state);
 static TupleTableSlot *build_from_tuple(GjJoinState *state, GjJoinScanState *scan);
 
 /*
@@ -166,12 +153,14 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For batch consumers: advance until rows are loaded that can take the fast path (see below).
- * Returns false if the next row, if any, comes from GjExecJoin().
+ * For batch consumers: advance until rows are loaded that can take the fast path (see "The fast path").
+ * Returns NULL if the next row, if any, comes from GjExecJoin().
  */
-bool
-GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
+GjRowBatch *
+GjJoinLoad(GjJoinState *state)
 {
+	GjRowBatch *batch;
+
 	for (;;)
 	{
 		switch (state->phase)
@@ -182,20 +171,22 @@ GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
 				prepare(state);
 				break;
 			case GJ_PHASE_DIRECT:
-				if (entries_are_ready(state, ready, partners))
-					return true;
+				batch = load_entry_batch(state);
+				if (batch != NULL)
+					return batch;
 				GjJoinScanFetchRest(state->direct_scan, state->small);
 				state->phase = GJ_PHASE_BIG_ROW;
 				break;
 			case GJ_PHASE_BIG_ROW:
 				if (!takes_tuples(state->scan, state->scan->table.array_fill))
-					return false;
-				if (tuples_are_ready(state, ready, partners))
-					return true;
+					return NULL;
+				batch = load_tuple_batch(state);
+				if (batch != NULL)
+					return batch;
 				leave_rows(state);
 				break;
 			default:
-				return false;
+				return NULL;
 		}
 	}
 }
@@ -786,17 +777,17 @@ next_direct(GjJoinState *state)
 static bool
 next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	if (chunk->next >= chunk->nrows)
+	if (batch->next >= batch->nrows)
 	{
 		if (!load_entries(state, scan))
 			return false;
 		GjIndexOnlyPrefetch(scan->table.index_only);
 	}
 	if (scan->lookup)
-		state->pair = scan->partners[chunk->next];
-	state->direct->entry = chunk->first + chunk->rows[chunk->next++];
+		state->pair = scan->partners[batch->next];
+	state->direct->entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
 
@@ -813,41 +804,40 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 		InstrStartNode(instrument);
 	loaded = GjJoinEntriesLoad(scan, state->small);
 	if (instrument != NULL)
-		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->table.index_only)->nrows : 0);
+		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
 	return loaded;
 }
 
 /* As arrays ------------------------------------------------------------------------- */
 
 /*
- * Return true if there are entries that form result rows
+ * Return the entries that form the next result rows, or NULL if there are no more
  */
-static bool
-entries_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners)
+static GjRowBatch *
+load_entry_batch(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	*ready = (GjReadyRows) {.fill = scan->direct_fill,.chunk = chunk};
-	*partners = scan->lookup;
-	return state->pair != NULL || chunk->next < chunk->nrows || load_entries(state, scan);
+	batch->shape = scan->direct_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
+		return batch;
+	return NULL;
 }
 
 /*
- * Return true if there are tuples that form result rows
+ * Return the tuples that form the next result rows, or NULL if there are no more
  */
-static bool
-tuples_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners)
+static GjRowBatch *
+load_tuple_batch(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
+	GjRowBatch *batch = scan->block;
 
-	*ready = (GjReadyRows) {
-		.fill = scan->table.array_fill,.block = scan->block,
-		.desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation)
-	};
-	*partners = scan->joined;
-	return state->pair != NULL || scan->block->next < scan->block->ntuples ||
-		load_tuples(scan);
+	batch->shape = scan->table.array_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
+		return batch;
+	return NULL;
 }
 
 /*
@@ -889,30 +879,30 @@ GjJoinSmallColumns(const GjJoinState *state)
 int
 GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
 {
-	GjFetchBlock *block = state->scan->block;
+	GjRowBatch *batch = state->scan->block;
 	int			n = 0;
 
-	while (n < most && block->next < block->ntuples)
-		rows[n++] = (uint16) block->next++;
+	while (n < most && batch->next < batch->nrows)
+		rows[n++] = batch->rows[batch->next++];
 	count_rows(state->scan, n);
 	return n;
 }
 
 /*
- * Take at most `most` pairs of the chunk's entries or the block's tuples, and their partners.
- * Entries are numbered as in rows[] of the chunk, tuples from 0.
+ * Take at most `most` pairs of the batch's entries or tuples, and their partners.  rows[] gets
+ * positions in the batch's source.
  */
 int
 GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
 {
-	Waiting		waiting = find_waiting(state);
+	GjRowBatch *batch = current_batch(state);
 	int			n = 0;
 
-	while (n < most && (state->pair != NULL || *waiting.next < waiting.nrows))
+	while (n < most && (state->pair != NULL || batch->next < batch->nrows))
 	{
 		if (state->pair == NULL)
-			take_row(state, &waiting);
-		rows[n] = row_number(&waiting, *waiting.next - 1);
+			take_row(state, batch);
+		rows[n] = batch->rows[batch->next - 1];
 		partners[n++] = state->pair;
 		take_partner(state);
 	}
@@ -926,55 +916,39 @@ GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int mos
 int
 GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
 {
-	Waiting		waiting = find_waiting(state);
+	GjRowBatch *batch = current_batch(state);
 	int			n = 0;
 
 	Assert(state->pair == NULL);
-	while (n < most && *waiting.next < waiting.nrows)
+	while (n < most && batch->next < batch->nrows)
 	{
-		take_row(state, &waiting);
+		take_row(state, batch);
 		weights[n] = take_partners(state);
-		rows[n++] = row_number(&waiting, *waiting.next - 1);
+		rows[n++] = batch->rows[batch->next - 1];
 	}
 	return n;
 }
 
-static Waiting
-find_waiting(GjJoinState *state)
+static GjRowBatch *
+current_batch(GjJoinState *state)
 {
-	GjIndexOnlyChunk *chunk;
-
-	if (state->phase != GJ_PHASE_DIRECT)
-		return (Waiting) {
-			.next = &state->scan->block->next,.nrows = state->scan->block->ntuples,
-			.partners = state->scan->block->partners
-		};
-	chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
-	return (Waiting) {
-		.next = &chunk->next,.nrows = chunk->nrows,.numbers = chunk->rows,.first = chunk->first,
-		.partners = state->direct_scan->partners
-	};
+	return state->phase != GJ_PHASE_DIRECT ? state->scan->block :
+		GjIndexOnlyGetBatch(state->direct_scan->table.index_only);
 }
 
 /*
  * Advance to the next row and its first partner
  */
 static inline void
-take_row(GjJoinState *state, const Waiting *waiting)
+take_row(GjJoinState *state, GjRowBatch *batch)
 {
-	int			row = (*waiting->next)++;
+	int			row = batch->next++;
 
-	state->pair = waiting->partners[row];
-	if (waiting->numbers != NULL)
-		state->direct->entry = waiting->first + waiting->numbers[row];
+	state->pair = batch->partners[row];
+	if (batch->tuples == NULL)
+		state->direct->entry = GjRowEntry(batch, row);
 	else
 		count_rows(state->scan, 1);
-}
-
-static inline uint16
-row_number(const Waiting *waiting, int row)
-{
-	return waiting->numbers != NULL ? waiting->numbers[row] : (uint16) row;
 }
 
 /* Tuples ---------------------------------------------------------------------------- */
@@ -987,14 +961,14 @@ static TupleTableSlot *
 build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjFetchBlock *block = scan->block;
+	GjRowBatch *block = scan->block;
 	GjSmallRow *row = state->pair;
 
 	if (row == NULL)
 	{
-		if (block->next >= block->ntuples && !load_tuples(scan))
+		if (block->next >= block->nrows && !load_tuples(scan))
 			return NULL;
-		if (!GjFillFits(scan->table.tuple_fill, block->tuples[block->next].t_data))
+		if (!GjFillFits(scan->table.tuple_fill, GjRowTuple(block, block->next)->t_data))
 			return NULL;
 		if (scan->joined)
 			row = block->partners[block->next];
@@ -1002,7 +976,7 @@ build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 		count_rows(scan, 1);
 	}
 
-	GjFillFromTuple(scan->table.tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	GjFillFromTuple(scan->table.tuple_fill, GjRowTuple(block, block->next - 1)->t_data, slot);
 	if (row != NULL)
 		add_partner(state, row, slot);
 	return slot;
