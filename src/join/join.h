@@ -150,7 +150,6 @@ extern CustomScanMethods GjJoinScanPlanMethods;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
-extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
 							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);

@@ -197,6 +197,7 @@ collect_small(GjJoinState *state)
 {
 	PlanState  *small_plan = linitial(state->css.custom_ps);
 
+	Assert(state->phase == GJ_PHASE_COLLECT);
 	for (;;)
 	{
 		TupleTableSlot *slot = ExecProcNode(small_plan);
@@ -250,6 +251,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool
 start_batch(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BATCH);
 	state->batch = GjSmallNextBatch(state->small);
 	if (state->batch == NULL)
 		return false;
@@ -291,6 +293,7 @@ forget_keys(GjJoinState *state)
 static bool
 next_table(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_TABLE);
 	for (; state->current < state->nscans; state->current++)
 	{
 		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
@@ -336,6 +339,7 @@ next_big_row(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (all_small_matched(state))
 		return false;
 	state->pair = GjJoinScanNext(scan, state->small);
@@ -351,6 +355,7 @@ next_big_row(GjJoinState *state)
 static void
 leave_rows(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (!table_goes_on(state))
 		state->phase = GJ_PHASE_TABLE;
 	else if (state->direct_scan != NULL)
@@ -419,8 +424,10 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		else if (!match_own_keys(state, scan))
 			return false;
 	}
+	/* while entries are returned, the match still needs the keys */
 	filter = choose_filter(state, scan);
-	if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan) && filter == NULL)
+	if (state->current == state->nscans - 1 && filter == NULL &&
+		!GjIndexOnlyIsStarted(scan->table.index_only))
 		forget_keys(state);
 	GjJoinScanStart(scan, state->small, filter);
 	return true;
@@ -496,6 +503,7 @@ make_keys(GjJoinState *state, int key_width)
 static bool
 next_pair(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_PAIRS);
 	while (state->pair != NULL)
 	{
 		GjSmallRow *row = state->pair;
@@ -559,6 +567,7 @@ copy_small(GjJoinState *state, const GjSmallRow *row)
 static bool
 next_unmatched(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_UNMATCHED);
 	while (state->unmatched != NULL)
 	{
 		GjSmallRow *row = state->unmatched;
@@ -734,6 +743,7 @@ next_direct(GjJoinState *state)
 	GjJoinScanState *scan = state->direct_scan;
 	GjJoinDirect *direct = state->direct;
 
+	Assert(state->phase == GJ_PHASE_DIRECT);
 	if (state->pair == NULL && !next_entry(state, scan))
 		return NULL;
 
@@ -852,7 +862,7 @@ next_batch(PlanState *node, bool want_partners)
 }
 
 /*
- * Return the entries that form the next result rows, or NULL if there are no more
+ * Return the entries that form the next result rows, or NULL if no entry is left
  */
 static GjRowBatch *
 load_entry_batch(GjJoinState *state)
@@ -860,6 +870,7 @@ load_entry_batch(GjJoinState *state)
 	GjJoinScanState *scan = state->direct_scan;
 	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
+	Assert(state->phase == GJ_PHASE_DIRECT);
 	batch->shape = scan->direct_fill;
 	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
 		return batch;
@@ -867,7 +878,7 @@ load_entry_batch(GjJoinState *state)
 }
 
 /*
- * Return the tuples that form the next result rows, or NULL if there are no more
+ * Return the tuples that form the next result rows, or NULL if no tuple is left
  */
 static GjRowBatch *
 load_tuple_batch(GjJoinState *state)
@@ -875,6 +886,7 @@ load_tuple_batch(GjJoinState *state)
 	GjJoinScanState *scan = state->scan;
 	GjRowBatch *batch = scan->block;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	batch->shape = scan->table.array_fill;
 	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
 		return batch;
@@ -988,6 +1000,7 @@ build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 	GjRowBatch *block = scan->block;
 	GjSmallRow *row = state->pair;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (row == NULL)
 	{
 		if (block->next >= block->nrows && !load_tuples(scan))
