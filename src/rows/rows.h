@@ -72,9 +72,7 @@ extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *par
 extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjFill */
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
-extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
-							 uint16 *rows);
-extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);
+extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
 
 /*-------------------------------------------------------------------------
  * The tuples of TIDs: heap.c
