@@ -37,9 +37,7 @@ extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
 extern void GjIndexOnlyFilter(GjIndexOnly *io, struct GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
-extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);
-extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							 MemoryContext parent, Size limit, GjMatchStats *stats);
+extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
 extern void GjIndexOnlyRestart(GjIndexOnly *io);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
@@ -48,13 +46,6 @@ extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
 extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
-extern bool GjIndexOnlyDivide(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							  MemoryContext parent, Size limit, GjMatchStats *stats,
-							  const GjSharePart *part);
-extern void GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit);
-extern void GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							MemoryContext parent, Size limit, GjMatchStats *stats,
-							const GjSharePart *part);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 

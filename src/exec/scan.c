@@ -58,6 +58,7 @@ static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
@@ -100,10 +101,14 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecScanInit(void)
 {
-	GjNodeRegister(&plan_methods, NULL);
+	GjNodeRegister(&plan_methods, &row_methods);
 }
 
 static Node *
@@ -167,21 +172,13 @@ exec_scan(CustomScanState *node)
 	return GjOrderedNext(scan, recheck_tuple);
 }
 
-bool
-GjIsScan(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
-}
-
 /*
- * Return the next result rows for batch consumers.  Returns NULL if the next row, if any, comes
- * from the executor.
+ * Method of GjRowMethods
  */
-GjRowBatch *
-GjScanLoad(PlanState *ps)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
-	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
 	GjTableScan *table = &scan->table;
 	GjRowBatch *batch;
 

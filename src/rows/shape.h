@@ -58,8 +58,6 @@ typedef struct GjFill
 	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjFill;
 
-#define GJ_ENTRY_KEY			UINT64CONST(1)	/* the key's bit */
-
 /* shape.c: fills are allocated in the current memory context */
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
