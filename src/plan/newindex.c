@@ -40,6 +40,7 @@
 #include "utils/syscache.h"
 
 #include "base/gpujoin.h"
+#include "pages/pages.h"
 #include "planner.h"
 
 /* The planning that is going on, and the indexes that it gets to see */
