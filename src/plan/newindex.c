@@ -83,22 +83,6 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 	return plan;
 }
 
-/*
- * Return what a query would cost
- */
-Cost
-GjNewIndexCost(const GjTrial *trial, const List *indexes)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Cost		cost = GjNewIndexPlan(trial, indexes)->planTree->total_cost;
-
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-	return cost;
-}
-
 static bool
 is_ours(const PlannerInfo *root)
 {

@@ -154,6 +154,7 @@ extern void GjOfferNote(const CustomPath *path);
 extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
 /* eligible.c: tables and indexes that gpujoin can use */
+extern bool GjIsUserTable(const RangeTblEntry *rte);
 extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(const IndexOptInfo *index);
@@ -164,6 +165,7 @@ extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOpt
 extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
 /* newindex.c: indexes that do not exist */
+extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
 extern bool GjNewIndexIs(const IndexOptInfo *index);
 extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 
@@ -251,6 +253,7 @@ extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
  * choice.c: notes for gpujoin_explain_choice().  All of these functions may be called at any time;
  * they do nothing unless notes are taken.
  */
+extern bool GjChoiceIsNoted(void);
 extern const char *GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index);
 extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
 extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,
