@@ -102,7 +102,6 @@ static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
-static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
 static void *get_private(const CustomScan *plan, GjAggPrivate item);
 static void add_stats(GjAggStats *to, const GjAggStats *from);
 static Size agg_estimate_share(CustomScanState *node, ParallelContext *pcxt);
@@ -497,53 +496,32 @@ end_agg(CustomScanState *node)
 	ExecEndNode(agg->child);
 }
 
-/* EXPLAIN ---------------------------------------------------------------------------- */
-
 static void
 explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
-	GjAggStats	stats;
-
-	explain_groupings(node, ancestors, es);
-	if (!es->analyze || agg->groups == NULL)
-		return;
-	stats = agg_get_stats(agg);
-	ExplainPropertyUInteger("Groups", NULL, stats.groups.groups, es);
-	ExplainPropertyUInteger("Arrays Read", NULL, stats.reader.batches, es);
-	ExplainPropertyUInteger("Rows From Arrays", NULL, stats.reader.array_rows, es);
-	ExplainPropertyUInteger("Rows From Slots", NULL, stats.reader.slot_rows, es);
-	if (!agg->is_partial && (stats.groups.passes > 1 || es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyUInteger("Passes", NULL, stats.groups.passes, es);
-	if (agg->is_partial && (stats.flushes > 0 || es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyUInteger("Flushes", NULL, stats.flushes, es);
-	if (!GjExplainMachine(es))
-		return;
-	ExplainPropertyUInteger("Memory Usage", "kB", (stats.groups.peak_memory + 1023) / 1024, es);
-	if (stats.groups.disk_size > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainPropertyUInteger("Disk Usage", "kB", stats.groups.disk_size / 1024, es);
-}
-
-static void
-explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
-{
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
-	List	   *context;
-	List	   *texts = NIL;
+	GjAggReport report = {.is_partial = agg->is_partial};
 
-	if (ngroupings == 0)
-		return;
-	context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
 	for (int i = 0; i < ngroupings; i++)
+		report.group_keys = lappend(report.group_keys,
+									list_nth_node(TargetEntry, plan->custom_scan_tlist, i)->expr);
+	if (agg->groups != NULL)
 	{
-		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist, i);
+		GjAggStats	stats = agg_get_stats(agg);
 
-		texts = lappend(texts, deparse_expression((Node *) entry->expr, context,
-												  GjExplainTables(es) > 1 || es->verbose,
-												  false));
+		report.has_counters = true;
+		report.groups = stats.groups.groups;
+		report.batches = stats.reader.batches;
+		report.array_rows = stats.reader.array_rows;
+		report.slot_rows = stats.reader.slot_rows;
+		report.passes = stats.groups.passes;
+		report.flushes = stats.flushes;
+		report.peak_memory = stats.groups.peak_memory;
+		report.disk_size = stats.groups.disk_size;
 	}
-	ExplainPropertyList("Group Key", texts, es);
+	GjExplainAgg(node, ancestors, es, &report);
 }
 
 static void *

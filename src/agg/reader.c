@@ -696,9 +696,10 @@ take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReader
 												GjJoinSmallColumns((GjJoinState *) node),
 												partners, n);
 		else
-			has_nulls[i] |= GjReadyColumn(ready, GjReaderFind(ready->fill, column->at), rows, n,
-										  column->values + first * column->width,
-										  column->nulls + first);
+			has_nulls[i] |= GjReadTupleColumn(ready->block->tuples, ready->desc,
+											  GjReaderFind(ready->fill, column->at), rows, n,
+											  column->values + first * column->width,
+											  column->nulls + first);
 	}
 	return n;
 }

@@ -19,6 +19,7 @@
 #include "utils/rel.h"
 
 #include "match/match.h"
+#include "stats/stats.h"
 #include "am.h"
 
 static GjKeySet *make_key_set(IndexScanDesc scan);

@@ -66,7 +66,7 @@
 
 #include "base/compat.h"
 #include "base/step.h"
-#include "mirror/mirror.h"
+#include "stats/stats.h"
 #include "am.h"
 #include "foldparts.h"
 

@@ -30,7 +30,7 @@
 
 #include "base/compat.h"
 #include "base/tid.h"
-#include "mirror/mirror.h"
+#include "stats/stats.h"
 #include "foldparts.h"
 
 typedef struct GjFoldSource

@@ -93,7 +93,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	}
 
 	GjStep("cleaned");
-	/* do this before the caller can free the dead tuples' line pointers: exec/visiblemap.c */
+	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
 	GjEpochRaise(info->index);
 
 	stats->num_pages = nblocks;

@@ -39,8 +39,8 @@
 #include "mirror/mirror.h"
 #include "node/alternative.h"
 #include "pages/pages.h"
+#include "rows/rows.h"
 #include "exec.h"
-#include "keyshare.h"
 
 typedef struct GjAlternativeState
 {
@@ -260,12 +260,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 
-	if (!es->costs)
-		return;
-	ExplainPropertyInteger("Minimum Keys On CPU", NULL,
-						   intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)), es);
-	ExplainPropertyInteger("Minimum Keys On Device", NULL,
-						   intVal(get_private(alternative, GJ_ALTERNATIVE_DEVICE_KEYS)), es);
+	GjExplainAlternative(es, intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)),
+						 intVal(get_private(alternative, GJ_ALTERNATIVE_DEVICE_KEYS)));
 }
 
 static Node *

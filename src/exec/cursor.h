@@ -11,8 +11,8 @@
 
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
+#include "rows/rows.h"
 
-#include "fill.h"
 
 /* When may somebody ask where the last row lies? */
 typedef enum GjCursor

@@ -42,7 +42,7 @@
  * Claim: no row is given that should not be.  What passes is fetched under the snapshot, its
  * key is rechecked, and all quals are tested on the tuple, as without a filter; so, too, on a
  * row that EvalPlanQual puts in the place of another.  A set that became lossy does no harm
- * either.  In an index-only answer an entry that is a row (visiblemap.c) has the row's
+ * either.  In an index-only answer an entry that is a row (match/visible.c) has the row's
  * values, and what it passed need not be tested again.
  *
  * Serializable transactions: the match locks the whole index.  Who changes a row so that it
@@ -59,8 +59,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "fill.h"
-#include "filter.h"
+#include "rows/rows.h"
 #include "search.h"
 
 /* The memory for a match is divided between the entries and the TIDs of those that pass */

@@ -5,7 +5,7 @@
  *
  * Each chunk of entries is tested when it is wanted: those that are rows, without a look
  * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * visiblemap.c does the test, and has the proof.  Before it, those that do not pass the
+ * match/visible.c does the test, and has the proof.  Before it, those that do not pass the
  * filter are dropped (filteredmatch.c).  indexonly.c has what there is to do in a parallel
  * plan.
  *
@@ -23,11 +23,9 @@
 
 #include "base/gpujoin.h"
 #include "match/match.h"
-#include "entryvisible.h"
-#include "filter.h"
+#include "rows/rows.h"
 #include "indexonly.h"
 #include "search.h"
-#include "visiblemap.h"
 
 /* What comes next */
 typedef enum GjIndexOnlyPhase

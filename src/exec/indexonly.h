@@ -19,7 +19,7 @@
 #include "nodes/execnodes.h"
 
 #include "match/match.h"
-#include "fill.h"
+#include "rows/rows.h"
 
 typedef struct GjIndexOnly GjIndexOnly;
 struct GjEntryFilter;

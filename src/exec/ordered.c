@@ -36,7 +36,7 @@
  *	  batch.  Met twice, on a tail page and where it moved to, or by a device and on the CPU, it
  *	  has equal words and is kept once.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
- *	  visiblemap.c: each group of entries is tested after it was found, and the epoch after
+ *	  match/visible.c: each group of entries is tested after it was found, and the epoch after
  *	  that.  Or T is fetched from the heap under the snapshot, along the HOT chain, which gives R.
  * e. Nothing else is delivered.  What passes the visibility map is a row with the entry's
  *	  values.  What is fetched is tested for its key, and for its sort columns, which must be
@@ -79,13 +79,11 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
+#include "rows/rows.h"
 #include "cursor.h"
-#include "entryvisible.h"
-#include "fill.h"
 #include "ordered.h"
 #include "scan.h"
 #include "search.h"
-#include "visiblemap.h"
 
 /* Entries that are tested for visibility at a time */
 #define GJ_ORDERED_GROUP		256

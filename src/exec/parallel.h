@@ -11,7 +11,7 @@
 
 #include "access/parallel.h"
 
-#include "table.h"
+#include "tablescan.h"
 
 /*
  * Find what has table->keys: all of it, or this process's share.  NULL: rows come from

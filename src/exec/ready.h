@@ -11,8 +11,7 @@
 
 #include "access/tupdesc.h"
 
-#include "fetch.h"
-#include "fill.h"
+#include "rows/rows.h"
 #include "indexonly.h"
 
 /*
@@ -26,12 +25,5 @@ typedef struct GjReadyRows
 	GjFetchBlock *block;		/* good until the next rows are asked for */
 	TupleDesc	desc;			/* of the tuples */
 } GjReadyRows;
-
-/*
- * Copy a column of some of the block's tuples, numbered from 0, into an array of values as wide
- * as the column, which is by value; nulls gets a byte for each.  Is there any NULL?
- */
-extern bool GjReadyColumn(const GjReadyRows *ready, const GjFillOutput *output,
-						  const uint16 *rows, int n, char *values, uint8 *nulls);
 
 #endif							/* GPUJOIN_EXEC_READY_H */

@@ -458,19 +458,17 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
+	GjTableReport report = {
+		.key_quals = GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
+									  (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
+									  (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)),
+		.order = GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
+		.sort_columns = (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
+	};
 
-	GjTableScanExplainIndex(table, es);
-	GjExplainKeyCondition(node, ancestors, es,
-						  GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
-										   (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
-										   (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)));
-	GjTableScanExplainFilter(table, ancestors, es);
-	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
-		GjExplainOrder(node, ancestors, es, GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
-					   (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
-					   table->stats.searches == 0 ? NULL : GjOrderedGetStats(scan->ordered),
-					   &table->stats);
-	GjTableScanExplain(table, es);
+	if (report.order != NIL && table->stats.searches > 0)
+		report.ordered = GjOrderedGetStats(scan->ordered);
+	GjExplainTable(table, ancestors, es, &report);
 }
 
 /*-------------------------------------------------------------------------

@@ -10,9 +10,9 @@
 #define GPUJOIN_EXEC_SCAN_H
 
 #include "node/scanplan.h"
+#include "rows/rows.h"
 #include "cursor.h"
 #include "exec.h"
-#include "keyshare.h"
 #include "ordered.h"
 #include "parallel.h"
 

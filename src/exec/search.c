@@ -14,7 +14,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "fill.h"
+#include "rows/rows.h"
 #include "search.h"
 
 static void prepare_match(Relation index, Snapshot snapshot);

@@ -10,6 +10,7 @@
 #define GPUJOIN_EXEC_SEARCH_H
 
 #include "match/match.h"
+#include "rows/rows.h"
 
 extern void GjExecMatch(Relation heap, Relation index, Snapshot snapshot, const GjKeySet *keys,
 						GjTidSet *tids, GjMatchStats *stats);
@@ -23,5 +24,12 @@ extern void GjExecMatchEntries(GjEntryMatch *match, Relation index, Snapshot sna
 extern bool GjExecShareRanges(GjSharedRanges *shared, Relation index, Snapshot snapshot,
 							  const GjKeySet *keys, uint64 capacity, int nprocesses,
 							  GjMatchStats *stats);
+
+/* filteredmatch.c */
+extern int	GjFilterEntries(GjEntryFilter *filter, const GjEntrySet *set, uint64 first, int n,
+							uint16 *rows);
+extern GjTidSet *GjExecMatchFiltered(Relation heap, Relation index, Snapshot snapshot,
+									 const GjKeySet *keys, GjEntryFilter *filter,
+									 MemoryContext parent, Size limit, GjMatchStats *stats);
 
 #endif							/* GPUJOIN_EXEC_SEARCH_H */

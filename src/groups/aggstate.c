@@ -388,8 +388,8 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 		selected->weights = selection->weights;
 	if (argument != NULL)
 	{
-		GjGatherValues(selection->values, argument->values, argument->width, selection->rows,
-					   selection->nrows);
+		GjGather(selection->values, argument->values, argument->width, selection->rows,
+				 selection->nrows);
 		selected->values = selection->values;
 	}
 }
@@ -428,11 +428,9 @@ select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
 	if (n == input->nrows)
 		return;
 	if (numbers != NULL)
-		GjGatherValues((char *) selection->groups, (const char *) numbers, sizeof(uint32),
-					   selection->rows, n);
+		GjGather(selection->groups, numbers, sizeof(uint32), selection->rows, n);
 	if (input->weights != NULL)
-		GjGatherValues((char *) selection->weights, (const char *) input->weights,
-					   sizeof(uint32), selection->rows, n);
+		GjGather(selection->weights, input->weights, sizeof(uint32), selection->rows, n);
 }
 
 /*-------------------------------------------------------------------------

@@ -761,7 +761,7 @@ distinct_add_to_full(GjDistinct *set, const GjAggInput *input, int64 *counts)
 	if (set->has_bits)
 	{
 		others.nrows = bits_add_covered(set, input, counts, rest);
-		GjGatherValues((char *) values, input->values, set->width, rest, others.nrows);
+		GjGather(values, input->values, set->width, rest, others.nrows);
 		others.values = values;
 	}
 	add_rows(set, &others, counts);

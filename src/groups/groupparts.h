@@ -65,8 +65,6 @@ extern int	GjInputAddColumn(GjInput *input, int column, GjValueType type, bool i
 extern void GjInputTake(GjInput *input, const GjBatch *batch);
 extern uint64 GjInputWeight(const GjInput *input);
 extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
-extern void GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows,
-						   int nrows);
 
 extern Size GjRowsLayOut(GjInput *input);
 extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);

@@ -644,21 +644,7 @@ put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values
 {
 	int			shift = column->shift;
 
-	switch (column->width)
-	{
-		case 1:
-			PUT(uint8);
-			break;
-		case 2:
-			PUT(uint16);
-			break;
-		case 4:
-			PUT(uint32);
-			break;
-		default:
-			PUT(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(column->width, PUT);
 }
 
 /*

@@ -194,51 +194,20 @@ GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
 		if (!column->is_argument)
 			continue;
 		input_make_room(input, column);
-		GjGatherValues(column->own_values, column->values, column->width, rows, nrows);
+		GjGather(column->own_values, column->values, column->width, rows, nrows);
 		column->values = column->own_values;
 		if (column->nulls != NULL)
 		{
-			GjGatherValues((char *) column->own_nulls, (const char *) column->nulls, 1, rows,
-						   nrows);
+			GjGather(column->own_nulls, column->nulls, 1, rows, nrows);
 			column->nulls = column->own_nulls;
 		}
 	}
 	if (input->weights != NULL)
 	{
-		GjGatherValues((char *) input->own_weights, (const char *) input->weights,
-					   sizeof(uint32), rows, nrows);
+		GjGather(input->own_weights, input->weights, sizeof(uint32), rows, nrows);
 		input->weights = input->own_weights;
 	}
 	input->nrows = nrows;
-}
-
-#define GATHER(type) \
-	do { \
-		for (int i = 0; i < nrows; i++) \
-			((type *) to)[i] = ((const type *) from)[rows[i]]; \
-	} while (0)
-
-/*
- * Gather the values of some rows.  The rows ascend, so this can be done in place.
- */
-void
-GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows, int nrows)
-{
-	switch (width)
-	{
-		case 1:
-			GATHER(uint8);
-			break;
-		case 2:
-			GATHER(uint16);
-			break;
-		case 4:
-			GATHER(uint32);
-			break;
-		default:
-			GATHER(uint64);
-			break;
-	}
 }
 
 /*-------------------------------------------------------------------------
@@ -309,8 +278,8 @@ GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input)
 		GjInputColumn *head = &runs->heads.columns[table->columns[i].input];
 
 		input_make_room(&runs->heads, head);
-		GjGatherValues(head->own_values, input->columns[table->columns[i].input].values,
-					   head->width, runs->starts, n);
+		GjGather(head->own_values, input->columns[table->columns[i].input].values,
+				 head->width, runs->starts, n);
 		head->values = head->own_values;
 	}
 	return true;
@@ -357,21 +326,7 @@ list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
 static void
 mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first, int n)
 {
-	switch (column->width)
-	{
-		case 1:
-			MARK(uint8);
-			break;
-		case 2:
-			MARK(uint16);
-			break;
-		case 4:
-			MARK(uint32);
-			break;
-		default:
-			MARK(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(column->width, MARK);
 }
 
 /*
@@ -465,21 +420,7 @@ GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records)
 static void
 put_values(char *to, Size size, const char *values, uint16 width, const uint16 *rows, int n)
 {
-	switch (width)
-	{
-		case 1:
-			PUT(uint8);
-			break;
-		case 2:
-			PUT(uint16);
-			break;
-		case 4:
-			PUT(uint32);
-			break;
-		default:
-			PUT(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(width, PUT);
 }
 
 /*
@@ -513,21 +454,7 @@ GjRowsTake(GjInput *input, const char *records, int n)
 static void
 take_values(char *values, uint16 width, const char *from, Size size, int n)
 {
-	switch (width)
-	{
-		case 1:
-			TAKE(uint8);
-			break;
-		case 2:
-			TAKE(uint16);
-			break;
-		case 4:
-			TAKE(uint32);
-			break;
-		default:
-			TAKE(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(width, TAKE);
 }
 
 static void

@@ -59,7 +59,7 @@
  * Entries deleted from the index stay in the copy until the page is pushed again; match.h
  * says what an entry costs that should not have been found.
  *
- * Scans that return entries without visiting the heap (exec/visiblemap.c) need more: no entry
+ * Scans that return entries without visiting the heap (match/visible.c) need more: no entry
  * may have a TID that now belongs to another row.  Therefore the promise includes the vacuum
  * epoch E, read at the same moment as S and the open pages.
  *

@@ -147,6 +147,21 @@ extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, b
 /* complete.c */
 extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
+/* visible.c: which entries are rows, without a visit to the heap */
+extern bool GjEntriesMayBeRows(Snapshot snapshot);
+extern bool GjHeapIsMostlyVisible(Relation heap);
+extern bool GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch);
+
+/* visible.c: the visibility map, for many TIDs in any order */
+typedef struct GjVisibleMap GjVisibleMap;
+
+extern GjVisibleMap *GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit);
+extern int	GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest,
+							 uint16 *rows, uint64 *rest, int *nrest);
+extern uint64 GjVisibleMapReads(const GjVisibleMap *map);
+extern void GjVisibleMapForget(GjVisibleMap *map);
+extern int	GjVisibleMapTest(Relation heap, const uint64 *tids, int n, bool *visible);
+
 /* Dividing a match among processes ------------------------------------------------ */
 
 /* A match of entries on the CPU; processes take intervals of places, one at a time */

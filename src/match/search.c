@@ -78,7 +78,7 @@
  *
  * A hit that e. skips could be a different entry, if the TID has been reused since.  Then the
  * first row is dead to all snapshots, and the second one is newer than ours, so neither is a row of
- * the answer.  stream.c says more about such pairs, and exec/visiblemap.c about the vacuum
+ * the answer.  stream.c says more about such pairs, and match/visible.c about the vacuum
  * epoch, which is read before any entry is found.
  *
  * Searches of different places with the same snapshot are independent of each other.  The

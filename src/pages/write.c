@@ -326,7 +326,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 /*
  * Count a finished bulk deletion, even if it deleted nothing
  *
- * Index-only answers depend on this: exec/visiblemap.c.
+ * Index-only answers depend on this: match/visible.c.
  */
 void
 GjEpochRaise(Relation index)

@@ -15,17 +15,18 @@
 #include "catalog/index.h"
 #include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
 #include "base/gpujoin.h"
-#include "advise.h"
 #include "agg.h"
 #include "alternative.h"
 #include "choice.h"
@@ -56,6 +57,8 @@ static CustomPath *find_leaf(Path *path);
 static GjChoice *find_aggregate(const char *node, Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
+static Node *hide_values(PlannerInfo *root, Node *expr);
+static Node *put_params(Node *node, void *params);
 static bool is_deparsable(Node *clause);
 static const char *choice_text(const char *text);
 static GjChoice *choice_add(Oid relation, Oid index, const char *node);
@@ -508,7 +511,7 @@ deparse(PlannerInfo *root, List *rinfos)
 
 	if (!is_deparsable(clause))
 		return NULL;
-	clause = GjAssumedHide(root, clause);
+	clause = hide_values(root, clause);
 
 	for (int i = 1; i <= list_length(root->parse->rtable); i++)
 		used = bms_add_member(used, i);
@@ -519,6 +522,42 @@ deparse(PlannerInfo *root, List *rinfos)
 	if (strlen(text) > SHOWN_CHARACTERS)
 		text = psprintf("%.*s...", pg_mbcliplen(text, strlen(text), SHOWN_CHARACTERS), text);
 	return choice_text(text);
+}
+
+/*
+ * Put the parameters into the place of their values, if the query is planned with assumed ones
+ */
+static Node *
+hide_values(PlannerInfo *root, Node *expr)
+{
+	return GjNewIndexPlansWithout(root) ? put_params(expr, root->glob->boundParams) : expr;
+}
+
+static Node *
+put_params(Node *node, void *params)
+{
+	const ParamListInfo list = params;
+
+	if (node == NULL)
+		return NULL;
+	for (int i = 0; IsA(node, Const) && i < list->numParams; i++)
+	{
+		const Const *value = (const Const *) node;
+		Param	   *param;
+
+		if (value->constisnull || list->params[i].ptype != value->consttype ||
+			!datumIsEqual(value->constvalue, list->params[i].value, false, -1))
+			continue;
+		param = makeNode(Param);
+		param->paramkind = PARAM_EXTERN;
+		param->paramid = i + 1;
+		param->paramtype = value->consttype;
+		param->paramtypmod = value->consttypmod;
+		param->paramcollid = value->constcollid;
+		param->location = -1;
+		return (Node *) param;
+	}
+	return expression_tree_mutator(node, put_params, params);
 }
 
 static bool
@@ -573,23 +612,6 @@ GjChoiceStop(void)
 	notes_context = NULL;
 	notes = NIL;
 	return result;
-}
-
-/*
- * Plan a query with parameters, and take notes
- *
- * It is planned first without, to find out for which parameters to assume values.
- */
-void
-GjChoiceNote(const Query *query, const char *text)
-{
-	MemoryContext context = notes_context;
-	GjTrial    *trial = GjTrialMake(query, text);
-
-	notes_context = NULL;
-	(void) GjTrialStart(trial);
-	notes_context = context;
-	(void) GjNewIndexPlan(trial, NIL);
 }
 
 bool

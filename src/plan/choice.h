@@ -34,7 +34,4 @@ extern void GjChoiceAggregateTaken(const CustomPath *path);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
 
-/* choice.c: notes are wanted, and where to */
-extern bool GjChoiceIsNoted(void);
-
 #endif							/* GPUJOIN_PLAN_CHOICE_H */

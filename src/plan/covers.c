@@ -15,7 +15,7 @@
  * System columns are not in the index.  So neither tables that are updated nor those
  * whose rows are locked get this far: their plans need ctid.
  *
- * In a serializable transaction every row is read from the heap (exec/visiblemap.c), so
+ * In a serializable transaction every row is read from the heap (match/visible.c), so
  * that a plan made in one is not offered, nor costed, as if they were not.  A cached plan
  * may be executed at another level than it was made at: what is right is decided then,
  * here only what is quick.

@@ -19,7 +19,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "advise.h"
 #include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"

@@ -4,7 +4,7 @@
  *	  Which filters of a table can be decided by what an index entry has.
  *
  * The executor then drops entries before it looks at the visibility map or at the heap
- * (exec/filter.c).  A clause qualifies if it is made of comparisons of one column of the index
+ * (rows/filter.c).  A clause qualifies if it is made of comparisons of one column of the index
  * each with something that is the same for each row, of IN lists, tests for NULL and boolean
  * columns, combined by AND, OR, NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
  *

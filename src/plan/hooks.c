@@ -25,7 +25,6 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "advise.h"
 #include "agg.h"
 #include "choice.h"
 #include "planner.h"
@@ -34,6 +33,8 @@ static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
+
+void		(*GjNoteTableHook) (PlannerInfo *root, RelOptInfo *rel) = NULL;
 
 static void require_citus_first(void);
 static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
@@ -129,8 +130,8 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 {
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
-	GjAdviseNoteTable(root, rel);
-	GjAssumeNoteTable(root, rel);
+	if (GjNoteTableHook)
+		GjNoteTableHook(root, rel);
 
 	if (!gj_enabled)
 		return;

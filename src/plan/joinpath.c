@@ -31,7 +31,7 @@
  *
  * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
  * rows) is in the join's target like any other column, and each table's scan can take a
- * replaced row (join/scan.c).
+ * replaced row (join/bigscan.c).
  *
  * In an outer join the ON clauses decide whether a row has a match and the others
  * whether it is returned; both kinds are kept apart up to the executor.  The

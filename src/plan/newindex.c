@@ -39,7 +39,6 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "advise.h"
 #include "base/gpujoin.h"
 #include "planner.h"
 

@@ -4,7 +4,7 @@
  *	  Where a table stands among partitions that the key tells apart.
  *
  * A leaf of a partitioned table is planned like any table, with the whole condition.  When
- * its scan starts, it takes only those keys that it can have (exec/source.c).  For that the
+ * its scan starts, it takes only those keys that it can have (rows/source.c).  For that the
  * plan says through which partitions one comes to it.  Levels that are partitioned by
  * something else, or by more than the key, only tell how old the partition is.  A partition
  * that the query names itself has no parent here; it is searched for all keys.

@@ -12,6 +12,7 @@
 #include "access/attnum.h"
 #include "nodes/params.h"
 #include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
 
 /* An index that does not exist: with it a query may be planned (newindex.c) */
 typedef struct GjNewIndex
@@ -21,18 +22,7 @@ typedef struct GjNewIndex
 	Bitmapset  *included;		/* the numbers of the columns in INCLUDE */
 } GjNewIndex;
 
-/* What such an index would bring a query (advise.c) */
-typedef struct GjAdvice
-{
-	GjNewIndex	index;
-	Cost		cost_now;		/* of the query, without it */
-	Cost		cost_with;		/* and with it; 0: not estimated */
-	Oid			replaces;		/* an index of ours with the same key, or invalid */
-	const char *refused;		/* why it would not pay; NULL: it would */
-	const char *assumed;		/* what the costs rest on, or NULL */
-} GjAdvice;
-
-/* A query that is planned several times (assumed.c) */
+/* A query that is planned several times (advise/price.c) */
 typedef struct GjTrial
 {
 	const Query *query;
@@ -57,20 +47,21 @@ typedef struct GjChoice
 /* choice.c: what the planner thinks of a query's indexes, a list of GjChoice */
 extern bool GjChoiceStart(void);
 extern List *GjChoiceStop(void);
-extern void GjChoiceNote(const Query *query, const char *text);
+extern bool GjChoiceIsNoted(void);
 
-/* advise.c: which indexes would pay for a query?  A list of GjAdvice. */
-extern List *GjAdviseQuery(const Query *query, const char *text);
-
-/* assumed.c */
-extern GjTrial *GjTrialMake(const Query *query, const char *text);
-extern Cost GjTrialStart(GjTrial *trial);
-
-/* newindex.c: what a query costs with indexes (GjNewIndex) or without (NIL); how large one is */
+/* newindex.c: planning a query as if it had other indexes (GjNewIndex) */
+extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
+extern PlannedStmt *GjNewIndexPlan(const GjTrial *trial, const List *indexes);
 extern Cost GjNewIndexCost(const GjTrial *trial, const List *indexes);
 extern int64 GjNewIndexSize(const GjNewIndex *index);
+extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
 
-/* hooks.c */
+/* eligible.c, rows.c: for estimates of new indexes */
+extern bool GjIsUserTable(const RangeTblEntry *rte);
+extern double GjAssumedKeys(double ndistinct);
+
+/* hooks.c; the hook is called for each table that is planned, if it is set */
+extern void (*GjNoteTableHook) (PlannerInfo *root, RelOptInfo *rel);
 extern void GjPlanInit(void);
 
 /* cost.c: the access method's cost estimate, by which its indexes are known, too */

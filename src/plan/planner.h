@@ -18,7 +18,6 @@
 #include "plan.h"
 
 /* eligible.c: which tables and indexes are for us */
-extern bool GjIsUserTable(const RangeTblEntry *rte);
 extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern bool GjIndexEligible(const IndexOptInfo *index);
@@ -120,6 +119,10 @@ extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers,
 						  Cost alone, Cost divided);
 extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
 
+/* newindex.c: indexes that do not exist */
+extern bool GjNewIndexIs(const IndexOptInfo *index);
+extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+
 /* order.c: rows in the order that a LIMIT wants */
 extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
 extern double GjOrderBound(PlannerInfo *root, double per_row);
@@ -130,7 +133,6 @@ extern List *GjOrderColumns(IndexOptInfo *index, List *order);
 /* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
 extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										List *conditions, double *nkeys);
-extern double GjAssumedKeys(double ndistinct);
 extern bool GjSourceIsUnknown(const GjSource *source);
 extern bool GjNodeIsComplement(GjKeyNode *node);
 extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);

@@ -21,7 +21,6 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "admin/check.h"
 #include "am/am.h"
 #include "base/tid.h"
 #include "match/parts.h"
@@ -31,6 +30,7 @@
 #define NSTATES 3				/* young, old, another index */
 #define NO_DAMAGE 0xFF
 
+extern void GjCheckPages(Relation index);	/* admin/check.c */
 extern Datum gpujoin_key_int4(PG_FUNCTION_ARGS);
 extern Datum gpujoin_key_int8(PG_FUNCTION_ARGS);
 
@@ -342,10 +342,7 @@ read_all(void *arg)
 static void
 check(void *arg)
 {
-	GjCheckState state = {.index = rel};
-
-	state.key_proc = &key_proc;
-	GjCheckPages(&state);
+	GjCheckPages(rel);
 }
 
 static void

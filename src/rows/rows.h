@@ -1,0 +1,81 @@
+/*-------------------------------------------------------------------------
+ *
+ * rows.h
+ *	  The rows of one table: keys to search for, filters of entries, tuples of TIDs.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_ROWS_H
+#define GPUJOIN_ROWS_H
+
+#include "access/htup_details.h"
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+#include "utils/snapshot.h"
+
+#include "sets/sets.h"
+#include "keys.h"
+#include "shape.h"
+
+/*-------------------------------------------------------------------------
+ * Which entries of an index pass a scan's filters, decided on their columns: filter.c
+ *
+ * A filter is made from the plan when the node begins, reset with each (re)scan, when params may
+ * have other values, and then run on batches of entries.  The values that entries are compared
+ * with are evaluated before a match that tests entries, or when the first entries come.
+ *-------------------------------------------------------------------------
+ */
+typedef struct GjEntryFilter GjEntryFilter;
+
+extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *parent);
+extern void GjEntryFilterReset(GjEntryFilter *filter);
+extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjFill */
+extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
+extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
+							 uint16 *rows);
+extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);
+
+/*-------------------------------------------------------------------------
+ * The tuples of TIDs: heap.c
+ *
+ * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch
+ * does not own the TID set.  It may return tuples with other keys: the caller must recheck the key,
+ * unless GjFetchFilter() or GjFetchLookup() returned true.
+ *-------------------------------------------------------------------------
+ */
+typedef struct GjFetch GjFetch;
+
+/* The tuples fetched from a block.  Callers may take them from here, and advance next. */
+typedef struct GjFetchBlock
+{
+	int			ntuples;
+	int			next;			/* first tuple that has not been taken */
+	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	void	   *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchLookup() */
+} GjFetchBlock;
+
+typedef struct GjFetchStats
+{
+	uint64		exact_blocks;	/* heap blocks with known offsets */
+	uint64		lossy_blocks;	/* heap blocks all of whose tuples were tested */
+	uint64		tuples;			/* visible tuples, counted by block */
+	uint64		rechecked;		/* number of them that the key recheck removed, here or in the
+								 * caller */
+} GjFetchStats;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
+extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
+extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
+extern void *GjFetchPartners(const GjFetch *fetch);
+extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
+extern bool GjFetchLoad(GjFetch *fetch);
+extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
+extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot,
+						ItemPointerData *place);
+extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
+extern void GjFetchFree(GjFetch *fetch);
+extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+
+#endif							/* GPUJOIN_ROWS_H */
