@@ -10,8 +10,8 @@
  *
  * The run may be dropped meanwhile, and its pages reused.  Each page carries the number of its
  * run; if that has changed, the reader returns "moved", and its caller checks list_version (lemma
- * L1 of src/README).  A copy remains unchanged: it may lead the caller to a data page that does not belong to the run
- * any more, but that page's number shows it.
+ * L1 of src/README).  A copy remains unchanged: it may lead the caller to a data page that does not
+ * belong to the run any more, but that page's number shows it.
  *
  * Callers rely on each page beginning after the previous one: after one step forward they are
  * past the place that they were looking for.  So each step checks this.

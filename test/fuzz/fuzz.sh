@@ -55,7 +55,8 @@ keep() {
     local corpus=corpus/$1 least=$out/least_$1 name
     rm -rf "$least"
     mkdir "$least"
-    "$out/fuzz_$1" -set_cover_merge=1 -timeout=60 "$least" "$corpus" "$out/new_$1" >"$out/$1.merge" 2>&1
+    "$out/fuzz_$1" -set_cover_merge=1 -timeout=60 "$least" "$corpus" "$out/new_$1" \
+        >"$out/$1.merge" 2>&1
     find "$corpus" -type f | grep -xE '.*/[0-9a-f]{40}' | xargs -r rm
     for name in "$corpus"/*; do
         [ ! -e "$name" ] || rm -f "$least/$(sha1sum "$name" | cut -d' ' -f1)"
