@@ -65,8 +65,6 @@ extern void GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys
 
 /* scan.c */
 extern void GjExecScanInit(void);
-extern bool GjIsScan(const PlanState *node);
-extern GjRowBatch *GjScanLoad(PlanState *node);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);

@@ -233,6 +233,7 @@ load_entries(GjIndexOnly *io)
 		io->entries = NULL;
 		return false;
 	}
+	io->batch.entries = io->entries;
 	if (found == GJ_FOUND_ENTRIES)
 		GjVisibleMapForget(io->map);
 	io->batch.entries = io->entries;

@@ -60,6 +60,7 @@ static GjFill *fill_from_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static inline bool fill_from_next(GjScanState *scan, TupleTableSlot *slot);
 static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
@@ -101,10 +102,14 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecScanInit(void)
 {
-	GjNodeRegister(&plan_methods, NULL);
+	GjNodeRegister(&plan_methods, &row_methods);
 }
 
 static Node *
@@ -205,21 +210,13 @@ fill_from_next(GjScanState *scan, TupleTableSlot *slot)
 	return true;
 }
 
-bool
-GjIsScan(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
-}
-
 /*
- * Return the next result rows for batch consumers.  Returns NULL if the next row, if any, comes
- * from the executor.
+ * Method of GjRowMethods
  */
-GjRowBatch *
-GjScanLoad(PlanState *ps)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
-	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
 	GjTableScan *table = &scan->table;
 	GjRowBatch *batch;
 

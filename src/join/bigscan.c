@@ -140,16 +140,6 @@ GjJoinScanIsReady(const GjJoinScanState *scan)
 	return GjIndexOnlyIsStarted(table->index_only) || table->tids != NULL || is_replaced(scan);
 }
 
-/*
- * Return true if the match may continue while rows are delivered, so that its keys must be kept
- * until its results are dropped
- */
-bool
-GjJoinScanIsMatching(const GjJoinScanState *scan)
-{
-	return GjIndexOnlyIsStarted(scan->table.index_only);
-}
-
 static bool
 is_replaced(const GjJoinScanState *scan)
 {

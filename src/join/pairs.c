@@ -55,6 +55,12 @@ struct GjJoinDirect
 {
 	uint64		entry;			/* row whose partners state->pair points to */
 	int			natts;			/* number of columns of a small row */
+
+	/* Arrays of the rows for batch consumers */
+	uint16		rows[GJ_BATCH_ROWS];
+	void	   *partners[GJ_BATCH_ROWS];
+	uint32		weights[GJ_BATCH_ROWS];
+
 	int			noutputs;
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -88,7 +94,11 @@ static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
-static GjRowBatch *current_batch(GjJoinState *state);
+static int	partner_column(const PlanState *node, int at);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
+static int	take_pairs(GjJoinState *state, GjRowBatch *table);
+static int	take_weights(GjJoinState *state, GjRowBatch *table);
 static inline void take_row(GjJoinState *state, GjRowBatch *batch);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
@@ -112,6 +122,7 @@ GjExecJoin(CustomScanState *node)
 	GjJoinState *state = (GjJoinState *) node;
 	TupleTableSlot *slot;
 
+	Assert(state->batch_rows.next == state->batch_rows.nrows);
 	for (;;)
 	{
 		switch (state->phase)
@@ -153,45 +164,6 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For batch consumers: advance until rows are loaded that can take the fast path (see below).
- * Returns NULL if the next row, if any, comes from GjExecJoin().
- */
-GjRowBatch *
-GjJoinLoad(GjJoinState *state)
-{
-	GjRowBatch *batch;
-
-	for (;;)
-	{
-		switch (state->phase)
-		{
-			case GJ_PHASE_COLLECT:
-			case GJ_PHASE_BATCH:
-			case GJ_PHASE_TABLE:
-				prepare(state);
-				break;
-			case GJ_PHASE_DIRECT:
-				batch = load_entry_batch(state);
-				if (batch != NULL)
-					return batch;
-				GjJoinScanFetchRest(state->direct_scan, state->small);
-				state->phase = GJ_PHASE_BIG_ROW;
-				break;
-			case GJ_PHASE_BIG_ROW:
-				if (!takes_tuples(state->scan, state->scan->table.array_fill))
-					return NULL;
-				batch = load_tuple_batch(state);
-				if (batch != NULL)
-					return batch;
-				leave_rows(state);
-				break;
-			default:
-				return NULL;
-		}
-	}
-}
-
-/*
  * Do the work that precedes the rows of a table
  */
 static void
@@ -225,6 +197,7 @@ collect_small(GjJoinState *state)
 {
 	PlanState  *small_plan = linitial(state->css.custom_ps);
 
+	Assert(state->phase == GJ_PHASE_COLLECT);
 	for (;;)
 	{
 		TupleTableSlot *slot = ExecProcNode(small_plan);
@@ -278,6 +251,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool
 start_batch(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BATCH);
 	state->batch = GjSmallNextBatch(state->small);
 	if (state->batch == NULL)
 		return false;
@@ -319,6 +293,7 @@ forget_keys(GjJoinState *state)
 static bool
 next_table(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_TABLE);
 	for (; state->current < state->nscans; state->current++)
 	{
 		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
@@ -364,6 +339,7 @@ next_big_row(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (all_small_matched(state))
 		return false;
 	state->pair = GjJoinScanNext(scan, state->small);
@@ -379,6 +355,7 @@ next_big_row(GjJoinState *state)
 static void
 leave_rows(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (!table_goes_on(state))
 		state->phase = GJ_PHASE_TABLE;
 	else if (state->direct_scan != NULL)
@@ -447,8 +424,10 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		else if (!match_own_keys(state, scan))
 			return false;
 	}
+	/* while entries are returned, the match still needs the keys */
 	filter = choose_filter(state, scan);
-	if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan) && filter == NULL)
+	if (state->current == state->nscans - 1 && filter == NULL &&
+		!GjIndexOnlyIsStarted(scan->table.index_only))
 		forget_keys(state);
 	GjJoinScanStart(scan, state->small, filter);
 	return true;
@@ -524,6 +503,7 @@ make_keys(GjJoinState *state, int key_width)
 static bool
 next_pair(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_PAIRS);
 	while (state->pair != NULL)
 	{
 		GjSmallRow *row = state->pair;
@@ -587,6 +567,7 @@ copy_small(GjJoinState *state, const GjSmallRow *row)
 static bool
 next_unmatched(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_UNMATCHED);
 	while (state->unmatched != NULL)
 	{
 		GjSmallRow *row = state->unmatched;
@@ -762,6 +743,7 @@ next_direct(GjJoinState *state)
 	GjJoinScanState *scan = state->direct_scan;
 	GjJoinDirect *direct = state->direct;
 
+	Assert(state->phase == GJ_PHASE_DIRECT);
 	if (state->pair == NULL && !next_entry(state, scan))
 		return NULL;
 
@@ -808,10 +790,79 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 	return loaded;
 }
 
-/* As arrays ------------------------------------------------------------------------- */
+/*-------------------------------------------------------------------------
+ * Batches of rows
+ *
+ * Either each entry or tuple is a row: then batch consumers get the table's own batch.  Or pairs
+ * are rows; if no column of the partners is wanted, an entry or tuple stands for all of its pairs,
+ * with their number as weight.
+ *-------------------------------------------------------------------------
+ */
+
+const GjRowMethods GjJoinRowMethods = {
+	.partner_column = partner_column,
+	.next_batch = next_batch,
+};
 
 /*
- * Return the entries that form the next result rows, or NULL if there are no more
+ * Method of GjRowMethods
+ */
+static int
+partner_column(const PlanState *node, int at)
+{
+	const GjJoinDirect *direct = ((const GjJoinState *) node)->direct;
+
+	for (int i = 0; direct != NULL && i < direct->noutputs; i++)
+	{
+		if (direct->outputs[i].attno == at + 1)
+			return direct->outputs[i].column;
+	}
+	return -1;
+}
+
+/*
+ * Method of GjRowMethods: advance until rows are loaded that can take the fast path
+ */
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
+{
+	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
+	GjRowBatch *batch = &state->batch_rows;
+
+	if (batch->next < batch->nrows)
+		return batch;
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+			case GJ_PHASE_BATCH:
+			case GJ_PHASE_TABLE:
+				prepare(state);
+				break;
+			case GJ_PHASE_DIRECT:
+				batch = load_entry_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				GjJoinScanFetchRest(state->direct_scan, state->small);
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				if (!takes_tuples(state->scan, state->scan->table.array_fill))
+					return NULL;
+				batch = load_tuple_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				leave_rows(state);
+				break;
+			default:
+				return NULL;
+		}
+	}
+}
+
+/*
+ * Return the entries that form the next result rows, or NULL if no entry is left
  */
 static GjRowBatch *
 load_entry_batch(GjJoinState *state)
@@ -819,6 +870,7 @@ load_entry_batch(GjJoinState *state)
 	GjJoinScanState *scan = state->direct_scan;
 	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
+	Assert(state->phase == GJ_PHASE_DIRECT);
 	batch->shape = scan->direct_fill;
 	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
 		return batch;
@@ -826,7 +878,7 @@ load_entry_batch(GjJoinState *state)
 }
 
 /*
- * Return the tuples that form the next result rows, or NULL if there are no more
+ * Return the tuples that form the next result rows, or NULL if no tuple is left
  */
 static GjRowBatch *
 load_tuple_batch(GjJoinState *state)
@@ -834,6 +886,7 @@ load_tuple_batch(GjJoinState *state)
 	GjJoinScanState *scan = state->scan;
 	GjRowBatch *batch = scan->table.fetched;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	batch->shape = scan->table.array_fill;
 	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
 		return batch;
@@ -841,99 +894,79 @@ load_tuple_batch(GjJoinState *state)
 }
 
 /*
- * Return true if some pairs of an entry or a tuple have been taken, but not all
+ * Return the result rows of a table's batch.  If some pairs of a row have been returned, return its
+ * other pairs first.
  */
-bool
-GjJoinIsInPairs(const GjJoinState *state)
+static GjRowBatch *
+make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 {
-	return state->pair != NULL;
-}
+	GjRowBatch *batch = &state->batch_rows;
 
-/*
- * Return the column of the small row, from 0, that is this attribute of the result, or -1 if it
- * belongs to the big side or there is no fast path
- */
-int
-GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
-{
-	for (int i = 0; state->direct != NULL && i < state->direct->noutputs; i++)
+	if (table->partners == NULL)
 	{
-		if (state->direct->outputs[i].attno == attno)
-			return state->direct->outputs[i].column;
+		if (table->tuples != NULL)
+		{
+			count_rows(state->scan, table->nrows - Max(table->next, state->scan->ncounted));
+			state->scan->ncounted = table->nrows;
+		}
+		return table;
 	}
-	return -1;
+	*batch = *table;
+	batch->next = 0;
+	batch->rows = state->direct->rows;
+	batch->partners = NULL;
+	if (state->pair != NULL || want_partners)
+	{
+		batch->nrows = take_pairs(state, table);
+		batch->partners = state->direct->partners;
+		batch->partner_natts = state->direct->natts;
+	}
+	else
+	{
+		batch->nrows = take_weights(state, table);
+		batch->weights = state->direct->weights;
+	}
+	return batch;
 }
 
 /*
- * Return the number of columns of a small row
+ * Take the next pairs of the table's rows with their partners, and return their number
  */
-int
-GjJoinSmallColumns(const GjJoinState *state)
+static int
+take_pairs(GjJoinState *state, GjRowBatch *table)
 {
-	return state->direct->natts;
-}
-
-/*
- * Take at most `most` tuples of the block, each of which is a row
- */
-int
-GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
-{
-	GjRowBatch *batch = state->scan->table.fetched;
+	GjJoinDirect *direct = state->direct;
 	int			n = 0;
 
-	while (n < most && batch->next < batch->nrows)
-		rows[n++] = batch->rows[batch->next++];
-	count_rows(state->scan, n);
-	return n;
-}
-
-/*
- * Take at most `most` pairs of the batch's entries or tuples, and their partners.  rows[] gets
- * positions in the batch's source.
- */
-int
-GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
-{
-	GjRowBatch *batch = current_batch(state);
-	int			n = 0;
-
-	while (n < most && (state->pair != NULL || batch->next < batch->nrows))
+	while (n < GJ_BATCH_ROWS && (state->pair != NULL || table->next < table->nrows))
 	{
 		if (state->pair == NULL)
-			take_row(state, batch);
-		rows[n] = batch->rows[batch->next - 1];
-		partners[n++] = state->pair;
+			take_row(state, table);
+		direct->rows[n] = table->rows[table->next - 1];
+		direct->partners[n++] = state->pair;
 		take_partner(state);
 	}
 	return n;
 }
 
 /*
- * Take at most `most` of them, each with the number of its partners.  Must not be called while
- * only some of the pairs of a row have been taken.
+ * Take the next rows of the table with the number of their partners, and return the number of
+ * rows
  */
-int
-GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
+static int
+take_weights(GjJoinState *state, GjRowBatch *table)
 {
-	GjRowBatch *batch = current_batch(state);
+	GjJoinDirect *direct = state->direct;
 	int			n = 0;
 
 	Assert(state->pair == NULL);
-	while (n < most && batch->next < batch->nrows)
+	while (n < GJ_BATCH_ROWS && table->next < table->nrows)
 	{
-		take_row(state, batch);
-		weights[n] = take_partners(state);
-		rows[n++] = batch->rows[batch->next - 1];
+		take_row(state, table);
+		direct->weights[n] = take_partners(state);
+		direct->rows[n++] = table->rows[table->next - 1];
 	}
 	return n;
-}
-
-static GjRowBatch *
-current_batch(GjJoinState *state)
-{
-	return state->phase != GJ_PHASE_DIRECT ? state->scan->table.fetched :
-		GjIndexOnlyGetBatch(state->direct_scan->table.index_only);
 }
 
 /*
@@ -951,7 +984,10 @@ take_row(GjJoinState *state, GjRowBatch *batch)
 		count_rows(state->scan, 1);
 }
 
-/* Tuples ---------------------------------------------------------------------------- */
+/*-------------------------------------------------------------------------
+ * Tuples
+ *-------------------------------------------------------------------------
+ */
 
 /*
  * Return the next result row that is built from a fetched tuple.  Returns NULL if the next tuple,
@@ -964,6 +1000,7 @@ build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 	GjRowBatch *block = scan->table.fetched;
 	GjSmallRow *row = state->pair;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (row == NULL)
 	{
 		if (block->next >= block->nrows && !load_tuples(scan))
@@ -1035,6 +1072,7 @@ load_tuples(GjJoinScanState *scan)
 	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
+	scan->ncounted = 0;
 	if (instrument == NULL)
 		return GjFetchLoad(scan->table.fetch);
 	InstrStartNode(instrument);
