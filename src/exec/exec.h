@@ -12,7 +12,6 @@
 
 #include "base/compat.h"
 #include "rows/rows.h"
-#include "indexonly.h"
 #include "parallel.h"
 #include "ready.h"
 #include "tablescan.h"

@@ -12,7 +12,6 @@
 #include "access/tupdesc.h"
 
 #include "rows/rows.h"
-#include "indexonly.h"
 
 /*
  * Result rows of which nothing has to be computed: the entries of a chunk, or the tuples of a

@@ -14,7 +14,7 @@
  *
  * If the index has all columns that are needed, rows of all-visible pages come from entries, and
  * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
- * (exec/indexonly.c).
+ * (rows/indexonly.c).
  *
  * Core's executor never requests a row from this node.
  *
@@ -425,7 +425,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 /*-------------------------------------------------------------------------
  * Rows from index entries
  *
- * Entries are loaded one chunk at a time (exec/indexonly.c), and the keys of a chunk are looked up
+ * Entries are loaded one chunk at a time (rows/indexonly.c), and the keys of a chunk are looked up
  * together.  Then each row is stored in the joined slot separately; or, if the join can do
  * without that, directly in the result (pairs.c).
  *-------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "nodes/execnodes.h"
 #include "utils/snapshot.h"
 
+#include "match/match.h"
 #include "sets/sets.h"
 #include "keys.h"
 #include "shape.h"
@@ -75,5 +76,68 @@ extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot
 extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
 extern void GjFetchFree(GjFetch *fetch);
 extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+
+/*-------------------------------------------------------------------------
+ * Rows that are answered from index entries: indexonly.c
+ *
+ * GjIndexOnlyStart() begins a match, and GjIndexOnlyNext() returns the entries that are rows.  When
+ * it returns false, GjIndexOnlyRest() has the TIDs of the others: they must be fetched, under the
+ * snapshot and with a recheck of the key, like those of any match.  After that,
+ * GjIndexOnlyContinue() returns true if more entries follow, because the TIDs took too much memory.
+ *-------------------------------------------------------------------------
+ */
+typedef struct GjIndexOnly GjIndexOnly;
+
+typedef struct GjIndexOnlyStats
+{
+	uint64		rows;			/* number of entries that were rows */
+	uint64		heap_fetches;	/* number of TIDs left to the heap */
+} GjIndexOnlyStats;
+
+/* Number of entries whose visibility is tested at a time */
+#define GJ_CHUNK_ENTRIES		1024
+
+/* Entries that are rows and have not been taken: the beginning of a GjIndexOnly */
+typedef struct GjIndexOnlyChunk
+{
+	uint64		first;			/* entry of the set to which rows[] are relative */
+	int			nrows;
+	int			next;			/* first row that has not been taken */
+	uint16		rows[GJ_CHUNK_ENTRIES];
+} GjIndexOnlyChunk;
+
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
+extern void GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter);
+extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
+extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
+extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
+extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io);
+extern bool GjIndexOnlyLoad(GjIndexOnly *io);
+extern bool GjIndexOnlyLoadRows(GjIndexOnly *io);
+extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
+extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
+extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
+extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
+extern bool GjIndexOnlyContinue(GjIndexOnly *io);
+extern void GjIndexOnlyReset(GjIndexOnly *io);
+extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+#define GjIndexOnlyGetChunk(io)	((GjIndexOnlyChunk *) (io))
+
+/*
+ * Return the next entry that is a row, or false after the last one.  It is good until the next
+ * call. Inline, as counting rows does little else.
+ */
+static inline bool
+GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+{
+	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
+
+	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoadRows(io))
+		return false;
+	*entry = chunk->first + chunk->rows[chunk->next++];
+	return true;
+}
 
 #endif							/* GPUJOIN_ROWS_H */

@@ -3,10 +3,10 @@
  * indexonly.c
  *	  Rows of one table answered from index entries: a match, chunk by chunk.
  *
- * Each chunk of entries is tested when it is wanted: those that are rows, without a look
- * at the heap, are delivered, the TIDs of all others are kept for the heap.
- * match/visible.c does the test, and has the proof.  Before it, those that do not pass the
- * filter are dropped (match/stream.c).
+ * A chunk of entries is tested when its rows are requested: entries that are rows, without a visit
+ * to the heap, are returned, and the TIDs of all others are collected for the heap.
+ * match/visible.c has the test and its proof.  Entries that do not pass the filter are dropped
+ * before (match/stream.c).
  *
  * Nothing is held between calls: no pin, no lock.
  *
@@ -22,16 +22,15 @@
 
 #include "base/gpujoin.h"
 #include "match/match.h"
-#include "rows/rows.h"
-#include "indexonly.h"
+#include "rows.h"
 
-/* What comes next */
+/* Source of the next rows */
 typedef enum GjIndexOnlyPhase
 {
-	GJ_INDEX_ONLY_OFF,			/* nothing: no match has been started */
+	GJ_INDEX_ONLY_OFF,			/* none: no match has been started */
 	GJ_INDEX_ONLY_ENTRIES,		/* entries */
-	GJ_INDEX_ONLY_REST,			/* the rest, and entries again when it has been fetched */
-	GJ_INDEX_ONLY_LAST_REST		/* the rest, and then nothing */
+	GJ_INDEX_ONLY_REST,			/* the rest, followed by more entries */
+	GJ_INDEX_ONLY_LAST_REST		/* the rest, which is the end */
 } GjIndexOnlyPhase;
 
 struct GjIndexOnly
@@ -41,8 +40,8 @@ struct GjIndexOnly
 	Relation	heap;
 	Relation	index;
 	Snapshot	snapshot;
-	List	   *fills;			/* of the slots that entries are put into */
-	const GjEntryTest *test;	/* what entries have to pass; NULL: nothing */
+	List	   *fills;			/* fills of the slots that receive entries */
+	const GjEntryTest *test;	/* drops entries, or NULL */
 
 	/* The current match */
 	MemoryContext context;		/* for the map and the rest; NULL if no match has been started */
@@ -51,19 +50,19 @@ struct GjIndexOnly
 	GjMatchStats *match_stats;
 	GjEntryStream *stream;
 	const GjEntrySet *entries;	/* returned by the stream last, or NULL */
-	uint64		position;		/* in it, behind the last chunk */
-	GjVisibleMap *map;			/* what has been read of it since the entries were found */
-	uint64		nproved;		/* reads of it behind which the epoch has been read, too */
-	bool		certain;		/* the epoch has not moved yet */
-	GjTidSet   *rest;			/* TIDs for the heap; NULL: none so far */
-	uint64		nrest;			/* in it: not yet distinct */
+	uint64		position;		/* first of them after the last chunk */
+	GjVisibleMap *map;			/* pages read since the entries were found */
+	uint64		nproved;		/* number of reads of the map after which the epoch was read, too */
+	bool		certain;		/* true until the epoch has moved */
+	GjTidSet   *rest;			/* TIDs for the heap, or NULL */
+	uint64		nrest;			/* number of TIDs in it, including duplicates */
 	GjIndexOnlyStats stats;
 };
 
 /* Copies of the visibility map may take this part of the memory */
 #define MAP_PART				2
 
-/* What a TID takes in a set, growing and being put in order */
+/* Memory of a TID in a set, while the set grows and is sorted */
 #define REST_TID_BYTES			(4 * sizeof(uint64))
 
 static bool has_room(const GjIndexOnly *io);
@@ -74,7 +73,7 @@ static int	drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids);
 static bool is_proved(GjIndexOnly *io);
 
 /*
- * Prepare answering for a node
+ * Prepare index-only answers for a node
  */
 GjIndexOnly *
 GjIndexOnlyCreate(const ScanState *node, Relation index)
@@ -89,8 +88,8 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
 }
 
 /*
- * Drop entries that do not pass.  The filter may be reset before each start and restart of the
- * answer, which must be asked for the filter's columns, too.
+ * Drop entries that do not pass a filter.  It may be reset before each start and restart; the
+ * request must include the filter's columns.
  */
 void
 GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter)
@@ -99,8 +98,8 @@ GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter)
 }
 
 /*
- * Entries will be put into slots by this fill: keep it to the set that is delivered.
- * Called in the memory context of the query.
+ * Point a fill to each set of entries that is returned.  To be called in the memory context of the
+ * query.
  */
 void
 GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill)
@@ -109,7 +108,7 @@ GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill)
 }
 
 /*
- * May a match of now be answered from entries?
+ * Return true if rows may be answered from entries under the snapshot
  */
 bool
 GjIndexOnlyIsPossible(const GjIndexOnly *io)
@@ -118,8 +117,8 @@ GjIndexOnlyIsPossible(const GjIndexOnly *io)
 }
 
 /*
- * Begin a match.  Returns the TIDs to be fetched, if that is the answer; otherwise NULL: the rows
- * come from here.
+ * Begin a match.  Returns the TIDs to be fetched if the answer is TIDs; nothing is started then.
+ * Otherwise returns NULL.
  */
 GjTidSet *
 GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request)
@@ -141,6 +140,9 @@ GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request)
 	return NULL;
 }
 
+/*
+ * Return true if a match has been started
+ */
 bool
 GjIndexOnlyIsStarted(const GjIndexOnly *io)
 {
@@ -148,7 +150,7 @@ GjIndexOnlyIsStarted(const GjIndexOnly *io)
 }
 
 /*
- * Rescan: return the same rows again.  A shared match must not have been begun with.
+ * Rescan: return the same rows again.  In a shared match, no row may have been returned yet.
  */
 void
 GjIndexOnlyRestart(GjIndexOnly *io)
@@ -163,7 +165,7 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 }
 
 /*
- * Make the next rows ready; false if there are no more, or nothing has been started
+ * Load the next rows.  Returns false after the last one, or if no match has been started.
  */
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
@@ -185,7 +187,7 @@ GjIndexOnlyLoad(GjIndexOnly *io)
 }
 
 /*
- * The same for who goes from row to row
+ * Do the same for a caller that processes row by row
  */
 bool
 GjIndexOnlyLoadRows(GjIndexOnly *io)
@@ -197,8 +199,8 @@ GjIndexOnlyLoadRows(GjIndexOnly *io)
 }
 
 /*
- * Have what is ready on its way from memory, for who goes from row to row.  Who goes from column
- * to column reads one array after the other, which processors foresee.
+ * Prefetch the rows that are ready, for a caller that processes row by row.  A caller that
+ * processes column by column reads arrays in order, which processors prefetch themselves.
  */
 void
 GjIndexOnlyPrefetch(const GjIndexOnly *io)
@@ -207,8 +209,8 @@ GjIndexOnlyPrefetch(const GjIndexOnly *io)
 }
 
 /*
- * Does another chunk fit into the rest?  It must remain exact, as other rows of a block may
- * have been answered from entries, or be in the rest of another process.
+ * Return true if the TIDs of another chunk fit into the rest.  It must remain exact, as other rows
+ * of a block may have been answered from entries, or be in the rest of another process.
  */
 static bool
 has_room(const GjIndexOnly *io)
@@ -217,7 +219,7 @@ has_room(const GjIndexOnly *io)
 }
 
 /*
- * Get the next entries (step 2, continued); false if there are no more
+ * Get the next entries (step 2, continued); returns false after the last ones
  */
 static bool
 load_entries(GjIndexOnly *io)
@@ -239,7 +241,7 @@ load_entries(GjIndexOnly *io)
 }
 
 /*
- * Get the keys of the rows that are ready, all of them
+ * Store the keys of all rows that are ready
  */
 void
 GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
@@ -264,7 +266,7 @@ GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
 }
 
 /*
- * Get the TID of an entry, packed as block << 16 | offset
+ * Return the TID of an entry, packed as block << 16 | offset
  */
 uint64
 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
@@ -273,8 +275,8 @@ GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
 }
 
 /*
- * Get the TIDs for which the heap must be asked, finished, once GjIndexOnlyNext() has said
- * false.  When they have been fetched, there may be more entries: GjIndexOnlyContinue().
+ * Return the TIDs that must be fetched from the heap, finished, once GjIndexOnlyNext() has returned
+ * false.  After that, more entries may follow: GjIndexOnlyContinue().
  */
 GjTidSet *
 GjIndexOnlyRest(GjIndexOnly *io)
@@ -287,7 +289,7 @@ GjIndexOnlyRest(GjIndexOnly *io)
 }
 
 /*
- * Go on with entries, and forget the TIDs; false if there are no more
+ * Continue with entries, and forget the TIDs; returns false after the last entry
  */
 bool
 GjIndexOnlyContinue(GjIndexOnly *io)
@@ -299,7 +301,7 @@ GjIndexOnlyContinue(GjIndexOnly *io)
 }
 
 /*
- * Go back to entries
+ * Forget the TIDs, and continue with entries
  */
 static void
 forget_rest(GjIndexOnly *io)
@@ -334,7 +336,7 @@ GjIndexOnlyReset(GjIndexOnly *io)
 }
 
 /*
- * Counters, summed up over all starts
+ * Return the counters, which are sums over all starts
  */
 GjIndexOnlyStats *
 GjIndexOnlyGetStats(GjIndexOnly *io)
@@ -343,7 +345,7 @@ GjIndexOnlyGetStats(GjIndexOnly *io)
 }
 
 /*
- * Steps 3 and 4: find out which of the next entries are rows
+ * Find out which of the next entries are rows: steps 3 and 4
  */
 static void
 load_chunk(GjIndexOnly *io)
@@ -366,7 +368,7 @@ load_chunk(GjIndexOnly *io)
 		tids = passing;
 	}
 	if (gj_debug_ignore_vacuum_epoch)
-		GjVisibleMapForget(io->map);	/* read anew, it shows more of what would be wrong */
+		GjVisibleMapForget(io->map);	/* more wrong answers appear if it is read again */
 	if (io->certain)
 	{
 		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, chunk->rows,
@@ -393,8 +395,8 @@ load_chunk(GjIndexOnly *io)
 }
 
 /*
- * Find out which of a chunk's n entries pass the filter: their places in the chunk, and their
- * TIDs
+ * Find the entries of a chunk that pass the filter.  Stores their positions in the chunk and their
+ * TIDs, and returns their number.
  */
 static int
 drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
@@ -409,7 +411,7 @@ drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
 }
 
 /*
- * Step 4: is what the map says proved by the epoch, read behind it?
+ * Step 4: return true if the epoch had not moved after the map was last read
  */
 static bool
 is_proved(GjIndexOnly *io)
