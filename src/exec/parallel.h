@@ -14,13 +14,10 @@
 #include "tablescan.h"
 
 /*
- * Find what has table->keys: all of it, or this process's share.  NULL: rows come from
- * table->index_only, from these columns; else the TIDs that are to be fetched, or none.  A share
- * delivers its blocks once, and is good until it is reset or shut down.  The keys must live until
- * index_only is reset.
- *
- * can_share: the match answers for all that the node will ask for in this execution.
- * If it does not in the process that comes first, this process does all.
+ * columns are those of the entries, as in GjEntryRequest.  can_share is true if this execution
+ * searches for no other keys; if it is false in the first process, that process does all of the work.
+ * The keys must live until index_only is reset.  A share of TIDs can be fetched once, until it is
+ * reset or shut down.
  */
 extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
 

@@ -392,7 +392,7 @@ GjEntrySetEndBulk(GjEntrySet *set)
  * are the same entry, found on its tail page and again where it was moved to, or by both the
  * device and the CPU.  A TID can belong to another row only after a bulk deletion, and then none
  * of the set's entries is used as a row (match/visible.c); and a filter may drop either of
- * them (exec/filteredmatch.c).  For the same reason, it does no harm if such a pair stays in a
+ * them (match/stream.c).  For the same reason, it does no harm if such a pair stays in a
  * set; so a bulk must only not contain the same entry twice.
  */
 void
