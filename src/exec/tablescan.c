@@ -117,7 +117,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	table->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin results",
 										   ALLOCSET_DEFAULT_SIZES);
 	table->fetch = GjFetchCreate(estate->es_query_cxt, ss->ss_currentRelation,
-								 estate->es_snapshot);
+								 estate->es_snapshot, &table->key_reader, &table->fetched);
 	table->forget = forget;
 	init_filter(table);
 	if (is_index_only(table))
@@ -230,7 +230,6 @@ GjTableScanEnd(GjTableScan *table)
 		return;
 	GjTableScanClear(table);
 	count_end(table);
-	GjFetchFree(table->fetch);
 	if (table->index_only != NULL)
 		GjIndexOnlyReset(table->index_only);
 	MemoryContextDelete(table->context);

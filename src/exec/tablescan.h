@@ -31,6 +31,7 @@ typedef struct GjTableScan
 	GjIndexOnly *index_only;	/* NULL: the plan needs the heap */
 	TupleTableSlot *heap_slot;	/* for fetched tuples; with index_only not the scan slot */
 	GjFetch    *fetch;
+	GjRowBatch *fetched;		/* its batch */
 	bool		filtered;		/* the fetch rechecks the keys */
 	GjFill	   *row_fill;		/* entries to the scan slot */
 	GjFill	   *target_fill;	/* to a slot of the target list; NULL: there is more to do */

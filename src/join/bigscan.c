@@ -101,7 +101,6 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(&scan->table, true, forget_tids);
-	scan->block = GjFetchGetBatch(scan->table.fetch);
 	if (scan->table.index_only != NULL)
 		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
@@ -190,13 +189,13 @@ static void
 start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 {
 	GjTableScan *table = &scan->table;
+	GjRowProbe	probe = {.keys = scan->filter,.lookup = GjSmallLookupRows,.arg = small};
+	bool		rechecked;
 
 	scan->fetching = true;
-	table->filtered = scan->filter != NULL &&
-		GjFetchFilter(table->fetch, &table->key_reader, scan->filter);
-	scan->joined = !table->filtered &&
-		GjFetchLookup(table->fetch, &table->key_reader, GjSmallLookupRows, small);
-	GjFetchStart(table->fetch, tids);
+	rechecked = GjFetchStart(table->fetch, tids, &probe);
+	table->filtered = rechecked && scan->filter != NULL;
+	scan->joined = rechecked && scan->filter == NULL;
 }
 
 /*
@@ -258,7 +257,7 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = scan->joined ? scan->block->partners[scan->block->next - 1] :
+		partners = scan->joined ? table->fetched->partners[table->fetched->next - 1] :
 			find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
@@ -316,9 +315,9 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
 	GjSmallRow *partners = NULL;
 	int64		key;
+	bool		isnull;
 
-	if (GjRowHasKey(&table->key_reader, econtext, slot) &&
-		GjReadKey(&table->key_reader, econtext, slot, &key))
+	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull)
 		partners = GjSmallLookup(small, key);
 
 	if (partners == NULL)

@@ -71,7 +71,6 @@ typedef struct GjJoinScanState
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
 	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjRowBatch *block;			/* current block of the fetch */
 	int			ncounted;		/* rows of the block counted for EXPLAIN */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */

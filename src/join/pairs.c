@@ -884,7 +884,7 @@ static GjRowBatch *
 load_tuple_batch(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
-	GjRowBatch *batch = scan->block;
+	GjRowBatch *batch = scan->table.fetched;
 
 	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	batch->shape = scan->table.array_fill;
@@ -997,7 +997,7 @@ static TupleTableSlot *
 build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjRowBatch *block = scan->block;
+	GjRowBatch *block = scan->table.fetched;
 	GjSmallRow *row = state->pair;
 
 	Assert(state->phase == GJ_PHASE_BIG_ROW);

@@ -78,8 +78,7 @@ extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
  * The tuples of TIDs: heap.c
  *
  * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch
- * does not own the TID set.  It may return tuples with other keys: the caller must recheck the key,
- * unless GjFetchFilter() or GjFetchLookup() returned true.
+ * does not own the TID set.
  *-------------------------------------------------------------------------
  */
 typedef struct GjFetch GjFetch;
@@ -93,17 +92,22 @@ typedef struct GjFetchStats
 								 * caller */
 } GjFetchStats;
 
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
-extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
-extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
-extern GjRowBatch *GjFetchGetBatch(GjFetch *fetch);
+/* The recheck of keys */
+typedef struct GjRowProbe
+{
+	const GjKeySet *keys;		/* the set that must contain them; NULL: the look-up decides */
+	GjRowLookup lookup;			/* called with arg */
+	void	   *arg;
+} GjRowProbe;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
+							  GjKeyReader *reader, GjRowBatch **batch);
 extern bool GjFetchLoad(GjFetch *fetch);
-extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot,
-						ItemPointerData *place);
+extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
 extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
-extern void GjFetchFree(GjFetch *fetch);
 extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
 
 #endif							/* GPUJOIN_ROWS_H */
