@@ -236,6 +236,7 @@ load_entries(GjIndexOnly *io)
 	io->batch.entries = io->entries;
 	if (found == GJ_FOUND_ENTRIES)
 		GjVisibleMapForget(io->map);
+	io->batch.entries = io->entries;
 	foreach(lc, io->fills)
 		GjFillSource(lfirst(lc), io->entries);
 	return true;
