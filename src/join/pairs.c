@@ -642,8 +642,9 @@ GjJoinDirectInit(GjJoinState *state)
 			return;
 	}
 
-	state->direct = palloc0(offsetof(GjJoinDirect, outputs) +
-							list_length(target) * sizeof(SmallOutput));
+	state->direct = palloc(offsetof(GjJoinDirect, outputs) +
+						   list_length(target) * sizeof(SmallOutput));
+	state->direct->noutputs = 0;
 	state->direct->natts = state->joined->tts_tupleDescriptor->natts - state->nbig;
 	big = split_target(state, state->direct);
 	for (int i = 0; i < state->nscans; i++)
