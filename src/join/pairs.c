@@ -435,8 +435,8 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 
 /*
  * Return the key set that tuples can be tested against instead of looking up their partners, if
- * nothing is needed of the partners.  NULL if there is no such set, or it was freed, or rebuilt
- * for keys of another width.
+ * nothing is needed of the partners.  Returns NULL if no such set exists, or it was freed, or
+ * rebuilt for keys of another width.
  */
 static const GjKeySet *
 choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
