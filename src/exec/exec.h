@@ -11,7 +11,6 @@
 
 #include "base/compat.h"
 #include "rows/rows.h"
-#include "indexonly.h"
 #include "parallel.h"
 #include "tablescan.h"
 

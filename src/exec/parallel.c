@@ -65,7 +65,7 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 		(void) GjEntriesOpen(&request, &tids);
 		return tids;
 	}
-	request.entries = GjIndexOnlyIsPossible(table->index_only);
+	request.entries = GjEntriesMayBeRows(request.snapshot);
 	request.columns = columns;
 	return GjIndexOnlyStart(table->index_only, &request);
 }

@@ -13,7 +13,7 @@
  * evaluated.
  *
  * If the index has every column that the plan needs, the match returns entries, and entries of
- * all-visible pages are rows without a fetch (indexonly.c).  They come first, in a virtual slot of
+ * all-visible pages are rows without a fetch (rows/rows.c).  They come first, in a virtual slot of
  * the table's shape, and then the rows that must be fetched.
  *
  * A rescan that does not change a parameter of the key conditions uses the same TIDs again, unless
@@ -232,7 +232,7 @@ next_batch(PlanState *node, bool want_partners)
 			batch->shape = entry_fill(table);
 			if (batch->shape == NULL)
 				return NULL;
-			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only))
+			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, false))
 				return batch;
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}

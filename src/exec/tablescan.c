@@ -6,7 +6,7 @@
  * The life of it: slots are prepared when the node begins, the rest is opened unless it is a
  * mere EXPLAIN; the node sets keys and asks for a match (parallel.c), of TIDs or of entries.
  * Where the index has every column that the plan needs, rows of all-visible pages come from
- * entries, without a fetch (indexonly.c).  They come first; then what is left is fetched.
+ * entries, without a fetch (rows/rows.c).  They come first; then what is left is fetched.
  * Of what is found, entries that do not pass the filters that an entry can be tested by are
  * dropped first (match/stream.c).
  *
@@ -146,8 +146,7 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index);
-	GjIndexOnlyFilter(table->index_only, table->entry_filter);
+	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index, table->entry_filter);
 	table->row_fill = GjFillEntryRow(table->index, plan,
 									 GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjIndexOnlyFeed(table->index_only, table->row_fill);

@@ -15,7 +15,6 @@
 #include "match/match.h"
 #include "node/tableplan.h"
 #include "rows/rows.h"
-#include "indexonly.h"
 
 /*
  * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with

@@ -14,7 +14,7 @@
  *
  * If the index has all columns that are needed, rows of all-visible pages come from entries, and
  * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
- * (exec/indexonly.c).
+ * (rows/rows.c).
  *
  * Core's executor never requests a row from this node.
  *
@@ -48,9 +48,6 @@ static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
 static uint64 entries_columns(const GjJoinScanState *scan);
 static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
-static bool load_entry_rows(GjJoinScanState *scan, GjSmallSide *small);
-static void find_entry_partners(GjJoinScanState *scan, GjSmallSide *small,
-								GjRowBatch *batch);
 static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
@@ -101,8 +98,6 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(&scan->table, true, forget_tids);
-	if (scan->table.index_only != NULL)
-		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
 
 /*
@@ -180,7 +175,11 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->table.css.ss);
 	else if (GjIndexOnlyIsStarted(scan->table.index_only))
+	{
 		GjIndexOnlyRestart(scan->table.index_only);
+		GjIndexOnlyLookUp(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
+						  small);
+	}
 	else
 		start_fetch(scan, small, scan->table.tids);
 }
@@ -415,8 +414,8 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 /*-------------------------------------------------------------------------
  * Rows from index entries
  *
- * Entries are loaded one chunk at a time (exec/indexonly.c), and the keys of a chunk are looked up
- * together.  Then each row is stored in the joined slot separately; or, if the join can do
+ * Entries are loaded one chunk at a time, and the keys of a chunk are looked up together
+ * (rows/rows.c).  Then each row is stored in the joined slot separately; or, if the join can do
  * without that, directly in the result (pairs.c).
  *-------------------------------------------------------------------------
  */
@@ -445,9 +444,9 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 	PlanState  *ps = &table->css.ss.ps;
 	GjRowBatch *batch = GjIndexOnlyGetBatch(table->index_only);
 
-	while (batch->next < batch->nrows || load_entry_rows(scan, small))
+	while (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, true))
 	{
-		GjSmallRow *partners = scan->partners[batch->next];
+		GjSmallRow *partners = batch->partners[batch->next];
 		uint64		entry = GjRowEntry(batch, batch->next++);
 
 		if (table->target_fill != NULL)
@@ -468,15 +467,6 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 	return NULL;
 }
 
-static bool
-load_entry_rows(GjJoinScanState *scan, GjSmallSide *small)
-{
-	if (!GjJoinEntriesLoad(scan, small))
-		return false;
-	GjIndexOnlyPrefetch(scan->table.index_only);
-	return true;
-}
-
 /*
  * Return true if the next rows are entries.  They precede the rows that are fetched from the
  * heap.
@@ -485,37 +475,4 @@ bool
 GjJoinHasEntries(const GjJoinScanState *scan)
 {
 	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
-}
-
-/*
- * Load the next entries that are rows, with their partners if these are needed.  Returns false at
- * the end.
- */
-bool
-GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
-{
-	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
-
-	batch->partners = scan->lookup ? scan->partners : NULL;
-	while (GjIndexOnlyLoad(scan->table.index_only))
-	{
-		if (scan->lookup)
-			find_entry_partners(scan, small, batch);
-		if (batch->nrows > 0)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Look up the keys of a chunk's rows, and drop any rows that have no partners
- */
-static void
-find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjRowBatch *batch)
-{
-	int64		codes[GJ_CHUNK_ENTRIES];
-	GjRowKeys	keys = {.n = batch->nrows,.codes = codes};
-
-	GjIndexOnlyKeys(scan->table.index_only, codes);
-	batch->nrows = GjSmallLookupRows(small, &keys, batch->rows, scan->partners);
 }

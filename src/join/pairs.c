@@ -93,7 +93,7 @@ static bool is_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
-static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
+static bool load_entries(GjJoinScanState *scan, bool by_row);
 static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
@@ -762,14 +762,10 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
 	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	if (batch->next >= batch->nrows)
-	{
-		if (!load_entries(state, scan))
-			return false;
-		GjIndexOnlyPrefetch(scan->table.index_only);
-	}
+	if (batch->next >= batch->nrows && !load_entries(scan, true))
+		return false;
 	if (scan->lookup)
-		state->pair = scan->partners[batch->next];
+		state->pair = batch->partners[batch->next];
 	state->direct->entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
@@ -778,14 +774,14 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
  * Load the next entries; for EXPLAIN, the scan returns them as rows
  */
 static bool
-load_entries(GjJoinState *state, GjJoinScanState *scan)
+load_entries(GjJoinScanState *scan, bool by_row)
 {
 	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
 	if (instrument != NULL)
 		InstrStartNode(instrument);
-	loaded = GjJoinEntriesLoad(scan, state->small);
+	loaded = GjIndexOnlyLoad(scan->table.index_only, by_row);
 	if (instrument != NULL)
 		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
 	return loaded;
@@ -873,7 +869,7 @@ load_entry_batch(GjJoinState *state)
 
 	Assert(state->phase == GJ_PHASE_DIRECT);
 	batch->shape = scan->direct_fill;
-	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
+	if (state->pair != NULL || batch->next < batch->nrows || load_entries(scan, false))
 		return batch;
 	return NULL;
 }
