@@ -148,8 +148,8 @@ is_replaced(const GjJoinScanState *scan)
 
 /*
  * Search the index for the keys of a batch, or get a share of the results of another process.
- * all_keys: there is no other batch. lookup: the partners of a row are needed; otherwise the join
- * knows that it has one.
+ * all_keys is true if there is no other batch; lookup is true if the partners of a row are needed,
+ * and not only the fact that it has any.
  */
 void
 GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
@@ -165,8 +165,8 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 }
 
 /*
- * Begin with the first of the rows found. filter is the batch's key set if it is enough that a
- * tuple has one of its keys, whichever small rows have it, too; it must stay valid.
+ * Start with the first row found. filter is the batch's key set if it is enough that a tuple has one
+ * of its keys, whichever small rows have it; it must remain valid during the scan.
  */
 void
 GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)

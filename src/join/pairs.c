@@ -435,8 +435,8 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 
 /*
  * Return the key set that tuples can be tested against instead of looking up their partners, if
- * nothing is needed of the partners.  NULL if there is no such set, or it was freed, or rebuilt
- * for keys of another width.
+ * nothing is needed of the partners.  Returns NULL if no such set exists, or it was freed, or
+ * rebuilt for keys of another width.
  */
 static const GjKeySet *
 choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
@@ -642,8 +642,9 @@ GjJoinDirectInit(GjJoinState *state)
 			return;
 	}
 
-	state->direct = palloc0(offsetof(GjJoinDirect, outputs) +
-							list_length(target) * sizeof(SmallOutput));
+	state->direct = palloc(offsetof(GjJoinDirect, outputs) +
+						   list_length(target) * sizeof(SmallOutput));
+	state->direct->noutputs = 0;
 	state->direct->natts = state->joined->tts_tupleDescriptor->natts - state->nbig;
 	big = split_target(state, state->direct);
 	for (int i = 0; i < state->nscans; i++)
