@@ -5,9 +5,10 @@
  *
  * Our nodes return batches of rows (base/nodes.h): entries of an index, whose columns are arrays
  * already; tuples of heap blocks, whose columns are copied into arrays (see "Tuples" below); or
- * arrays.  None of these rows passes through the executor.  All other rows that a node returns, such
- * as those that pass a filter, are copied into arrays one by one.  This choice is made again for
- * each batch, because a node may switch between these forms, as GpuScan does when memory is short.
+ * arrays.  None of these rows passes through the executor.  All other rows that a node returns,
+ * such as those that pass a filter, are copied into arrays one by one.  This choice is made again
+ * for each batch, because a node may switch between these forms, as GpuScan does when memory is
+ * short.
  *
  * The rows of an Append are those of its children, one child after another, with the columns in
  * the same places.  While it is at a child of ours, batches are taken from there.  The Append

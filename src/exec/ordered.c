@@ -139,7 +139,7 @@ typedef struct GjOrderedSorter
 	bool		fetches;		/* is the tuple fetched again by that TID? */
 	TupleTableSlot *in;			/* slot for a row that is added to the sort */
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
-	TupleTableSlot *row;		/* slot of the table's shape; columns that are not sorted are NULL */
+	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
 	/* Sort columns, for tuplesort */
 	AttrNumber *places;

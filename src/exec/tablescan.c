@@ -27,7 +27,7 @@
 #include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
-#include "tablescan.h"
+#include "exec.h"
 
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);
@@ -181,9 +181,9 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 }
 
 /*
- * For a rescan that changes none of the keys.  If the filter of entries has other params, entries
- * that are kept are filtered anew.  Filtered TIDs are dropped for those of all entries, which will
- * do for all params that are still to come.
+ * Prepare for a rescan that changes none of the keys.  If the filter of entries has other
+ * parameters, entries that are kept will be filtered again.  Filtered TIDs are freed, and replaced
+ * by those of all entries, which are sufficient for all parameters.
  */
 void
 GjTableScanRefilter(GjTableScan *table)
@@ -198,9 +198,9 @@ GjTableScanRefilter(GjTableScan *table)
 }
 
 /*
- * Go on with entries after the last fetched tuple; false if there are no more.  There are if
- * not all that is for the heap fitted in memory.  Slots that point into a heap page must have
- * been cleared.
+ * Continue with entries after the last fetched tuple.  Returns false if no entries are left; some
+ * are left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
+ * have been cleared.
  */
 bool
 GjTableScanContinue(GjTableScan *table)
@@ -328,7 +328,7 @@ add_groups(PlanState *node, void *ngroups)
 }
 
 /*
- * Add what was done to what is counted for the index.  The fetch is still there.
+ * Add the scan's work to the index's usage counters.  The fetch must still exist.
  */
 static void
 count_end(GjTableScan *table)
