@@ -76,7 +76,8 @@ StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
 static Parts get_parts(const GjGroupTable *table);
 static uint32 find_equal(GjGroupTable *table);
 static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
-XX
+static uint32 find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows,
+								uint32 **slots, uint64 *nslots, Removed *removed);
 static void remove_row(GjGroupTable *table, uint32 row, uint32 group, Removed *removed);
 static void merge_states(GjGroupTable *table, Removed *removed);
 static void merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
