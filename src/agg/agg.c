@@ -147,8 +147,8 @@ static const CustomExecMethods partial_exec_methods = {
 void
 GjExecAggInit(void)
 {
-	GjNodeRegister(&plan_methods);
-	GjNodeRegister(&partial_plan_methods);
+	GjNodeRegister(&plan_methods, NULL);
+	GjNodeRegister(&partial_plan_methods, NULL);
 }
 
 bool

@@ -40,6 +40,7 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
+#include "base/nodes.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "agg.h"
@@ -268,11 +269,12 @@ static PlanState *
 node_below(GjReader *reader, PlanState *node)
 {
 	AppendState *append = (AppendState *) node;
+	const GjRowMethods *methods = GjNodeRowMethods(node);
 
 	if (IsA(node, SubqueryScanState))
 		return node->qual == NULL ? ((SubqueryScanState *) node)->subplan : NULL;
-	if (GjIsAlternative(node))
-		return GjAlternativeChild(node);
+	if (methods != NULL && methods->below != NULL)
+		return methods->below(node);
 	if (!IsA(node, AppendState))
 		return NULL;
 

@@ -68,7 +68,7 @@
 #include "base/step.h"
 #include "stats/stats.h"
 #include "am.h"
-#include "foldparts.h"
+#include "fold.h"
 
 /* Minimum number of data pages for which VACUUM folds a delta */
 #define MINOR_PAGES				64

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exec.h
- *	  GpuScan and GpuAlternative, and the parts of which GpuJoin is made, too: opening
- *	  the index, reading a tuple's key, turning TIDs into tuples, EXPLAIN.
+ *	  GpuScan and GpuAlternative, and the scan of a table that GpuJoin uses, too; EXPLAIN.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -72,7 +71,5 @@ extern bool GjScanLoad(PlanState *node, GjReadyRows *ready);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);
-extern bool GjIsAlternative(const PlanState *node);
-extern PlanState *GjAlternativeChild(PlanState *node);
 
 #endif							/* GPUJOIN_EXEC_H */

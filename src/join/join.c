@@ -78,8 +78,8 @@ static const CustomExecMethods join_exec_methods = {
 void
 GjExecJoinInit(void)
 {
-	GjNodeRegister(&join_plan_methods);
-	GjNodeRegister(&GjJoinScanPlanMethods);
+	GjNodeRegister(&join_plan_methods, NULL);
+	GjNodeRegister(&GjJoinScanPlanMethods, NULL);
 }
 
 bool

@@ -166,7 +166,7 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For batch consumers: advance until rows are loaded that can take the fast path (see "The fast path").
+ * For batch consumers: advance until rows are loaded that can take the fast path (see below).
  * Returns false if the next row, if any, comes from GjExecJoin().
  */
 bool

@@ -121,7 +121,7 @@ GjIndexEligible(const IndexOptInfo *index)
  *
  * Core may have proved the predicate from a join clause, too.  That is tested above
  * the scan, be the index partial or not: a row too many is one that a sequential scan with
- * the same clauses would deliver as well.  (Core's bitmap scans: am/bitmap.c.)
+ * the same clauses would deliver as well.  (Core's bitmap scans: am/handler.c.)
  */
 const char *
 GjRefuseIndex(const IndexOptInfo *index)
