@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * aggquery.c
- *	  Can GpuAgg compute what a query asks for?
+ *	  Can GpuAgg compute everything that a query asks for?
  *
- * It groups by values that are equal just when their bits are: integers, dates, times and
+ * It groups by values that are equal if and only if their bits are: integers, dates, times and
  * booleans, by the default equality of their types.  A column of a join's small side may have
- * another type that can be hashed: rows are grouped by a number for each of its values
- * (agg/reader.c).  It computes the built-in aggregates that groups.h lists, of columns.
- * Whatever else a query asks for is left to PostgreSQL.
+ * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  GpuAgg
+ * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
+ * are left to PostgreSQL.
  *
- * Rows are grouped by what GROUP BY has, and by each other column that is used outside of
- * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
- * so that they make no further groups.
+ * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
+ * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
+ * make no further groups.
  *
- * Group columns and aggregates are told by their expressions, and two that are equal are one.  So
- * nothing in them may be volatile.  What decides which rows there are may be, for the child's rows
- * are read once.
+ * Group columns and aggregates are identified by their expressions; equal expressions are computed
+ * once.  So they must not contain volatile functions.  Conditions that decide which rows exist may
+ * contain them, because the child's rows are read once.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -50,7 +50,7 @@ static bool takes_from(const GjAggQuery *query, const PathTarget *target);
 static bool has_expr(const PathTarget *target, Expr *expr);
 
 /*
- * Read what a step of the query computes: groups, or SELECT DISTINCT.  Returns its target.
+ * Read the computations of a step of the query: groups, or SELECT DISTINCT.  Returns its target.
  */
 PathTarget *
 GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
@@ -68,7 +68,7 @@ GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Re
 }
 
 /*
- * Read what is to be computed for GROUP BY, aggregates and HAVING
+ * Read the computations of GROUP BY, aggregates and HAVING
  */
 static void
 read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
@@ -90,7 +90,7 @@ read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *qu
 }
 
 /*
- * Read what is to be computed for SELECT DISTINCT of a target
+ * Read the computations of SELECT DISTINCT of a target
  */
 static void
 read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
@@ -138,7 +138,7 @@ check_groupings(GjAggQuery *query)
 		refuse(query, "a volatile function makes the values that rows are grouped by");
 }
 
-/* Say why it cannot be done; the first reason stays.  True, which ends a walk. */
+/* Note the reason why we cannot compute this, keeping the first.  Returns true, to end a walk. */
 static bool
 refuse(GjAggQuery *query, const char *reason)
 {
@@ -148,7 +148,7 @@ refuse(GjAggQuery *query, const char *reason)
 }
 
 /*
- * Collect aggregates and columns; true: it cannot be done
+ * Collect aggregates and columns; returns true if we cannot compute this
  */
 static bool
 read_expr(Node *node, GjAggQuery *query)
@@ -191,8 +191,8 @@ add_grouping(GjAggQuery *query, Expr *expr)
 }
 
 /*
- * A column for whose values numbers can be taken, since nothing else can: then an aggregate or
- * a filter cannot want the values themselves
+ * Return true for a column whose values can be replaced by numbers, and must be: its type is not
+ * one whose values aggregates or filters can use
  */
 static bool
 is_encodable(Expr *expr)
@@ -207,8 +207,9 @@ is_encodable(Expr *expr)
 }
 
 /*
- * Are the columns that must have numbers those of the child's small side?  It must fit in memory,
- * as all of its values do so then.
+ * Return true if the columns whose values are replaced by numbers belong to the child's small side
+ *
+ * The small side must fit in memory, so that all of its values do.
  */
 static bool
 encodes(const GjAggQuery *query, const Path *child)
@@ -232,7 +233,7 @@ encodes(const GjAggQuery *query, const Path *child)
 }
 
 /*
- * Say why an aggregate cannot be computed; NULL: it can
+ * Return the reason why we cannot compute an aggregate, or NULL
  */
 static const char *
 aggregate_problem(const Aggref *aggref)
@@ -268,7 +269,7 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Make a reason of an aggregate's name, the types of its arguments, and what is wrong with it
+ * Make a reason from an aggregate's name, the types of its arguments, and a problem
  */
 static const char *
 say(const Aggref *aggref, const char *problem)
@@ -287,7 +288,7 @@ say(const Aggref *aggref, const char *problem)
 }
 
 /*
- * Say why an expression cannot be computed for each row of a batch; NULL: it can, or there is none
+ * Return the reason why an expression, if any, cannot be computed for each row of a batch, or NULL
  */
 static const char *
 computation_problem(Expr *expr)
@@ -315,7 +316,7 @@ computation_problem(Expr *expr)
 }
 
 /*
- * The argument of an aggregate; NULL if it has none, or one that is never NULL and only
+ * Return the argument of an aggregate; NULL if it has none, or one that is never NULL and only
  * counted
  */
 Expr *
@@ -333,7 +334,7 @@ GjAggregateArgument(const Aggref *aggref)
 }
 
 /*
- * Say why a child's rows cannot be grouped for this query; returns NULL if they can
+ * Return the reason why a child's rows cannot be grouped for this query, or NULL
  */
 const char *
 GjAggRefuseInput(const GjAggQuery *query, const Path *child)
@@ -346,7 +347,7 @@ GjAggRefuseInput(const GjAggQuery *query, const Path *child)
 }
 
 /*
- * Does the target have all that is grouped by and aggregated?
+ * Return true if the target has all expressions that are grouped by and aggregated
  */
 static bool
 takes_from(const GjAggQuery *query, const PathTarget *target)
@@ -369,7 +370,7 @@ takes_from(const GjAggQuery *query, const PathTarget *target)
 }
 
 /*
- * Does the target have an expression, or all columns of which it is made?
+ * Return true if the target has an expression, or all columns in it
  */
 static bool
 has_expr(const PathTarget *target, Expr *expr)
@@ -379,8 +380,8 @@ has_expr(const PathTarget *target, Expr *expr)
 }
 
 /*
- * How are the bits of a type's values to be understood?  False: they are not values of which
- * GpuAgg knows.
+ * Find the interpretation of the bits of a type's values; returns false for types that GpuAgg does
+ * not support
  */
 bool
 GjValueTypeOf(Oid type, GjValueType *value_type)
@@ -413,7 +414,7 @@ GjValueTypeOf(Oid type, GjValueType *value_type)
 }
 
 /*
- * Which aggregate is it?  False: none that GpuAgg computes.
+ * Find the kind of an aggregate; returns false for those that GpuAgg does not compute
  */
 bool
 GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
