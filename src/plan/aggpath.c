@@ -26,8 +26,6 @@
 #include <math.h>
 
 #include "executor/nodeHash.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -37,12 +35,10 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "port/pg_bitutils.h"
-#include "utils/fmgroids.h"
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
 #include "planner.h"
 
 /* Cost of a column of a batch, in operators */
@@ -54,25 +50,6 @@
 /* Bytes of a group in addition to its columns and states, and of a state */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
-
-/* Indexes into the custom_private list of a path, which is never copied */
-typedef enum GjAggPathPrivate
-{
-	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */
-	GJ_AGG_PATH_COUNT
-} GjAggPathPrivate;
-
-/* State of making a plan */
-typedef struct Building
-{
-	const GjAggQuery *query;
-	List	   *child_tlist;
-	List	   *inputs;			/* Expr: the batch's columns that the child returns */
-	List	   *columns;		/* int: the child's column number of each */
-	List	   *types;			/* int: GjValueType of each column */
-	List	   *computed;		/* Expr: the batch's columns after these, which are computed */
-	List	   *conditions;		/* int: for each of these, the column that must be true, or -1 */
-} Building;
 
 /* The parts of an Append: those that one process scans, and those that all processes share */
 typedef struct Parts
@@ -97,17 +74,6 @@ static Cost scan_cost(const GjJoinScan *scan);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static Cost spill_cost(double rows, double row_bytes, double group_bytes);
 static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
-static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					  List *clauses, List *custom_plans);
-static void add_inputs(Building *building, Expr *expr);
-static int	find_argument(const Building *building, Expr *expr);
-static int	find_column(Building *building, Expr *expr, int condition);
-static void add_type(Building *building, Expr *expr);
-static List *list_groupings(Building *building);
-static List *list_aggregates(Building *building);
-static List *describe_row(const Building *building);
-static List *list_row_inputs(const Building *building, List *row);
-static List *list_coded(const GjAggQuery *query);
 static void force(Path *path, double gathered);
 static Path *find_divided_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_divided_parts(PlannerInfo *root, RelOptInfo *rel);
@@ -128,20 +94,9 @@ static CustomPath *agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInf
 static AppendPath *agg_find_append(const RelOptInfo *rel, bool is_partial);
 static bool agg_gives_batches(Path *path);
 static Cost agg_read_cost(Path *path);
-static void agg_show_read_cost(Path *path, Plan *plan);
 static double agg_estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static void add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 								  PathTarget *target, const GjAggQuery *query);
-
-const CustomPathMethods GjAggPathMethods = {
-	.CustomName = GJ_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
-
-static const CustomPathMethods partial_agg_methods = {
-	.CustomName = GJ_PARTIAL_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -229,7 +184,7 @@ agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarg
 	path->path.parallel_aware = query->is_partial;
 	path->path.parallel_workers = query->is_partial ? child->parallel_workers : 0;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = query->is_partial ? &partial_agg_methods : &GjAggPathMethods;
+	path->methods = query->is_partial ? &GjPartialAggPathMethods : &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
 	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
@@ -466,8 +421,8 @@ agg_read_cost(Path *path)
  *
  * The plan has already been chosen, so this changes no choice.
  */
-static void
-agg_show_read_cost(Path *path, Plan *plan)
+void
+GjAggShowReadCost(Path *path, Plan *plan)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
@@ -477,7 +432,7 @@ agg_show_read_cost(Path *path, Plan *plan)
 	if (IsA(path, AppendPath) && IsA(plan, Append))
 	{
 		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
-			agg_show_read_cost(lfirst(lc), lfirst(lc2));
+			GjAggShowReadCost(lfirst(lc), lfirst(lc2));
 	}
 	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods &&
 			 !gj_force)
@@ -619,233 +574,6 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 }
 
 /*-------------------------------------------------------------------------
- * Plans
- *
- * Make the plan of a GpuAgg path.
- *
- * A batch has the needed columns of the child, and then the columns that are computed from these
- * for each row: FILTER conditions, and arguments of aggregates that are expressions.  Such an
- * expression is in custom_exprs, where core adjusts it and finds its parameters.  There its Vars
- * become columns of the node's own row, which custom_scan_tlist describes; so that row has all of
- * them, in addition to the group columns and the aggregates.
- *-------------------------------------------------------------------------
- */
-
-/*
- * PlanCustomPath: make the plan
- */
-static Plan *
-plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		 List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjAggQuery *query = list_nth(path->custom_private, GJ_AGG_PATH_QUERY);
-	Building	building = {
-		.query = query,
-		.child_tlist = ((Plan *) linitial(custom_plans))->targetlist,
-	};
-	List	   *groupings;
-	List	   *aggregates;
-	ListCell   *lc;
-
-	GjChoiceTaken(path);
-	agg_show_read_cost(linitial(path->custom_paths), linitial(custom_plans));
-	foreach(lc, query->groupings)
-		add_inputs(&building, lfirst(lc));
-	foreach(lc, query->aggregates)
-	{
-		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
-		add_inputs(&building, lfirst_node(Aggref, lc)->aggfilter);
-	}
-	groupings = list_groupings(&building);
-	aggregates = list_aggregates(&building);
-
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = query->having;
-	scan->custom_scan_tlist = describe_row(&building);
-	scan->custom_exprs = copyObject(building.computed);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(building.columns, building.types, groupings, aggregates);
-	scan->custom_private = lappend(scan->custom_private, building.conditions);
-	scan->custom_private = lappend(scan->custom_private,
-								   list_row_inputs(&building, scan->custom_scan_tlist));
-	scan->custom_private = lappend(scan->custom_private,
-								   makeInteger((int) Min(query->ngroups, INT_MAX)));
-	scan->custom_private = lappend(scan->custom_private, list_coded(query));
-	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GjNodeMethods(path->methods->CustomName);
-	return &scan->scan.plan;
-}
-
-/*
- * Add an expression to a batch if the child returns it, or else the columns in it
- */
-static void
-add_inputs(Building *building, Expr *expr)
-{
-	TargetEntry *entry;
-	ListCell   *lc;
-
-	if (expr == NULL || find_argument(building, expr) >= 0)
-		return;
-	entry = tlist_member(expr, building->child_tlist);
-	if (entry != NULL)
-	{
-		building->inputs = lappend(building->inputs, expr);
-		building->columns = lappend_int(building->columns, entry->resno);
-		if (list_member(building->query->coded, expr))
-			building->types = lappend_int(building->types, GJ_VALUE_INT4);
-		else
-			add_type(building, expr);
-		return;
-	}
-	if (IsA(expr, Var))
-		elog(ERROR, "a GpuAgg's input lacks a column");
-	foreach(lc, pull_var_clause((Node *) expr, 0))
-		add_inputs(building, lfirst(lc));
-}
-
-/*
- * Return the number of an expression among the batch's columns that the child returns, from 0, or
- * -1
- */
-static int
-find_argument(const Building *building, Expr *expr)
-{
-	ListCell   *lc;
-
-	foreach(lc, building->inputs)
-	{
-		if (equal(lfirst(lc), expr))
-			return foreach_current_index(lc);
-	}
-	return -1;
-}
-
-static void
-add_type(Building *building, Expr *expr)
-{
-	GjValueType type = GJ_VALUE_BOOL;
-
-	if (!GjValueTypeOf(exprType((Node *) expr), &type))
-		elog(ERROR, "a GpuAgg does not know a column's type");
-	building->types = lappend_int(building->types, type);
-}
-
-/*
- * Return the number of the column that has an expression, which may have to be computed
- *
- * An aggregate's argument is computed only for rows on which the condition is true, and may fail
- * on others.
- */
-static int
-find_column(Building *building, Expr *expr, int condition)
-{
-	int			n = expr == NULL ? -1 : find_argument(building, expr);
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	if (expr == NULL || n >= 0)
-		return n;
-	n = list_length(building->columns);
-	forboth(lc, building->computed, lc2, building->conditions)
-	{
-		if (equal(lfirst(lc), expr) && lfirst_int(lc2) == condition)
-			return n;
-		n++;
-	}
-	building->computed = lappend(building->computed, expr);
-	building->conditions = lappend_int(building->conditions, condition);
-	add_type(building, expr);
-	return n;
-}
-
-static List *
-list_groupings(Building *building)
-{
-	List	   *groupings = NIL;
-	ListCell   *lc;
-
-	foreach(lc, building->query->groupings)
-		groupings = lappend_int(groupings, find_argument(building, lfirst(lc)));
-	return groupings;
-}
-
-static List *
-list_aggregates(Building *building)
-{
-	List	   *aggregates = NIL;
-	ListCell   *lc;
-
-	foreach(lc, building->query->aggregates)
-	{
-		Aggref	   *aggref = lfirst_node(Aggref, lc);
-		int			filter = find_column(building, aggref->aggfilter, -1);
-		int			argument = find_column(building, GjAggregateArgument(aggref), filter);
-		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
-
-		GjAggregateOf(aggref, &kind);
-		/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
-		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
-			kind = GJ_AGG_AVG;
-		aggregates = lappend_int(aggregates, kind);
-		aggregates = lappend_int(aggregates, argument);
-		aggregates = lappend_int(aggregates, filter);
-	}
-	return aggregates;
-}
-
-/*
- * Describe the node's own row: group columns, then aggregates, then other columns that are needed
- * to compute columns of a batch
- */
-static List *
-describe_row(const Building *building)
-{
-	List	   *exprs = list_concat_copy(building->query->groupings, building->query->aggregates);
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	exprs = list_concat_unique(exprs, pull_var_clause((Node *) building->computed, 0));
-	foreach(lc, exprs)
-		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
-											   list_length(tlist) + 1, NULL, false));
-	return tlist;
-}
-
-/*
- * List the column of a batch for each column of that row, or -1
- */
-static List *
-list_row_inputs(const Building *building, List *row)
-{
-	List	   *inputs = NIL;
-	ListCell   *lc;
-
-	foreach(lc, row)
-		inputs = lappend_int(inputs, find_argument(building, lfirst_node(TargetEntry, lc)->expr));
-	return inputs;
-}
-
-/*
- * List the group columns whose values are replaced by numbers
- */
-static List *
-list_coded(const GjAggQuery *query)
-{
-	List	   *coded = NIL;
-	ListCell   *lc;
-
-	foreach(lc, query->groupings)
-	{
-		if (list_member(query->coded, lfirst(lc)))
-			coded = lappend_int(coded, foreach_current_index(lc));
-	}
-	return coded;
-}
-
-/*-------------------------------------------------------------------------
  * Parallel plans
  *
  * GpuAgg in parallel plans: partial groups below Gather, which PostgreSQL combines above.
@@ -873,7 +601,7 @@ static void
 add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 					  PathTarget *target, const GjAggQuery *query)
 {
-	const char *node = partial_agg_methods.CustomName;
+	const char *node = GjPartialAggPathMethods.CustomName;
 	PathTarget *states = target;
 	const char *refused;
 	GjAggQuery *partial;

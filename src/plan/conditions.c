@@ -702,7 +702,8 @@ add_step(GjKeyNode *node, List **lists, List **values)
  * its evaluation must have no visible effect: it cannot fail, and it runs no subquery, which might
  * also write.  array_position() can fail, if its array is multidimensional: instead the scan
  * itself searches the array, assumes that a multidimensional one may contain a NULL, and tests the
- * whole clause on each row, too.  The array may be any expression from which keys are also taken.
+ * whole clause on each row, too.  The array may be any expression, if keys are taken from the same
+ * one.
  *-------------------------------------------------------------------------
  */
 

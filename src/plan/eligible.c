@@ -102,15 +102,6 @@ GjIndexIsOurs(const IndexOptInfo *index)
 }
 
 /*
- * Return true if an index is one of ours that has all rows which the query may return
- */
-bool
-GjIndexEligible(const IndexOptInfo *index)
-{
-	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
-}
-
-/*
  * Return the reason why an index of ours may lack rows that the query may return; NULL if it has
  * all
  *

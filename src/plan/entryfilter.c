@@ -102,18 +102,32 @@ static List *key_predicate(const IndexOptInfo *index);
 static Expr *key_expr(const IndexOptInfo *index);
 
 /*
- * List the clauses that can be tested on an entry of the index
+ * Return true if all clauses can be tested on entries
  */
-List *
-GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
+bool
+GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
 {
 	Cost		per_entry;
 
-	return find_clauses(rel, index, rinfos, &per_entry);
+	return list_length(find_clauses(rel, index, rinfos, &per_entry)) == list_length(rinfos);
 }
 
 /*
- * List these clauses, and compute the cost of testing an entry
+ * Estimate the fraction of the index's entries that clauses remove, as far as they can be tested on
+ * entries; *clauses become those that can be, and *per_entry the cost of their tests
+ */
+Selectivity
+GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+			  List **clauses, Cost *per_entry)
+{
+	*clauses = find_clauses(rel, index, rinfos, per_entry);
+	if (*clauses == NIL)
+		return 0.0;
+	return 1.0 - clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
+}
+
+/*
+ * List the clauses that can be tested on an entry of the index, and compute the cost of testing one
  */
 static List *
 find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per_entry)
@@ -131,30 +145,6 @@ find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per
 	}
 	*per_entry = maker.cost;
 	return result;
-}
-
-/*
- * Return true if all clauses can be tested on entries
- */
-bool
-GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
-{
-	return list_length(GjFilterClauses(rel, index, rinfos)) == list_length(rinfos);
-}
-
-/*
- * Estimate the fraction of the index's entries that these clauses remove, as far as they can be
- * tested on entries; *per_entry becomes the cost of the tests
- */
-Selectivity
-GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
-			  Cost *per_entry)
-{
-	List	   *clauses = find_clauses(rel, index, rinfos, per_entry);
-
-	if (clauses == NIL)
-		return 0.0;
-	return 1.0 - clauselist_selectivity(root, clauses, rel->relid, JOIN_INNER, NULL);
 }
 
 /*

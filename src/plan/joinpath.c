@@ -52,10 +52,6 @@
 
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "nodes/value.h"
-#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -66,7 +62,6 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
 #include "planner.h"
 
 /* Bytes of a collected row in addition to its columns */
@@ -107,6 +102,7 @@ static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan 
 static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static bool has_eligible_index(const RelOptInfo *rel);
+static bool is_eligible(const IndexOptInfo *index);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
 						 const GjSource *key);
@@ -398,13 +394,9 @@ filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
 	foreach(lc, cand->scans)
 	{
 		const GjJoinScan *scan = lfirst(lc);
-		List	   *clauses = scan->table->baserestrictinfo;
 
-		if (!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->index, clauses)))
-			return false;
-		if (scan->other != NULL &&
-			!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->other->index,
-															 clauses)))
+		if (!GjValuesAreSameEverywhere(root, scan->filters) ||
+			(scan->other != NULL && !GjValuesAreSameEverywhere(root, scan->other->filters)))
 			return false;
 	}
 	return true;
@@ -584,10 +576,19 @@ has_eligible_index(const RelOptInfo *rel)
 
 	foreach(lc, rel->indexlist)
 	{
-		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
+		if (is_eligible(lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Return true if an index is one of ours that has all rows which the query may return
+ */
+static bool
+is_eligible(const IndexOptInfo *index)
+{
+	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
 }
 
 static bool
@@ -658,7 +659,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		GjSource	key;
 		List	   *attnos;
 
-		if (!GjIndexEligible(index))
+		if (!is_eligible(index))
 			continue;
 		if (rinfo == NULL)
 			rinfo = GjJoinClauseOf(root, cand->rinfo, table, cand->big);
@@ -890,7 +891,7 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
 	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
-								   &input.filter_cost);
+								   &scan->filters, &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

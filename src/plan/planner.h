@@ -114,7 +114,8 @@ typedef struct GjJoinScan
 	struct GjJoinScan *other;	/* alternative, or NULL: of the two, one uses a bigger index
 								 * that has all columns */
 	double		nmatches;		/* expected number of TIDs */
-	Selectivity filtered;		/* fraction of them that filters of entries remove */
+	List	   *filters;		/* RestrictInfo: clauses that entries can be tested by */
+	Selectivity filtered;		/* fraction of the TIDs that these remove */
 	double		rows;			/* expected number of rows after the filters, in a process */
 	Cost		startup;
 	Cost		run;
@@ -140,6 +141,13 @@ typedef struct GjAggQuery
 	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
 
+/* Indexes into the custom_private list of a path, which is never copied */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
+
 /*
  * hooks.c: our versions of add_path() and add_partial_path().  They set the path's costs, which
  * gpujoin.force scales down.  Under gpujoin.force they first remove the other paths, since
@@ -157,7 +165,6 @@ extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 extern bool GjIsUserTable(const RangeTblEntry *rte);
 extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(const IndexOptInfo *index);
 extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
@@ -178,10 +185,9 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
 /* entryfilter.c: what index entries decide without the heap */
-extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos, Cost *per_entry);
+								 List *rinfos, List **clauses, Cost *per_entry);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
@@ -234,16 +240,16 @@ extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelO
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern List *GjBareClauses(List *rinfos);
 
-/* aggquery.c: the computations of a GpuAgg */
+/* aggquery.c: the computations of a GpuAgg, and its plan */
+extern const CustomPathMethods GjAggPathMethods;
+extern const CustomPathMethods GjPartialAggPathMethods;
 extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 								  RelOptInfo *output, void *extra, GjAggQuery *query);
 extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
-extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
-extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
-extern const CustomPathMethods GjAggPathMethods;
+extern void GjAggShowReadCost(Path *path, Plan *plan);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);

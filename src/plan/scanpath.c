@@ -238,6 +238,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
+	List	   *entry_filters;
 	List	   *attnos;
 	ListCell   *lc;
 	int			workers = 0;
@@ -252,12 +253,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
-	input.filtered = GjFilterShare(root, rel, index, filters, &input.filter_cost);
+	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
+								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
 																	get_rinfos(conditions, false)));
 	if (rel->consider_parallel &&
 		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
-		GjValuesAreSameEverywhere(root, GjFilterClauses(rel, index, filters)))
+		GjValuesAreSameEverywhere(root, entry_filters))
 		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
