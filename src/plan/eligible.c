@@ -114,7 +114,7 @@ GjIndexIsOurs(const IndexOptInfo *index)
  *
  * Core may also have proved the predicate from a join clause.  That clause is tested above the
  * scan, whether or not the index is partial: an additional row is one that a sequential scan with
- * the same clauses would return as well.  (For core's bitmap scans see am/bitmap.c.)
+ * the same clauses would return as well.  (For core's bitmap scans see am/handler.c.)
  */
 const char *
 GjRefuseIndex(const IndexOptInfo *index)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * foldparts.h
+ * fold.h
  *	  Declarations shared by the files of a fold: fold.c has the steps, foldsource.c reads the
  *	  rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_AM_FOLDPARTS_H
-#define GPUJOIN_AM_FOLDPARTS_H
+#ifndef GPUJOIN_AM_FOLD_H
+#define GPUJOIN_AM_FOLD_H
 
 #include "am.h"
 
@@ -45,4 +45,4 @@ extern void GjFoldOpenSources(GjFold *fold, int first_run);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
 
-#endif							/* GPUJOIN_AM_FOLDPARTS_H */
+#endif							/* GPUJOIN_AM_FOLD_H */
