@@ -13,7 +13,6 @@
 #include "rows/rows.h"
 #include "indexonly.h"
 #include "parallel.h"
-#include "ready.h"
 #include "tablescan.h"
 
 /* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
@@ -66,8 +65,6 @@ extern void GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys
 
 /* scan.c */
 extern void GjExecScanInit(void);
-extern bool GjIsScan(const PlanState *node);
-extern bool GjScanLoad(PlanState *node, GjReadyRows *ready);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);

@@ -43,7 +43,7 @@
  *	  entry: a row at a reused TID has an entry of its own, and is returned with that.
  *
  * Entries that do not pass a filter of INCLUDE columns are dropped before they are put in order;
- * filteredmatch.c proves that no row is lost.
+ * match/stream.c proves that no row is lost.
  *
  * If the index cannot tell which rows there are (rows with a NULL key are wanted, or the snapshot
  * may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
@@ -68,7 +68,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
-#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -80,7 +79,6 @@
 #include "base/tid.h"
 #include "rows/rows.h"
 #include "scan.h"
-#include "search.h"
 
 /* Number of entries that are tested for visibility at a time */
 #define GJ_ORDERED_GROUP		256
@@ -109,9 +107,7 @@ struct GjOrdered
 
 	/* The source of the batches */
 	GjTidSet   *all;			/* tuples of the heap, or NULL for entries */
-	MemoryContext context;		/* memory of the current match, or NULL */
-	GjEntryMatch match;
-	GjEntrySet *whole;			/* a device's answer */
+	GjEntryStream *stream;		/* entries, or NULL before the first batch and after the last one */
 
 	/* The current batch */
 	GjTopBatches batches;
@@ -325,10 +321,6 @@ start(GjScanState *scan)
 	Assert(ordered->phase == GJ_ORDERED_START);
 	GjScanPrepare(scan);
 	scan->table.used = true;
-	if (ordered->all == NULL && ordered->context == NULL &&
-		(scan->table.keys->nulls ||
-		 !GjIndexIsComplete(scan->table.index, scan->table.css.ss.ps.state->es_snapshot)))
-		ordered->all = GjTableScanSearch(&scan->table, GjScanMemory(scan));
 	ordered->phase = GJ_ORDERED_BATCHES;
 	GjTopBatchesStart(&ordered->batches, ordered->bound,
 					  GjTopMaxWanted(GjTopSlotBytes(ordered->top),
@@ -355,10 +347,10 @@ select_batch(GjScanState *scan, bool after_last)
 	if (scan->table.row_fill != NULL)
 		GjFillSource(scan->table.row_fill, GjTopRows(top));
 	searched = stats->entries - stats->device_entries;
+	if (ordered->all == NULL)
+		add_entries(scan);
 	if (ordered->all != NULL)
 		add_rows(scan);
-	else
-		add_entries(scan);
 	ordered->searched = stats->entries - stats->device_entries - searched;
 	GjTopFinish(top);
 
@@ -401,79 +393,51 @@ add_rows(GjScanState *scan)
 }
 
 /*
- * Add all matching entries.  Entries that the CPU finds, and a device's answer that comes in
- * pieces, are not kept.
+ * Add all matching entries; or find out that tuples must be added.  Entries that the CPU finds, and
+ * a device's answer that comes in pieces, are not kept.
  */
 static void
 add_entries(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
-	GjEntryMatch *match = &ordered->match;
-	GjEntrySet *piece;
+	const GjEntrySet *set;
+	bool		again = false;
 
-	if (ordered->context == NULL)
+	if (ordered->stream == NULL)
 		begin_match(scan);
-	else						/* count the entries again, even those that were not kept */
-		scan->table.stats.filtered += ordered->whole->ndropped;
-	if (match->phase == GJ_ENTRIES_AT_ONCE)
+	else
+		again = GjEntriesRestart(ordered->stream);
+	while (ordered->stream != NULL && GjEntriesNext(ordered->stream, &set) != GJ_FOUND_END)
 	{
-		add_set(scan, ordered->whole);
-		return;
+		if (again)				/* count the entries again, even those that were not kept */
+			scan->table.stats.filtered += set->ndropped;
+		add_set(scan, set);
 	}
-	while (match->phase == GJ_ENTRIES_ASK &&
-		   GjEntryMatchAsk(match, ordered->whole, &scan->table.stats))
-	{
-		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
-		add_set(scan, ordered->whole);
-	}
-	piece = GjEntrySetCreatePiecewise(ordered->context,
-									  GJ_PIECE_BYTES(GjScanMemory(scan)), ordered->whole);
-	while (GjEntryMatchNext(match, piece, &scan->table.stats))
-	{
-		pgstat_count_index_tuples(scan->table.index, piece->nentries);
-		add_set(scan, piece);
-	}
-	forget_match(ordered);
 }
 
 /*
- * Start a match.  An outdated answer has only TIDs, which do not tell the order of the rows.
+ * Start a match.  An outdated answer would have only TIDs, which do not tell the order of the rows.
  */
 static void
 begin_match(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
-	GjEntryFilter *filter = scan->table.entry_filter;
 	Size		memory = GjScanMemory(scan);
-	MemoryContext old;
+	GjEntryRequest request = GjTableScanRequest(&scan->table,
+												memory - memory / GJ_ORDER_MEMORY_PART);
 
-	ordered->context = AllocSetContextCreate(scan->table.context, "gpujoin ordered match",
-											 ALLOCSET_DEFAULT_SIZES);
-	ordered->whole = GjEntrySetCreate(ordered->context, memory - memory / GJ_ORDER_MEMORY_PART,
-									  &ordered->widths, (ordered->matched & GJ_ENTRY_KEY) != 0,
-									  (uint32) (ordered->matched >> 1));
-	if (filter != NULL && GjEntryFilterParams(filter) == NULL)
-		GjEntryFilterTest(filter, ordered->whole);	/* otherwise a restart may need other entries */
-	old = MemoryContextSwitchTo(ordered->context);
-	GjExecMatchEntries(&ordered->match, scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
-					   scan->table.keys, ordered->whole, &scan->table.stats);
-	MemoryContextSwitchTo(old);
-	if (ordered->match.phase == GJ_ENTRIES_AT_ONCE && GjEntrySetPlain(ordered->whole) != NULL)
-		GjEntryMatchRefuse(&ordered->match, ordered->whole, &scan->table.stats);
-	else if (ordered->match.phase == GJ_ENTRIES_AT_ONCE)
-		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
+	request.entries = true;
+	request.entries_only = true;
+	request.columns = ordered->matched;
+	ordered->stream = GjEntriesOpen(&request, &ordered->all);
 }
 
 static void
 forget_match(GjOrdered *ordered)
 {
-	if (ordered->context != NULL)
-	{
-		GjEntryMatchEnd(&ordered->match);
-		MemoryContextDelete(ordered->context);
-	}
-	ordered->context = NULL;
-	ordered->whole = NULL;
+	if (ordered->stream != NULL)
+		GjEntriesClose(ordered->stream);
+	ordered->stream = NULL;
 }
 
 /*
@@ -501,7 +465,7 @@ add_set(GjScanState *scan, const GjEntrySet *set)
 static void
 add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 {
-	GjEntryFilter *filter = scan->table.entry_filter;
+	const GjEntryTest *test = GjEntryFilterGetTest(scan->table.entry_filter);
 	GjTop	   *top = scan->ordered->top;
 	uint64		first = chunk * GJ_BATCH_ROWS;
 	int			n = (int) Min(set->nentries - first, GJ_BATCH_ROWS);
@@ -509,14 +473,14 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	int			nrows;
 
 	CHECK_FOR_INTERRUPTS();
-	if (filter == NULL)
+	if (test == NULL)
 	{
 		scan->ordered->matched_entries += n;
 		GjTopAdd(top, set, first, n, NULL, 0);
 		return;
 	}
 	GjEntrySetPrefetch(set, first, n);
-	nrows = GjFilterEntries(filter, set, first, n, rows);
+	nrows = GjEntryTestRun(test, set, first, n, rows);
 	scan->table.stats.filtered += n - nrows;
 	scan->ordered->matched_entries += nrows;
 	GjTopAdd(top, set, first, n, rows, nrows);
@@ -625,8 +589,7 @@ test_group(GjScanState *scan, uint64 first)
 	ordered->first_tested = first;
 	ordered->end_tested = first + n;
 	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
-		GjEpochHasMoved(scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
-						ordered->match.vacuum_epoch))
+		!GjEntriesAreCurrent(ordered->stream))
 		ordered->certain = false;
 }
 
