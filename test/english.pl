@@ -36,7 +36,7 @@ my @constructions = (
 	  'Return so many rows.' ],
 	[ '"anew": from scratch, again', qr/\banew\b/, 'Read the page anew.' ],
 	[ '"there is none", "is no more": does not exist',
-	  qr/\bthere (?:are|is|was|were) none\b|\b(?:are|is) no more\b(?! than)/,
+	  qr/\bthere (?:are|is|was|were) none\b|(?<!there )\b(?:are|is) no more\b(?! than)/,
 	  'Return NULL if there is none.' ],
 	[ '"nobody", "somebody": no process, another backend',
 	  qr/\b(?:any|no|some)body\b/i, 'The page is read when nobody has locked it.' ],

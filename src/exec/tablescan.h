@@ -38,7 +38,7 @@ typedef struct GjTableScan
 	GjFill	   *array_fill;		/* to arrays of the result's columns; NULL likewise */
 	GjMatchStats stats;
 
-	/* What index entries are tested by, before they become rows or TIDs (filter.h) */
+	/* What index entries are tested by, before they become rows or TIDs (rows/rows.h) */
 	GjEntryFilter *entry_filter;	/* NULL: nothing */
 	bool		filter_is_all;	/* an entry that passes satisfies all quals of the plan */
 	bool		all_tids;		/* TIDs are to be those of all entries, all the same */

@@ -9,16 +9,16 @@
  *
  *	  - If the answer is TIDs, these are in shared memory, and each process takes heap blocks
  *		(sets/share.c).
- *	  - If nearly all of the heap is all-visible and a device can answer, each process takes ranges of
- *		the keys, and asks for their entries.
+ *	  - If nearly all of the heap is all-visible and a device can answer, each process takes ranges
+ *		of the keys, and asks for their entries.
  *	  - If a device has found all entries at once for the first process, these are in shared memory,
  *		and each process takes heap blocks (sets/share.c).
  *	  - Otherwise each process takes intervals of places, and searches them.
  *
  * Each row comes once, for this reason.  The processes have the same snapshot; TIDs and entries in
  * shared memory are those of one search under it, and each heap block is taken by one process.  For
- * ranges and intervals, the proofs are below.  Each process rechecks keys by a set that it has built
- * itself: plans are made only where all of these sets are equal (plan/same.c).
+ * ranges and intervals, the proofs are below.  Each process rechecks keys by a set that it has
+ * built itself: plans are made only where all of these sets are equal (plan/same.c).
  *
  * A match can be shared if it answers for the whole execution of the node.  The match of one batch
  * of a join does not, because the batches of two processes need not contain the same keys.
@@ -207,16 +207,14 @@ GjSharePublish(GjSharedFind *shared)
  * Each interval is a search of its own, for the entries between two places, in tails and deltas as
  * well as in runs (search.c).  A process does not need to know what the others have found.
  *
- * Each row comes once, for this reason.  The intervals together cover all places, and each is
- * taken by one process, which raises a counter in shared memory.  A row that the snapshot sees has
- * one entry, from before the match until long after it, and the entry has one place, wherever
- * VACUUM's folds move it.  So it is in one interval, and the search of that interval finds it once.
- * The snapshot is the same in all processes, and was taken before any of the searches.
+ * Each row comes once.  The intervals together cover all places, and each is taken by one process,
+ * which raises a counter in shared memory; the rest is lemma L3 of src/README.  The snapshot is the
+ * same in all processes, and was taken before any of the searches.
  *
  * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
  * process finds the first one, then VACUUM removes it, the TID is reused, and another process
- * finds the second.  The first process read the vacuum epoch before any entry was found, and
- * from this stream.c proves that the answer has neither row.
+ * finds the second.  The first process read the vacuum epoch before any entry was found, so the
+ * answer has neither row (lemma L7).
  *-------------------------------------------------------------------------
  */
 
@@ -291,8 +289,8 @@ GjPlacesTake(GjSharedPlaces *shared, GjPlace *from, GjPlace *end)
  *		mirror, it does not accept an answer of a mirror whose epoch is not E.  (It would be
  *		exact, too, if each process read an epoch of its own, after the snapshot; but an epoch
  *		older than the snapshot is not allowed, and a common one is easier to reason about.)
- *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  The claim
- *		of stream.c covers the case that two processes deliver entries of one TID with different
+ *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  Lemma L7
+ *		covers the case that two processes deliver entries of one TID with different
  *		keys, or leave that TID to the heap: then the answer has neither row.
  *
  * No row is missing: a process that has taken a range delivers all of it, unless the query

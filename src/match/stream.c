@@ -39,17 +39,11 @@
  * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
  * range of keys is.
  *
- * Claim: no row comes twice.  Its entry has one place, and so is in one part.  The danger is a
- * different entry with the row's TID in another part, left over from a row that had this TID
- * earlier: fetching it from the heap would return the row again, since that has a key of the set,
- * too.  So let R1 be a row, R2 one that has reused its TID since then, and let two parts have an
- * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
- * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
- * mirror the CPU continues the search.  In the first case the entry was removed after the
- * beginning; in the second after a moment at which the epoch was E (device.c), and the bulk
- * deletion that removed it raised the epoch above E.  Either way the epoch was raised after the
- * beginning, and R2 was inserted still later, so the snapshot, taken before, does not see R2.  It
- * does not see R1 either, which was dead to all snapshots.  So the answer has neither row.
+ * Claim: no row comes twice.  Its own entry has one place, and so is in one part (lemma L3 of
+ * src/README).  The danger is a different entry with the row's TID in another part, left over from
+ * a row that had this TID earlier: fetching it from the heap would return the row again, since that
+ * has a key of the set, too.  By lemma L7 the answer has neither of two such rows: the epoch E is
+ * read at the beginning, and with a mirror of any other epoch the CPU continues the search.
  *
  * This holds whether one process requests all parts, or several processes some each (divide.c),
  * as long as they have the same snapshot and the same epoch E.
@@ -57,29 +51,18 @@
  * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
  *
- * Claim: no row is lost.  Let R be a row that the snapshot sees, with a key of the set, such
- * that all quals are TRUE for it, and let T be the TID of its HOT chain's root.  An entry with T
- * that was made for R has R's values: an update of an indexed column is no HOT update, and
- * INCLUDE columns count as indexed.  So it passes; what has to be shown is that no other entry
- * with T can stand in its place, and be dropped.
+ * Claim: a test of entries loses no row.  Let R be a row that the snapshot sees, with a key of the
+ * set, such that all quals are TRUE for it, and let T be the TID of its HOT chain's root.  R's own
+ * entry has R's values (lemma L4 of src/README), so it passes, and the match finds it.  No other
+ * entry with T can stand in its place, and be dropped:
  *
- * a. The match finds R's own entry: match.h.  Were each entry filtered as it is found, that
- *	  would be all, since an entry left over from an earlier owner of T would be dropped by
- *	  itself.
- * b. But a set may keep one of the entries that have the same TID, any one (sets/entryset.c), and
- *	  only then is it filtered.  So let e be an entry with T, of another row R'.  Sets that are
- *	  filtered are certain: what is in them was in the index at or after the moment at which
- *	  the vacuum epoch was read first, E, or was in a mirror whose epoch is E, and no bulk
- *	  deletion that removed it had finished when that mirror was made (match/device.c).
- *	  If R' had T before R: T became free only after a bulk deletion had removed e and
- *	  raised the epoch, and only then was R inserted.  Either that was before E was read, and
- *	  e could not be found, neither in a page nor in a mirror of epoch E; or R was
- *	  inserted after E was read, and so after the snapshot was taken, which does not see it.
- *	  If R' has T after R: R was dead to everybody then, so our snapshot does not see it.
- *	  Hence two different entries with T are of rows that the snapshot does not see, neither
- *	  of them, and it does not matter which one stays, or whether it passes.
- *	  (A device's entries are tested as they come, GjEntryFilterTest(), and only among those that
- *	  passed are others looked for.  Of two that are one entry both pass, or neither.)
+ * a. If each entry is tested as it is found, an entry left over from an earlier owner of T is
+ *	  dropped by itself.
+ * b. A set may keep any one of the entries that have the same TID (sets/entryset.c) before it is
+ *	  filtered.  Sets that are filtered are certain, so by lemma L7 two different entries with T are
+ *	  of rows that the snapshot does not see, and it does not matter which one stays, or whether it
+ *	  passes.  (A device's entries are tested as they come, and only among those that passed are
+ *	  others looked for.  Of two that are one entry both pass, or neither.)
  * c. An answer that is not certain (GjMatchStats.outdated) comes as TIDs without columns.
  *	  Nothing is filtered: they all go to the heap, as without a filter.
  * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.
@@ -124,7 +107,7 @@ typedef enum StreamPhase
 {
 	PHASE_TAILS,				/* the match has yet to begin */
 	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
-	PHASE_DEVICE,				/* the next entries come from a device, one range of keys at a time */
+	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
 	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
 	PHASE_TAKE,					/* the next step of a shared match is to be taken */
 	PHASE_DONE					/* all entries have been returned */
@@ -234,11 +217,11 @@ static bool take_places(GjEntryStream *stream);
  *
  * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
  * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
- * index, or if the processes of a parallel plan share TIDs.  They can be lossy.  If the index cannot
- * answer, they are the whole heap.
+ * index, or if the processes of a parallel plan share TIDs.  They can be lossy.  If the index
+ * cannot answer, they are the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (exec/heap.c).  What a serializable transaction locks: pages/predicate.c.
+ * makes that safe (rows/heap.c).  What a serializable transaction locks: pages/predicate.c.
  */
 GjEntryStream *
 GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
@@ -1148,8 +1131,8 @@ take_step(GjEntryStream *stream, const GjEntrySet **set)
 }
 
 /*
- * Turn to the next range of keys, if any; even if the CPU found a part of the last one, a device may
- * be asked again
+ * Turn to the next range of keys, if any; even if the CPU found a part of the last one, a device
+ * may be asked again
  */
 static bool
 take_range(GjEntryStream *stream)

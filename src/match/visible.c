@@ -429,25 +429,18 @@ end(Pins *pins)
  * with E at 1 and at 4, stands for exactly one row that the snapshot sees, whose key
  * and INCLUDE columns are these values, and no other entry of the set stands for it.
  *
- * a. T still is what it was when the entry was made.  A line pointer with an index
- *	  entry becomes free for another tuple (LP_UNUSED) only in VACUUM's second heap pass,
- *	  after ambulkdelete has removed its entries and returned.  That holds for the line
- *	  pointers of aborted insertions, too, and for all horizons.  Before it returns,
- *	  ambulkdelete raises the epoch (gjbulkdelete).  Were T free, or somebody else's, at 3,
- *	  then that raise had come before 3, so before 4; as 4 still reads E, it had come
- *	  before 1; so the entry had been gone from the index before 1, and 2 could not have
- *	  found it.
+ * a. T still is what it was when the entry was made: lemma L5 of src/README, with 1 and 4 as the
+ *	  two moments.
  * b. At 3 T leads to a tuple that everybody sees.  The map's bit is set only where the
  *	  page has no dead line pointer and all tuples are visible to every snapshot, ours
  *	  included, which is registered and holds the horizon back.  It is cleared, before
  *	  anything else happens, by whoever changes the page.  By (a) T is neither unused nor
  *	  a heap-only tuple of another chain; so it is a tuple, or redirects to one, that our
  *	  snapshot sees.  That is true for good: a snapshot does not change.
- * c. This tuple has the entry's values.  It is a member of the HOT chain that the entry
- *	  was made for.  An update of an indexed column is no HOT update, and INCLUDE columns
- *	  count as indexed.  (Chains that are broken in this sense, older than the index, have
- *	  a dead member, or one that not everybody sees, and are not on all-visible pages
- *	  before only the member is left whose values were indexed.)
+ * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
+ *	  (lemma L4).  A chain that was broken before the index was built has members that are dead or
+ *	  not visible to all, and is not on an all-visible page before only the member is left whose
+ *	  values were indexed.
  * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
  *	  one, met on a tail page and where it moved to; the match leaves one of them out.  (Two of
  *	  different rows may be in a set: then the epoch has moved, and neither passes.)  If
@@ -467,13 +460,9 @@ end(Pins *pins)
  * raised the epoch first; if 3 sees the bit set, 4, behind the barrier of taking a lock,
  * sees the epoch raised.
  *
- * With a mirror: what a device finds was read from the index's pages when the mirror was
- * loaded or synchronised last, and 1 was then.  Its promise (match/device.c) has a sequence
- * number S and an epoch, read at one moment before the pages.  An entry in a copy that
- * the index does not have any more was deleted by a change with a number above S, that
- * is, after that moment; so the bulk deletion that did it raised the epoch later.  Hence
- * the same argument, if the mirror's epoch is E; if it is not, the device's answer is
- * used as TIDs for the heap (GjMatchStats.outdated).
+ * With a mirror whose epoch is E, the same argument holds by lemma L6: an entry of a copy counts as
+ * found after 1.  If the mirror has another epoch, the device's answer is used as TIDs for the heap
+ * (GjMatchStats.outdated).
  *
  * In a parallel plan (match/divide.c) the process that comes first does 1 and gives E to the
  * others before they begin.  2 is done by it, or by all together, or by each process for some

@@ -780,7 +780,7 @@ list_aggregates(Building *building)
 		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
 
 		GjAggregateOf(aggref, &kind);
-		/* PostgreSQL takes one state for both, which is avg()'s (aggpartial.c) */
+		/* PostgreSQL takes one state for both, which is avg()'s (groups/aggstate.c) */
 		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
 			kind = GJ_AGG_AVG;
 		aggregates = lappend_int(aggregates, kind);

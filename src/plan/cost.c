@@ -68,7 +68,7 @@
  * and M is in heap, and in F, the number of those that PostgreSQL expects to pass.
  *
  * A device counts if the index's mirror is there when the plan is made, and the set
- * is a list (resident.c).  Who answers is decided when the scan starts; a plan whose
+ * is a list.  Who answers is decided when the scan starts; a plan whose
  * mirror has gone is right, only dearer.
  *
  * Where the index has all columns that are needed, F is only the share of pages that

@@ -38,7 +38,7 @@
  * index's clause must be one of ON.
  *
  * The big side may be a partitioned table, a table with children or a UNION ALL:
- * then the small side is joined with one table after another (jointables.c).
+ * then the small side is joined with one table after another.
  *
  * Nothing here is parameterised by another relation, so core never has to translate
  * a path for a child; a partition-wise join asks for a path of its own.

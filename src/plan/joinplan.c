@@ -271,7 +271,7 @@ GjJoinKeyExpr(const GjJoinCandidate *cand)
 }
 
 /*
- * List the way from the big side down to a table as a plan has it (exec/route.h), of which the key
+ * List the way from the big side down to a table as a plan has it (rows/keys.h), of which the key
  * tells the first level
  */
 static List *

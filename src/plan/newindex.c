@@ -7,7 +7,7 @@
  * IndexOptInfo of an index that nobody has built goes through all that a real one goes
  * through: the tests, the costs, the competition with other plans.  Its size is reckoned by the
  * rules by which it would be built: all entries in one run, nothing in deltas.  It would have
- * a mirror if one would be made of its own accord (resident.c).
+ * a mirror if one would be made of its own accord (cost.c).
  *
  * They bear their table's OID: other extensions look for the name of each index that the planner
  * lists, to compare it with one that a hint names, and would not expect to find none.

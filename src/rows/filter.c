@@ -837,7 +837,7 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * Claim: it keeps back only what does not pass.  What a device tests is what it would send: key and
  * columns of one state of an entry that is in the index (match/device.c), with the bits that they
  * have there.  So it does not matter where an entry is dropped, and the proof at the head of
- * filteredmatch.c is that of this, too.  A condition holds for all that passes the test: tests
+ * match/stream.c is that of this, too.  A condition holds for all that passes the test: tests
  * of integers are ranges already when they get here, within what the column's type can have; a date
  * and a timestamp are integers that compare as such, infinity included; a boolean is 0 or 1.  An
  * oid is not, as it has no sign.
