@@ -46,8 +46,8 @@
  *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
  *	  collected.
  * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
- *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of the
- *	  interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
+ *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
+ *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
  * d. If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
  *	  it began, too, and an entry never changes its place.

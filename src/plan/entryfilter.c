@@ -615,8 +615,8 @@ index_has(const IndexOptInfo *index, AttrNumber attno)
  */
 
 /*
- * Fill in what the plans of GpuScan and GpuJoinScan have in common (node/tableplan.h): quals are the
- * clauses to be tested, and attnos are the attributes that rows have which come from the index alone
+ * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h): quals are the
+ * clauses to be tested, and attnos the attributes of rows that come from the index alone
  */
 void
 GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only, List *attnos)

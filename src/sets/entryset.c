@@ -390,8 +390,8 @@ GjEntrySetEndBulk(GjEntrySet *set)
  *
  * It does not matter which of two entries with the same TID is kept: lemma L7 of src/README.  If
  * both are of one row, they are the same entry, found on its tail page and again where it was moved
- * to, or by both the device and the CPU.  It does no harm either if two entries of different rows stay
- * in a set; so a bulk must only not contain the same entry twice.
+ * to, or by both the device and the CPU.  It does no harm either if two entries of different rows
+ * stay in a set; so a bulk must only not contain the same entry twice.
  */
 void
 GjEntrySetFinish(GjEntrySet *set)
