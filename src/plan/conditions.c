@@ -266,7 +266,7 @@ static GjKeyNode *
 fold_and(Fold *cx, BoolExpr *expr)
 {
 	GjKeyNode  *null_key = fold_null_key(cx->root, cx->index, expr, cx->siblings,
-										  &cx->exact);
+										 &cx->exact);
 	List	   *operands = NIL;
 	ListCell   *lc;
 

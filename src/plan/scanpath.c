@@ -639,7 +639,7 @@ order_columns(IndexOptInfo *index, List *order)
  */
 static Selectivity
 estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					 List *conditions, double *nkeys)
+					List *conditions, double *nkeys)
 {
 	KeyStatistics key;
 	List	   *rinfos = NIL;
