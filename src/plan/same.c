@@ -4,7 +4,7 @@
  *	  Would each process of a parallel plan get the same rows or values?
  *
  * In a parallel join each process reads the small side by itself, while the big side is searched
- * for the keys of one of them (exec/parallel.c): rows whose keys another process did not collect
+ * for the keys of one of them (exec/tablescan.c): rows whose keys another process did not collect
  * would be lost.  PostgreSQL calls a plan parallel-safe if it has no side effects and may be run
  * in a worker.  That does not imply the same rows in each process.  They may differ if something
  * depends on
