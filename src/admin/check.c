@@ -585,12 +585,6 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
  */
 
 static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
-static inline bool
 is_equal(const GjPlace *a, const GjPlace *b)
 {
 	return a->key == b->key && a->tid == b->tid;
@@ -737,7 +731,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 		if (slot == 0 && !is_equal(&place, first))
 			GjReportCorruption(state->index, block,
 							   "A data page does not begin where the directory says.");
-		if (precedes(&place, &check->last))
+		if (GjPlaceIsBefore(&place, &check->last))
 			GjReportCorruption(state->index, block, "The entries of a run are not in order.");
 		check->last = place;
 	}

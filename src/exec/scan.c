@@ -57,6 +57,8 @@
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static void start_fetch(GjScanState *scan, GjTidSet *tids);
@@ -99,10 +101,14 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecScanInit(void)
 {
-	GjNodeRegister(&plan_methods);
+	GjNodeRegister(&plan_methods, &row_methods);
 }
 
 static Node *
@@ -152,7 +158,7 @@ exec_scan(CustomScanState *node)
 	{
 		GjFillFromEntry(table->target_fill, entry, slot);
 		if (scan->cursor != GJ_CURSOR_NONE)
-			GjNoteEntry(&node->ss, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
+			GjNoteEntry(&node->ss, scan->cursor, entry_tid(table, entry));
 		return slot;
 	}
 	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
@@ -166,50 +172,49 @@ exec_scan(CustomScanState *node)
 	return GjOrderedNext(scan, recheck_tuple);
 }
 
-bool
-GjIsScan(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
-}
-
 /*
- * For batch consumers: load the next result rows, entries or tuples.  Returns false if the next
- * row, if any, comes from the executor.
+ * Method of GjRowMethods
  */
-bool
-GjScanLoad(PlanState *ps, GjReadyRows *ready)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
-	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
 	GjTableScan *table = &scan->table;
+	GjRowBatch *batch;
 
 	if (scan->ordered != NULL)
-		return false;
+		return NULL;
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
 		GjScanStart(scan, NULL);
 	do
 	{
 		if (table->tids == NULL)
 		{
-			GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
-
-			*ready = (GjReadyRows) {.fill = entry_fill(table),.chunk = chunk};
-			if (ready->fill == NULL)
-				return false;
-			if (chunk->next < chunk->nrows || GjIndexOnlyLoad(table->index_only))
-				return true;
+			batch = GjIndexOnlyGetBatch(table->index_only);
+			batch->shape = entry_fill(table);
+			if (batch->shape == NULL)
+				return NULL;
+			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only))
+				return batch;
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		if (table->array_fill == NULL || !table->filtered)
-			return false;
-		*ready = (GjReadyRows) {
-			.fill = table->array_fill,.block = GjFetchGetBlock(table->fetch),
-			.desc = RelationGetDescr(table->css.ss.ss_currentRelation)
-		};
-		if (ready->block->next < ready->block->ntuples || GjFetchLoad(table->fetch))
-			return true;
+			return NULL;
+		batch = GjFetchGetBatch(table->fetch);
+		batch->shape = table->array_fill;
+		if (batch->next < batch->nrows || GjFetchLoad(table->fetch))
+			return batch;
 	} while (continue_with_entries(scan));
-	return false;
+	return NULL;
+}
+
+/*
+ * Return the packed TID of an entry
+ */
+static inline uint64
+entry_tid(const GjTableScan *table, uint64 entry)
+{
+	return GjIndexOnlyGetBatch(table->index_only)->entries->tids[entry];
 }
 
 /*
@@ -257,7 +262,7 @@ GjScanNext(GjScanState *scan)
 			{
 				GjFillFromEntry(table->row_fill, entry, node->ss_ScanTupleSlot);
 				if (scan->cursor != GJ_CURSOR_NONE)
-					GjNoteEntry(node, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
+					GjNoteEntry(node, scan->cursor, entry_tid(table, entry));
 				return node->ss_ScanTupleSlot;
 			}
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));

@@ -256,12 +256,6 @@ struct GjSearch
 	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
 
-static inline bool
-GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
 /* runs.c: choosing the pages of runs that may have a hit */
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);

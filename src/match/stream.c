@@ -233,8 +233,7 @@ static bool take_places(GjEntryStream *stream);
  *
  * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
  * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
- * index, or if the processes of a parallel plan share TIDs.  They can be lossy.  If the index
- * cannot answer, they are the whole heap.
+ * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
  * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
@@ -252,8 +251,7 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 			break;
 		case GJ_ROLE_FIRST:
 			share_match(stream);
-			*tids = join_match(stream);
-			break;
+			/* FALLTHROUGH */
 		case GJ_ROLE_OTHER:
 			*tids = join_match(stream);
 			break;
@@ -1080,7 +1078,6 @@ share_entries(GjEntryStream *stream)
 	else
 	{
 		MemoryContext old = MemoryContextSwitchTo(stream->context);
-
 		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
 		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
 

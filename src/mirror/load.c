@@ -698,7 +698,7 @@ must_give_way(Relation index)
 /*-------------------------------------------------------------------------
  * Missing pages of a mirror
  *
- * What a mirror lacks: the pages that have changed since it was brought up to date.
+ * A mirror lacks the pages that have changed since it was brought up to date.
  *
  * The metapage's sequence counts changes to data pages; each change takes the next number and
  * stores it on the page as its change counter, which never decreases, even if the page is

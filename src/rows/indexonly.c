@@ -35,7 +35,8 @@ typedef enum GjIndexOnlyPhase
 
 struct GjIndexOnly
 {
-	GjIndexOnlyChunk chunk;		/* must be first */
+	GjRowBatch	batch;			/* must be first */
+	uint16		rows[GJ_CHUNK_ENTRIES]; /* of the batch */
 
 	Relation	heap;
 	Relation	index;
@@ -84,6 +85,7 @@ GjIndexOnlyCreate(const ScanState *node, Relation index)
 	io->heap = node->ss_currentRelation;
 	io->index = index;
 	io->snapshot = estate->es_snapshot;
+	io->batch.rows = io->rows;
 	return io;
 }
 
@@ -160,8 +162,8 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 	GjVisibleMapForget(io->map);
 	io->entries = NULL;
 	io->position = 0;
-	io->chunk.nrows = 0;
-	io->chunk.next = 0;
+	io->batch.nrows = 0;
+	io->batch.next = 0;
 }
 
 /*
@@ -170,8 +172,8 @@ GjIndexOnlyRestart(GjIndexOnly *io)
 bool
 GjIndexOnlyLoad(GjIndexOnly *io)
 {
-	io->chunk.nrows = io->chunk.next = 0;
-	while (io->chunk.nrows == 0)
+	io->batch.nrows = io->batch.next = 0;
+	while (io->batch.nrows == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (io->phase != GJ_INDEX_ONLY_ENTRIES)
@@ -205,7 +207,7 @@ GjIndexOnlyLoadRows(GjIndexOnly *io)
 void
 GjIndexOnlyPrefetch(const GjIndexOnly *io)
 {
-	GjEntrySetPrefetch(io->entries, io->chunk.first, io->position - io->chunk.first);
+	GjEntrySetPrefetch(io->entries, io->batch.first, io->position - io->batch.first);
 }
 
 /*
@@ -233,6 +235,7 @@ load_entries(GjIndexOnly *io)
 		io->entries = NULL;
 		return false;
 	}
+	io->batch.entries = io->entries;
 	if (found == GJ_FOUND_ENTRIES)
 		GjVisibleMapForget(io->map);
 	foreach(lc, io->fills)
@@ -246,32 +249,23 @@ load_entries(GjIndexOnly *io)
 void
 GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out)
 {
-	const GjIndexOnlyChunk *chunk = &io->chunk;
+	const GjRowBatch *batch = &io->batch;
 	const GjEntryColumn *keys = &io->entries->keys;
 
 	if (keys->width == sizeof(int32))
 	{
-		const int32 *values = (const int32 *) keys->values + chunk->first;
+		const int32 *values = (const int32 *) keys->values + batch->first;
 
-		for (int i = 0; i < chunk->nrows; i++)
-			out[i] = values[chunk->rows[i]];
+		for (int i = 0; i < batch->nrows; i++)
+			out[i] = values[batch->rows[i]];
 	}
 	else
 	{
-		const int64 *values = (const int64 *) keys->values + chunk->first;
+		const int64 *values = (const int64 *) keys->values + batch->first;
 
-		for (int i = 0; i < chunk->nrows; i++)
-			out[i] = values[chunk->rows[i]];
+		for (int i = 0; i < batch->nrows; i++)
+			out[i] = values[batch->rows[i]];
 	}
-}
-
-/*
- * Return the TID of an entry, packed as block << 16 | offset
- */
-uint64
-GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry)
-{
-	return io->entries->tids[entry];
 }
 
 /*
@@ -331,8 +325,8 @@ GjIndexOnlyReset(GjIndexOnly *io)
 	io->nrest = 0;
 	io->phase = GJ_INDEX_ONLY_OFF;
 	io->position = 0;
-	io->chunk.nrows = 0;
-	io->chunk.next = 0;
+	io->batch.nrows = 0;
+	io->batch.next = 0;
 }
 
 /*
@@ -350,7 +344,7 @@ GjIndexOnlyGetStats(GjIndexOnly *io)
 static void
 load_chunk(GjIndexOnly *io)
 {
-	GjIndexOnlyChunk *chunk = &io->chunk;
+	GjRowBatch *batch = &io->batch;
 	const uint64 *tids = io->entries->tids + io->position;
 	uint64		passing[GJ_CHUNK_ENTRIES];
 	uint64		rest[GJ_CHUNK_ENTRIES];
@@ -358,9 +352,9 @@ load_chunk(GjIndexOnly *io)
 	int			nrest = 0;
 	int			n = (int) Min(io->entries->nentries - io->position, GJ_CHUNK_ENTRIES);
 
-	chunk->first = io->position;
-	chunk->nrows = 0;
-	chunk->next = 0;
+	batch->first = io->position;
+	batch->nrows = 0;
+	batch->next = 0;
 	io->position += n;
 	if (io->test != NULL)
 	{
@@ -371,19 +365,19 @@ load_chunk(GjIndexOnly *io)
 		GjVisibleMapForget(io->map);	/* more wrong answers appear if it is read again */
 	if (io->certain)
 	{
-		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, chunk->rows,
+		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, batch->rows,
 											 rest, &nrest);
 
 		if (nrows > 0 && !is_proved(io))
 			io->certain = false;
 		else
-			chunk->nrows = nrows;
+			batch->nrows = nrows;
 	}
-	for (int i = 0; io->test != NULL && i < chunk->nrows; i++)
-		chunk->rows[i] = places[chunk->rows[i]];
+	for (int i = 0; io->test != NULL && i < batch->nrows; i++)
+		batch->rows[i] = places[batch->rows[i]];
 
-	io->stats.rows += chunk->nrows;
-	if (chunk->nrows == n)
+	io->stats.rows += batch->nrows;
+	if (batch->nrows == n)
 		return;
 	if (io->rest == NULL)
 		io->rest = GjTidSetCreate(io->context, SIZE_MAX);
@@ -401,7 +395,7 @@ load_chunk(GjIndexOnly *io)
 static int
 drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
 {
-	uint64		first = io->chunk.first;
+	uint64		first = io->batch.first;
 	int			npassed = GjEntryTestRun(io->test, io->entries, first, n, places);
 
 	for (int i = 0; i < npassed; i++)

@@ -19,6 +19,46 @@
 #include "keys.h"
 #include "shape.h"
 
+/*
+ * A batch of rows: a selection of the entries of a set, or of the tuples of a heap block
+ *
+ * Values are not copied: shape says where each column of the result is.  The position belongs to
+ * the batch, since consumers may change in the middle of it.  A batch is valid until its owner is
+ * asked for the next one.
+ */
+typedef struct GjRowBatch
+{
+	int			nrows;
+	int			next;			/* first row that has not been taken; consumers advance it */
+	uint16	   *rows;			/* position of each row in the source */
+	const GjFill *shape;		/* columns of the result; set by the node that returns the batch */
+	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
+	uint64		first;
+	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
+	const GjBatchColumn *arrays;	/* or columns of the result; all rows are used, and rows is NULL */
+	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
+	int			partner_natts;	/* number of columns of a partner */
+	const uint32 *weights;		/* number of result rows of each row; NULL: one */
+} GjRowBatch;
+
+/*
+ * Return the number of a row's entry in the set
+ */
+static inline uint64
+GjRowEntry(const GjRowBatch *batch, int row)
+{
+	return batch->first + batch->rows[row];
+}
+
+/*
+ * Return a row's tuple
+ */
+static inline const HeapTupleData *
+GjRowTuple(const GjRowBatch *batch, int row)
+{
+	return &batch->tuples[batch->rows[row]];
+}
+
 /*-------------------------------------------------------------------------
  * Which entries of an index pass a scan's filters, decided on their columns: filter.c
  *
@@ -45,15 +85,6 @@ extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
  */
 typedef struct GjFetch GjFetch;
 
-/* The tuples fetched from a block.  Callers may take them from here, and advance next. */
-typedef struct GjFetchBlock
-{
-	int			ntuples;
-	int			next;			/* first tuple that has not been taken */
-	HeapTupleData tuples[MaxHeapTuplesPerPage];
-	void	   *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchLookup() */
-} GjFetchBlock;
-
 typedef struct GjFetchStats
 {
 	uint64		exact_blocks;	/* heap blocks with known offsets */
@@ -66,8 +97,7 @@ typedef struct GjFetchStats
 extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
 extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
 extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
-extern void *GjFetchPartners(const GjFetch *fetch);
-extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
+extern GjRowBatch *GjFetchGetBatch(GjFetch *fetch);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
@@ -97,15 +127,6 @@ typedef struct GjIndexOnlyStats
 /* Number of entries whose visibility is tested at a time */
 #define GJ_CHUNK_ENTRIES		1024
 
-/* Entries that are rows and have not been taken: the beginning of a GjIndexOnly */
-typedef struct GjIndexOnlyChunk
-{
-	uint64		first;			/* entry of the set to which rows[] are relative */
-	int			nrows;
-	int			next;			/* first row that has not been taken */
-	uint16		rows[GJ_CHUNK_ENTRIES];
-} GjIndexOnlyChunk;
-
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
 extern void GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
@@ -117,26 +138,26 @@ extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern bool GjIndexOnlyLoadRows(GjIndexOnly *io);
 extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
 extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
-extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 
-#define GjIndexOnlyGetChunk(io)	((GjIndexOnlyChunk *) (io))
+/* The rows that are ready: a GjIndexOnly begins with them */
+#define GjIndexOnlyGetBatch(io)	((GjRowBatch *) (io))
 
 /*
- * Return the next entry that is a row, or false after the last one.  It is good until the next
- * call. Inline, as counting rows does little else.
+ * Return the next entry that is a row, or false after the last one.  It is good until the next call.
+ * Inline, since counting rows does little else.
  */
 static inline bool
 GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(io);
 
-	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoadRows(io))
+	if (batch->next >= batch->nrows && !GjIndexOnlyLoadRows(io))
 		return false;
-	*entry = chunk->first + chunk->rows[chunk->next++];
+	*entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
 
