@@ -19,19 +19,12 @@
  * place that its own values have.  Let R be such a row, T the TID of the root of its HOT chain,
  * and v its values of the sort columns.
  *
- * a. R has an entry (T, v) in the index as long as the snapshot exists: VACUUM removes only
- *	  entries of rows that are visible to no snapshot.  The sort columns are indexed columns, so no
- *	  HOT update changes them, and all members of the chain have the entry's values.
+ * a. R has its own entry (T, v) in the index as long as the snapshot exists: lemma L4 of
+ *	  src/README.
  * b. Each match finds it, as match/match.h promises.  A set of entries may keep any one of the
- *	  entries with the same TID.  But if there are two entries with T that are not equal, R is not
- *	  visible to our snapshot, because the other entry belongs to a row that had T before R or has
- *	  it after R.  If after: R was dead to all snapshots by then.  If before: T became free only
- *	  when a bulk deletion had removed that entry and raised the vacuum epoch, and R was inserted
- *	  still later.  A match reads the epoch first, E.  Afterwards it reads the pages; and it uses
- *	  the entries of a mirror only if the mirror's epoch is E (match/stream.c).  So it can find the
- *	  older entry only if that was removed after E was read, that is, after our snapshot was taken,
- *	  which therefore does not see R.
- *	  An outdated answer of a device has only TIDs.  It is not used: the CPU searches.
+ *	  entries with the same TID; but two of them that are not equal belong to rows that are not
+ *	  visible to our snapshot: lemma L7.  An outdated answer of a device has only TIDs.  It is not
+ *	  used: the CPU searches.
  * c. So the batch between whose ends (v, T) lies contains (T, v), and only one batch is such.  If
  *	  a match meets it twice, on a tail page and where it was moved to, or by a device and on the
  *	  CPU, both copies have equal words and one is kept.
@@ -119,7 +112,6 @@ struct GjOrdered
 	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
 	bool		certain;		/* true until the epoch has moved */
 	BlockNumber nblocks;		/* number of heap blocks, after the match */
-	HeapTupleData tuple;		/* tuple that the slot for heap tuples refers to */
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
 	struct GjOrderedSorter *sorter; /* NULL until rows are sorted */
@@ -140,7 +132,7 @@ typedef struct GjOrderedSorter
 	bool		fetches;		/* is the tuple fetched again by that TID? */
 	TupleTableSlot *in;			/* slot for a row that is added to the sort */
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
-	TupleTableSlot *row;		/* slot of the table's shape; columns that are not sorted are NULL */
+	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
 	/* Sort columns, for tuplesort */
 	AttrNumber *places;
@@ -167,7 +159,6 @@ static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool fetch(GjScanState *scan, uint64 i);
-static bool fetch_chain(GjScanState *scan, ItemPointerData *tid);
 static void prefetch(GjScanState *scan, uint64 i);
 static GjOrderedSorter *make_sorter(GjScanState *scan);
 static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
@@ -180,7 +171,7 @@ static void put_row(GjOrderedSorter *sorter, TupleTableSlot *slot);
 static TupleTableSlot *get_row(GjScanState *scan);
 static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
 static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
-								bool *isnull);
+							 bool *isnull);
 static void sort_rest(GjScanState *scan);
 static TupleTableSlot *next_sorted(GjScanState *scan);
 static void end_sort(GjOrdered *ordered);
@@ -374,8 +365,8 @@ add_rows(GjScanState *scan)
 	Datum		values[GJ_MAX_INCLUDED + 1];
 	bool		isnull[GJ_MAX_INCLUDED + 1];
 
-	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
-	GjFetchStart(table->fetch, ordered->all);
+	table->filtered = GjFetchStart(table->fetch, ordered->all,
+								   &(GjRowProbe) {.keys = table->keys});
 	while (GjFetchNext(table->fetch, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -603,7 +594,6 @@ fetch(GjScanState *scan, uint64 i)
 	GjOrdered  *ordered = scan->ordered;
 	uint64		packed = GjTopTid(ordered->top, i);
 	ItemPointerData tid;
-	bool		found;
 
 	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
 	if (GjPackedBlock(packed) >= ordered->nblocks)
@@ -615,33 +605,7 @@ fetch(GjScanState *scan, uint64 i)
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	prefetch(scan, i);
-	found = fetch_chain(scan, &tid);
-	GjFetchGetStats(scan->table.fetch)->exact_blocks++;
-	GjFetchGetStats(scan->table.fetch)->tuples += found;
-	GjCountHeapFetches(scan->table.css.ss.ss_currentRelation, found);
-	return found;
-}
-
-/*
- * Fetch the visible member of a HOT chain
- */
-static bool
-fetch_chain(GjScanState *scan, ItemPointerData *tid)
-{
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-	Snapshot	snapshot = scan->table.css.ss.ps.state->es_snapshot;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTuple	tuple = &scan->ordered->tuple;
-	bool		found;
-
-	heap_page_prune_opt(heap, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (found)
-		ExecStoreBufferHeapTuple(tuple, scan->table.heap_slot, buffer);
-	ReleaseBuffer(buffer);
-	return found;
+	return GjFetchRow(scan->table.fetch, &tid, scan->table.heap_slot);
 }
 
 /*

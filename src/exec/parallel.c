@@ -19,13 +19,13 @@
 #include "storage/lwlock.h"
 
 #include "base/compat.h"
-#include "parallel.h"
+#include "exec.h"
 
 /* Long enough for each name and each reason */
 #define DEVICE_NAME_BYTES		128
 #define REASON_BYTES			256
 
-/* In shared memory, followed by what match/divide.c needs */
+/* In shared memory, followed by the state of match/divide.c */
 typedef struct GjSharedMatch
 {
 	LWLock		lock;			/* protects all fields */
@@ -65,7 +65,7 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 		(void) GjEntriesOpen(&request, &tids);
 		return tids;
 	}
-	request.entries = GjIndexOnlyIsPossible(table->index_only);
+	request.entries = GjEntriesMayBeRows(request.snapshot);
 	request.columns = columns;
 	return GjIndexOnlyStart(table->index_only, &request);
 }

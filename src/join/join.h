@@ -70,8 +70,6 @@ typedef struct GjJoinScanState
 	GjFill	   *direct_fill;	/* fills the join's result slot from entries; NULL if more work
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
-	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjRowBatch *block;			/* current block of the fetch */
 	int			ncounted;		/* rows of the block counted for EXPLAIN */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
@@ -159,7 +157,6 @@ extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
-extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,

@@ -35,7 +35,7 @@ typedef struct GjRowBatch
 	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
 	uint64		first;
 	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
-	const GjBatchColumn *arrays;	/* or columns of the result; all rows are used, and rows is NULL */
+	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
 	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
 	int			partner_natts;	/* number of columns of a partner */
 	const uint32 *weights;		/* number of result rows of each row; NULL: one */
@@ -79,8 +79,7 @@ extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
  * The tuples of TIDs: heap.c
  *
  * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch
- * does not own the TID set.  It may return tuples with other keys: the caller must recheck the key,
- * unless GjFetchFilter() or GjFetchLookup() returned true.
+ * does not own the TID set.
  *-------------------------------------------------------------------------
  */
 typedef struct GjFetch GjFetch;
@@ -94,68 +93,62 @@ typedef struct GjFetchStats
 								 * caller */
 } GjFetchStats;
 
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
-extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
-extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
-extern GjRowBatch *GjFetchGetBatch(GjFetch *fetch);
+/* The recheck of keys */
+typedef struct GjRowProbe
+{
+	const GjKeySet *keys;		/* the set that must contain them; NULL: the look-up decides */
+	GjRowLookup lookup;			/* called with arg */
+	void	   *arg;
+} GjRowProbe;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
+							  GjKeyReader *reader, GjRowBatch **batch);
 extern bool GjFetchLoad(GjFetch *fetch);
-extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot,
-						ItemPointerData *place);
+extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
 extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
-extern void GjFetchFree(GjFetch *fetch);
 extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
 
 /*-------------------------------------------------------------------------
- * Rows that are answered from index entries: indexonly.c
- *
- * GjIndexOnlyStart() begins a match, and GjIndexOnlyNext() returns the entries that are rows.  When
- * it returns false, GjIndexOnlyRest() has the TIDs of the others: they must be fetched, under the
- * snapshot and with a recheck of the key, like those of any match.  After that,
- * GjIndexOnlyContinue() returns true if more entries follow, because the TIDs took too much memory.
+ * Rows from entries alone: rows.c
  *-------------------------------------------------------------------------
  */
 typedef struct GjIndexOnly GjIndexOnly;
 
 typedef struct GjIndexOnlyStats
 {
-	uint64		rows;			/* number of entries that were rows */
-	uint64		heap_fetches;	/* number of TIDs left to the heap */
+	uint64		rows;			/* rows from entries */
+	uint64		heap_fetches;	/* TIDs that had to be fetched */
 } GjIndexOnlyStats;
 
-/* Number of entries whose visibility is tested at a time */
-#define GJ_CHUNK_ENTRIES		1024
-
-extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
-extern void GjIndexOnlyFilter(GjIndexOnly *io, GjEntryFilter *filter);
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index,
+									  GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
-extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
+extern void GjIndexOnlyLookUp(GjIndexOnly *io, GjRowLookup lookup, void *arg);
 extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
 extern void GjIndexOnlyRestart(GjIndexOnly *io);
-extern bool GjIndexOnlyLoad(GjIndexOnly *io);
-extern bool GjIndexOnlyLoadRows(GjIndexOnly *io);
-extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
-extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
+extern bool GjIndexOnlyLoad(GjIndexOnly *io, bool by_row);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 
-/* The rows that are ready: a GjIndexOnly begins with them */
+/* The batch that each load fills: a GjIndexOnly begins with it */
 #define GjIndexOnlyGetBatch(io)	((GjRowBatch *) (io))
 
 /*
- * Return the next entry that is a row, or false after the last one.  It is good until the next call.
- * Inline, since counting rows does little else.
+ * Get the number of the next entry that is a row.  Returns false at the end.  The entry is valid
+ * until the next call.  Inline, because counting rows does little else.
  */
 static inline bool
 GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 {
 	GjRowBatch *batch = GjIndexOnlyGetBatch(io);
 
-	if (batch->next >= batch->nrows && !GjIndexOnlyLoadRows(io))
+	if (batch->next >= batch->nrows && !GjIndexOnlyLoad(io, true))
 		return false;
 	*entry = GjRowEntry(batch, batch->next++);
 	return true;
