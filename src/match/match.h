@@ -81,7 +81,6 @@ typedef struct GjConverter
 	FmgrInfo	proc;			/* GJ_CONVERT_PROC: the operator class's support function */
 } GjConverter;
 
-extern void GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value);
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
 

@@ -17,8 +17,9 @@
  *	  Open, Restart: TAILS -> WHOLE -> DONE
  *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
  *					 TAILS -> CPU (-> CPU ...) -> DONE
- *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a step that is a range of keys leads to
- *					 DEVICE and CPU, and an interval of places to CPU, before the next TAKE
+ *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a step that is a range of keys
+ *					 leads to DEVICE and CPU, and an interval of places to CPU, before the next
+ *					 TAKE
  *
  * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
  *
@@ -217,8 +218,7 @@ static bool take_places(GjEntryStream *stream);
  *
  * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
  * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
- * index, or if the processes of a parallel plan share TIDs.  They can be lossy.  If the index
- * cannot answer, they are the whole heap.
+ * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
  * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
@@ -236,8 +236,7 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 			break;
 		case GJ_ROLE_FIRST:
 			share_match(stream);
-			*tids = join_match(stream);
-			break;
+			/* FALLTHROUGH */
 		case GJ_ROLE_OTHER:
 			*tids = join_match(stream);
 			break;
@@ -1064,7 +1063,6 @@ share_entries(GjEntryStream *stream)
 	else
 	{
 		MemoryContext old = MemoryContextSwitchTo(stream->context);
-
 		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
 		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
 

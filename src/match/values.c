@@ -41,6 +41,7 @@
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
+static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
 static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
@@ -59,7 +60,7 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 	if (is_array)
 		add_array_keys(set, converter, DatumGetArrayTypeP(value));
 	else
-		GjConvertToKeys(set, converter, value);
+		convert_to_keys(set, converter, value);
 }
 
 /*
@@ -86,7 +87,7 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
 		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
 			continue;
 
-		GjConvertToKeys(set, converter, fetch_att(element, typbyval, typlen));
+		convert_to_keys(set, converter, fetch_att(element, typbyval, typlen));
 		element = att_addlength_pointer(element, typlen, element);
 		element = (char *) att_align_nominal(element, typalign);
 	}
@@ -97,8 +98,8 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
  *
  * May leak allocations into the caller's memory context.
  */
-void
-GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
+static void
+convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 {
 	int64		key;
 
