@@ -852,7 +852,7 @@ list_coded(const GjAggQuery *query)
  * of it; so this pays where groups are few and rows are many, and the costs say so.
  *
  * count(DISTINCT) has no states.  It would need none if each group were whole in one process;
- * but how the processes divide rows is found out when they run (exec/parallel.c).
+ * but how the processes divide rows is found out when they run (exec/tablescan.c).
  *
  * The hook for upper relations is not called for partial groups, so the whole plan is made here,
  * up to the node that finishes.

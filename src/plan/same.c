@@ -4,7 +4,7 @@
  *	  Would each process of a parallel plan come to the same rows or values?
  *
  * In a parallel join each process runs the small side for itself, while the big side is
- * searched for the keys of one of them (exec/parallel.c): rows whose keys another process has
+ * searched for the keys of one of them (exec/tablescan.c): rows whose keys another process has
  * not collected would be lost.  PostgreSQL calls a plan safe to be run in each of several
  * processes, if it has no side effects and may be run in a worker.  That it gives the same
  * rows in each, it does not say.  It does not where something depends on
