@@ -39,17 +39,11 @@
  * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
  * range of keys is.
  *
- * Claim: no row comes twice.  Its entry has one place, and so is in one part.  The danger is a
- * different entry with the row's TID in another part, left over from a row that had this TID
- * earlier: fetching it from the heap would return the row again, since that has a key of the set,
- * too.  So let R1 be a row, R2 one that has reused its TID since then, and let two parts have an
- * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
- * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
- * mirror the CPU continues the search.  In the first case the entry was removed after the
- * beginning; in the second after a moment at which the epoch was E (device.c), and the bulk
- * deletion that removed it raised the epoch above E.  Either way the epoch was raised after the
- * beginning, and R2 was inserted still later, so the snapshot, taken before, does not see R2.  It
- * does not see R1 either, which was dead to all snapshots.  So the answer has neither row.
+ * Claim: no row comes twice.  Its own entry has one place, and so is in one part (lemma L3 of
+ * src/README).  The danger is a different entry with the row's TID in another part, left over from
+ * a row that had this TID earlier: fetching it from the heap would return the row again, since that
+ * has a key of the set, too.  By lemma L7 the answer has neither of two such rows: the epoch E is
+ * read at the beginning, and with a mirror of any other epoch the CPU continues the search.
  *
  * This holds whether one process requests all parts, or several processes some each (divide.c),
  * as long as they have the same snapshot and the same epoch E.
@@ -57,32 +51,22 @@
  * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
  *
- * Claim: a test of entries (GjEntryTest) loses no row.  Let R be a visible row with a key of the
- * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  An entry with T
- * that was made for R has R's values: an update of an indexed column is no HOT update, and INCLUDE
- * columns count as indexed.  So the entry passes.  It remains to be shown that no other entry with
- * T can take its place and be dropped.
+ * Claim: a test of entries loses no row.  Let R be a row that the snapshot sees, with a key of the
+ * set, such that all quals are TRUE for it, and let T be the TID of its HOT chain's root.  R's own
+ * entry has R's values (lemma L4 of src/README), so it passes, and the match finds it.  No other
+ * entry with T can stand in its place, and be dropped:
  *
- * a.  The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
- *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
- * b.  But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
- *	  tested only after that.  So let e be an entry with T, of another row R'.  Sets are tested only
- *	  if they are certain: each entry was in the index at or after the moment at which the first
- *	  vacuum epoch, E, was read; or it was in a mirror whose epoch is E, and no bulk deletion that
- *	  removed it had finished when that mirror was made (device.c).
- *	  If R' had T before R: T became free only after a bulk deletion had removed e and raised the
- *	  epoch, and only then was R inserted.  If that was before E was read, e could not be found,
- *	  neither in a page nor in a mirror of epoch E.  Otherwise, R was inserted after E was read, and
- *	  so after the snapshot was taken, which does not see it.
- *	  If R' has T after R: R was dead to all snapshots then, so our snapshot does not see it.
- *	  Hence neither of the rows of two different entries with T is visible, and it does not matter
- *	  which of the entries is kept, or whether it passes.
- *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
- *	  removed.  Of two copies of one entry, both pass or both fail.)
- * c.  An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
- *	  dropped: all are fetched from the heap, as without a test.
- * d.  The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
- *	  epoch may advance meanwhile: b. does not depend on that.
+ * a. If each entry is tested as it is found, an entry left over from an earlier owner of T is
+ *	  dropped by itself.
+ * b. A set may keep any one of the entries that have the same TID (sets/entryset.c) before it is
+ *	  filtered.  Sets that are filtered are certain, so by lemma L7 two different entries with T are
+ *	  of rows that the snapshot does not see, and it does not matter which one stays, or whether it
+ *	  passes.  (A device's entries are tested as they come, and only among those that passed are
+ *	  others looked for.  Of two that are one entry both pass, or neither.)
+ * c. An answer that is not certain (GjMatchStats.outdated) comes as TIDs without columns.
+ *	  Nothing is filtered: they all go to the heap, as without a filter.
+ * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.
+ *	  That the epoch may move meanwhile does not matter: b. never asks for it.
  *
  * So a test needs neither the visibility map nor a second reading of the epoch.  Each visible row
  * has an entry of its own, with the row's values.
@@ -124,7 +108,7 @@ typedef enum StreamPhase
 {
 	PHASE_TAILS,				/* the match has yet to begin */
 	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
-	PHASE_DEVICE,				/* the next entries come from a device, one range of keys at a time */
+	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
 	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
 	PHASE_TAKE,					/* the next step of a shared match is to be taken */
 	PHASE_DONE					/* all entries have been returned */

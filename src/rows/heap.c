@@ -3,22 +3,14 @@
  * heap.c
  *	  From TIDs to tuples: a heap block at a time, in heap order.
  *
- * A match hands out TIDs long before they are used, without a pin on the index
- * that would hold VACUUM back.  That is safe because
+ * A match hands out TIDs long before they are used, without a pin on the index that would hold
+ * VACUUM back.  That is safe by lemma L8 of src/README, which requires that
  *
- *	- the snapshot is an MVCC snapshot and was taken before the match.  A TID whose
- *	  row was dead and whose line pointer was used again since then leads to a row
- *	  that this snapshot cannot see;
- *	- the caller rechecks the key, so that a TID which leads to a visible row with
- *	  another key (an entry left behind) does no harm, and the TID set gives each
- *	  TID once, so that two entries for one TID do none either;
- *	- an entry names the root of a HOT chain.  The chain is followed to the member
- *	  that the snapshot sees; it has the indexed key, or the update that made it
- *	  would not have been a HOT update.  A TID that meanwhile names a member in the
- *	  middle of a chain gives nothing, so no row comes twice;
- *	- a TID past the end of the heap is of rows that VACUUM cut off.  The length is
- *	  taken after the match, and rows come before their entries: no
- *	  block that a fresh entry names can lie behind it.
+ *	- the snapshot is an MVCC snapshot and was taken before the match,
+ *	- the caller rechecks the key,
+ *	- the TID set gives each TID once, and its HOT chain is followed to the member that the snapshot
+ *	  sees,
+ *	- the heap's length is read after the match.
  *
  * Nothing is concluded from the visibility map.
  *

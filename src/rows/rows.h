@@ -35,7 +35,7 @@ typedef struct GjRowBatch
 	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
 	uint64		first;
 	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
-	const GjBatchColumn *arrays;	/* or columns of the result; rows is NULL then */
+	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
 	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
 	int			partner_natts;	/* number of columns of a partner */
 	const uint32 *weights;		/* number of result rows of each row; NULL: one */
