@@ -3,14 +3,15 @@
  * reader.c
  *	  Read the rows of a plan node as batches of columns.
  *
- * If a node of ours gets its rows from index entries, it has them as arrays: they are taken from
- * there, without passing through the executor one by one.  From heap blocks, columns are read
- * (see "Tuples" below).  All other rows that a node returns, such as those that pass a filter,
- * are copied into arrays one by one.  This choice is made again for each batch, because a node
- * may switch between these forms, as GpuScan does when memory is short.
+ * Our nodes return batches of rows (base/nodes.h): entries of an index, whose columns are arrays
+ * already; tuples of heap blocks, whose columns are copied into arrays (see "Tuples" below); or
+ * arrays.  None of these rows passes through the executor.  All other rows that a node returns,
+ * such as those that pass a filter, are copied into arrays one by one.  This choice is made again
+ * for each batch, because a node may switch between these forms, as GpuScan does when memory is
+ * short.
  *
  * The rows of an Append are those of its children, one child after another, with the columns in
- * the same places.  While it is at a child of ours, the arrays are taken from there.  The Append
+ * the same places.  While it is at a child of ours, batches are taken from there.  The Append
  * itself advances to the next child, skips those that run-time pruning excludes, and starts it:
  * so the first row of each child arrives in a slot.
  *

@@ -27,8 +27,9 @@ typedef struct GjRowMethods
 	int			(*partner_column) (const PlanState *node, int at);
 
 	/*
-	 * Return the next rows, or NULL if ExecProcNode() returns the next row, if any.  If no partners
-	 * are wanted, rows that differ only in their partner may be returned once, with a weight.
+	 * Return the next rows, or NULL if ExecProcNode() returns the next row, if any.  All rows of a
+	 * batch must be taken before ExecProcNode() is called.  If no partners are wanted, rows that
+	 * differ only in their partner may be returned once, with a weight.
 	 */
 	struct GjRowBatch *(*next_batch) (PlanState *node, bool want_partners);
 } GjRowMethods;

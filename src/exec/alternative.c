@@ -182,8 +182,8 @@ are_keys_for_us(GjAlternativeState *alternative)
 	whole = GjKeysTake(&alternative->key_user, ps->state, &request);
 	return !whole->nulls && !whole->complement &&
 		(whole->nkeys >= intVal(get_private(alternative, limit)) ||
-		 GjKeysAreElsewhere(&alternative->key_user,
-							(List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
+		 GjKeyRoutesAreElsewhere(alternative->key_user.routes,
+								 (List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
 }
 
 /*

@@ -112,7 +112,6 @@ struct GjOrdered
 	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
 	bool		certain;		/* true until the epoch has moved */
 	BlockNumber nblocks;		/* number of heap blocks, after the match */
-	HeapTupleData tuple;		/* tuple that the slot for heap tuples refers to */
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
 	struct GjOrderedSorter *sorter; /* NULL until rows are sorted */
@@ -133,7 +132,7 @@ typedef struct GjOrderedSorter
 	bool		fetches;		/* is the tuple fetched again by that TID? */
 	TupleTableSlot *in;			/* slot for a row that is added to the sort */
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
-	TupleTableSlot *row;		/* slot of the table's shape; unsorted columns are NULL */
+	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
 	/* Sort columns, for tuplesort */
 	AttrNumber *places;
@@ -160,7 +159,6 @@ static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool fetch(GjScanState *scan, uint64 i);
-static bool fetch_chain(GjScanState *scan, ItemPointerData *tid);
 static void prefetch(GjScanState *scan, uint64 i);
 static GjOrderedSorter *make_sorter(GjScanState *scan);
 static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
@@ -367,8 +365,8 @@ add_rows(GjScanState *scan)
 	Datum		values[GJ_MAX_INCLUDED + 1];
 	bool		isnull[GJ_MAX_INCLUDED + 1];
 
-	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
-	GjFetchStart(table->fetch, ordered->all);
+	table->filtered = GjFetchStart(table->fetch, ordered->all,
+								   &(GjRowProbe) {.keys = table->keys});
 	while (GjFetchNext(table->fetch, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -596,7 +594,6 @@ fetch(GjScanState *scan, uint64 i)
 	GjOrdered  *ordered = scan->ordered;
 	uint64		packed = GjTopTid(ordered->top, i);
 	ItemPointerData tid;
-	bool		found;
 
 	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
 	if (GjPackedBlock(packed) >= ordered->nblocks)
@@ -608,33 +605,7 @@ fetch(GjScanState *scan, uint64 i)
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	prefetch(scan, i);
-	found = fetch_chain(scan, &tid);
-	GjFetchGetStats(scan->table.fetch)->exact_blocks++;
-	GjFetchGetStats(scan->table.fetch)->tuples += found;
-	GjCountHeapFetches(scan->table.css.ss.ss_currentRelation, found);
-	return found;
-}
-
-/*
- * Fetch the visible member of a HOT chain
- */
-static bool
-fetch_chain(GjScanState *scan, ItemPointerData *tid)
-{
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-	Snapshot	snapshot = scan->table.css.ss.ps.state->es_snapshot;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTuple	tuple = &scan->ordered->tuple;
-	bool		found;
-
-	heap_page_prune_opt(heap, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (found)
-		ExecStoreBufferHeapTuple(tuple, scan->table.heap_slot, buffer);
-	ReleaseBuffer(buffer);
-	return found;
+	return GjFetchRow(scan->table.fetch, &tid, scan->table.heap_slot);
 }
 
 /*

@@ -3,13 +3,13 @@
  * parallel.c
  *	  Sharing a match among the processes of a parallel plan.
  *
- * match/divide.c describes how the processes share a match.  Here is the shared memory, and what
- * becomes of the statistics.
+ * match/divide.c describes how the processes share a match.  This file sets up the shared memory,
+ * and passes the statistics of workers to the leader.
  *
- * What workers have counted gets to the leader through the same shared memory: with
- * each step, and when the node is shut down, which precedes the end of a worker's
- * rows.  The leader adds it up in its own shutdown; where it stops the workers before
- * they have come to their end, what they have counted since the last step is missing.
+ * Workers report their statistics through the same shared memory: with each step, and when the
+ * node is shut down, which precedes the end of a worker's rows.  The leader adds them to its own in
+ * its shutdown.  If it stops the workers before they have finished, their counts since the last
+ * step are missing.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,13 +19,13 @@
 #include "storage/lwlock.h"
 
 #include "base/compat.h"
-#include "parallel.h"
+#include "exec.h"
 
-/* Long enough for every name and every reason that there is */
+/* Long enough for each name and each reason */
 #define DEVICE_NAME_BYTES		128
 #define REASON_BYTES			256
 
-/* In shared memory, followed by what match/divide.c needs */
+/* In shared memory, followed by the state of match/divide.c */
 typedef struct GjSharedMatch
 {
 	LWLock		lock;			/* protects all fields */
@@ -46,9 +46,9 @@ static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
 static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
- * Search the index for the keys, or get a part of what another process has found.  Requests entries
- * if they can be rows.  Returns the TIDs to be fetched; or NULL if rows come from index_only, which
- * has been started.  The values that entries are filtered by may have changed.
+ * Search the index for the keys, or take a part of the results of another process.  Requests
+ * entries if they can be rows.  Returns the TIDs to be fetched; or NULL if rows come from
+ * index_only, which has been started.  The values that entries are filtered by may have changed.
  */
 GjTidSet *
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
@@ -65,13 +65,13 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 		(void) GjEntriesOpen(&request, &tids);
 		return tids;
 	}
-	request.entries = GjIndexOnlyIsPossible(table->index_only);
+	request.entries = GjEntriesMayBeRows(request.snapshot);
 	request.columns = columns;
 	return GjIndexOnlyStart(table->index_only, &request);
 }
 
 /*
- * How much shared memory a node needs besides what it finds
+ * Return the size of the shared memory of a node, without its results
  */
 Size
 GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt)
@@ -80,27 +80,27 @@ GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt)
 }
 
 /*
- * The leader makes the shared part.  It may make another one later, if it is told to
- * shut down and then to start over.
+ * As the leader, initialize the shared memory.  That may happen again later, if the node is shut
+ * down and then started over.
  */
 void
 GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 {
 	GjSharedMatch *shared = area;
 
-	/* without dynamic shared memory there are no workers, and nothing to share with */
+	/* without dynamic shared memory there are no workers */
 	if (node->ss.ps.state->es_query_dsa == NULL)
 		return;
 
 	memset(shared, 0, sizeof(GjSharedMatch));
-	/* wait events show it as what it is part of: the parallel query's shared memory */
+	/* wait events show it as part of the parallel query's shared memory */
 	LWLockInitialize(&shared->lock, LWTRANCHE_PARALLEL_QUERY_DSA);
 	GjShareInit(get_find(shared), pcxt->nworkers + 1);
 	GjParallelAttach(node, pcxt->toc, shared);
 }
 
 /*
- * A process begins to take part
+ * Attach a process to the shared memory
  */
 void
 GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared)
@@ -121,8 +121,8 @@ get_find(GjSharedMatch *shared)
 }
 
 /*
- * The leader makes ready for another execution.  There are no workers now, and what it
- * has of the TIDs itself must not be used any more.
+ * As the leader, prepare for another execution.  There are no workers now, and the leader's own
+ * TIDs must no longer be used.
  */
 void
 GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
@@ -137,8 +137,8 @@ GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 }
 
 /*
- * The node will not be asked for rows any more, and the shared memory may go away.  A
- * worker hands over what it has counted, the leader takes it.
+ * Shut down: no more rows are requested, and the shared memory may be freed.  A worker reports its
+ * statistics, the leader collects them.
  */
 void
 GjParallelShutdown(CustomScanState *node)
@@ -165,7 +165,7 @@ share_is_over(GjTableScan *table)
 }
 
 /*
- * Hand over what a worker has counted so far
+ * As a worker, report the statistics since the last report
  */
 static void
 report_progress(void *arg)
@@ -186,7 +186,8 @@ report_progress(void *arg)
 }
 
 /*
- * Texts are copied: a pointer means nothing to another process.  The lock is held.
+ * Add to the shared statistics of matches.  Texts are copied, as another process could not use a
+ * pointer.  The lock is held.
  */
 static void
 report_match(GjSharedMatch *shared, GjMatchStats *stats)
@@ -201,7 +202,7 @@ report_match(GjSharedMatch *shared, GjMatchStats *stats)
 }
 
 /*
- * In the leader, add what the workers have counted to this process's counters
+ * As the leader, add the statistics of workers to this process's
  */
 static void
 collect_reports(GjTableScan *table)

@@ -13,7 +13,7 @@
  * evaluated.
  *
  * If the index has every column that the plan needs, the match returns entries, and entries of
- * all-visible pages are rows without a fetch (indexonly.c).  They come first, in a virtual slot of
+ * all-visible pages are rows without a fetch (rows/rows.c).  They come first, in a virtual slot of
  * the table's shape, and then the rows that must be fetched.
  *
  * A rescan that does not change a parameter of the key conditions uses the same TIDs again, unless
@@ -56,7 +56,9 @@
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static GjFill *fill_from_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static inline bool fill_from_next(GjScanState *scan, TupleTableSlot *slot);
 static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static const GjFill *entry_fill(const GjTableScan *table);
@@ -78,7 +80,6 @@ static bool is_sorted(const PlanState *node);
 static bool calls_unknown_in(PlanState *node, void *context);
 static bool calls_unknown(Node *node, void *context);
 static bool is_unknown(Oid function, void *context);
-static void follow_chain(ScanState *node, ItemPointerData *tid);
 static GjTidSet *scan_match(GjScanState *scan);
 static void settle_cursor(ScanState *node, GjCursor cursor);
 
@@ -139,10 +140,29 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	table->tuple_fill = GjFillTupleScan(&node->ss, false);
-	table->array_fill = GjFillTupleScan(&node->ss, true);
+	table->tuple_fill = fill_from_tuples(&node->ss, false);
+	table->array_fill = fill_from_tuples(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	scan->ordered = GjOrderedCreate(scan);
+}
+
+/*
+ * Prepare filling the scan's result slot, or arrays, from tuples.  Returns NULL if the result needs
+ * more work.  EvalPlanQual supplies its own rows; without a projection the result slot is another.
+ */
+static GjFill *
+fill_from_tuples(const ScanState *scan, bool to_arrays)
+{
+	const Scan *plan = (const Scan *) scan->ps.plan;
+	GjFill	   *fill;
+
+	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
+		return NULL;
+	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
+		return NULL;
+	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
+						  plan->scanrelid, to_arrays);
+	return fill->noutputs == list_length(plan->plan.targetlist) ? fill : NULL;
 }
 
 static TupleTableSlot *
@@ -151,7 +171,6 @@ exec_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
-	ItemPointerData place;
 	uint64		entry;
 
 	if (table->target_fill != NULL && GjIndexOnlyNext(table->index_only, &entry))
@@ -162,14 +181,33 @@ exec_scan(CustomScanState *node)
 		return slot;
 	}
 	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
-		GjFetchFill(table->fetch, table->tuple_fill, slot, &place))
-	{
-		GjNotePlace(&node->ss, &place);
+		fill_from_next(scan, slot))
 		return slot;
-	}
 	if (scan->ordered == NULL)
 		return ExecScan(&node->ss, next_tuple, recheck_tuple);
 	return GjOrderedNext(scan, recheck_tuple);
+}
+
+/*
+ * Fill the result slot from the next fetched tuple.  Returns false at the end, or if the tuple does
+ * not have its columns where the fill expects them.
+ */
+static inline bool
+fill_from_next(GjScanState *scan, TupleTableSlot *slot)
+{
+	GjTableScan *table = &scan->table;
+	GjRowBatch *batch = table->fetched;
+	const HeapTupleData *tuple;
+
+	if (batch->next >= batch->nrows && !GjFetchLoad(table->fetch))
+		return false;
+	tuple = GjRowTuple(batch, batch->next);
+	if (!GjFillFits(table->tuple_fill, tuple->t_data))
+		return false;
+	batch->next++;
+	GjFillFromTuple(table->tuple_fill, tuple->t_data, slot);
+	GjNotePlace(&table->css.ss, &tuple->t_self);
+	return true;
 }
 
 /*
@@ -194,13 +232,13 @@ next_batch(PlanState *node, bool want_partners)
 			batch->shape = entry_fill(table);
 			if (batch->shape == NULL)
 				return NULL;
-			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only))
+			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, false))
 				return batch;
 			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		if (table->array_fill == NULL || !table->filtered)
 			return NULL;
-		batch = GjFetchGetBatch(table->fetch);
+		batch = table->fetched;
 		batch->shape = table->array_fill;
 		if (batch->next < batch->nrows || GjFetchLoad(table->fetch))
 			return batch;
@@ -332,12 +370,11 @@ GjScanWants(GjScanState *scan, TupleTableSlot *slot)
 {
 	GjTableScan *table = &scan->table;
 	int64		key;
+	bool		isnull;
 
-	if (!GjRowHasKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot))
+	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key, &isnull))
 		return false;
-	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key))
-		return table->keys->nulls;
-	return GjKeySetContains(table->keys, key);
+	return isnull ? table->keys->nulls : GjKeySetContains(table->keys, key);
 }
 
 /*
@@ -375,8 +412,7 @@ start_fetch(GjScanState *scan, GjTidSet *tids)
 	GjTableScan *table = &scan->table;
 
 	table->tids = tids;
-	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
-	GjFetchStart(table->fetch, tids);
+	table->filtered = GjFetchStart(table->fetch, tids, &(GjRowProbe) {.keys = table->keys});
 }
 
 /*
@@ -427,7 +463,7 @@ rescan(CustomScanState *node)
 		GjIndexOnlyRestart(table->index_only);
 	}
 	else if (table->tids != NULL)
-		GjFetchStart(table->fetch, table->tids);
+		start_fetch(scan, table->tids);
 }
 
 /*
@@ -517,8 +553,8 @@ share_keys(GjScanState *scan)
 	};
 
 	GjKeysTake(&scan->key_user, table->css.ss.ps.state, &request);
-	return GjKeysPart(&scan->key_user, GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS),
-					  table->context);
+	return GjKeyRoutesTake(scan->key_user.routes,
+						   GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS), table->context);
 }
 
 /*
@@ -656,7 +692,7 @@ GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid)
 		return;
 	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
 	if (cursor == GJ_CURSOR_RUNS)
-		follow_chain(node, &place);
+		GjFollowChain(node->ss_currentRelation, node->ps.state->es_snapshot, &place);
 	GjNotePlace(node, &place);
 }
 
@@ -669,21 +705,5 @@ settle_cursor(ScanState *node, GjCursor cursor)
 	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
 	if (cursor == GJ_CURSOR_RESTS && !TTS_EMPTY(slot) && ItemPointerIsValid(&slot->tts_tid))
-		follow_chain(node, &slot->tts_tid);
-}
-
-/*
- * Follow a HOT chain from its root to the member that is visible to the snapshot.  If there is no
- * visible member, or the TID already is that of a member, it does not change.
- */
-static void
-follow_chain(ScanState *node, ItemPointerData *tid)
-{
-	Relation	heap = node->ss_currentRelation;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTupleData tuple;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	heap_hot_search_buffer(tid, heap, buffer, node->ps.state->es_snapshot, &tuple, NULL, true);
-	UnlockReleaseBuffer(buffer);
+		GjFollowChain(node->ss_currentRelation, node->ps.state->es_snapshot, &slot->tts_tid);
 }

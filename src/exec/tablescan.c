@@ -6,7 +6,7 @@
  * The life of it: slots are prepared when the node begins, the rest is opened unless it is a
  * mere EXPLAIN; the node sets keys and asks for a match (parallel.c), of TIDs or of entries.
  * Where the index has every column that the plan needs, rows of all-visible pages come from
- * entries, without a fetch (indexonly.c).  They come first; then what is left is fetched.
+ * entries, without a fetch (rows/rows.c).  They come first; then what is left is fetched.
  * Of what is found, entries that do not pass the filters that an entry can be tested by are
  * dropped first (match/stream.c).
  *
@@ -27,7 +27,7 @@
 #include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
-#include "tablescan.h"
+#include "exec.h"
 
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);
@@ -117,7 +117,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	table->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin results",
 										   ALLOCSET_DEFAULT_SIZES);
 	table->fetch = GjFetchCreate(estate->es_query_cxt, ss->ss_currentRelation,
-								 estate->es_snapshot);
+								 estate->es_snapshot, &table->key_reader, &table->fetched);
 	table->forget = forget;
 	init_filter(table);
 	if (is_index_only(table))
@@ -146,8 +146,7 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index);
-	GjIndexOnlyFilter(table->index_only, table->entry_filter);
+	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index, table->entry_filter);
 	table->row_fill = GjFillEntryRow(table->index, plan,
 									 GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjIndexOnlyFeed(table->index_only, table->row_fill);
@@ -182,9 +181,9 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 }
 
 /*
- * For a rescan that changes none of the keys.  If the filter of entries has other params, entries
- * that are kept are filtered anew.  Filtered TIDs are dropped for those of all entries, which will
- * do for all params that are still to come.
+ * Prepare for a rescan that changes none of the keys.  If the filter of entries has other
+ * parameters, entries that are kept will be filtered again.  Filtered TIDs are freed, and replaced
+ * by those of all entries, which are sufficient for all parameters.
  */
 void
 GjTableScanRefilter(GjTableScan *table)
@@ -199,9 +198,9 @@ GjTableScanRefilter(GjTableScan *table)
 }
 
 /*
- * Go on with entries after the last fetched tuple; false if there are no more.  There are if
- * not all that is for the heap fitted in memory.  Slots that point into a heap page must have
- * been cleared.
+ * Continue with entries after the last fetched tuple.  Returns false if no entries are left; some
+ * are left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
+ * have been cleared.
  */
 bool
 GjTableScanContinue(GjTableScan *table)
@@ -230,7 +229,6 @@ GjTableScanEnd(GjTableScan *table)
 		return;
 	GjTableScanClear(table);
 	count_end(table);
-	GjFetchFree(table->fetch);
 	if (table->index_only != NULL)
 		GjIndexOnlyReset(table->index_only);
 	MemoryContextDelete(table->context);
@@ -330,7 +328,7 @@ add_groups(PlanState *node, void *ngroups)
 }
 
 /*
- * Add what was done to what is counted for the index.  The fetch is still there.
+ * Add the scan's work to the index's usage counters.  The fetch must still exist.
  */
 static void
 count_end(GjTableScan *table)

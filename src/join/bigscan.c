@@ -14,7 +14,7 @@
  *
  * If the index has all columns that are needed, rows of all-visible pages come from entries, and
  * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
- * (exec/indexonly.c).
+ * (rows/rows.c).
  *
  * Core's executor never requests a row from this node.
  *
@@ -48,9 +48,6 @@ static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
 static uint64 entries_columns(const GjJoinScanState *scan);
 static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
-static bool load_entry_rows(GjJoinScanState *scan, GjSmallSide *small);
-static void find_entry_partners(GjJoinScanState *scan, GjSmallSide *small,
-								GjRowBatch *batch);
 static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
@@ -101,9 +98,6 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(&scan->table, true, forget_tids);
-	scan->block = GjFetchGetBatch(scan->table.fetch);
-	if (scan->table.index_only != NULL)
-		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
 
 /*
@@ -154,8 +148,8 @@ is_replaced(const GjJoinScanState *scan)
 
 /*
  * Search the index for the keys of a batch, or get a share of the results of another process.
- * all_keys: there is no other batch. lookup: the partners of a row are needed; otherwise the join
- * knows that it has one.
+ * all_keys is true if there is no other batch; lookup is true if the partners of a row are needed,
+ * and not only the fact that it has any.
  */
 void
 GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
@@ -171,8 +165,8 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 }
 
 /*
- * Begin with the first of the rows found. filter is the batch's key set if it is enough that a
- * tuple has one of its keys, whichever small rows have it, too; it must stay valid.
+ * Start with the first row found. filter is the batch's key set if it is enough that a tuple has
+ * one of its keys, whichever small rows have it; it must remain valid during the scan.
  */
 void
 GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)
@@ -181,7 +175,11 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->table.css.ss);
 	else if (GjIndexOnlyIsStarted(scan->table.index_only))
+	{
 		GjIndexOnlyRestart(scan->table.index_only);
+		GjIndexOnlyLookUp(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
+						  small);
+	}
 	else
 		start_fetch(scan, small, scan->table.tids);
 }
@@ -190,13 +188,13 @@ static void
 start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
 {
 	GjTableScan *table = &scan->table;
+	GjRowProbe	probe = {.keys = scan->filter,.lookup = GjSmallLookupRows,.arg = small};
+	bool		rechecked;
 
 	scan->fetching = true;
-	table->filtered = scan->filter != NULL &&
-		GjFetchFilter(table->fetch, &table->key_reader, scan->filter);
-	scan->joined = !table->filtered &&
-		GjFetchLookup(table->fetch, &table->key_reader, GjSmallLookupRows, small);
-	GjFetchStart(table->fetch, tids);
+	rechecked = GjFetchStart(table->fetch, tids, &probe);
+	table->filtered = rechecked && scan->filter != NULL;
+	scan->joined = rechecked && scan->filter == NULL;
 }
 
 /*
@@ -258,7 +256,7 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = scan->joined ? scan->block->partners[scan->block->next - 1] :
+		partners = scan->joined ? table->fetched->partners[table->fetched->next - 1] :
 			find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
@@ -316,9 +314,9 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
 	GjSmallRow *partners = NULL;
 	int64		key;
+	bool		isnull;
 
-	if (GjRowHasKey(&table->key_reader, econtext, slot) &&
-		GjReadKey(&table->key_reader, econtext, slot, &key))
+	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull)
 		partners = GjSmallLookup(small, key);
 
 	if (partners == NULL)
@@ -416,8 +414,8 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 /*-------------------------------------------------------------------------
  * Rows from index entries
  *
- * Entries are loaded one chunk at a time (exec/indexonly.c), and the keys of a chunk are looked up
- * together.  Then each row is stored in the joined slot separately; or, if the join can do
+ * Entries are loaded one chunk at a time, and the keys of a chunk are looked up together
+ * (rows/rows.c).  Then each row is stored in the joined slot separately; or, if the join can do
  * without that, directly in the result (pairs.c).
  *-------------------------------------------------------------------------
  */
@@ -446,9 +444,9 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 	PlanState  *ps = &table->css.ss.ps;
 	GjRowBatch *batch = GjIndexOnlyGetBatch(table->index_only);
 
-	while (batch->next < batch->nrows || load_entry_rows(scan, small))
+	while (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, true))
 	{
-		GjSmallRow *partners = scan->partners[batch->next];
+		GjSmallRow *partners = batch->partners[batch->next];
 		uint64		entry = GjRowEntry(batch, batch->next++);
 
 		if (table->target_fill != NULL)
@@ -469,15 +467,6 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 	return NULL;
 }
 
-static bool
-load_entry_rows(GjJoinScanState *scan, GjSmallSide *small)
-{
-	if (!GjJoinEntriesLoad(scan, small))
-		return false;
-	GjIndexOnlyPrefetch(scan->table.index_only);
-	return true;
-}
-
 /*
  * Return true if the next rows are entries.  They precede the rows that are fetched from the
  * heap.
@@ -486,37 +475,4 @@ bool
 GjJoinHasEntries(const GjJoinScanState *scan)
 {
 	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
-}
-
-/*
- * Load the next entries that are rows, with their partners if these are needed.  Returns false at
- * the end.
- */
-bool
-GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
-{
-	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
-
-	batch->partners = scan->lookup ? scan->partners : NULL;
-	while (GjIndexOnlyLoad(scan->table.index_only))
-	{
-		if (scan->lookup)
-			find_entry_partners(scan, small, batch);
-		if (batch->nrows > 0)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Look up the keys of a chunk's rows, and drop any rows that have no partners
- */
-static void
-find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjRowBatch *batch)
-{
-	int64		codes[GJ_CHUNK_ENTRIES];
-	GjRowKeys	keys = {.n = batch->nrows,.codes = codes};
-
-	GjIndexOnlyKeys(scan->table.index_only, codes);
-	batch->nrows = GjSmallLookupRows(small, &keys, batch->rows, scan->partners);
 }

@@ -62,7 +62,7 @@ typedef struct GjSmallSide GjSmallSide;
  */
 typedef struct GjJoinScanState
 {
-	GjTableScan		table;			/* must be first; its tids belong to the current batch, its
+	GjTableScan table;			/* must be first; its tids belong to the current batch, its
 									 * keys are set during a match, its target is the joined slot */
 	GjKeySet   *own_keys;		/* keys of this table alone, freed with the results for them;
 								 * NULL if the join's are used */
@@ -70,8 +70,6 @@ typedef struct GjJoinScanState
 	GjFill	   *direct_fill;	/* fills the join's result slot from entries; NULL if more work
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
-	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjRowBatch *block;			/* current block of the fetch */
 	int			ncounted;		/* rows of the block counted for EXPLAIN */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
@@ -82,11 +80,11 @@ typedef struct GjJoinScanState
 /* The next step */
 typedef enum GjJoinPhase
 {
-	GJ_PHASE_COLLECT,				/* run the small side */
+	GJ_PHASE_COLLECT,			/* run the small side */
 	GJ_PHASE_BATCH,				/* begin a batch */
 	GJ_PHASE_TABLE,				/* begin a table of the big side */
 	GJ_PHASE_DIRECT,			/* return rows built from its entries, on the fast path */
-	GJ_PHASE_BIG_ROW,				/* get a big row that has partners */
+	GJ_PHASE_BIG_ROW,			/* get a big row that has partners */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
 	GJ_PHASE_DONE
@@ -159,7 +157,6 @@ extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
 extern bool GjJoinHasEntries(const GjJoinScanState *scan);
-extern bool GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small);
 
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,

@@ -93,7 +93,7 @@ static bool is_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
-static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
+static bool load_entries(GjJoinScanState *scan, bool by_row);
 static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
@@ -435,8 +435,8 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 
 /*
  * Return the key set that tuples can be tested against instead of looking up their partners, if
- * nothing is needed of the partners.  NULL if there is no such set, or it was freed, or rebuilt
- * for keys of another width.
+ * nothing is needed of the partners.  Returns NULL if no such set exists, or it was freed, or
+ * rebuilt for keys of another width.
  */
 static const GjKeySet *
 choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
@@ -642,8 +642,9 @@ GjJoinDirectInit(GjJoinState *state)
 			return;
 	}
 
-	state->direct = palloc0(offsetof(GjJoinDirect, outputs) +
-							list_length(target) * sizeof(SmallOutput));
+	state->direct = palloc(offsetof(GjJoinDirect, outputs) +
+						   list_length(target) * sizeof(SmallOutput));
+	state->direct->noutputs = 0;
 	state->direct->natts = state->joined->tts_tupleDescriptor->natts - state->nbig;
 	big = split_target(state, state->direct);
 	for (int i = 0; i < state->nscans; i++)
@@ -761,14 +762,10 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
 	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	if (batch->next >= batch->nrows)
-	{
-		if (!load_entries(state, scan))
-			return false;
-		GjIndexOnlyPrefetch(scan->table.index_only);
-	}
+	if (batch->next >= batch->nrows && !load_entries(scan, true))
+		return false;
 	if (scan->lookup)
-		state->pair = scan->partners[batch->next];
+		state->pair = batch->partners[batch->next];
 	state->direct->entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
@@ -777,14 +774,14 @@ next_entry(GjJoinState *state, GjJoinScanState *scan)
  * Load the next entries; for EXPLAIN, the scan returns them as rows
  */
 static bool
-load_entries(GjJoinState *state, GjJoinScanState *scan)
+load_entries(GjJoinScanState *scan, bool by_row)
 {
 	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
 	if (instrument != NULL)
 		InstrStartNode(instrument);
-	loaded = GjJoinEntriesLoad(scan, state->small);
+	loaded = GjIndexOnlyLoad(scan->table.index_only, by_row);
 	if (instrument != NULL)
 		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
 	return loaded;
@@ -872,7 +869,7 @@ load_entry_batch(GjJoinState *state)
 
 	Assert(state->phase == GJ_PHASE_DIRECT);
 	batch->shape = scan->direct_fill;
-	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
+	if (state->pair != NULL || batch->next < batch->nrows || load_entries(scan, false))
 		return batch;
 	return NULL;
 }
@@ -884,7 +881,7 @@ static GjRowBatch *
 load_tuple_batch(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
-	GjRowBatch *batch = scan->block;
+	GjRowBatch *batch = scan->table.fetched;
 
 	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	batch->shape = scan->table.array_fill;
@@ -997,7 +994,7 @@ static TupleTableSlot *
 build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjRowBatch *block = scan->block;
+	GjRowBatch *block = scan->table.fetched;
 	GjSmallRow *row = state->pair;
 
 	Assert(state->phase == GJ_PHASE_BIG_ROW);

@@ -24,7 +24,7 @@
  * of a join does not, because the batches of two processes need not contain the same keys.
  * So if the first process has more than one batch, it does all of the work, and the others do
  * nothing; and if another process came first and shared its match, a process with several batches
- * takes no part in it.  The process that shared the match takes steps until there are no more, so
+ * takes no part in it.  The process that shared the match takes steps until all are taken, so
  * nothing is left over.
  *
  * Waiting: processes that come later wait for the first.  It waits for no process of the plan,
@@ -39,6 +39,7 @@
 
 #include <math.h>
 
+#include "access/visibilitymap.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
 
@@ -46,9 +47,6 @@
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
 #include "search.h"
-
-/* More steps shorten the time in which some processes are idle at the end */
-#define STEPS_PER_PROCESS		16
 
 /*
  * Entries that a plan processes in the time of one unit of a request's cost: a unit is 0.66 us
@@ -66,6 +64,7 @@ static void init_found(GjSharedFind *shared);
 static GjSharePhase enter(GjShare *share, bool whole);
 static GjSharePhase wait_for_match(GjSharedFind *shared);
 static GjSharePhase get_phase(GjSharedFind *shared);
+static bool is_mostly_visible(Relation heap);
 static void cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges);
 static uint64 range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range);
 
@@ -145,7 +144,7 @@ static GjSharePhase
 enter(GjShare *share, bool whole)
 {
 	GjSharedFind *shared = share->found;
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;
@@ -173,7 +172,7 @@ wait_for_match(GjSharedFind *shared)
 static GjSharePhase
 get_phase(GjSharedFind *shared)
 {
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;
@@ -217,37 +216,6 @@ GjSharePublish(GjSharedFind *shared)
  * answer has neither row (lemma L7).
  *-------------------------------------------------------------------------
  */
-
-/*
- * Divide the places of a match into intervals
- */
-void
-GjPlacesShare(GjSharedPlaces *shared, Relation index, const GjIndexInfo *info,
-			  const GjKeySet *keys, int nprocesses, GjMatchStats *stats)
-{
-	GjSearch   *search = GjSearchBegin(index, info, keys, 0, NULL);
-
-	shared->nsteps = GjSearchDivide(search, nprocesses,
-									Min(nprocesses * STEPS_PER_PROCESS, GJ_MAX_STEPS),
-									shared->starts, stats);
-	GjSearchEnd(search);
-}
-
-/*
- * Take the next interval; returns false if all are taken
- */
-bool
-GjPlacesTake(GjSharedPlaces *shared, GjPlace *from, GjPlace *end)
-{
-	uint64		step;
-	uint64		next;
-
-	if (!GjTakeStep(&shared->next, 1, shared->nsteps, &step, &next))
-		return false;
-	*from = shared->starts[step];
-	*end = next < shared->nsteps ? shared->starts[next] : GjLastPlace;
-	return true;
-}
 
 /*-------------------------------------------------------------------------
  * Ranges of keys
@@ -314,16 +282,20 @@ GjPlacesTake(GjSharedPlaces *shared, GjPlace *from, GjPlace *end)
  * by keys.
  */
 bool
-GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint64 *epoch,
-			  uint64 capacity, int nprocesses, GjMatchStats *stats)
+GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request, uint64 capacity,
+			  int nprocesses, uint64 *epoch)
 {
+	Relation	index = request->index;
+	const GjKeySet *keys = request->keys;
+	GjMatchStats *stats = request->stats;
 	GjMirrorFound found = {0};
 	GjIndexInfo info;
 	GjIndexState state;
 	instr_time	start;
 	double		nranges = 0.0;
 
-	if (keys->complement || keys->nkeys < nprocesses * MIN_KEYS)
+	if (!is_mostly_visible(request->heap) || keys->complement ||
+		keys->nkeys < nprocesses * MIN_KEYS)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -347,6 +319,25 @@ GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint
 	cut(shared, keys, nranges);
 	GjMatchStatsEnd(stats, keys, start);
 	return true;
+}
+
+/*
+ * Return true if nearly all pages of the heap are all-visible
+ *
+ * If so, it does not matter that processes that take entries by key, and not by heap block, fetch
+ * the same blocks.  Fetching a block from memory takes a process half a microsecond, even if
+ * other processes fetch it, too.  Copying a device's answer to shared memory takes 50 ns an entry,
+ * while all processes wait.  With six entries on a block, both methods take the same time if half
+ * of the blocks must be fetched; with fewer entries on a block, fewer processes fetch the same one.
+ */
+static bool
+is_mostly_visible(Relation heap)
+{
+	BlockNumber total = RelationGetNumberOfBlocks(heap);
+	BlockNumber visible;
+
+	visibilitymap_count(heap, &visible, NULL);
+	return visible >= total * (1.0 - GJ_MAX_HEAP_PART);
 }
 
 /*

@@ -93,8 +93,6 @@ extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
 
 /* visible.c: which entries are rows, without a visit to the heap */
 extern bool GjEntriesMayBeRows(Snapshot snapshot);
-extern bool GjHeapIsMostlyVisible(Relation heap);
-extern bool GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch);
 
 /* visible.c: the visibility map, for many TIDs in any order */
 typedef struct GjVisibleMap GjVisibleMap;

@@ -58,8 +58,7 @@ typedef struct GjSearch GjSearch;
 extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 							   Size limit, GjTailHits *tails);
 extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
-extern bool GjSearchIsDone(const GjSearch *search);
-extern void GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
+extern bool GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);
 extern int	GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts,
 						   GjMatchStats *stats);
@@ -70,18 +69,7 @@ extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeyS
 						   const GjIndexState *state, BlockNumber start, BlockNumber end,
 						   GjMatchTarget target, GjMatchStats *stats);
 
-/* Slots are listed this many at a time; elements after the last one are undefined */
-#define GJ_HITS_SPARE			4
-
-/* The hits on a data page, as a bitmap of slots and as a list */
-typedef struct GjPageHits
-{
-	uint32		bits[GJ_MAX_WORDS];
-	int			nslots;
-	uint16		slots[GJ_MAX_SLOTS + GJ_HITS_SPARE];
-} GjPageHits;
-
-/* hits.c: add a row of a tail page as an entry */
+/* readpages.c: add a row of a tail page as an entry */
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
 /* device.c: a device's answer */
@@ -103,6 +91,9 @@ extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySe
 
 /* A search on the CPU; processes take intervals of places, one at a time */
 #define GJ_MAX_STEPS			256
+
+/* More steps shorten the time in which some processes are idle at the end */
+#define GJ_STEPS_PER_PROCESS	16
 
 typedef struct GjSharedPlaces
 {
@@ -137,37 +128,37 @@ typedef struct GjKeyRange
 /* A process's part in a match */
 typedef enum GjShareRole
 {
-	GJ_ROLE_ALONE,					/* do all of it, for this process only */
-	GJ_ROLE_FIRST,					/* search, and publish what was found */
-	GJ_ROLE_OTHER,					/* take from what was published */
-	GJ_ROLE_NONE					/* do nothing: another process does all of it */
+	GJ_ROLE_ALONE,				/* do all of it, for this process only */
+	GJ_ROLE_FIRST,				/* search, and publish the result */
+	GJ_ROLE_OTHER,				/* take steps of the published match */
+	GJ_ROLE_NONE				/* do nothing: another process does all of it */
 } GjShareRole;
 
 typedef enum GjSharePhase
 {
-	GJ_SHARE_NEW,					/* no process has come yet */
-	GJ_SHARE_MATCHING,				/* the first process searches */
-	GJ_SHARE_READY,				/* what it has found is published */
-	GJ_SHARE_ONE_FOR_ALL			/* the first process does all of the work */
+	GJ_SHARE_NEW,				/* no process has come yet */
+	GJ_SHARE_MATCHING,			/* the first process searches */
+	GJ_SHARE_READY,				/* the match is published */
+	GJ_SHARE_ONE_FOR_ALL		/* the first process does all of the work */
 } GjSharePhase;
 
 typedef enum GjSharedKind
 {
 	GJ_SHARED_TIDS,				/* TIDs to fetch from the heap */
-	GJ_SHARED_ENTRIES,				/* entries found all at once */
-	GJ_SHARED_RANGES,				/* entries still to be found by a device */
-	GJ_SHARED_PLACES				/* entries still to be found by the CPU */
+	GJ_SHARED_ENTRIES,			/* entries found all at once */
+	GJ_SHARED_RANGES,			/* entries still to be found by a device */
+	GJ_SHARED_PLACES			/* entries still to be found by the CPU */
 } GjSharedKind;
 
 struct GjSharedFind
 {
 	slock_t		mutex;			/* protects phase */
-	GjSharePhase	phase;
+	GjSharePhase phase;
 	int			nprocesses;		/* planned number, including the leader */
 	ConditionVariable matched;	/* signaled when phase is no longer GJ_SHARE_MATCHING */
 
 	/* Set by the first process, valid in GJ_SHARE_READY */
-	GjSharedKind	kind;
+	GjSharedKind kind;
 	uint64		vacuum_epoch;	/* of entries: read before they were found */
 	uint64		columns;		/* of entries: as in GjEntryRequest */
 	GjSharedTids tids;
@@ -179,11 +170,8 @@ struct GjSharedFind
 /* divide.c */
 extern GjShareRole GjShareEnter(GjShare *share, bool whole);
 extern void GjSharePublish(GjSharedFind *shared);
-extern void GjPlacesShare(GjSharedPlaces *shared, Relation index, const GjIndexInfo *info,
-						  const GjKeySet *keys, int nprocesses, GjMatchStats *stats);
-extern bool GjPlacesTake(GjSharedPlaces *shared, GjPlace *from, GjPlace *end);
-extern bool GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys,
-						  uint64 *epoch, uint64 capacity, int nprocesses, GjMatchStats *stats);
+extern bool GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request,
+						  uint64 capacity, int nprocesses, uint64 *epoch);
 extern bool GjRangesTake(GjSharedRanges *shared, const GjKeySet *keys, bool many,
 						 GjKeyRange *range);
 extern double GjMaxRequests(Relation index, uint64 nentries);
@@ -272,44 +260,11 @@ struct GjSearch
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
-extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
-
-/* Prefetch a page's header and its special space, without reading the header to locate that */
-#define GjPrefetchEnds(page) \
-	(GjPrefetch(page), \
-	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
-
-/*
- * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
- * index only, not on the page's contents.  Inline, because gcc drops calls of a function
- * that only prefetches, as it considers it to have no effect.
- */
-static pg_attribute_always_inline void
-GjPrefetchKeys(Page page, const GjIndexInfo *info)
-{
-	GjPrefetchEnds(page);
-	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
-	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
-}
 
 /* readpages.c */
 extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 						 GjMatchStats *stats);
-extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
-extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
-
-/* readpages.c: give up the pages that have been read ahead */
-extern void GjReadAheadEnd(GjSearch *search);
-
-/* hits.c: add the hits of a locked data page; false if an entry has an impossible TID */
-extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						const GjPageLimits *limits, Page following, GjMatchTarget target,
-						GjMatchStats *stats);
-extern bool GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						  const GjChosenPage *chosen, GjMatchTarget target,
-						  GjMatchStats *stats);
-extern void GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-							 const GjChosenPage *chosen, GjMatchTarget target);
-extern bool GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen);
+extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
+						 GjMatchStats *stats);
 
 #endif							/* GPUJOIN_MATCH_SEARCH_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * stream.c
- *	  A match that delivers the entries' columns, set by set: from a device all at once or by
- *	  ranges of keys, from the CPU by intervals of places, or from what the processes of a
- *	  parallel plan share.
+ *	  A match that returns the entries' columns, set by set: from a device all at once or by
+ *	  ranges of keys, from the CPU by intervals of places, or from the shared memory of a
+ *	  parallel plan.
  *
- * The phases of a stream, each of which tells what GjEntriesNext() does first:
+ * The phase of a stream determines the first step of GjEntriesNext():
  *
- *	  TAILS		 nothing: the match has yet to begin
+ *	  TAILS		 none: the match has not begun
  *	  WHOLE		 return a device's answer to all keys
  *	  DEVICE	 ask a device for the entries of the next keys
  *	  CPU		 search for the next entries
@@ -17,10 +17,10 @@
  *	  Open, Restart: TAILS -> WHOLE -> DONE
  *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
  *					 TAILS -> CPU (-> CPU ...) -> DONE
- *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where TAKE of a range of keys is followed
- *					 by DEVICE and CPU, that of an interval of places by CPU, before the next TAKE
+ *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
+ *					 and CPU, and an interval of places to CPU, before the next TAKE
  *
- * GjEntriesRestart() is legal in all phases but TAILS, in which no caller sees a stream.
+ * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
  *
  * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
  * are a sorted list, are cut into consecutive parts, and each part is requested when the
@@ -51,35 +51,36 @@
  * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
  *
- * Claim: a test of entries loses no row.  Let R be a row that the snapshot sees, with a key of the
- * set, such that all quals are TRUE for it, and let T be the TID of its HOT chain's root.  R's own
- * entry has R's values (lemma L4 of src/README), so it passes, and the match finds it.  No other
- * entry with T can stand in its place, and be dropped:
+ * Claim: a test of entries (GjEntryTest) loses no row.  Let R be a visible row with a key of the
+ * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  R's own entry
+ * has R's values (lemma L4), so it passes.  It remains to be shown that no other entry with T can
+ * take its place and be dropped.
  *
- * a. If each entry is tested as it is found, an entry left over from an earlier owner of T is
- *	  dropped by itself.
- * b. A set may keep any one of the entries that have the same TID (sets/entryset.c) before it is
- *	  filtered.  Sets that are filtered are certain, so by lemma L7 two different entries with T are
- *	  of rows that the snapshot does not see, and it does not matter which one stays, or whether it
- *	  passes.  (A device's entries are tested as they come, and only among those that passed are
- *	  others looked for.  Of two that are one entry both pass, or neither.)
- * c. An answer that is not certain (GjMatchStats.outdated) comes as TIDs without columns.
- *	  Nothing is filtered: they all go to the heap, as without a filter.
- * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.
- *	  That the epoch may move meanwhile does not matter: b. never asks for it.
+ * a.  The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
+ *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
+ * b.  But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
+ *	  tested only after that.  Sets are tested only if they are certain, so by lemma L7 neither of
+ *	  the rows of two different entries with T is visible, and it does not matter which of the
+ *	  entries is kept, or whether it passes.
+ *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
+ *	  removed.  Of two copies of one entry, both pass or both fail.)
+ * c.  An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
+ *	  dropped: all are fetched from the heap, as without a test.
+ * d.  The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
+ *	  epoch may advance meanwhile: b. does not depend on that.
  *
- * So this needs neither the visibility map nor a second look at the epoch.  Each row that is
- * visible has an entry of its own, and that one says what the row's values are.
+ * So a test needs neither the visibility map nor a second reading of the epoch.  Each visible row
+ * has an entry of its own, with the row's values.
  *
- * Claim: no row is given that should not be.  What passes is fetched under the snapshot, its
- * key is rechecked, and all quals are tested on the tuple, as without a filter; so, too, on a
- * row that EvalPlanQual puts in the place of another.  A set that became lossy does no harm
- * either.  In an index-only answer an entry that is a row (match/visible.c) has the row's
- * values, and what it passed need not be tested again.
+ * Claim: a test lets no wrong row pass.  A row that passes is fetched under the snapshot, its key
+ * is rechecked, and all quals are tested on the tuple, as without a test; the same is true of a row
+ * that EvalPlanQual puts in the place of another.  A set that became lossy does no harm either.  In
+ * an index-only answer an entry that is a row (visible.c) has the row's values, which need not be
+ * tested again.
  *
- * Serializable transactions: the match locks the whole index.  Who changes a row so that it
- * would pass makes a new entry, and conflicts with that.  A row that was dropped has not been
- * read, as it would not have been with an index on the filter's columns.
+ * Serializable transactions: the match locks the whole index.  A transaction that changes a row so
+ * that it would pass adds a new entry, and conflicts with that lock.  A row that was dropped has
+ * not been read, just as with an index on the columns that are tested.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -92,6 +93,7 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -170,8 +172,8 @@ typedef struct Report
 	uint64		nsearched;		/* number of entries searched */
 } Report;
 
+static GjTidSet *find(GjEntryStream *stream, Size limit);
 static bool can_answer(const GjEntryRequest *request);
-static void count_tids(const GjEntryRequest *request, const GjTidSet *tids);
 static GjTidSet *find_tids(GjEntryStream *stream, Size limit);
 static GjTidSet *find_passing(GjEntryStream *stream, Size limit);
 static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids);
@@ -203,8 +205,7 @@ static void pieces_took(Pieces *pieces, uint64 nfound);
 static void pieces_divide(Pieces *pieces, uint64 nfound);
 static void share_match(GjEntryStream *stream);
 static bool share_ranges(GjEntryStream *stream);
-static void share_tids(GjEntryStream *stream, GjTidSet *tids);
-static void share_answer(GjEntryStream *stream);
+static void share_entries(GjEntryStream *stream);
 static GjTidSet *join_match(GjEntryStream *stream);
 static bool take_step(GjEntryStream *stream, const GjEntrySet **set);
 static bool take_range(GjEntryStream *stream);
@@ -221,40 +222,55 @@ static bool take_places(GjEntryStream *stream);
  * cannot answer, they are the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (rows/heap.c).  What a serializable transaction locks: pages/predicate.c.
+ * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
  */
 GjEntryStream *
 GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 {
 	GjEntryStream *stream = MemoryContextAllocZero(request->parent, sizeof(GjEntryStream));
-	GjShareRole role = GjShareEnter(request->share, request->whole);
 
 	stream->request = *request;
-	*tids = NULL;
-	if (role == GJ_ROLE_NONE)
-		*tids = GjTidSetCreateView(request->parent, NULL, 0, NULL);
-	else if (role == GJ_ROLE_FIRST || role == GJ_ROLE_OTHER)
+	switch (GjShareEnter(request->share, request->whole))
 	{
-		if (role == GJ_ROLE_FIRST)
+		case GJ_ROLE_ALONE:
+			*tids = find(stream, request->limit);
+			break;
+		case GJ_ROLE_FIRST:
 			share_match(stream);
-		*tids = join_match(stream);
-	}
-	else if (!can_answer(request))
-	{
-		*tids = find_tids(stream, request->limit);
-		count_tids(request, *tids);
-	}
-	else
-	{
-		begin(stream, request->columns, request->limit, !request->entries_only);
-		*tids = take_plain(stream);
-		if (*tids != NULL)
-			count_tids(request, *tids);
+			*tids = join_match(stream);
+			break;
+		case GJ_ROLE_OTHER:
+			*tids = join_match(stream);
+			break;
+		case GJ_ROLE_NONE:
+			*tids = GjTidSetCreateView(request->parent, NULL, 0, NULL);
+			break;
 	}
 	if (*tids == NULL)
 		return stream;
 	GjEntriesClose(stream);
 	return NULL;
+}
+
+/*
+ * Begin a match of entries, or return TIDs if these are the answer
+ */
+static GjTidSet *
+find(GjEntryStream *stream, Size limit)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjTidSet   *tids;
+
+	if (can_answer(request))
+	{
+		begin(stream, request->columns, limit, !request->entries_only);
+		tids = take_plain(stream);
+	}
+	else
+		tids = find_tids(stream, limit);
+	if (tids != NULL && request->ntids != NULL)
+		*request->ntids += GjTidSetCount(tids);
+	return tids;
 }
 
 /*
@@ -265,13 +281,6 @@ can_answer(const GjEntryRequest *request)
 {
 	return request->entries && !request->keys->nulls &&
 		GjIndexIsComplete(request->index, request->snapshot);
-}
-
-static void
-count_tids(const GjEntryRequest *request, const GjTidSet *tids)
-{
-	if (request->ntids != NULL)
-		*request->ntids += GjTidSetCount(tids);
 }
 
 /*
@@ -296,8 +305,8 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 		switch (stream->phase)
 		{
 			case PHASE_TAILS:
-				elog(ERROR, "a match of entries has not been begun");
-				break;
+				Assert(false);
+				return GJ_FOUND_END;
 			case PHASE_WHOLE:
 				stream->phase = PHASE_DONE;
 				*set = stream->current = stream->whole;
@@ -332,20 +341,34 @@ return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **se
 }
 
 /*
- * Step 4 of visible.c: return true if the vacuum epoch is still the one that was read before any
- * entry was found.  To be called after the visibility map has been read.
+ * Step 4 of visible.c: return true if VACUUM has not removed entries since the vacuum epoch was
+ * read, before any entry was found.  To be called after the visibility map has been read.
+ *
+ * On a standby VACUUM can also skip an index that is no longer ready.  We look at the relation
+ * cache after locking the metapage: then it has processed all changes that were replayed before the
+ * map was read.
  */
 bool
 GjEntriesAreCurrent(const GjEntryStream *stream)
 {
-	return !GjEpochHasMoved(stream->request.index, stream->request.snapshot,
-							stream->vacuum_epoch);
+	Relation	index = stream->request.index;
+	GjIndexState state;
+
+	if (gj_debug_ignore_vacuum_epoch)
+		return true;
+	GjIndexGetState(index, &state);
+	if (state.vacuum_epoch != stream->vacuum_epoch)
+		return false;
+	if (!stream->request.snapshot->takenDuringRecovery)
+		return true;
+	AcceptInvalidationMessages();
+	return index->rd_index->indisready;
 }
 
 /*
- * Return the same entries again.  Returns true if all of them had been found at once, and are still
- * there; otherwise they may come in other sets.  Does nothing in a shared match, of which nothing
- * may have been returned yet.
+ * Rescan: return the same entries again.  Returns true if all of them had been found at once, and
+ * are still there; otherwise they may be in other sets.  A shared match cannot be rescanned: this
+ * does nothing if no entry has been returned yet, and must not be called later.
  */
 bool
 GjEntriesRestart(GjEntryStream *stream)
@@ -378,8 +401,7 @@ GjEntriesClose(GjEntryStream *stream)
 /* TIDs ---------------------------------------------------------------------------- */
 
 /*
- * Find the TIDs of all entries, or of those that pass the test, and of those of which that cannot
- * be told; or list the whole heap
+ * Return the TIDs of all entries, or of those that may pass the test; or the whole heap
  */
 static GjTidSet *
 find_tids(GjEntryStream *stream, Size limit)
@@ -394,25 +416,25 @@ find_tids(GjEntryStream *stream, Size limit)
 		return find_passing(stream, limit);
 
 	tids = GjTidSetCreate(request->parent, limit);
+	if (!request->keys->nulls)
+		prepare_match(request);
 	if (request->keys->nulls)
 	{
 		PredicateLockRelation(request->heap, request->snapshot);
 		take_heap(request, tids, GJ_FALLBACK_NULL_KEYS);
-		return tids;
 	}
-	prepare_match(request);
-	if (!GjIndexIsComplete(request->index, request->snapshot))
-	{
+	else if (!GjIndexIsComplete(request->index, request->snapshot))
 		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
-		return tids;
-	}
-	GjMatch(request->index, request->keys, tids, stats);
-	GjTidSetFinish(tids);
+	else
+	{
+		GjMatch(request->index, request->keys, tids, stats);
+		GjTidSetFinish(tids);
 
-	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
-	if (!GjTidSetIsLossy(tids))
-		stats->tids = found + GjTidSetCount(tids);
-	pgstat_count_index_tuples(request->index, GjTidSetCount(tids));
+		/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
+		if (!GjTidSetIsLossy(tids))
+			stats->tids = found + GjTidSetCount(tids);
+		pgstat_count_index_tuples(request->index, GjTidSetCount(tids));
+	}
 	return tids;
 }
 
@@ -550,7 +572,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 }
 
 /*
- * Make a set for what a device is to find
+ * Create the memory of a match, and a set for the entries from a device
  */
 static void
 prepare(GjEntryStream *stream, uint64 columns, Size limit)
@@ -596,8 +618,8 @@ make_piece(GjEntryStream *stream)
 }
 
 /*
- * If all that a device has found is outdated, end the match and return the TIDs, below the
- * request's parent
+ * If a device's answer is outdated, end the match and return the TIDs, below the request's parent;
+ * otherwise return NULL
  */
 static GjTidSet *
 take_plain(GjEntryStream *stream)
@@ -637,7 +659,7 @@ forget(GjEntryStream *stream)
 }
 
 /*
- * Return the phase after the end of what has been begun
+ * Return the phase that follows the last entries of the current answer or step
  */
 static StreamPhase
 phase_after(const GjEntryStream *stream)
@@ -688,6 +710,7 @@ ask(GjEntryStream *stream)
 	Answer		answer = ANSWER_NONE;
 	instr_time	start;
 
+	Assert(stream->phase == PHASE_DEVICE);
 	INSTR_TIME_SET_CURRENT(start);
 	while (!stream->refused && pieces_go_on(&stream->pieces))
 	{
@@ -850,14 +873,14 @@ search(GjEntryStream *stream)
 {
 	instr_time	start;
 
+	Assert(stream->phase == PHASE_CPU);
 	INSTR_TIME_SET_CURRENT(start);
 	if (stream->piece == NULL)
 		make_piece(stream);
 	GjEntrySetClear(stream->piece);
 	if (stream->search == NULL)
 		begin_search(stream);
-	GjSearchPiece(stream->search, stream->piece, stream->request.stats);
-	if (GjSearchIsDone(stream->search))
+	if (!GjSearchPiece(stream->search, stream->piece, stream->request.stats))
 		stream->phase = phase_after(stream);
 	GjMatchStatsElapse(stream->request.stats, start);
 }
@@ -971,10 +994,7 @@ count_keys(const Pieces *pieces, double entries_per_key, uint64 max)
 	return n >= max ? max : Min(Max((uint64) n, 1), max);
 }
 
-/*-------------------------------------------------------------------------
- * A shared match: see divide.c
- *-------------------------------------------------------------------------
- */
+/* A shared match: see divide.c ---------------------------------------------------- */
 
 /*
  * As the first process, search or decide how all processes search, and let the others continue.
@@ -987,23 +1007,20 @@ share_match(GjEntryStream *stream)
 	GjSharedFind *shared = stream->request.share->found;
 
 	shared->columns = request->columns;
-	if (!can_answer(request))
-		share_tids(stream, find_tids(stream, request->limit * shared->nprocesses));
-	else if (!share_ranges(stream))
-		share_answer(stream);
+	if (!can_answer(request) || !share_ranges(stream))
+	{
+		GjTidSet   *tids = find(stream, request->limit * shared->nprocesses);
 
+		if (tids == NULL)
+			share_entries(stream);
+		else
+		{
+			shared->kind = GJ_SHARED_TIDS;
+			GjTidsShare(&shared->tids, request->share->area, tids, shared->nprocesses);
+			GjTidSetFree(tids);
+		}
+	}
 	GjSharePublish(shared);
-}
-
-static void
-share_tids(GjEntryStream *stream, GjTidSet *tids)
-{
-	GjSharedFind *shared = stream->request.share->found;
-
-	shared->kind = GJ_SHARED_TIDS;
-	GjTidsShare(&shared->tids, stream->request.share->area, tids, shared->nprocesses);
-	count_tids(&stream->request, tids);
-	GjTidSetFree(tids);
 }
 
 /*
@@ -1017,12 +1034,9 @@ share_ranges(GjEntryStream *stream)
 	GjSharedFind *shared = stream->request.share->found;
 	bool		result;
 
-	if (!GjHeapIsMostlyVisible(request->heap))
-		return false;
 	prepare(stream, request->columns, request->limit);
-	result = GjRangesShare(&shared->ranges, request->index, request->keys, &shared->vacuum_epoch,
-						   GjEntrySetCapacity(stream->whole), shared->nprocesses,
-						   request->stats);
+	result = GjRangesShare(&shared->ranges, request, GjEntrySetCapacity(stream->whole),
+						   shared->nprocesses, &shared->vacuum_epoch);
 	forget(stream);
 	if (!result)
 		return false;
@@ -1032,23 +1046,15 @@ share_ranges(GjEntryStream *stream)
 }
 
 /*
- * Share a device's answer, if it is there; otherwise let all processes search on the CPU, even if
- * a device could answer in pieces
+ * Share a device's answer to all keys, if that has been found.  Otherwise let all processes search
+ * on the CPU, even if a device could answer in pieces.
  */
 static void
-share_answer(GjEntryStream *stream)
+share_entries(GjEntryStream *stream)
 {
 	const GjEntryRequest *request = &stream->request;
-	GjSharedFind *shared = stream->request.share->found;
-	GjTidSet   *tids;
+	GjSharedFind *shared = request->share->found;
 
-	begin(stream, request->columns, request->limit * shared->nprocesses, true);
-	tids = take_plain(stream);
-	if (tids != NULL)
-	{
-		share_tids(stream, tids);
-		return;
-	}
 	shared->vacuum_epoch = stream->vacuum_epoch;
 	if (stream->at_once)
 	{
@@ -1060,10 +1066,14 @@ share_answer(GjEntryStream *stream)
 	{
 		MemoryContext old = MemoryContextSwitchTo(stream->context);
 
+		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
+		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
+
 		shared->kind = GJ_SHARED_PLACES;
 		if (stream->phase != PHASE_DONE)
-			GjPlacesShare(&shared->places, request->index, &stream->info, request->keys,
-						  shared->nprocesses, request->stats);
+			shared->places.nsteps = GjSearchDivide(search, shared->nprocesses, nsteps,
+												   shared->places.starts, request->stats);
+		GjSearchEnd(search);
 		MemoryContextSwitchTo(old);
 	}
 	forget(stream);
@@ -1101,14 +1111,15 @@ join_match(GjEntryStream *stream)
 }
 
 /*
- * Take the next step of a shared match.  Returns true if its entries are there; otherwise they have
- * yet to be found, or there are no more steps.
+ * Take the next step of a shared match.  Returns true if that has entries in shared memory.
+ * Otherwise the phase tells how to find them, or that all steps are taken.
  */
 static bool
 take_step(GjEntryStream *stream, const GjEntrySet **set)
 {
 	GjSharedFind *shared = stream->shared;
 
+	Assert(stream->phase == PHASE_TAKE);
 	switch (shared->kind)
 	{
 		case GJ_SHARED_TIDS:
@@ -1131,8 +1142,8 @@ take_step(GjEntryStream *stream, const GjEntrySet **set)
 }
 
 /*
- * Turn to the next range of keys, if any; even if the CPU found a part of the last one, a device
- * may be asked again
+ * Turn to the next range of keys, if any.  A device may be asked again even if the CPU has found
+ * a part of the last range.
  */
 static bool
 take_range(GjEntryStream *stream)
@@ -1162,13 +1173,16 @@ take_range(GjEntryStream *stream)
 static bool
 take_places(GjEntryStream *stream)
 {
-	GjPlace		from;
-	GjPlace		end;
+	GjSharedPlaces *shared = &stream->shared->places;
+	const GjPlace last = GjLastPlace;
+	uint64		step;
+	uint64		next;
 
-	if (!GjPlacesTake(&stream->shared->places, &from, &end))
+	if (!GjTakeStep(&shared->next, 1, shared->nsteps, &step, &next))
 		return false;
 	if (stream->search == NULL)
 		begin_search(stream);
-	GjSearchTurnTo(stream->search, &from, &end);
+	GjSearchTurnTo(stream->search, &shared->starts[step],
+				   next < shared->nsteps ? &shared->starts[next] : &last);
 	return true;
 }

@@ -23,7 +23,7 @@
 
 typedef struct GjEntryStream GjEntryStream;
 
-/* What the processes of a parallel plan have in its shared memory for one match */
+/* The shared memory of a match that the processes of a parallel plan share */
 typedef struct GjSharedFind GjSharedFind;
 
 /* A process's part in a shared match */

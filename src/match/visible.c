@@ -1,22 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * visible.c
- *	  The visibility map, asked for many TIDs in any order.
+ *	  The visibility map, for many TIDs in any order; and the proof that an entry on an
+ *	  all-visible page is a row ("Entries" below).
  *
- * A page of the map is about 256 MB of the heap.  Entries come in the order of their keys, and so
- * from all over the heap: to look for the page of each would take longer than all else that is done
- * with an entry.  So a page is copied when it is first asked for, and then a look at the map is a
- * look at an array: a million take a millisecond or two.  The copies of all pages lie one behind
- * the other, so that a block's bits are where its number says.  They take 1/32768 of the heap's
- * size; where that is too much, pages are pinned, a few at a time.
+ * A page of the map covers about 256 MB of the heap.  Entries come in the order of their keys, and
+ * so from all parts of the heap: looking up the map's page for each entry would take longer than
+ * all other work on the entry.  So a page is copied when it is first used, and testing a TID is an
+ * array access: a million take a millisecond or two.  The copies of all pages are contiguous, so
+ * that a block's number gives the position of its bits.  They take 1/32768 of the heap's size; if
+ * that exceeds the limit, pages are pinned, a few at a time.
  *
- * Most often all of the heap is all-visible, perhaps but for its end.  Then it is enough to know
- * which TID is the highest one of a set, and nothing is done for an entry.
+ * Usually the whole heap is all-visible, except perhaps for its end.  Then the highest TID of a set
+ * decides for all of its entries.
  *
- * Few TIDs are not worth a copy.
+ * For few TIDs pages are not copied.
  *
- * The map is read without a lock, as PostgreSQL's index-only scans read it.  When it may be read,
- * and how old a copy may be, is said in visible.c.  Nothing is pinned between calls.
+ * The map is read without a lock, as PostgreSQL's index-only scans read it.  "Entries" below says
+ * when it may be read, and how old a copy may be.  Nothing is pinned between calls.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,7 +28,6 @@
 #include "access/xact.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -37,7 +37,7 @@
 #include "sets/sets.h"
 #include "match.h"
 
-/* The format of the visibility map, which visibilitymap.c keeps to itself */
+/* The format of the visibility map, which is private to visibilitymap.c */
 #define BYTES_PER_PAGE			(BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
 #define BLOCKS_PER_BYTE			(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
 #define BLOCKS_PER_PAGE			((BlockNumber) (BYTES_PER_PAGE * BLOCKS_PER_BYTE))
@@ -45,19 +45,19 @@
 StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
 				 "the visibility map has another format");
 
-/* The bits of a byte that say so of its blocks */
+/* The bits of a byte that are set if its blocks are all-visible */
 #define ALL_VISIBLE_BITS		0x55
 
-/* Blocks that are close together */
+/* Maximum distance of blocks that are close together */
 #define MAX_TOGETHER			4096
 
-/* So few pages are copied at once */
+/* Up to this many pages, all are copied at once */
 #define FEW_PAGES				8
 
-/* For so many TIDs at a time pages are copied */
+/* Minimum number of TIDs for which pages are copied */
 #define MIN_COPY_TIDS			64
 
-/* Pages that are pinned at a time: at the place that their number says */
+/* Number of pages that are pinned at a time; a page's number gives its position */
 #define PINNED_PAGES			8
 
 struct GjVisibleMap
@@ -66,18 +66,18 @@ struct GjVisibleMap
 	Relation	heap;
 	Size		limit;
 
-	/* Pages that are copied; bytes is NULL: there are no copies */
+	/* Copies of pages; bytes is NULL if none have been made */
 	uint8	   *bytes;
 	bool	   *copied;
 	BlockNumber npages;
 	BlockNumber ncopied;
-	uint64		nvisible;		/* the first so many blocks are all-visible; known once all pages
-								 * are copied, 0 before */
-	bool		too_large;		/* for the limit */
-	uint64		nreads;
+	uint64		nvisible;		/* number of leading blocks that are all-visible; 0 until all pages
+								 * have been copied */
+	bool		too_large;		/* copies would exceed the limit */
+	uint64		nreads;			/* number of times that pages have been read */
 };
 
-/* Pages that are pinned; bytes is NULL: none is */
+/* Pinned pages; bytes is NULL where no page is pinned */
 typedef struct Pins
 {
 	Relation	heap;
@@ -102,7 +102,7 @@ static bool pin(Pins *pins, BlockNumber page);
 static void end(Pins *pins);
 
 /*
- * Do bytes of the map say of a block, counted from their first one, that it is all-visible?
+ * Return true if a block is all-visible; it is counted from the first one of the bytes
  */
 static inline bool
 is_set(const uint8 *bytes, uint64 block)
@@ -111,6 +111,9 @@ is_set(const uint8 *bytes, uint64 block)
 			VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
+/*
+ * Create a map; copies of its pages take up to "limit" bytes
+ */
 GjVisibleMap *
 GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit)
 {
@@ -122,6 +125,11 @@ GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit)
 	return map;
 }
 
+/*
+ * Divide TIDs into those on all-visible blocks, whose positions are stored in rows[], and the
+ * others, which are stored in rest[].  Returns the number of the former.  No TID is above
+ * "highest". Each page of the map is read now, or was read after the last GjVisibleMapForget().
+ */
 int
 GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest, uint16 *rows,
 				 uint64 *rest, int *nrest)
@@ -144,6 +152,9 @@ GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest, u
 	return sort_by_copies(map, tids, n, rows, rest, nrest);
 }
 
+/*
+ * Forget the copies.  Entries must be tested by pages that are read after the entries were found.
+ */
 void
 GjVisibleMapForget(GjVisibleMap *map)
 {
@@ -157,6 +168,9 @@ GjVisibleMapForget(GjVisibleMap *map)
 	map->too_large = false;
 }
 
+/*
+ * Return how often pages have been read
+ */
 uint64
 GjVisibleMapReads(const GjVisibleMap *map)
 {
@@ -166,7 +180,7 @@ GjVisibleMapReads(const GjVisibleMap *map)
 /* Copies -------------------------------------------------------------------------- */
 
 /*
- * Make room for copies of all pages; false: there is not so much
+ * Make room for copies of all pages; returns false if the limit is too low
  */
 static bool
 make_room(GjVisibleMap *map)
@@ -191,7 +205,8 @@ make_room(GjVisibleMap *map)
 }
 
 /*
- * Where some of the set's blocks at the heap's end are not all-visible, all of these may be
+ * Return true if all blocks of these TIDs are before the first one that is not all-visible, even if
+ * not all blocks of the set are
  */
 static bool
 are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n)
@@ -205,8 +220,9 @@ are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n)
 }
 
 /*
- * Where entries do come in heap order, a chunk's are close together, and most often all blocks
- * there are all-visible.  May say no where they are.
+ * Return true if the blocks of these TIDs are close together, and all blocks there are all-visible.
+ * That is the usual case if entries come in heap order.  May return false even if the blocks are
+ * all-visible.
  */
 static bool
 are_visible_together(GjVisibleMap *map, const uint64 *tids, int n)
@@ -217,7 +233,7 @@ are_visible_together(GjVisibleMap *map, const uint64 *tids, int n)
 	BlockNumber page;
 	uint8		bits = ALL_VISIBLE_BITS;
 
-	/* blocks that have the upper bits in common, of which there may be more than are asked for */
+	/* test all blocks that have the upper bits in common, even if these are too many */
 	for (int i = 1; i < n; i++)
 		differing |= tids[i] ^ tids[0];
 	differing >>= 16;
@@ -339,6 +355,9 @@ sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *res
 	return nrows;
 }
 
+/*
+ * Test whether each of a few TIDs is on an all-visible block; returns the number of those that are
+ */
 int
 GjVisibleMapTest(Relation heap, const uint64 *tids, int n, bool *visible)
 {
@@ -379,8 +398,8 @@ is_visible(Pins *pins, BlockNumber block)
 }
 
 /*
- * Pin a page in the place of another one; false: there is none, and its blocks are not
- * all-visible
+ * Pin a page in the place of another one.  Returns false if it does not exist, so that its blocks
+ * are not all-visible.
  */
 static bool
 pin(Pins *pins, BlockNumber page)
@@ -408,115 +427,112 @@ end(Pins *pins)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * Which entries are rows, without a look at the heap: the visibility map and the
- * vacuum epoch.
+ * Which entries are rows, without a visit to the heap: the visibility map and the vacuum epoch.
  *
- * An entry says that some tuple was inserted once.  Whether a snapshot sees it, the
- * heap knows; the visibility map knows of pages all of whose tuples everybody sees.
- * A search that holds nothing must fear that between its reading an entry and its
- * reading the map the tuple goes away, the line pointer is used again, and the map is
- * set for the new one.  PostgreSQL's index-only scans keep a pin on the index page,
- * for which VACUUM waits.  Ours keep nothing; they notice that VACUUM was there:
+ * An entry tells that some tuple was inserted at some time.  Only the heap knows whether a snapshot
+ * sees the tuple, but the visibility map knows pages all of whose tuples are visible to all
+ * snapshots.  A search that holds nothing must take into account that between its reading an entry
+ * and its reading the map, the tuple is removed, the line pointer is reused, and the map is set for
+ * the new tuple.  PostgreSQL's index-only scans keep a pin on the index page, for which VACUUM
+ * waits.  Ours keep nothing; instead they notice that VACUUM has run:
  *
  *	  1. read the vacuum epoch in the index's metapage: E
- *	  2. match (GjEntryMatchBegin does 1 and begins 2, GjEntryMatchNext goes on with it)
- *	  3. a chunk of entries at a time: read the visibility map for their blocks (visible.c)
- *	  4. read the epoch again, under the metapage's share lock.  If it is still E, the
- *		 chunk's entries on all-visible blocks are rows; if it is not, this chunk and
- *		 all that come later go to the heap.
+ *	  2. match (GjEntriesOpen() does 1 and begins 2, GjEntriesNext() continues it)
+ *	  3. a chunk of entries at a time: read the visibility map for their blocks
+ *	  4. read the epoch again, under the metapage's share lock (GjEntriesAreCurrent).  If it is
+ *		 still E, the chunk's entries on all-visible blocks are rows; if it is not, this chunk and
+ *		 all later ones are fetched from the heap.
  *
- * Claim: an entry (T, values) on a block that the map, read at 3, calls all-visible,
- * with E at 1 and at 4, stands for exactly one row that the snapshot sees, whose key
- * and INCLUDE columns are these values, and no other entry of the set stands for it.
+ * Claim: an entry (T, values) on a block that is all-visible according to the map, read at 3, with
+ * E at 1 and at 4, represents exactly one visible row, whose key and INCLUDE columns are these
+ * values, and no other entry of the set represents it.
  *
- * a. T still is what it was when the entry was made: lemma L5 of src/README, with 1 and 4 as the
- *	  two moments.
- * b. At 3 T leads to a tuple that everybody sees.  The map's bit is set only where the
- *	  page has no dead line pointer and all tuples are visible to every snapshot, ours
- *	  included, which is registered and holds the horizon back.  It is cleared, before
- *	  anything else happens, by whoever changes the page.  By (a) T is neither unused nor
- *	  a heap-only tuple of another chain; so it is a tuple, or redirects to one, that our
- *	  snapshot sees.  That is true for good: a snapshot does not change.
- * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
- *	  (lemma L4).  A chain that was broken before the index was built has members that are dead or
- *	  not visible to all, and is not on an all-visible page before only the member is left whose
- *	  values were indexed.
- * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
- *	  one, met on a tail page and where it moved to; the match leaves one of them out.  (Two of
- *	  different rows may be in a set: then the epoch has moved, and neither passes.)  If
- *	  an entry with T passes, and another one, found later, does not, because the epoch has
- *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
- *	  have made T free; hence they are one entry again.  Those that do not pass are fetched
- *	  as sets of TIDs; where there are several of them, two with T in two sets are of rows
- *	  that our snapshot does not see, or they, too, would be one entry.  None of the sets is
- *	  lossy: it would have rows that passed.
- *	  Where entries of some keys are found later than those of others, match/stream.c shows
- *	  the same of two entries with T that have different keys.
- * e. No row is missing: entries that do not pass go to the heap, all of them.
+ * a.  T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
+ *	  and 4 as the two moments.
+ * b.  At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
+ *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
+ *	  which is registered and holds the horizon back.  A process that changes the page clears the
+ *	  bit before it does anything else.  By (a) T is neither unused nor a heap-only tuple of another
+ *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
+ *	  snapshot does not change.
+ * c.  This tuple has the entry's values, as a member of the HOT chain that the entry was made for
+ *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
+ *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
+ *	  indexed values is the only one left.
+ * d.  Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
+ *	  entry, found on a tail page and at the place to which it moved; the match drops one of them.
+ *	  (Two entries of different rows may be in a set: then the epoch has moved, and neither passes.)
+ *	  If an entry with T passes, and another one, found later, does not, because the epoch has
+ *	  moved: T still is the row that passed, as our snapshot sees it, so VACUUM cannot have made T
+ *	  free; hence they are one entry again.  Entries that do not pass are fetched as sets of TIDs.
+ *	  If there are several sets, and two of them have T, the entries are of rows that our snapshot
+ *	  does not see, or they would be one entry, too.  None of the sets is lossy: it would contain
+ *	  rows that passed.  If entries of some keys are found later than those of others, lemma
+ *	  L7 says the same of two entries with T that have different keys.
+ * e.  No row is missing: all entries that do not pass are fetched from the heap.
  *
- * The order in memory: who inserts clears the bit first and adds the entry then, under
- * the page lock under which 2 reads it; who deletes clears it before the commit, and our
- * snapshot knows of it only after that; so 3 sees the bit cleared.  Who sets the bit has
- * raised the epoch first; if 3 sees the bit set, 4, behind the barrier of taking a lock,
- * sees the epoch raised.
+ * The order in memory: a process that inserts a tuple clears the bit first and adds the entry
+ * later, under the page lock under which 2 reads it.  A process that deletes a tuple clears the bit
+ * before the commit, and our snapshot knows of the deletion only after that; so 3 sees the bit
+ * cleared.  A process that sets the bit has raised the epoch before.  If 3 sees the bit set, 4,
+ * after the barrier of taking a lock, sees the epoch raised.
  *
  * With a mirror whose epoch is E, the same argument holds by lemma L6: an entry of a copy counts as
  * found after 1.  If the mirror has another epoch, the device's answer is used as TIDs for the heap
  * (GjMatchStats.outdated).
  *
- * In a parallel plan (match/divide.c) the process that comes first does 1 and gives E to the
- * others before they begin.  2 is done by it, or by all together, or by each process for some
- * of the keys; 3 and 4 by each process for the chunks that it takes, so that for each chunk
- * they come in this order.
+ * In a parallel plan (divide.c) the first process does 1 and gives E to the others before they
+ * begin.  2 is done by it, or by all together, or by each process for some of the keys; 3 and 4 by
+ * each process for the chunks that it takes.  So for each chunk they are done in this order.
  *
  * 3 may read a copy of the map's page, if the copy was made after 2 had found the chunk's entries,
- * for an earlier chunk, say.  It is the moment of copying that counts, in a. and b. as in the order
- * in memory, and 4 comes after that.  So 4 need not be done again for a chunk that was tested by
- * copies behind which it has been done: what they say of an entry that had been found before is
- * true for good, as in b., whatever VACUUM does now.  What has been found later needs another copy:
- * who inserts might have cleared the bit and added the entry in between.
+ * for an earlier chunk, say.  The time of copying is the one that counts, in a. and b. as in the
+ * order in memory, and 4 follows it.  So 4 need not be repeated for a chunk that was tested by
+ * copies after which it has been done: the bits of entries that had been found before remain
+ * true, as in b., whatever VACUUM does now.  Entries that are found later need another copy: a
+ * process could have cleared the bit and inserted the entry in between.
  *
- * Nor need 3 look at each entry, where all copies together say that each block up to the highest
- * one of a set of entries is all-visible; of what is added to a set its highest TID is kept
+ * 3 does not test each entry if all copies together show that each block up to the highest one of
+ * a set of entries is all-visible; a set keeps the highest TID that was added to it
  * (sets/entryset.c).
  *
- * Reading the map before and after the match would not do instead of the epoch: an
- * aborted insertion, pruned, vacuumed away, set all-visible again, passes both.
+ * Reading the map before and after the match could not replace the epoch: an aborted insertion,
+ * pruned, vacuumed away, set all-visible again, passes both.
  *
- * On a standby: replay makes the primary's changes one after another, in the order in
- * which they were logged, which is that of what is said above; all pages of a record of
- * ours stay locked until it is done.  So a., c. and the order in memory hold as they
- * stand, with replay in place of the processes of the primary.  What is different:
+ * On a standby: replay makes the primary's changes one after another, in the order in which they
+ * were logged, which is the order described above; all pages of a record of ours stay locked until
+ * it has been replayed.  So a., c. and the order in memory hold unchanged, with replay in place of
+ * the processes of the primary.  These points differ:
  *
- * f. The snapshots of a standby do not hold the primary's horizon back.  The record that
- *	  sets a bit of the map has the newest transaction that inserted a tuple of the page, and
- *	  before it sets the bit, replay waits until there is no snapshot left that might not
- *	  see that one: it asks for an end and then waits for it.  Snapshots taken later see it.
- *	  No transaction is named where all tuples are frozen: what is frozen is visible to every
- *	  snapshot, in the heap just so.  No other record sets bits: an image of a page of the map
- *	  has, beside its own record's, only those that earlier records have set.  (Images of heap
- *	  pages have the page's flag before its record comes; so heap.c leaves it alone.)
- *	  So b. holds.  Likewise the records that prune and freeze wait for the snapshots that
- *	  see what they remove, long before the entries go: hence d. and e.
- * g. A bit that the primary cleared with a change of the page is cleared by that change's
- *	  record, before it looks at the page, and whether the page needs the change or not.
- *	  Where replay begins anew, nobody may read before it has come to what is newest on
- *	  disk; until then a bit can be lost, but none can be left over: the clearing either
- *	  comes again, or was on disk with the checkpoint.
- * h. On the primary VACUUM leaves an index out only when nobody uses it any more: DROP INDEX
- *	  CONCURRENTLY and REINDEX CONCURRENTLY wait for that before they say that it is not ready.
- *	  They do not wait for a standby's sessions; and should they be broken off after that,
- *	  VACUUM frees places of which the index still has entries, without a word to us.  Under a
- *	  snapshot taken during recovery, 4 therefore looks, too, whether the index is still
- *	  ready.  That it is not was replayed, its invalidation sent, before VACUUM began.
+ * f.  The snapshots of a standby do not hold the primary's horizon back.  The record that sets a
+ *	  bit of the map contains the newest transaction that inserted a tuple of the page, and before
+ *	  replay sets the bit, it waits until no snapshot is left that might not see that transaction:
+ *	  it cancels such queries and then waits for their end.  Snapshots taken later see it.  No
+ *	  transaction is named if all tuples are frozen: frozen tuples are visible to every snapshot, in
+ *	  the heap, too.  No other record sets bits: an image of a page of the map has, apart from its
+ *	  own record's, only bits that earlier records have set.  (Images of heap pages have the page's
+ *	  flag before its record comes, so rows/heap.c does not rely on it.)
+ *	  So b. holds.  Likewise the records that prune and freeze wait for the snapshots that see the
+ *	  removed tuples, long before the entries are removed: hence d. and e.
+ * g.  A bit that the primary cleared with a change of the page is cleared by that change's record,
+ *	  before replay reads the page, and whether the page needs the change or not.  After a restart
+ *	  of replay, no query runs before replay has reached the newest state on disk; until then a bit
+ *	  can be lost, but none can be left set: either the clearing is replayed again, or it was on
+ *	  disk with the checkpoint.
+ * h.  On the primary VACUUM skips an index only if no session uses it any longer: DROP INDEX
+ *	  CONCURRENTLY and REINDEX CONCURRENTLY wait for that before they mark it not ready.  They do
+ *	  not wait for a standby's sessions; and if they are interrupted after that, VACUUM frees line
+ *	  pointers of which the index still has entries, without calling us.  Under a snapshot taken
+ *	  during recovery, 4 therefore also tests whether the index is still ready.  The record that
+ *	  marked it not ready was replayed, and its invalidation sent, before VACUUM began.
  *
- * That a snapshot outlives the promotion of its standby changes nothing: it then holds
- * the horizon back like all others.
+ * A snapshot that outlives the promotion of its standby changes nothing: it then holds the horizon
+ * back like all others.
  *
- * Not in serializable transactions: everything goes to the heap.  Reading a tuple must
- * leave a predicate lock in one step with testing its visibility, under the lock on its
- * page; who deletes tests for such locks under that lock, before the map's bit is cleared.
- * Without the page lock, a deletion might fall in between, and neither would notice the
+ * Not in serializable transactions: all rows are read from the heap.  Reading a tuple must leave a
+ * predicate lock in one step with testing its visibility, under the lock on its page; a process
+ * that deletes a tuple tests for such locks under that lock, before the map's bit is cleared.
+ * Without the page lock, a deletion might happen in between, and neither process would notice the
  * other.
  *
  * Nothing is held between calls: no pin, no lock.
@@ -524,53 +540,10 @@ end(Pins *pins)
  */
 
 /*
- * May a match under this snapshot be answered from entries?
+ * Return true if entries may be rows under this snapshot
  */
 bool
 GjEntriesMayBeRows(Snapshot snapshot)
 {
 	return !IsolationIsSerializable() && IsMVCCSnapshot(snapshot);
-}
-
-/*
- * Are nearly all pages of the heap all-visible?
- *
- * Then it does not matter that processes which take entries by their keys, and not by
- * their blocks, come to the same blocks.  A block that is fetched by one process takes it
- * half a microsecond, and by several as much each, in memory.  To copy what a device has
- * found into shared memory takes 50 ns an entry, for which all wait.  With six entries on a
- * block both are even where half of the blocks have to be fetched; with fewer entries on a
- * block, fewer processes meet there.
- */
-bool
-GjHeapIsMostlyVisible(Relation heap)
-{
-	BlockNumber total = RelationGetNumberOfBlocks(heap);
-	BlockNumber visible;
-
-	visibilitymap_count(heap, &visible, NULL);
-	return visible >= total * (1.0 - GJ_MAX_HEAP_PART);
-}
-
-/*
- * Step 4: has VACUUM been there since the epoch was read, or may it come without our
- * seeing it?
- *
- * What the relation cache says is looked at behind the lock of the metapage: then it has
- * heard of all that was replayed before the map was read.
- */
-bool
-GjEpochHasMoved(Relation index, Snapshot snapshot, uint64 epoch)
-{
-	GjIndexState state;
-
-	if (gj_debug_ignore_vacuum_epoch)
-		return false;
-	GjIndexGetState(index, &state);
-	if (state.vacuum_epoch != epoch)
-		return true;
-	if (!snapshot->takenDuringRecovery)
-		return false;
-	AcceptInvalidationMessages();
-	return !index->rd_index->indisready;
 }

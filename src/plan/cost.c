@@ -251,7 +251,7 @@ typedef struct IndexNote
 	Oid			index;			/* hash key */
 	bool		resident;
 	bool		counted;		/* what follows is known */
-	IndexPages pages;
+	IndexPages	pages;
 } IndexNote;
 
 static HTAB *notes = NULL;

@@ -535,7 +535,7 @@ types_are_known(Oid left, Oid right)
  *
  * Does an index of ours have all that a query wants of a table?
  *
- * Then rows on all-visible pages need not be read from the heap (exec/indexonly.c).
+ * Then rows on all-visible pages need not be read from the heap (rows/rows.c).
  * What is wanted is what leaves the scan (reltarget) and what filters use.  The key
  * conditions themselves need nothing: a match is exact where the index's keys are the
  * values themselves, and rows that are read from the heap have all attributes.

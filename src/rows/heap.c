@@ -16,15 +16,17 @@
  *
  * While tuples of a block are delivered, the pin alone keeps them in place; only
  * testing their visibility needs the lock.  Predicate locks on tuples
- * are taken with that test, those on the index before the match (keyreader.c).
+ * are taken with that test, those on the index before the match (search.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -36,6 +38,7 @@
 #include "base/buffers.h"
 #include "base/compat.h"
 #include "base/prefetch.h"
+#include "pages/pages.h"
 #include "rows.h"
 
 typedef struct GjBlocks GjBlocks;
@@ -49,11 +52,9 @@ struct GjFetch
 	Snapshot	snapshot;
 	GjBlocks   *blocks;
 
-	/* The recheck of keys, by a set or by a look-up */
-	GjKeyReader *key_reader;	/* NULL: the caller rechecks */
-	const GjKeySet *keys;
-	GjRowLookup lookup;
-	void	   *lookup_arg;
+	GjKeyReader *key_reader;
+	GjRowProbe	probe;			/* how keys are rechecked, */
+	bool		rechecks;		/* if they are: otherwise the caller does it */
 
 	GjFetchStats stats;
 
@@ -61,6 +62,8 @@ struct GjFetch
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
 	uint16		rows[MaxHeapTuplesPerPage];
 	void	   *partners[MaxHeapTuplesPerPage];
+
+	HeapTupleData row;			/* of GjFetchRow() */
 };
 
 /* Blocks in the ring, a power of two; how many of them are pinned at most */
@@ -114,7 +117,14 @@ struct GjBlocks
 #define POINTER_BYTES			512
 
 static bool load_block(GjFetch *fetch);
+static bool search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid,
+						 HeapTuple tuple);
 static int	recheck_keys(GjFetch *fetch, int ntuples);
+static void read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
+							int64 *keys, bool *isnull);
+static inline int64 read_integer(const char *at, int16 width);
+static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
+						   bool *isnull);
 static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
@@ -140,72 +150,42 @@ static void prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids);
 static void prefetch_tuples(Buffer buffer, const GjTidBlock *tids);
 
 /*
- * Make a fetch for one heap and snapshot
+ * Create a fetch for one heap and snapshot.  Each load fills the batch that is returned.
  */
 GjFetch *
-GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot)
+GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReader *reader,
+			  GjRowBatch **batch)
 {
 	GjFetch    *fetch = MemoryContextAllocZero(parent, sizeof(GjFetch));
 
 	fetch->heap = heap;
 	fetch->snapshot = snapshot;
+	fetch->key_reader = reader;
 	fetch->blocks = blocks_create(parent, heap);
 	fetch->buffer = InvalidBuffer;
 	fetch->batch.tuples = fetch->tuples;
 	fetch->batch.rows = fetch->rows;
+	*batch = &fetch->batch;
 	return fetch;
 }
 
 /*
- * Have the fetch recheck the keys, from the next start on, so that a tuple which is
- * not wanted never gets into a slot.  False if it cannot do that, since the key is an
- * expression.  Reader and set must live as long as tuples are fetched.
+ * Start to fetch the tuples of a set, which must live until the fetch is reset.  Call it after the
+ * match: it reads the heap's length.
+ *
+ * The keys are rechecked as the probe says, so that tuples that are not wanted never get into a
+ * slot.  Returns false if that is not possible, because the key is an expression: then the caller
+ * must recheck each tuple.  The probe's set and argument must live as long as tuples are fetched.
  */
 bool
-GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
-{
-	if (reader->attno == 0)
-		return false;
-	fetch->key_reader = reader;
-	fetch->keys = keys;
-	fetch->batch.partners = NULL;
-	return true;
-}
-
-/*
- * Have the fetch look up the keys, likewise, and drop the tuples whose key is not found
- */
-bool
-GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg)
-{
-	if (reader->attno == 0)
-		return false;
-	fetch->key_reader = reader;
-	fetch->keys = NULL;
-	fetch->lookup = lookup;
-	fetch->lookup_arg = arg;
-	fetch->batch.partners = fetch->partners;
-	return true;
-}
-
-/*
- * Begin to deliver the tuples of a set, which must live until the fetch is reset.
- * Call it after the match: it takes the heap's length.
- */
-void
-GjFetchStart(GjFetch *fetch, GjTidSet *tids)
+GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
 {
 	GjFetchReset(fetch);
+	fetch->rechecks = fetch->key_reader->attno != 0;
+	fetch->probe = *probe;
+	fetch->batch.partners = fetch->rechecks && probe->keys == NULL ? fetch->partners : NULL;
 	blocks_start(fetch->blocks, tids);
-}
-
-/*
- * Return the batch that each load fills
- */
-GjRowBatch *
-GjFetchGetBatch(GjFetch *fetch)
-{
-	return &fetch->batch;
+	return fetch->rechecks;
 }
 
 /*
@@ -243,26 +223,53 @@ GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 }
 
 /*
- * Fill a virtual slot from the next tuple, and return the tuple's TID in place.  Returns false at
- * the end, or if the tuple does not have the columns where the fill expects them: then
- * GjFetchNext() returns it.
+ * Fetch the visible member of the HOT chain that a TID names into the slot.  Returns false if
+ * there is none.
  */
 bool
-GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot, ItemPointerData *place)
+GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
 {
-	GjRowBatch *batch = &fetch->batch;
-	HeapTuple	tuple;
+	Buffer		buffer = ReadBuffer(fetch->heap, ItemPointerGetBlockNumber(tid));
+	bool		found;
 
-	if (batch->next >= batch->nrows && !GjFetchLoad(fetch))
-		return false;
-	tuple = &fetch->tuples[fetch->rows[batch->next]];
-	if (!GjFillFits(fill, tuple->t_data))
-		return false;
-	batch->next++;
+	heap_page_prune_opt(fetch->heap, buffer);
+	found = search_chain(fetch->heap, buffer, fetch->snapshot, tid, &fetch->row);
+	if (found)
+		ExecStoreBufferHeapTuple(&fetch->row, slot, buffer);
+	ReleaseBuffer(buffer);
 
-	GjFillFromTuple(fill, tuple->t_data, slot);
-	*place = tuple->t_self;
-	return true;
+	fetch->stats.exact_blocks++;
+	fetch->stats.tuples += found;
+	GjCountHeapFetches(fetch->heap, found);
+	return found;
+}
+
+/*
+ * Change the TID of the root of a HOT chain to that of the visible member.  It remains unchanged
+ * if no member is visible, or if it is that of a member already.
+ */
+void
+GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid)
+{
+	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
+	HeapTupleData tuple;
+
+	search_chain(heap, buffer, snapshot, tid, &tuple);
+	ReleaseBuffer(buffer);
+}
+
+/*
+ * Search a HOT chain of a pinned block.  The TID is changed if a visible member is found.
+ */
+static bool
+search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, HeapTuple tuple)
+{
+	bool		found;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return found;
 }
 
 /*
@@ -277,14 +284,6 @@ GjFetchReset(GjFetch *fetch)
 	blocks_reset(fetch->blocks);
 	fetch->batch.nrows = 0;
 	fetch->batch.next = 0;
-}
-
-void
-GjFetchFree(GjFetch *fetch)
-{
-	GjFetchReset(fetch);
-	pfree(fetch->blocks);
-	pfree(fetch);
 }
 
 /*
@@ -327,7 +326,7 @@ load_block(GjFetch *fetch)
 		fetch->stats.exact_blocks++;
 	fetch->stats.tuples += ntuples;
 	GjCountHeapFetches(fetch->heap, ntuples);
-	batch->nrows = fetch->key_reader == NULL ? ntuples : recheck_keys(fetch, ntuples);
+	batch->nrows = fetch->rechecks ? recheck_keys(fetch, ntuples) : ntuples;
 	return true;
 }
 
@@ -342,12 +341,12 @@ recheck_keys(GjFetch *fetch, int ntuples)
 	GjRowKeys	keys = {.n = ntuples,.codes = codes,.nulls = nulls};
 	int			n;
 
-	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
+	read_tuple_keys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
 					codes, nulls);
-	if (fetch->keys != NULL)
-		n = find_in_set(fetch->keys, &keys, fetch->rows);
+	if (fetch->probe.keys != NULL)
+		n = find_in_set(fetch->probe.keys, &keys, fetch->rows);
 	else
-		n = fetch->lookup(fetch->lookup_arg, &keys, fetch->rows, fetch->partners);
+		n = fetch->probe.lookup(fetch->probe.arg, &keys, fetch->rows, fetch->partners);
 	fetch->stats.rechecked += ntuples - n;
 	return n;
 }
@@ -785,4 +784,107 @@ prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
 		GjPrefetch(tuple);
 		GjPrefetch(tuple + Min(ItemIdGetLength(item), GJ_CACHE_LINE));
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * Keys
+ *
+ * The keys of fetched tuples.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare reading the key of heap tuples of a scan's table: of an attribute, or where attno
+ * is 0, of the indexed expression, for rows that satisfy the predicate
+ */
+void
+GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
+				List *predicate, PlanState *parent)
+{
+	reader->attno = attno;
+	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
+	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
+	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
+				   CurrentMemoryContext);
+	reader->place.attno = 0;
+	if (GjKeyProcKeepsValue(reader->key_proc.fn_addr))
+		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
+						 &reader->place);
+}
+
+/*
+ * Read the key of the tuple in the slot.  Returns false if the row is not one of the index's; then
+ * no key is read.
+ *
+ * An indexed expression may raise an error for rows that the index does not contain, for example
+ * 1 / x without WHERE x <> 0.  We meet such rows: a mirror's TID may now belong to one, a lossy
+ * block may contain them, the whole heap may be returned as a match, and EvalPlanQual's row may be
+ * one.  The predicate follows from the query's conditions, so those rows are not wanted.  It was
+ * computed for each of them when they were inserted, before any security barrier, so computing it
+ * leaks nothing.
+ *
+ * An expression leaves its garbage in the per-tuple memory of econtext.
+ */
+bool
+GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int64 *key,
+		  bool *isnull)
+{
+	Datum		value;
+
+	if (reader->attno != 0)
+		value = slot_getattr(slot, reader->attno, isnull);
+	else
+	{
+		econtext->ecxt_scantuple = slot;
+		if (!ExecQual(reader->predicate, econtext))
+			return false;
+		value = ExecEvalExprSwitchContext(reader->expr, econtext, isnull);
+	}
+	if (!*isnull)
+		*key = GjKeyFromDatum(&reader->key_proc, value);
+	return true;
+}
+
+/*
+ * Read the keys of heap tuples that are in no slot; only where the key is an attribute.
+ */
+static void
+read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples, int64 *keys,
+				bool *isnull)
+{
+	const GjTuplePlace place = reader->place;
+
+	for (int i = 0; i < ntuples; i++)
+	{
+		if (likely(place.attno != 0 && GjTupleHasPlace(tuples[i].t_data, place.attno)))
+		{
+			keys[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
+			isnull[i] = false;
+		}
+		else
+			read_tuple_key(reader, desc, &tuples[i], &keys[i], &isnull[i]);
+	}
+}
+
+static inline int64
+read_integer(const char *at, int16 width)
+{
+	switch (width)
+	{
+		case sizeof(int16):
+			return *(const int16 *) at;
+		case sizeof(int32):
+			return *(const int32 *) at;
+		default:
+			return *(const int64 *) at;
+	}
+}
+
+static void
+read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key, bool *isnull)
+{
+	Datum		value = heap_getattr(tuple, reader->attno, desc, isnull);
+
+	if (!*isnull)
+		*key = GjKeyFromDatum(&reader->key_proc, value);
 }

@@ -33,14 +33,12 @@ extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 /* Return the clauses from which the plan was made, for EXPLAIN */
 extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key);
 
-/* A set of keys that scans of one query share */
-typedef struct GjSharedKeys GjSharedKeys;
-
-/* A node that uses a shared set, or will use one; initially all zeros */
+/* A node that uses a set of keys that scans of one query share; initially all zeros */
 typedef struct GjKeyUser
 {
 	struct GjKeyShare *share;	/* of its query, in this process */
-	GjSharedKeys *keys;			/* the set; it is freed with its last user */
+	struct GjSharedKeys *keys;	/* the set; it is freed with its last user */
+	struct GjKeyRoutes *routes; /* the division of the set among partitions */
 } GjKeyUser;
 
 /* The keys that a scan asks for.  The lists are part of its plan, and live as long as the query. */
@@ -54,9 +52,6 @@ typedef struct GjKeyRequest
 } GjKeyRequest;
 
 extern const GjKeySet *GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request);
-extern const GjKeySet *GjKeysPart(const GjKeyUser *user, List *partitions,
-								  MemoryContext context);
-extern bool GjKeysAreElsewhere(const GjKeyUser *user, List *partitions);
 extern void GjKeysRelease(GjKeyUser *user);
 extern void GjKeysEnd(GjKeyUser *user);
 
@@ -89,7 +84,7 @@ extern void GjKeyRoutesFree(GjKeyRoutes *routes);
 extern void GjKeyRouterClose(GjKeyRouter *router);
 
 /*-------------------------------------------------------------------------
- * The keys of heap tuples: keyreader.c
+ * The keys of heap tuples: heap.c
  *-------------------------------------------------------------------------
  */
 
@@ -104,11 +99,8 @@ typedef struct GjKeyReader
 
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							List *predicate, PlanState *parent);
-extern bool GjRowHasKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
-					  int64 *key);	/* false: NULL */
-extern void GjReadTupleKeys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
-							int64 *keys, bool *isnull);
+					  int64 *key, bool *isnull);
 
 /* Keys of rows that are looked up together */
 typedef struct GjRowKeys

@@ -14,6 +14,7 @@
 #include "nodes/execnodes.h"
 #include "utils/snapshot.h"
 
+#include "match/match.h"
 #include "sets/sets.h"
 #include "keys.h"
 #include "shape.h"
@@ -78,8 +79,7 @@ extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
  * The tuples of TIDs: heap.c
  *
  * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch
- * does not own the TID set.  It may return tuples with other keys: the caller must recheck the key,
- * unless GjFetchFilter() or GjFetchLookup() returned true.
+ * does not own the TID set.
  *-------------------------------------------------------------------------
  */
 typedef struct GjFetch GjFetch;
@@ -93,17 +93,65 @@ typedef struct GjFetchStats
 								 * caller */
 } GjFetchStats;
 
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
-extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
-extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
-extern GjRowBatch *GjFetchGetBatch(GjFetch *fetch);
+/* The recheck of keys */
+typedef struct GjRowProbe
+{
+	const GjKeySet *keys;		/* the set that must contain them; NULL: the look-up decides */
+	GjRowLookup lookup;			/* called with arg */
+	void	   *arg;
+} GjRowProbe;
+
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
+							  GjKeyReader *reader, GjRowBatch **batch);
 extern bool GjFetchLoad(GjFetch *fetch);
-extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
+extern bool GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern bool GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot,
-						ItemPointerData *place);
+extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
 extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
-extern void GjFetchFree(GjFetch *fetch);
 extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
+extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
+
+/*-------------------------------------------------------------------------
+ * Rows from entries alone: rows.c
+ *-------------------------------------------------------------------------
+ */
+typedef struct GjIndexOnly GjIndexOnly;
+
+typedef struct GjIndexOnlyStats
+{
+	uint64		rows;			/* rows from entries */
+	uint64		heap_fetches;	/* TIDs that had to be fetched */
+} GjIndexOnlyStats;
+
+extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index,
+									  GjEntryFilter *filter);
+extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
+extern void GjIndexOnlyLookUp(GjIndexOnly *io, GjRowLookup lookup, void *arg);
+extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
+extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io);
+extern bool GjIndexOnlyLoad(GjIndexOnly *io, bool by_row);
+extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
+extern bool GjIndexOnlyContinue(GjIndexOnly *io);
+extern void GjIndexOnlyReset(GjIndexOnly *io);
+extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
+
+/* The batch that each load fills: a GjIndexOnly begins with it */
+#define GjIndexOnlyGetBatch(io)	((GjRowBatch *) (io))
+
+/*
+ * Get the number of the next entry that is a row.  Returns false at the end.  The entry is valid
+ * until the next call.  Inline, because counting rows does little else.
+ */
+static inline bool
+GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
+{
+	GjRowBatch *batch = GjIndexOnlyGetBatch(io);
+
+	if (batch->next >= batch->nrows && !GjIndexOnlyLoad(io, true))
+		return false;
+	*entry = GjRowEntry(batch, batch->next++);
+	return true;
+}
 
 #endif							/* GPUJOIN_ROWS_H */

@@ -141,25 +141,6 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 }
 
 /*
- * Prepare filling a scan's result slot, or arrays, from tuples; NULL if there is more to do than
- * that.  EvalPlanQual gives rows of its own; without a projection the result slot is another.
- */
-GjFill *
-GjFillTupleScan(const ScanState *scan, bool to_arrays)
-{
-	const Scan *plan = (const Scan *) scan->ps.plan;
-	GjFill	   *fill;
-
-	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
-		return NULL;
-	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
-		return NULL;
-	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
-						  plan->scanrelid, to_arrays);
-	return fill->noutputs == list_length(plan->plan.targetlist) ? fill : NULL;
-}
-
-/*
  * Find out where an attribute lies; false, and no place, if that is not the same in all
  * tuples
  */

@@ -62,7 +62,6 @@ typedef struct GjFill
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
-extern GjFill *GjFillTupleScan(const ScanState *scan, bool to_arrays);
 extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
 extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);

@@ -93,7 +93,7 @@ typedef struct ParamValue
 	Datum		value;
 } ParamValue;
 
-struct GjSharedKeys
+typedef struct GjSharedKeys
 {
 	GjKeyShare *share;
 	MemoryContext context;
@@ -105,7 +105,7 @@ struct GjSharedKeys
 	ParamValue *params;
 	GjKeySet   *set;
 	GjKeyRoutes *routes;
-};
+} GjSharedKeys;
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static bool collect_params(Node *node, void *arg);
@@ -133,7 +133,6 @@ static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
 static bool is_same_value(const ParamValue *had, const ParamValue *has);
 static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request);
 static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
-static List *key_program_param_nodes(const GjKeyProgram *program);
 
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
@@ -177,15 +176,6 @@ Bitmapset *
 GjKeyProgramParams(const GjKeyProgram *program)
 {
 	return program->param_ids;
-}
-
-/*
- * Get these params themselves, each as often as it is there
- */
-static List *
-key_program_param_nodes(const GjKeyProgram *program)
-{
-	return program->params;
 }
 
 static List *
@@ -498,26 +488,9 @@ GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
 	if (user->keys == NULL)
 		user->keys = create_keys(user->share, request);
 	user->keys->users++;
+	user->routes = user->keys->routes;
 	ResetExprContext(request->econtext);
 	return user->keys->set;
-}
-
-/*
- * The set of those keys that a table may have: the whole, or one in the given memory
- */
-const GjKeySet *
-GjKeysPart(const GjKeyUser *user, List *partitions, MemoryContext context)
-{
-	return GjKeyRoutesTake(user->keys->routes, partitions, context);
-}
-
-/*
- * Can only other tables have the keys?  Not if there are none.
- */
-bool
-GjKeysAreElsewhere(const GjKeyUser *user, List *partitions)
-{
-	return GjKeyRoutesAreElsewhere(user->keys->routes, partitions);
 }
 
 void
@@ -526,6 +499,7 @@ GjKeysRelease(GjKeyUser *user)
 	GjSharedKeys *keys = user->keys;
 
 	user->keys = NULL;
+	user->routes = NULL;
 	if (keys == NULL || --keys->users > 0)
 		return;
 	keys->share->sets = list_delete_ptr(keys->share->sets, keys);
@@ -590,7 +564,7 @@ forget_share(void *share)
 static int
 read_params(const GjKeyRequest *request, ParamValue **values)
 {
-	List	   *params = key_program_param_nodes(request->program);
+	List	   *params = request->program->params;
 	MemoryContext old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
 	int			nparams = 0;
 	ListCell   *lc;

@@ -293,10 +293,10 @@ search_entries(void *arg)
 	(void) GjSearchDivide(search, 2, GJ_MAX_STEPS, starts, &stats);
 	found = 0;
 	/* each piece continues after the previous one, so they end */
-	while (!GjSearchIsDone(search))
+	for (bool more = true; more;)
 	{
 		GjEntrySetClear(piece);
-		GjSearchPiece(search, piece, &stats);
+		more = GjSearchPiece(search, piece, &stats);
 		for (uint64 i = 0; i < piece->nentries; i++)
 		{
 			int64		key = info.key_width == 4 ? ((int32 *) piece->keys.values)[i] :
