@@ -45,7 +45,7 @@ for my $file (@ARGV)
 
 			$is_wrong->('name', $column, $wanted) if $column != $wanted;
 		}
-		if ($line =~ /^( *[^\s@][^@]*?)( +)@/ && $line !~ /@ +[^@ ]/)
+		if (!@open && $line =~ /^( *[^\s@][^@(]*?)( +)@/ && $line !~ /@ +[^@ ]/)
 		{
 			my ($end, $column) = (length $1, length "$1$2");
 			my $wanted = $end < 32 ? 32 : (int($end / 4) + 1) * 4;
