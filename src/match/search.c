@@ -41,14 +41,14 @@
  * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
  * index when the search began, and is not removed while any snapshot can see it (lemma L4).
  *
- * a. If the entry was on its tail when 1 read that, it is collected.
- * b. Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
+ * a.  If the entry was on its tail when 1 read that, it is collected.
+ * b.  Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
  *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
  *	  collected.
- * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
+ * c.  Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
  *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
  *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
- * d. If p is not before the place where the collection ended, the entry has not been delivered.
+ * d.  If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
  *	  it began, too, and an entry never changes its place.
  *

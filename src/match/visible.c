@@ -447,30 +447,29 @@ end(Pins *pins)
  * E at 1 and at 4, represents exactly one visible row, whose key and INCLUDE columns are these
  * values, and no other entry of the set represents it.
  *
- * a. T still is what it was when the entry was made: lemma L5 of src/README, with 1 and 4 as the
- *	  two moments.
- * b. At 3 T leads to a tuple that everybody sees.  The map's bit is set only where the
- *	  page has no dead line pointer and all tuples are visible to every snapshot, ours
- *	  included, which is registered and holds the horizon back.  It is cleared, before
- *	  anything else happens, by whoever changes the page.  By (a) T is neither unused nor
- *	  a heap-only tuple of another chain; so it is a tuple, or redirects to one, that our
- *	  snapshot sees.  That is true for good: a snapshot does not change.
- * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
- *	  (lemma L4).  A chain that was broken before the index was built has members that are dead or
- *	  not visible to all, and is not on an all-visible page before only the member is left whose
- *	  values were indexed.
- * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are
- *	  one, met on a tail page and where it moved to; the match leaves one of them out.  (Two of
- *	  different rows may be in a set: then the epoch has moved, and neither passes.)  If
- *	  an entry with T passes, and another one, found later, does not, because the epoch has
- *	  moved: T still is the row that passed, as our snapshot sees it, so that VACUUM cannot
- *	  have made T free; hence they are one entry again.  Those that do not pass are fetched
- *	  as sets of TIDs; where there are several of them, two with T in two sets are of rows
- *	  that our snapshot does not see, or they, too, would be one entry.  None of the sets is
- *	  lossy: it would have rows that passed.
- *	  Where entries of some keys are found later than those of others, match/stream.c shows
- *	  the same of two entries with T that have different keys.
- * e. No row is missing: entries that do not pass go to the heap, all of them.
+ * a.  T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
+ *	  and 4 as the two moments.
+ * b.  At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
+ *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
+ *	  which is registered and holds the horizon back.  A process that changes the page clears the
+ *	  bit before it does anything else.  By (a) T is neither unused nor a heap-only tuple of another
+ *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
+ *	  snapshot does not change.
+ * c.  This tuple has the entry's values, as a member of the HOT chain that the entry was made for
+ *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
+ *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
+ *	  indexed values is the only one left.
+ * d.  Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
+ *	  entry, found on a tail page and at the place to which it moved; the match drops one of them.
+ *	  (Two entries of different rows may be in a set: then the epoch has moved, and neither passes.)
+ *	  If an entry with T passes, and another one, found later, does not, because the epoch has
+ *	  moved: T still is the row that passed, as our snapshot sees it, so VACUUM cannot have made T
+ *	  free; hence they are one entry again.  Entries that do not pass are fetched as sets of TIDs.
+ *	  If there are several sets, and two of them have T, the entries are of rows that our snapshot
+ *	  does not see, or they would be one entry, too.  None of the sets is lossy: it would contain
+ *	  rows that passed.  If entries of some keys are found later than those of others, lemma
+ *	  L7 says the same of two entries with T that have different keys.
+ * e.  No row is missing: all entries that do not pass are fetched from the heap.
  *
  * The order in memory: a process that inserts a tuple clears the bit first and adds the entry
  * later, under the page lock under which 2 reads it.  A process that deletes a tuple clears the bit
