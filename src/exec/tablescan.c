@@ -66,8 +66,8 @@ static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 /*
  * Open the index for a scan of the table at scanrelid
  *
- * The executor locks tables, not indexes.  In the mode of the table's own lock, an index lock cannot
- * conflict unless the table's lock has conflicted already.
+ * The executor locks tables, not indexes.  In the mode of the table's own lock, an index lock
+ * cannot conflict unless the table's lock has conflicted already.
  */
 Relation
 GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
@@ -80,8 +80,8 @@ GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
  * its scan slot is virtual, with the table's columns, and expressions must work with both slots.
  *
  * Core has made the scan slot virtual and compiled the expressions for it, without the step that
- * deforms a heap tuple.  So the caller compiles them again; the list of subplans is cleared, because
- * EXPLAIN would show each of them twice.
+ * deforms a heap tuple.  So the caller compiles them again; the list of subplans is cleared,
+ * because EXPLAIN would show each of them twice.
  */
 void
 GjTableScanInitSlots(GjTableScan *table)
@@ -122,8 +122,8 @@ is_index_only(const GjTableScan *table)
 }
 
 /*
- * Open the index, and prepare matches and fetches.  to_target is true if rows are stored in slots of
- * the target list's type.  Expressions must have been initialized.
+ * Open the index, and prepare matches and fetches.  to_target is true if rows are stored in slots
+ * of the target list's type.  Expressions must have been initialized.
  */
 void
 GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanState *node))
@@ -210,9 +210,9 @@ GjTableScanRequest(GjTableScan *table, Size limit)
  * index_only, which has been started.  The values that entries are filtered by may have changed.
  *
  * columns are those of the entries, as in GjEntryRequest.  can_share is true if this execution
- * searches for no other keys; if it is false in the first process, that process does all of the work.
- * The keys must live until index_only is reset.  A share of TIDs can be fetched once, until it is
- * reset or shut down.
+ * searches for no other keys; if it is false in the first process, that process does all of the
+ * work.  The keys must live until index_only is reset.  A share of TIDs can be fetched once, until
+ * it is reset or shut down.
  */
 GjTidSet *
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
@@ -236,8 +236,9 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 
 /*
  * Prepare for a rescan that searches for the same keys.  If parameters of the entry filter have
- * changed, entries that are kept are filtered again.  TIDs that were filtered are dropped, and those
- * of all entries are searched, since they remain valid for all later values of the parameters.
+ * changed, entries that are kept are filtered again.  TIDs that were filtered are dropped, and
+ * those of all entries are searched, since they remain valid for all later values of the
+ * parameters.
  */
 void
 GjTableScanRefilter(GjTableScan *table)
@@ -253,8 +254,8 @@ GjTableScanRefilter(GjTableScan *table)
 
 /*
  * Continue with entries after the last fetched tuple.  Returns false if no entry is left.  Some are
- * left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must have
- * been cleared.
+ * left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
+ * have been cleared.
  */
 bool
 GjTableScanContinue(GjTableScan *table)
@@ -295,10 +296,10 @@ GjTableScanEnd(GjTableScan *table)
  * Adding the work of a scan to the usage counters of its index (stats/usage.c).
  *
  * Each process adds its own work, once: when the node ends, or, after an error, when the query's
- * memory is freed.  The work is that in the node's statistics.  But for EXPLAIN, workers pass theirs
- * to the leader, which must not count them again.  So statistics are moved between count_hold()
- * and count_release(): the former adds the statistics to a sum, the latter subtracts what they are
- * after the move.
+ * memory is freed.  The work is that in the node's statistics.  But for EXPLAIN, workers pass
+ * theirs to the leader, which must not count them again.  So statistics are moved between
+ * count_hold() and count_release(): the former adds the statistics to a sum, the latter subtracts
+ * what they are after the move.
  *-------------------------------------------------------------------------
  */
 

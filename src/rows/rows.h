@@ -32,13 +32,14 @@ typedef struct GjRowBatch
 	int			next;			/* first row that has not been taken; consumers advance it */
 	uint16	   *rows;			/* position of each row in the source */
 	const GjFill *shape;		/* columns of the result; set by the node that returns the batch */
-	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
-	uint64		first;
-	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
-	const GjBatchColumn *arrays;	/* or columns of the result; all rows are used, and rows is NULL */
-	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
+	const GjEntrySet *entries;	/* the source: entries, */
+	uint64		first;			/* starting with this number; */
+	const HeapTupleData *tuples;	/* or the tuples of a pinned block, otherwise NULL; */
+	const GjBatchColumn *arrays;	/* or columns of the result: then rows is NULL, and all rows are
+									 * used */
+	void	  **partners;		/* result of the look-up of each row, or NULL without a look-up */
 	int			partner_natts;	/* number of columns of a partner */
-	const uint32 *weights;		/* number of result rows of each row; NULL: one */
+	const uint32 *weights;		/* number of result rows of each row; a null pointer if all are 1 */
 } GjRowBatch;
 
 /*
@@ -96,7 +97,7 @@ typedef struct GjFetchStats
 /* The recheck of keys */
 typedef struct GjRowProbe
 {
-	const GjKeySet *keys;		/* the set that must contain them; NULL: the look-up decides */
+	const GjKeySet *keys;		/* the set that must contain them, or NULL if they are looked up */
 	GjRowLookup lookup;			/* called with arg */
 	void	   *arg;
 } GjRowProbe;
@@ -126,10 +127,9 @@ typedef struct GjIndexOnlyStats
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index,
 									  GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
-extern void GjIndexOnlyLookUp(GjIndexOnly *io, GjRowLookup lookup, void *arg);
 extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
-extern void GjIndexOnlyRestart(GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io, bool by_row);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
