@@ -460,7 +460,7 @@ rescan(CustomScanState *node)
 	{
 		GjFetchReset(table->fetch);
 		table->tids = NULL;
-		GjIndexOnlyRestart(table->index_only);
+		GjIndexOnlyRestart(table->index_only, NULL, NULL);
 	}
 	else if (table->tids != NULL)
 		start_fetch(scan, table->tids);

@@ -175,11 +175,8 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->table.css.ss);
 	else if (GjIndexOnlyIsStarted(scan->table.index_only))
-	{
-		GjIndexOnlyRestart(scan->table.index_only);
-		GjIndexOnlyLookUp(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
-						  small);
-	}
+		GjIndexOnlyRestart(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
+						   small);
 	else
 		start_fetch(scan, small, scan->table.tids);
 }

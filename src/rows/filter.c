@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * filter.c
- *	  A filter plan (node/filterplan.h) at run time: which entries pass.
+ *	  Filters of entries: a filter plan (node/filterplan.h) at run time.
  *
- * A batch of entries goes through the tree of conditions one after another, a column at a
- * time.  The result of each is a byte for each entry, with a bit for TRUE and one for FALSE,
- * so that AND, OR and NOT in three-valued logic are a few operations on bits.  An entry passes
- * if the result is TRUE.
+ * A batch of entries is tested by the conditions of the tree in order, one column at a time.  The
+ * result of a condition is a byte for each entry, with a bit for TRUE and one for FALSE, so that
+ * AND, OR and NOT in three-valued logic take few bit operations.  An entry passes if the result is
+ * TRUE.
  *
- * What columns are compared with is evaluated once a scan (filter.c), when the first entries
- * come: without any, nothing is, as the executor evaluates a filter for rows that it has.  Values
- * that are at hand are read sooner, for a device that tests what it can (filter.c).
+ * The values that columns are compared with are evaluated once per scan, when the first entries
+ * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if
+ * it has a row.  Values that are available are read earlier, for a device that tests the conditions
+ * it can.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,28 +20,27 @@
 
 #include <math.h>
 
-#include "access/tupmacs.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "base/arrays.h"
 #include "node/filterplan.h"
 #include "rows.h"
 
-/* The result of a test for one entry: a bit for TRUE, one for FALSE */
+/* Result of a test for one entry: a bit for TRUE and one for FALSE */
 #define GJ_RESULT_NULL			0
 #define GJ_RESULT_TRUE			1
 #define GJ_RESULT_FALSE			2
 
 typedef enum GjTestKind
 {
-	GJ_TEST_CONSTANT,			/* the same for each entry: yes */
-	GJ_TEST_SAME,				/* the same for each entry whose column is not NULL: yes */
+	GJ_TEST_CONSTANT,			/* the result is yes for each entry */
+	GJ_TEST_SAME,				/* the result is yes for each entry whose column is not NULL */
 	GJ_TEST_RANGE,				/* low <= column <= high */
 	GJ_TEST_LESS,				/* column < number */
 	GJ_TEST_LESS_EQUAL,			/* column <= number */
@@ -52,17 +52,17 @@ typedef enum GjTestKind
 typedef struct GjColumnTest
 {
 	GjTestKind	kind;
-	Oid			type;			/* as which the column is compared */
-	uint8		yes;			/* the result where it holds, */
-	uint8		no;				/* and where not */
+	Oid			type;			/* type as which the column is compared */
+	uint8		yes;			/* result if the test holds */
+	uint8		no;				/* result if it does not hold */
 	int64		low;
 	int64		high;
 	double		number;
-	GjKeySet   *set;			/* for floating-point numbers, of their bits */
+	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
 } GjColumnTest;
 
 /*
- * Is it compared in double precision?
+ * Return true if the type is compared in double precision
  */
 static inline bool
 GjIsFloat(Oid type)
@@ -71,7 +71,7 @@ GjIsFloat(Oid type)
 }
 
 /*
- * A number's bits, with equal ones for equal numbers
+ * Return the bits of a number, normalized so that equal numbers have equal bits
  */
 static inline int64
 GjFloatKey(double value)
@@ -94,11 +94,11 @@ typedef struct Condition
 	struct Condition *operands;
 	BoolTestType truth;			/* GJ_FILTER_TRUTH */
 	int			column;
-	Oid			type;			/* as which the column is compared */
-	Oid			value_type;		/* of the value, or of the array's elements */
+	Oid			type;			/* type as which the column is compared */
+	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
-	ExprState  *value;			/* NULL: there is none */
-	GjColumnTest test;			/* once it has been started */
+	ExprState  *value;			/* NULL if the condition has no value */
+	GjColumnTest test;			/* valid once the filter has been started */
 } Condition;
 
 struct GjEntryFilter
@@ -107,28 +107,32 @@ struct GjEntryFilter
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
-	bool		computes;		/* to evaluate some values might fail */
-	bool		started;		/* values are known */
-	MemoryContext context;		/* of what is made of them */
-	GjEntryTest test;			/* for matches */
+	bool		computes;		/* true if evaluating the values may fail */
+	bool		started;		/* true if the tests have their values */
+	MemoryContext context;		/* for sets made from the values */
+	GjEntryTest test;			/* the filter as a test for matches */
 };
 
-/* Reading a plan */
+/* State of reading a plan */
 typedef struct Reader
 {
 	GjEntryFilter *filter;
 	PlanState  *parent;
 	List	   *steps;
 	List	   *values;
-	int			step;			/* the next one */
-	int			value;			/* the next one */
+	int			step;			/* next step */
+	int			value;			/* next value */
 } Reader;
 
-/* With so few elements each is compared with all values at a time */
+/* Up to this number of elements, each is compared with all values in a loop */
 #define FEW_ELEMENTS			8
 
-/* Elements between two looks for an interrupt */
-#define INTERRUPT_INTERVAL		65536
+/* The elements of an array that go into a test's set */
+typedef struct Elements
+{
+	GjColumnTest *test;
+	Oid			type;
+} Elements;
 
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
@@ -165,8 +169,7 @@ static void compare_float(GjColumnTest *test, GjFilterOperator operator, double 
 static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
-static bool add_elements(GjColumnTest *test, Oid element_type, ArrayType *array);
-static void add_element(GjColumnTest *test, Oid element_type, Datum value);
+static void add_element(void *destination, Datum value);
 static void test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
 					 uint8 *pg_restrict results);
 static bool test_for_device(gjd_filter *filter, int column, const GjColumnTest *test,
@@ -180,8 +183,8 @@ static void test_true(GjColumnTest *test);
 static void test_constant(GjColumnTest *test, Datum value, bool isnull);
 
 /*
- * Prepare a filter plan, whose values the planner has put elsewhere; NULL if there is none.
- * It lives in the memory context of the query.
+ * Prepare a filter plan, or return NULL if the plan is empty.  The planner has stored its values
+ * separately.  The filter lives in the memory context of the query.
  */
 GjEntryFilter *
 GjEntryFilterInit(List *plan, List *values, PlanState *parent)
@@ -375,7 +378,8 @@ collect_params(Node *node, void *params)
 }
 
 /*
- * The executor params that it uses: when one changes, it must be reset
+ * Return the IDs of the executor's parameters in the filter.  When one of them changes, the filter
+ * must be reset.
  */
 Bitmapset *
 GjEntryFilterParams(const GjEntryFilter *filter)
@@ -393,7 +397,7 @@ GjEntryFilterGetTest(const GjEntryFilter *filter)
 }
 
 /*
- * The columns of the index that it looks at, a bit each as in GjFill
+ * Return the columns of the index that the filter reads, as bits like those of GjFill
  */
 uint64
 GjEntryFilterColumns(const GjEntryFilter *filter)
@@ -402,7 +406,7 @@ GjEntryFilterColumns(const GjEntryFilter *filter)
 }
 
 /*
- * Forget what columns were compared with.  Costs nothing, and so evaluates nothing.
+ * Forget the values that columns were compared with.  This is cheap, and evaluates nothing.
  */
 void
 GjEntryFilterReset(GjEntryFilter *filter)
@@ -446,8 +450,8 @@ start_condition(GjEntryFilter *filter, Condition *condition)
 }
 
 /*
- * List those of n entries that pass, in ascending order, and return how many they are.
- * columns[] has what GjEntryFilterColumns() says; there are at most GJ_BATCH_ROWS entries.
+ * List the entries, of n, that pass, in ascending order, and return their number.  columns[] has
+ * the columns of GjEntryFilterColumns(); n is at most GJ_BATCH_ROWS.
  */
 static int
 run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
@@ -469,8 +473,8 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 }
 
 /*
- * Can the values be read before there is an entry?  Not if that could fail, or would run a
- * sub-select: perhaps no entry comes, and nobody would have asked for them then.
+ * Return true if the values can be read before the first entry arrives.  They cannot if that may
+ * fail or run a sub-select, because without entries the values would not be evaluated at all.
  */
 static bool
 is_at_hand(const GjEntryFilter *filter)
@@ -486,9 +490,9 @@ is_at_hand(const GjEntryFilter *filter)
 }
 
 /*
- * Have a device's entries tested as they come into a set, and before that, as far as possible, by
- * the device.  Neither where values are not at hand: they are sent with the question; and to get
- * them when entries come may run a function, which might ask the device, too.
+ * Have a device's entries tested as they are added to a set, and before that, as far as possible,
+ * by the device.  If values are not available yet, neither is done: the device needs them with the
+ * request, and evaluating them when entries arrive may run a function that uses the device, too.
  */
 static void
 attach_filter(void *arg, GjEntrySet *set)
@@ -518,8 +522,8 @@ attach_filter(void *arg, GjEntrySet *set)
 }
 
 /*
- * Add a condition for a device, under which the result is as wanted, TRUE or FALSE; false, with a
- * part of it added, if that is not possible
+ * Add a condition for a device under which the result is the wanted one, TRUE or FALSE.  Returns
+ * false, possibly with a part of it added, if that is not possible.
  */
 static bool
 add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
@@ -590,7 +594,8 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 }
 
 /*
- * TRUE if both are, FALSE if one is; or the other way round
+ * Combine the operands: for AND, the result is TRUE if all are TRUE, and FALSE if any is FALSE; for
+ * OR it is the other way round
  */
 static void
 run_operands(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *results)
@@ -609,7 +614,7 @@ run_operands(const Condition *condition, const GjBatchColumn *columns, int n, ui
 }
 
 /*
- * IS [NOT] TRUE and so on, which are never NULL
+ * Apply IS [NOT] TRUE, FALSE or UNKNOWN, whose result is never NULL
  */
 static void
 put_to_truth(BoolTestType truth, int n, uint8 *results)
@@ -628,14 +633,14 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
 /*-------------------------------------------------------------------------
  * Runs of values
  *
- * A test of one column against something that is the same for each entry: the loops.
+ * Loops that test one column of all entries.
  *
- * They have no branches, so that the compiler can take several values at a time.
+ * They have no branches, so that the compiler can process several values at a time.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Test n values of a column, which a constant does not need
+ * Test n values of a column.  A constant test does not read them.
  */
 static void
 test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
@@ -670,8 +675,8 @@ test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
 }
 
 /*
- * One comparison of unsigned integers: what lies below low wraps round to above high.  It
- * does so for signed integers as well.
+ * Test a range with one comparison of unsigned integers: values below low wrap around to values
+ * above the span.  This works for signed integers as well.
  */
 #define RUN_RANGE(type) \
 	do { \
@@ -689,21 +694,7 @@ run_range(const GjColumnTest *test, const GjBatchColumn *column, int n,
 	const uint8 no = test->no;
 	const uint8 change = test->yes ^ test->no;
 
-	switch (column->width)
-	{
-		case 1:
-			RUN_RANGE(uint8);
-			break;
-		case 2:
-			RUN_RANGE(uint16);
-			break;
-		case 4:
-			RUN_RANGE(uint32);
-			break;
-		default:
-			RUN_RANGE(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(column->width, RUN_RANGE);
 }
 
 #define RUN_FLOAT_LOOP(type, condition) \
@@ -763,7 +754,8 @@ run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
 	} while (0)
 
 /*
- * The elements are values that the column can have, and so as wide as that
+ * Compare each element with all values.  Elements are values that the column can have, so they fit
+ * its width.
  */
 static void
 run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
@@ -774,29 +766,13 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 
 	memset(results, 0, n);
 	for (uint64 k = 0; k < test->set->nkeys; k++)
-	{
-		switch (column->width)
-		{
-			case 1:
-				RUN_FEW(uint8);
-				break;
-			case 2:
-				RUN_FEW(uint16);
-				break;
-			case 4:
-				RUN_FEW(uint32);
-				break;
-			default:
-				RUN_FEW(uint64);
-				break;
-		}
-	}
+		GJ_BY_WIDTH(column->width, RUN_FEW);
 	for (int i = 0; i < n; i++)
 		results[i] = no ^ (results[i] != 0 ? change : 0);
 }
 
 /*
- * A value as it would be in a set
+ * Return a value in the form in which it would be in a set
  */
 static int64
 get_key(Oid type, const GjBatchColumn *column, int i)
@@ -828,29 +804,29 @@ get_key(Oid type, const GjBatchColumn *column, int i)
 /*-------------------------------------------------------------------------
  * Filters of a device
  *
- * A test of one column, for a device.
+ * Tests of columns that a device performs.
  *
- * Where one entry in a hundred passes, most of the time goes into sending those that do not.  A
- * device knows conditions on values as signed integers (cuda/border/gpujoin_shapes.h), and keeps
- * back what does not satisfy all of them.
+ * If one entry in a hundred passes, most of the time would be spent on sending the others.  A
+ * device supports conditions on values as signed integers (cuda/border/gpujoin_shapes.h), and does
+ * not send entries that fail any of them.
  *
- * Claim: it keeps back only what does not pass.  What a device tests is what it would send: key and
- * columns of one state of an entry that is in the index (match/device.c), with the bits that they
+ * Claim: it drops only entries that do not pass.  A device tests the same data that it would send:
+ * key and columns of one state of an entry in the index (match/device.c), with the bits that they
  * have there.  So it does not matter where an entry is dropped, and the proof at the head of
- * match/stream.c is that of this, too.  A condition holds for all that passes the test: tests
- * of integers are ranges already when they get here, within what the column's type can have; a date
- * and a timestamp are integers that compare as such, infinity included; a boolean is 0 or 1.  An
- * oid is not, as it has no sign.
+ * match/stream.c applies here, too.  A condition holds for all values that pass the test: tests of
+ * integers have been converted to ranges, within the limits of the column's type; dates and
+ * timestamps are integers with the same order, including infinity; a boolean is 0 or 1.  An oid has
+ * no sign, so it is not tested.
  *
- * Nobody relies on it either.  All entries are tested again, by all conditions; those that come
- * from elsewhere (tail pages, pages that a mirror lacks, the CPU's pieces) have not been tested
+ * Besides, no caller relies on it.  All entries are tested again, by all conditions; those from
+ * other sources (tail pages, missing pages of a mirror, the CPU's pieces) have not been tested
  * before.  An answer of TIDs alone is not filtered: it may be outdated.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Add a condition under which the test of a column has the result that is wanted, TRUE or FALSE;
- * false: there is none, or no room for it
+ * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  Returns
+ * false if no such condition exists, or if there is no room for it.
  */
 static bool
 test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
@@ -879,7 +855,7 @@ test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 
 }
 
 /*
- * The same for a test whether the column is NULL
+ * Add a condition that the column is NULL, or that it is not
  */
 static bool
 test_null_for_device(gjd_filter *filter, int column, bool isnull)
@@ -902,17 +878,17 @@ add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
 /*-------------------------------------------------------------------------
  * Tests of entries
  *
- * A test of one column against something that is the same for each entry: making it.
+ * Creation of the tests of columns.
  *
- * A comparison of integers, dates and the like becomes a range that a value is in or is not.
- * One of floating-point numbers is made in double precision, into which both types go without
- * loss; NaN equals itself and is greater than all others, as everywhere in PostgreSQL.  The
- * elements of an array become a set of keys.  filter.c has the loops.
+ * A comparison of integers, dates and the like is converted to a range.  Floating-point numbers are
+ * compared in double precision, to which both types are converted without loss; NaN equals itself
+ * and is greater than all others, as everywhere in PostgreSQL.  The elements of an array are
+ * converted to a set of keys.
  *-------------------------------------------------------------------------
  */
 
 /*
- * column operator value
+ * Make a test for: column operator value
  */
 static void
 test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_type,
@@ -937,7 +913,8 @@ negate(GjColumnTest *test)
 }
 
 /*
- * The range of values of the column's type that satisfy it; the value may be out of that range
+ * Make a test for the range of values of the column's type that satisfy the comparison.  The value
+ * itself may be outside of the type's limits.
  */
 static void
 compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
@@ -985,7 +962,7 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 }
 
 /*
- * C's comparisons are false if one side is NaN
+ * Make a test of floating-point numbers.  C's comparisons are false if one side is NaN.
  */
 static void
 compare_float(GjColumnTest *test, GjFilterOperator operator, double value)
@@ -999,7 +976,7 @@ compare_float(GjColumnTest *test, GjFilterOperator operator, double value)
 	{
 		case GJ_FILTER_LT:
 		case GJ_FILTER_GE:
-			/* less than NaN is all but NaN */
+			/* all values except NaN are less than NaN */
 			test->kind = nan ? GJ_TEST_NAN : GJ_TEST_LESS;
 			negated ^= nan;
 			break;
@@ -1016,7 +993,7 @@ compare_float(GjColumnTest *test, GjFilterOperator operator, double value)
 }
 
 /*
- * column = ANY (array).  Elements that the column's type cannot have are left out.
+ * Make a test for: column = ANY (array).  Elements that the column's type cannot have are left out.
  */
 static void
 test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, Datum array,
@@ -1039,44 +1016,16 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 	test->kind = GJ_TEST_LISTED;
 	test->set = GjKeySetCreate(context, sizeof(int64));
 	test->yes = GJ_RESULT_TRUE;
-	test->no = add_elements(test, element_type, elements) ? GJ_RESULT_NULL : GJ_RESULT_FALSE;
+	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
+		GJ_RESULT_NULL : GJ_RESULT_FALSE;
 	GjKeySetFinish(test->set);
 }
 
-/*
- * Returns whether there is a NULL among the elements
- */
-static bool
-add_elements(GjColumnTest *test, Oid element_type, ArrayType *array)
-{
-	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	char	   *element = ARR_DATA_PTR(array);
-	bits8	   *not_null = ARR_NULLBITMAP(array);
-	bool		has_nulls = false;
-	int16		typlen;
-	bool		typbyval;
-	char		typalign;
-
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
-	for (int i = 0; i < nelems; i++)
-	{
-		if (i % INTERRUPT_INTERVAL == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
-		{
-			has_nulls = true;
-			continue;
-		}
-		add_element(test, element_type, fetch_att(element, typbyval, typlen));
-		element = att_addlength_pointer(element, typlen, element);
-		element = (char *) att_align_nominal(element, typalign);
-	}
-	return has_nulls;
-}
-
 static void
-add_element(GjColumnTest *test, Oid element_type, Datum value)
+add_element(void *destination, Datum value)
 {
+	GjColumnTest *test = ((Elements *) destination)->test;
+	Oid			element_type = ((Elements *) destination)->type;
 	int64		min;
 	int64		max;
 	int64		key;
@@ -1093,7 +1042,7 @@ add_element(GjColumnTest *test, Oid element_type, Datum value)
 }
 
 /*
- * A boolean column, itself
+ * Make a test for a boolean column
  */
 static void
 test_true(GjColumnTest *test)
@@ -1105,7 +1054,7 @@ test_true(GjColumnTest *test)
 }
 
 /*
- * A boolean that is the same for each entry
+ * Make a test whose result is the same for each entry
  */
 static void
 test_constant(GjColumnTest *test, Datum value, bool isnull)
@@ -1116,7 +1065,7 @@ test_constant(GjColumnTest *test, Datum value, bool isnull)
 }
 
 /*
- * What a type that is compared as integers can have
+ * Get the limits of a type that is compared as integers
  */
 static void
 get_limits(Oid type, int64 *min, int64 *max)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * heap.c
- *	  From TIDs to tuples: a heap block at a time, in heap order.
+ *	  From TIDs to tuples, one heap block at a time, in heap order; the keys of tuples.
  *
  * A match hands out TIDs long before they are used, without a pin on the index that would hold
  * VACUUM back.  That is safe by lemma L8 of src/README, which requires that
@@ -14,9 +14,9 @@
  *
  * Nothing is concluded from the visibility map.
  *
- * While tuples of a block are delivered, the pin alone keeps them in place; only
- * testing their visibility needs the lock.  Predicate locks on tuples
- * are taken with that test, those on the index before the match (search.c).
+ * While the tuples of a block are used, the pin alone keeps them in place; the lock is needed only
+ * to test their visibility.  Predicate locks on tuples are taken during that test, those on the
+ * index before the match (match/stream.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -53,8 +53,8 @@ struct GjFetch
 	GjBlocks   *blocks;
 
 	GjKeyReader *key_reader;
-	GjRowProbe	probe;			/* how keys are rechecked, */
-	bool		rechecks;		/* if they are: otherwise the caller does it */
+	GjRowProbe	probe;
+	bool		rechecks;		/* false if the caller must recheck the keys */
 
 	GjFetchStats stats;
 
@@ -63,57 +63,57 @@ struct GjFetch
 	uint16		rows[MaxHeapTuplesPerPage];
 	void	   *partners[MaxHeapTuplesPerPage];
 
-	HeapTupleData row;			/* of GjFetchRow() */
+	HeapTupleData row;			/* result of GjFetchRow() */
 };
 
-/* Blocks in the ring, a power of two; how many of them are pinned at most */
+/* Size of the ring, a power of two, and the maximum number of pinned blocks in it */
 #define RING_BLOCKS				8
 #define MAX_PINNED				4
 
-/* Which block's tuples are asked for, when the first one is delivered */
+/* Distance, in blocks, from the current block to that whose tuples are prefetched */
 #define TUPLES_AHEAD			2
 
-/* Blocks found in memory, one after the other, until prefetching stops */
+/* Number of consecutive blocks found in memory after which reading ahead stops */
 #define STOP_AFTER_HITS			128
 
-/* A block whose turn comes soon */
+/* A block in the ring */
 typedef struct ComingBlock
 {
 	GjTidBlock	tids;
-	Buffer		guess;			/* whose line pointers were asked for, or InvalidBuffer */
-	Buffer		buffer;			/* once it is pinned */
+	Buffer		guess;			/* buffer whose line pointers were prefetched, or InvalidBuffer */
+	Buffer		buffer;			/* valid once it is pinned */
 	OffsetNumber offsets[MaxHeapTuplesPerPage];
 } ComingBlock;
 
 struct GjBlocks
 {
 	Relation	heap;
-	GjTidSet   *tids;			/* NULL: all blocks are taken off */
-	BlockNumber nblocks;		/* of the heap, after the match */
+	GjTidSet   *tids;			/* NULL once all of its blocks have been in the ring */
+	BlockNumber nblocks;		/* length of the heap after the match */
 	GjGuess		guess;
 
 	/*
-	 * The next blocks, a ring, of which the first ones are pinned.  It grows block by
-	 * block to its limit, since a query with a LIMIT may be done after a few tuples.
+	 * The ring of the next blocks.  The first npinned of them are pinned.  It grows block by block
+	 * to its limit, since a query with a LIMIT may need only a few tuples.
 	 */
 	ComingBlock ring[RING_BLOCKS];
 	int			first;
 	int			ncoming;
 	int			npinned;
-	int			target;			/* to be pinned */
-	int			limit;			/* of target */
+	int			target;			/* number of blocks to be pinned */
+	int			limit;			/* maximum of target */
 
 	/*
-	 * While blocks come from disk, how far reading ahead is in front of the last
-	 * block taken, in blocks, and how far it may get.
+	 * While blocks come from disk: distance, in blocks, of reading ahead from the last block put
+	 * into the ring, and limits of that distance.
 	 */
-	int			hits;			/* blocks found in memory since the last that was not */
+	int			hits;			/* number of blocks found in memory since the last read from disk */
 	int			prefetch_ahead;
 	int			prefetch_target;
 	int			prefetch_maximum;
 };
 
-/* Where the line pointers of most pages are, page header included */
+/* Size of the page header and the line pointers in most pages */
 #define POINTER_BYTES			512
 
 static bool load_block(GjFetch *fetch);
@@ -170,12 +170,12 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReade
 }
 
 /*
- * Start to fetch the tuples of a set, which must live until the fetch is reset.  Call it after the
- * match: it reads the heap's length.
+ * Start to fetch the tuples of a set, which must live until the fetch is reset.  Must be called
+ * after the match, because it reads the heap's length.
  *
- * The keys are rechecked as the probe says, so that tuples that are not wanted never get into a
- * slot.  Returns false if that is not possible, because the key is an expression: then the caller
- * must recheck each tuple.  The probe's set and argument must live as long as tuples are fetched.
+ * The keys are rechecked by the probe, so that unwanted tuples are never stored in a slot.  Returns
+ * false if that is not possible, because the key is an expression: then the caller must recheck
+ * each tuple.  The probe's set and argument must live as long as tuples are fetched.
  */
 bool
 GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
@@ -189,7 +189,8 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
 }
 
 /*
- * Fetch the tuples of the next block that has some; false, and all is let go, at the end
+ * Load the tuples of the next block that has any.  At the end, returns false and releases
+ * everything.
  */
 bool
 GjFetchLoad(GjFetch *fetch)
@@ -206,7 +207,7 @@ GjFetchLoad(GjFetch *fetch)
 }
 
 /*
- * Put the next visible tuple into the slot; false, and an empty slot, at the end
+ * Store the next visible tuple in the slot.  At the end, returns false and clears the slot.
  */
 bool
 GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
@@ -223,8 +224,8 @@ GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 }
 
 /*
- * Fetch the visible member of the HOT chain that a TID names into the slot.  Returns false if
- * there is none.
+ * Fetch the visible member of the HOT chain at a TID into the slot.  Returns false if no member is
+ * visible.
  */
 bool
 GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
@@ -245,8 +246,8 @@ GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
 }
 
 /*
- * Change the TID of the root of a HOT chain to that of the visible member.  It remains unchanged
- * if no member is visible, or if it is that of a member already.
+ * Change the TID of the root of a HOT chain to that of the visible member.  It remains unchanged if
+ * no member is visible, or if it already is the TID of a member.
  */
 void
 GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid)
@@ -273,7 +274,7 @@ search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, H
 }
 
 /*
- * Let go of the set and of the pins
+ * Forget the set, and release the pins
  */
 void
 GjFetchReset(GjFetch *fetch)
@@ -287,7 +288,7 @@ GjFetchReset(GjFetch *fetch)
 }
 
 /*
- * Counters, summed up over all starts
+ * Return the counters, which cover all starts
  */
 GjFetchStats *
 GjFetchGetStats(GjFetch *fetch)
@@ -296,7 +297,7 @@ GjFetchGetStats(GjFetch *fetch)
 }
 
 /*
- * Take the next block and find its visible tuples; false if there is no more block
+ * Take the next block and find its visible tuples.  Returns false if no block is left.
  */
 static bool
 load_block(GjFetch *fetch)
@@ -370,21 +371,20 @@ find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
 /*-------------------------------------------------------------------------
  * Blocks
  *
- * The heap blocks of a TID set, in order, each pinned when its turn comes and on
- * its way into the processor's cache before.
+ * The heap blocks of a TID set, in order.  Each is prefetched into the processor's cache, then
+ * pinned.
  *
- * A fetch from memory spends most of its time waiting for cache lines, unless it asks
- * for them early.  A block goes through a ring, and is touched at three points of it,
- * each time to ask for what the next touch reads:
+ * A fetch from memory spends most of its time waiting for cache lines, unless they are prefetched.
+ * A block moves through a ring, and each step prefetches the memory that the next step reads:
  *
- *	taken off the set	ask for the buffer's header and for the line pointers, where the
- *						buffer can be guessed (base/buffers.c); nothing is pinned, and
- *						nothing of the page is read
- *	pinned				where the guess failed, ask for the line pointers now
- *	soon delivered		ask for the tuples to which the line pointers lead
+ *	put into the ring	prefetch the buffer's header and the line pointers, if the buffer can be
+ *						guessed (base/buffers.c); nothing is pinned, and no part of the page is
+ *						read
+ *	pinned				if the guess was wrong, prefetch the line pointers now
+ *	almost current		prefetch the tuples that the line pointers refer to
  *
- * From disk, blocks are asked for by PrefetchBuffer(), as bitmap heap scans do it, further
- * and further ahead of what has been taken, and only after a block was not in memory.
+ * Blocks on disk are read ahead by PrefetchBuffer(), as in bitmap heap scans, at a growing distance
+ * from the current block.  Reading ahead starts only after a block was not in memory.
  *-------------------------------------------------------------------------
  */
 
@@ -398,7 +398,8 @@ blocks_create(MemoryContext parent, Relation heap)
 }
 
 /*
- * Begin with the blocks of a set.  To be called after the match, since it reads the heap's length.
+ * Start with the blocks of a set.  Must be called after the match, because it reads the heap's
+ * length.
  */
 static void
 blocks_start(GjBlocks *blocks, GjTidSet *tids)
@@ -415,10 +416,10 @@ blocks_start(GjBlocks *blocks, GjTidSet *tids)
 }
 
 /*
- * How many blocks may be pinned ahead
+ * Return the number of blocks that may be pinned ahead
  *
- * No process should pin more than its share of the buffers, and a query may have
- * many scans.  Of the few buffers for temporary tables, none is taken beyond need.
+ * No process should pin more than its share of the buffers, and a query may have many scans.
+ * Temporary tables have few buffers, so only the necessary one is pinned.
  */
 static int
 max_pinned(Relation heap)
@@ -461,7 +462,7 @@ blocks_reset(GjBlocks *blocks)
 }
 
 /*
- * Take and pin blocks until there are enough or no more
+ * Put blocks into the ring and pin them until the target is reached or no block is left
  */
 static void
 fill_ring(GjBlocks *blocks)
@@ -482,7 +483,7 @@ fill_ring(GjBlocks *blocks)
 }
 
 /*
- * Take the next block off the set; false if there is none
+ * Put the next block of the set into the ring.  Returns false if no block is left.
  */
 static bool
 take_block(GjBlocks *blocks)
@@ -490,7 +491,7 @@ take_block(GjBlocks *blocks)
 	ComingBlock *coming = coming_at(blocks, blocks->ncoming);
 	GjTidBlock *tids = &coming->tids;
 
-	/* Blocks ascend: behind the first one past the end there are only more */
+	/* Blocks ascend, so all blocks after the first one past the end are also past it */
 	if (blocks->tids == NULL || !GjTidSetNextBlock(blocks->tids, tids) ||
 		tids->block >= blocks->nblocks)
 	{
@@ -531,7 +532,7 @@ pin_block(GjBlocks *blocks)
 }
 
 /*
- * The block that is so far from being delivered
+ * Return the block at this distance from the next one
  */
 static ComingBlock *
 coming_at(GjBlocks *blocks, int ahead)
@@ -540,8 +541,8 @@ coming_at(GjBlocks *blocks, int ahead)
 }
 
 /*
- * effective_io_concurrency may be changed between two starts.  Nothing is asked for
- * before a block was not in memory: asking costs as much as finding it there.
+ * Prepare for reading ahead.  effective_io_concurrency may change between two starts.  Nothing is
+ * read ahead before a block is not in memory: a request costs as much as finding the block there.
  */
 static void
 start_prefetch(GjBlocks *blocks)
@@ -554,7 +555,7 @@ start_prefetch(GjBlocks *blocks)
 }
 
 /*
- * Keep the prefetch cursor at the block that was taken off the set, or ahead of it
+ * Keep the prefetch cursor at the last block put into the ring, or ahead of it
  */
 static void
 follow_prefetch(GjBlocks *blocks)
@@ -566,8 +567,7 @@ follow_prefetch(GjBlocks *blocks)
 }
 
 /*
- * Ask for the blocks that come next, further and further ahead, unless all blocks
- * are found in memory
+ * Read ahead the next blocks, at a growing distance, unless all blocks are found in memory
  */
 static void
 prefetch(GjBlocks *blocks)
@@ -585,7 +585,7 @@ prefetch(GjBlocks *blocks)
 
 		if (!GjTidSetPeekBlock(blocks->tids, &ahead) || ahead >= blocks->nblocks)
 		{
-			/* The end: stop asking, and stop following */
+			/* the end: stop reading ahead, and stop following */
 			blocks->prefetch_maximum = 0;
 			return;
 		}
@@ -599,16 +599,15 @@ prefetch(GjBlocks *blocks)
  *
  * The candidates of one heap block that a snapshot sees.
  *
- * On a page that is marked all-visible, every tuple is visible to every snapshot,
- * so that none need be tested.  That is the page's own flag, read under the page's
- * lock, and the rule by which PostgreSQL's sequential scans go; as there, it is not
- * trusted under a snapshot that was taken during recovery.  A TID whose line pointer
- * was used again since the match is no exception: had the row that took the place
- * been inserted after the snapshot was taken, the snapshot would have kept the page
+ * On a page that is marked all-visible, every tuple is visible to every snapshot, so that tuples
+ * need not be tested.  This relies on the page's own flag, read under the page's lock, as
+ * sequential scans do; as there, the flag is not trusted under a snapshot that was taken during
+ * recovery.  A TID whose line pointer has been reused since the match is no exception: if the new
+ * row had been inserted after the snapshot was taken, the snapshot would have prevented the page
  * from being marked.
  *
- * A serializable transaction must look at each tuple and lock it, all-visible or
- * not; core's functions do that.
+ * A serializable transaction must test and lock each tuple, all-visible or not; core's functions do
+ * that.
  *-------------------------------------------------------------------------
  */
 
@@ -649,10 +648,10 @@ collect_visible(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBloc
 }
 
 /*
- * Of each chain whose root is a candidate, take the member that is visible
+ * Collect the visible member of each chain whose root is a candidate
  *
- * heap_hot_search_buffer() takes the predicate locks.  Chains share no member, so
- * the tuples are no more than a page has.
+ * heap_hot_search_buffer() takes the predicate locks.  Chains share no member, so the tuples fit in
+ * an array for one page.
  */
 static int
 collect_chains(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBlock *tids,
@@ -672,8 +671,8 @@ collect_chains(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBlock
 }
 
 /*
- * Collect the candidates of an all-visible page: there, a chain has a single member.  Its root
- * is that member or redirects to it.
+ * Collect the candidates of an all-visible page.  There, a chain has a single member, and its root
+ * either is that member or redirects to it.
  */
 static int
 collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples)
@@ -711,7 +710,7 @@ collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples
 }
 
 /*
- * Take each visible tuple of a block whose offsets are not known.  As all are looked at,
+ * Collect each visible tuple of a block whose offsets are not known.  All tuples are tested, so
  * chains need not be followed.
  */
 static int
@@ -737,7 +736,7 @@ collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot, BlockNumber
 }
 
 /*
- * Test a tuple, and do what a serializable transaction has to do about it
+ * Return true if the tuple is visible, after the checks and locks for serializable transactions
  */
 static bool
 is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple)
@@ -751,8 +750,8 @@ is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple)
 }
 
 /*
- * Ask for the page's header and the line pointers of the candidates.  The page
- * may be changed meanwhile: nothing is read.
+ * Prefetch the page's header and the line pointers of the candidates.  The page may change at any
+ * time, so nothing is read.
  */
 static void
 prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids)
@@ -767,9 +766,9 @@ prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids)
 }
 
 /*
- * Ask for the candidates' tuples, first and last line, as long as they are short.
- * The page may be changed meanwhile, or a line pointer redirect: then other lines
- * come, which does no harm.
+ * Prefetch the first and the last cache line of the candidates' tuples; short tuples have no
+ * others.  The page may change at any time, and a line pointer may redirect: then other lines are
+ * prefetched, which does no harm.
  */
 static void
 prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
@@ -794,8 +793,8 @@ prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
  */
 
 /*
- * Prepare reading the key of heap tuples of a scan's table: of an attribute, or where attno
- * is 0, of the indexed expression, for rows that satisfy the predicate
+ * Prepare reading the key of heap tuples of a scan's table.  The key is an attribute; or, if attno
+ * is 0, the indexed expression, for rows that satisfy the predicate.
  */
 void
 GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
@@ -846,7 +845,7 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
 }
 
 /*
- * Read the keys of heap tuples that are in no slot; only where the key is an attribute.
+ * Read the keys of heap tuples that are in no slot.  The key must be an attribute.
  */
 static void
 read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples, int64 *keys,

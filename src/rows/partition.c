@@ -1,32 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * partition.c
- *	  Which partition a key belongs to, so that each table is searched for its own
- *	  part of the keys, and those that get none not at all.
+ *	  Division of keys among partitions, so that each table is searched only for its own keys.
  *
- * The planner asks for this where the indexed column is the only partition key of a
- * table.  A key is turned back into the column's value, which is possible for all types
- * that are integers inside, and goes the way that a row with this value goes when it is
- * inserted.  So a row with this key can be in no other partition, whatever operator
- * classes the partition key has.
+ * The planner requests this if the indexed column is the only partition key of a table.  A key is
+ * converted back to the column's value, which is possible for all types that are integers
+ * internally, and is routed as a row with this value is when it is inserted.  So a row with this
+ * key can be in no other partition, whatever operator classes the partition key has.
  *
- * What must hold besides:
+ * In addition, the following must hold:
  *
- *	- Bounds do not change under a query.  It has a lock on the parent and on each
- *	  table that it scans.  A partition is attached to the parent under a weaker lock, but
- *	  then it is none of the tables scanned; and the default partition, which loses keys to
- *	  it, is locked exclusively meanwhile.  One that is being detached concurrently is
- *	  still among those that are read here, until the last query that may scan it is over.
- *	- Rows that an old snapshot sees may be in a table from before it became a partition, or
- *	  before others took keys from the default partition; their deletion, which made that
- *	  possible, is invisible to the snapshot.  So a partition whose row of pg_class, which
- *	  has its bounds, is newer than the snapshot gets all keys, and so does a default
- *	  partition beside it.  No bound of a partition above it had to hold for its rows,
- *	  either; the callers see to that, at every level, whatever that is partitioned by.
+ *	- Bounds do not change during a query.  It has a lock on the parent and on each table that it
+ *	  scans.  A partition is attached to the parent under a weaker lock, but then it is not one of
+ *	  the scanned tables; and the default partition, which loses keys to it, is locked exclusively
+ *	  for that.  A partition that is being detached concurrently is still among those that are read
+ *	  here, until the last query that may scan it has finished.
+ *	- Rows that an old snapshot sees may be in a table from before it became a partition, or from
+ *	  before other partitions took keys from the default partition; the deletion of such rows, which
+ *	  made that possible, is invisible to the snapshot.  So all keys are assigned to a partition
+ *	  whose row of pg_class, which has its bounds, is newer than the snapshot, and to a default
+ *	  partition of the same parent.  The bounds of the partitions above it did not apply to its rows
+ *	  either; the callers take this into account at every level, however that is partitioned.
  *
- * Partitions are compared by OID with those of the plan.  A key of a partition that the
- * plan has not (it was pruned) is not searched for; a table whose partition is not found
- * is searched for all keys.
+ * Partitions are identified with those of the plan by OID.  A key is not searched for if the plan
+ * does not have its partition, because it was pruned; a table whose partition is not found is
+ * searched for all keys.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -50,13 +48,13 @@
 #include "base/compat.h"
 #include "keys.h"
 
-/* Keys between two looks at interrupts */
+/* Number of keys between two checks for interrupts */
 #define INTERRUPT_INTERVAL		65536
 
-/* No bound: the column cannot have such a value */
+/* Result instead of a bound, if the column cannot have the value */
 #define IMPOSSIBLE				(-2)
 
-/* Where a partition is in the descriptor */
+/* The number of a partition in the descriptor */
 typedef struct Place
 {
 	Oid			partition;
@@ -70,31 +68,31 @@ typedef struct GjPartitions
 	PartitionDirectory directory;
 	PartitionDesc desc;
 	Snapshot	snapshot;
-	Place	   *places;			/* by OID */
-	bool		in_order;		/* the bounds are in the order of the keys */
+	Place	   *places;			/* sorted by OID */
+	bool		in_order;		/* true if the bounds are in the order of the keys */
 	bool		default_checked;
 	bool		default_settled;
 } GjPartitions;
 
-/* Keys by partition: those of the one at a place begin at its start, in ascending order */
+/* Keys by partition: those of a partition begin at its start, in ascending order */
 typedef struct GjKeySplit
 {
 	int64	   *keys;
-	uint64	   *starts;			/* of each place, and the end */
+	uint64	   *starts;			/* start of each partition, by its number, and the end */
 } GjKeySplit;
 
-/* A partitioned table, of which NULL is remembered, too */
+/* A partitioned table.  partitions is NULL if it cannot be used here. */
 typedef struct Parent
 {
 	Oid			relid;
 	GjPartitions *partitions;
 } Parent;
 
-/* How keys are divided among the partitions of one table */
+/* The division of keys among the partitions of one table */
 typedef struct Route
 {
 	GjPartitions *partitions;
-	const int64 *above;			/* the keys that were divided: where they are tells which */
+	const int64 *above;			/* the keys that were divided, identified by their address */
 	GjKeySplit *split;
 } Route;
 
@@ -138,8 +136,8 @@ static GjKeySplit *partitions_split(GjPartitions *partitions, MemoryContext cont
 static void partitions_close(GjPartitions *partitions);
 
 /*
- * Open the partitioned table for a query that has it in its range table; NULL if keys of
- * its type are not known here
+ * Open a partitioned table, which must be in the query's range table.  Returns NULL if its
+ * partition key cannot be used here.
  */
 static GjPartitions *
 partitions_open(EState *estate, Oid parent_oid)
@@ -162,9 +160,9 @@ partitions_open(EState *estate, Oid parent_oid)
 		keeps_order(&key->partsupfunc[0]);
 
 	/*
-	 * With partitions that are being detached, as core reads them.  The executor's own
-	 * directory is not used: who makes it decides that for all, and what is inserted
-	 * must not go there.
+	 * Include partitions that are being detached, as core does.  The executor's own directory is
+	 * not used: whoever creates it decides that for all users, and rows must not be inserted into
+	 * such partitions.
 	 */
 	partitions->directory = CreatePartitionDirectory(estate->es_query_cxt, false);
 	partitions->desc = PartitionDirectoryLookup(partitions->directory, parent);
@@ -183,8 +181,8 @@ is_known_type(Oid type)
 }
 
 /*
- * Does the partition key's comparison order values as their keys are?  An operator class
- * may have another.
+ * Return true if the partition key's comparison has the same order as the keys.  That of another
+ * operator class may not.
  */
 static bool
 keeps_order(const FmgrInfo *compare)
@@ -222,8 +220,8 @@ compare_places(const void *a, const void *b)
 }
 
 /*
- * The place of a partition; -1 if it is not there, or if rows of other keys may be in it,
- * as far as the snapshot sees
+ * Return the number of a partition, or -1 if it is not found, or if it may have rows of other keys
+ * that are visible to the snapshot
  */
 static int
 partitions_place(GjPartitions *partitions, Oid partition)
@@ -236,7 +234,7 @@ partitions_place(GjPartitions *partitions, Oid partition)
 }
 
 /*
- * Were the keys that the partition may have the same when the snapshot was taken?
+ * Return true if the partition could have the same keys when the snapshot was taken
  */
 static bool
 is_settled(GjPartitions *partitions, int place)
@@ -264,9 +262,9 @@ all_settled(GjPartitions *partitions)
 }
 
 /*
- * Did the partition have its bounds, and did they hold for its rows, when the snapshot was
- * taken?  What this transaction itself has done counts as newer: a snapshot does not tell
- * when.
+ * Return true if the partition had its bounds, and they applied to its rows, when the snapshot was
+ * taken.  Changes by this transaction itself are considered newer, because a snapshot does not tell
+ * when they were made.
  */
 static bool
 partition_is_older(Oid partition, Snapshot snapshot)
@@ -282,7 +280,7 @@ partition_is_older(Oid partition, Snapshot snapshot)
 }
 
 /*
- * Divide ascending keys among the partitions; those that no partition can have are left out.
+ * Divide ascending keys among the partitions.  Keys that no partition can have are left out.
  */
 static GjKeySplit *
 partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *keys,
@@ -297,7 +295,7 @@ partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *k
 	split->starts = MemoryContextAllocZero(context, (nparts + 2) * sizeof(uint64));
 	locate(partitions, keys, nkeys, places);
 
-	/* Each start is first a count, two places further on, then where the next key goes */
+	/* at first, starts[i + 2] counts the keys of partition i; later, starts[i + 1] is its next key */
 	next = split->starts + 1;
 	for (uint64 i = 0; i < nkeys; i++)
 	{
@@ -316,7 +314,7 @@ partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *k
 }
 
 /*
- * Find the place of each key; -1: none
+ * Find the partition of each key, or -1 if no partition can have it
  */
 static void
 locate(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *places)
@@ -335,7 +333,7 @@ locate(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *places)
 }
 
 /*
- * The keys of one range stand together
+ * Do the same for ranges, whose keys are adjacent
  */
 static void
 locate_by_range(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *places)
@@ -354,15 +352,15 @@ locate_by_range(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *
 }
 
 /*
- * The first key that is not in the same range as the given one: in steps that grow, then
- * by halves
+ * Return the first key that is not in the same range as the given one.  It is searched for in
+ * growing steps, then by bisection.
  */
 static uint64
 find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkeys, uint64 first)
 {
 	int			range = find_range(partitions, keys[first]);
-	uint64		low = first;	/* in the range */
-	uint64		high;			/* not in it, or the end */
+	uint64		low = first;	/* a key in the range */
+	uint64		high;			/* a key after it, or the end */
 	uint64		step = 1;
 
 	if (range == IMPOSSIBLE)
@@ -397,7 +395,7 @@ find_place(const GjPartitions *partitions, int64 key)
 	int			place = -1;
 	int			offset;
 
-	/* No row has a value that the column cannot hold; no partition, no row */
+	/* there is no row if the column cannot have the value, or if the table has no partition */
 	if (bounds == NULL || !key_to_value(partkey->parttypid[0], key, &values[0]))
 		return -1;
 
@@ -416,7 +414,7 @@ find_place(const GjPartitions *partitions, int64 key)
 				place = bounds->indexes[offset];
 			break;
 		case PARTITION_STRATEGY_RANGE:
-			/* the bound found is the partition's lower one; the next one has its place */
+			/* this is the partition's lower bound; the next bound has its number */
 			place = bounds->indexes[find_range(partitions, key) + 1];
 			break;
 	}
@@ -424,7 +422,7 @@ find_place(const GjPartitions *partitions, int64 key)
 }
 
 /*
- * The last bound that is not above the key; -1: all are
+ * Return the last bound that is not above the key, or -1 if all are
  */
 static int
 find_range(const GjPartitions *partitions, int64 key)
@@ -440,7 +438,8 @@ find_range(const GjPartitions *partitions, int64 key)
 }
 
 /*
- * The value of a partition column that has this key; false if it cannot have it
+ * Get the value of a partition column that has this key.  Returns false if the column cannot have
+ * it.
  */
 static bool
 key_to_value(Oid type, int64 key, Datum *value)
@@ -478,19 +477,19 @@ partitions_close(GjPartitions *partitions)
 /*-------------------------------------------------------------------------
  * Routes
  *
- * Which keys of a set a table can have, where a table above it is partitioned by
- * the key: each table is searched for its own part of the keys.
+ * The keys of a set that a table can have, if a table above it is partitioned by the key.  Each
+ * table is searched for its own part of the keys.
  *
- * The part of a table is found from the top down.  At each level whose partitions the key
- * tells (partition.c), keys are divided among all of them at once; what is below is made from
- * one partition's share.  That of a complement is the same: of the keys that are not wanted,
- * those that no row of the table has do not matter.  Below a partition that is younger than
- * the snapshot it begins anew with all keys, since no bound above it had to hold for its rows.
+ * The part of a table is found from the top down.  At each level whose partitions are determined by
+ * the key, keys are divided among all of them at once, and the next level divides the part of one
+ * partition.  Complements are divided in the same way: of the keys that are not wanted, those that
+ * the table cannot have do not matter.  Below a partition that is newer than the snapshot, the
+ * division starts over with all keys, because no bound above it applied to its rows.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Prepare dividing the keys of a set, in memory below parent
+ * Prepare to divide the keys of a set, in memory below parent
  */
 GjKeyRoutes *
 GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent, const GjKeySet *whole)
@@ -506,7 +505,7 @@ GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent, const GjKeySet *who
 }
 
 /*
- * Can only other tables have the keys?  Not if there are none.
+ * Return true if there are keys, and only other tables can have them
  */
 bool
 GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions)
@@ -515,7 +514,7 @@ GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions)
 }
 
 /*
- * Get the set of those keys that a table may have: the whole, or one in the given memory
+ * Return the set of the keys that a table can have: the whole set, or one in the given memory
  */
 const GjKeySet *
 GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions, MemoryContext context)
@@ -535,7 +534,7 @@ GjKeyRoutesFree(GjKeyRoutes *routes)
 }
 
 /*
- * Close the tables
+ * Close the partitioned tables
  */
 void
 GjKeyRouterClose(GjKeyRouter *router)

@@ -118,21 +118,6 @@ GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill)
 }
 
 /*
- * Look up the keys of rows that are loaded from now on, which needs the key among the columns of
- * the entries; or do not, if lookup is NULL
- */
-void
-GjIndexOnlyLookUp(GjIndexOnly *io, GjRowLookup lookup, void *arg)
-{
-	io->lookup = lookup;
-	io->lookup_arg = arg;
-	if (lookup != NULL && io->partners == NULL)
-		io->partners = MemoryContextAlloc(GetMemoryChunkContext(io),
-										  CHUNK_ENTRIES * sizeof(void *));
-	io->batch.partners = lookup != NULL ? io->partners : NULL;
-}
-
-/*
  * Begin a match.  Returns the TIDs to be fetched if the answer is TIDs, or NULL if it is entries.
  */
 GjTidSet *
@@ -162,12 +147,21 @@ GjIndexOnlyIsStarted(const GjIndexOnly *io)
 }
 
 /*
- * Rescan: return the same rows again.  No row of a shared match may have been returned.
+ * Return all rows, also in a rescan.  No row of a shared match may have been returned.
+ *
+ * If lookup is not NULL, the keys of rows are looked up, which needs the key among the columns of
+ * the entries, and only rows whose key is found are returned.
  */
 void
-GjIndexOnlyRestart(GjIndexOnly *io)
+GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg)
 {
 	Assert(io->phase != PHASE_OFF);
+	io->lookup = lookup;
+	io->lookup_arg = arg;
+	if (lookup != NULL && io->partners == NULL)
+		io->partners = MemoryContextAlloc(GetMemoryChunkContext(io),
+										  CHUNK_ENTRIES * sizeof(void *));
+	io->batch.partners = lookup != NULL ? io->partners : NULL;
 	(void) GjEntriesRestart(io->stream);
 	forget_rest(io);
 	GjVisibleMapForget(io->map);

@@ -38,7 +38,7 @@ typedef struct GjRowBatch
 	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
 	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
 	int			partner_natts;	/* number of columns of a partner */
-	const uint32 *weights;		/* number of result rows of each row; NULL: one */
+	const uint32 *weights;		/* number of result rows of each row; a null pointer if all are 1 */
 } GjRowBatch;
 
 /*
@@ -96,7 +96,7 @@ typedef struct GjFetchStats
 /* The recheck of keys */
 typedef struct GjRowProbe
 {
-	const GjKeySet *keys;		/* the set that must contain them; NULL: the look-up decides */
+	const GjKeySet *keys;		/* the set that must contain them, or NULL if they are looked up */
 	GjRowLookup lookup;			/* called with arg */
 	void	   *arg;
 } GjRowProbe;
@@ -126,10 +126,9 @@ typedef struct GjIndexOnlyStats
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index,
 									  GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
-extern void GjIndexOnlyLookUp(GjIndexOnly *io, GjRowLookup lookup, void *arg);
 extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
-extern void GjIndexOnlyRestart(GjIndexOnly *io);
+extern void GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io, bool by_row);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);

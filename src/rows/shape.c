@@ -1,24 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * shape.c
- *	  Which columns of an index's entries, or of heap tuples, go into which attributes of
- *	  a slot.
+ *	  Copying columns of index entries or heap tuples to the attributes of a slot, or to arrays.
  *
- * A slot has the shape of the table, where filters or expressions want to see the row, or
- * that of a target list of plain columns, which then needs no projection.
+ * A slot has the table's columns, if filters or expressions need the row; or it has those of a
+ * target list of plain columns, which needs no projection then.
  *
- * To put a tuple into a slot, take it apart, and project what is wanted into another slot
- * takes longer than all else for a row.  Most columns that are wanted are of fixed width,
- * with nothing but such columns before them.  Then each tuple has them at the same place,
- * as long as
+ * Storing a tuple in a slot, deforming it and projecting some of its columns to another slot takes
+ * longer than all other work for a row.  Most of these columns have a fixed width, and are preceded
+ * only by columns of fixed width.  Such a column is at the same place in each tuple that
  *
- *	- it has no NULL: one takes no room, so that what follows it lies elsewhere.  A bit of
- *	  the tuple's header says whether there is any, also in columns that were dropped;
- *	- it has all the attributes: one that was made before a column was added is shorter,
- *	  and what it lacks comes from the table's description.
+ *	- has no NULL.  A NULL takes no space, so the columns after it are at other places.  A bit of
+ *	  the tuple's header tells whether the tuple has any NULL, also in dropped columns;
+ *	- has all the attributes.  A tuple that was formed before a column was added is shorter, and
+ *	  the values of the missing columns come from the table's descriptor.
  *
- * Dropped columns keep their width and alignment in the description, since older tuples
- * still have them.  Tuples that are not so go the usual way.
+ * Dropped columns keep their width and alignment in the descriptor, since older tuples still have
+ * them.  Other tuples are deformed in the usual way.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -53,8 +51,8 @@ create_fill(List *attributes)
 }
 
 /*
- * Prepare filling slots of the table's shape from entries: these attributes, all of which the
- * index has, for a plan that may use no others
+ * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
+ * filled.  The index must have all of them, and the plan must use no others.
  */
 GjFill *
 GjFillEntryRow(Relation index, const Scan *plan, List *attnos)
@@ -73,8 +71,7 @@ GjFillEntryRow(Relation index, const Scan *plan, List *attnos)
 }
 
 /*
- * An attribute that nobody fills in would be NULL without a word: make sure that the
- * finished plan uses none
+ * Raise an error if the finished plan uses other attributes.  They would silently be NULL.
  */
 static void
 check_plan(const Scan *plan, List *attnos)
@@ -96,7 +93,7 @@ check_plan(const Scan *plan, List *attnos)
 }
 
 /*
- * Which column of an index, from 0, has an attribute of its table?  An error if none has
+ * Return the column of an index, from 0, that is an attribute of its table.  It must exist.
  */
 int
 GjIndexColumnOf(Relation index, AttrNumber attno)
@@ -111,9 +108,9 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
 }
 
 /*
- * Prepare filling slots of a target list's shape from tuples, where Vars of this number mean
- * attributes of the table.  What is something else, or has no place, is left out.  To fill
- * arrays, no place is needed, but values that can be in an array.
+ * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
+ * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
+ * place may vary, but the value must be by value.
  */
 GjFill *
 GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
@@ -141,8 +138,8 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 }
 
 /*
- * Find out where an attribute lies; false, and no place, if that is not the same in all
- * tuples
+ * Find the place of an attribute.  If it is not the same in all tuples, returns false and sets no
+ * place.
  */
 bool
 GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -168,7 +165,7 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Say what an attribute is that lies somewhere; false if it is not by value
+ * Describe an attribute whose place varies.  Returns false if it is not by value.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -184,8 +181,8 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Prepare filling slots of a target list's shape, where Vars of this number mean what another
- * fill puts into a slot; NULL if anything else is wanted
+ * Prepare filling slots with the columns of a target list.  Vars with this number refer to the
+ * columns of another fill.  Returns NULL if the list has anything else.
  */
 GjFill *
 GjFillTarget(const GjFill *row, List *tlist, Index varno)
@@ -232,10 +229,9 @@ add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output)
 }
 
 /*
- * Fill from this set of entries from now on, as it is now
+ * Fill from this set of entries, in its current state, from now on
  *
- * A key is as wide as the index has it, which may be wider than the column's type: the
- * Datum is the same.
+ * The index's keys may be wider than the column's type; the Datum is the same.
  */
 void
 GjFillSource(GjFill *fill, const GjEntrySet *set)
@@ -254,7 +250,8 @@ GjFillSource(GjFill *fill, const GjEntrySet *set)
 }
 
 /*
- * Put the outputs first that have 4 bytes: most do, and they have a loop of their own
+ * Move the outputs with 4 bytes to the front.  They are the most frequent ones, and have a loop of
+ * their own.
  */
 static void
 order_outputs(GjFill *fill)
@@ -272,7 +269,7 @@ order_outputs(GjFill *fill)
 }
 
 /*
- * Make the slot one that only needs values
+ * Make the slot a stored virtual tuple, so that a row only has to set values
  */
 void
 GjPrepareSlot(TupleTableSlot *slot)
@@ -331,25 +328,11 @@ static void
 read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16 *rows, int n,
 			char *values)
 {
-	switch (place->width)
-	{
-		case sizeof(uint8):
-			READ_PLACES(uint8);
-			break;
-		case sizeof(uint16):
-			READ_PLACES(uint16);
-			break;
-		case sizeof(uint32):
-			READ_PLACES(uint32);
-			break;
-		default:
-			READ_PLACES(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(place->width, READ_PLACES);
 }
 
 /*
- * Read tuple by tuple; the bytes of a NULL's value are zero
+ * Read the column tuple by tuple.  The bytes of a NULL's value are zero.
  */
 static bool
 read_attributes(const HeapTupleData *tuples, TupleDesc desc, const GjTuplePlace *place,

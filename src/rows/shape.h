@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * shape.h
- *	  Virtual slots filled straight from index entries or heap tuples.
+ *	  Copying columns of index entries or heap tuples to virtual slots and arrays.
+ *
+ * Included by rows.h, which is the folder's public header.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,41 +21,41 @@
 #include "sets/sets.h"
 
 /*
- * Where an attribute of fixed width lies in each tuple that has no NULLs and enough
- * attributes: those before it are of fixed width, too
+ * The place of an attribute in each tuple that has no NULLs and enough attributes.  It and the
+ * attributes before it have fixed widths.
  */
 typedef struct GjTuplePlace
 {
-	AttrNumber	attno;			/* a tuple must have so many; 0: no place is known */
+	AttrNumber	attno;			/* from 1; 0 if the place varies */
 	int16		width;
 	bool		by_value;
-	uint32		offset;			/* from the beginning of the tuple's data; or GJ_NO_OFFSET */
+	uint32		offset;			/* from the start of the tuple's data; or GJ_NO_OFFSET */
 } GjTuplePlace;
 
-/* Of an attribute that lies elsewhere in each tuple: good for arrays only */
+/* Offset of an attribute whose place varies: it can be copied to arrays only */
 #define GJ_NO_OFFSET			PG_UINT32_MAX
 
-/* Where an attribute of the slot comes from */
+/* The source of an attribute of the slot */
 typedef struct GjFillOutput
 {
-	uint16		at;				/* in the slot, from 0 */
-	uint16		column;			/* entries: of the index, from 0: the key, then INCLUDE columns */
+	uint16		at;				/* number of the attribute in the slot, from 0 */
+	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
-	GjTuplePlace place;			/* tuples */
+	GjTuplePlace place;			/* tuples: place of the attribute */
 
-	/* Entries: the arrays of the set that is being delivered, GjFillSource() */
+	/* Entries: arrays of the current set, see GjFillSource() */
 	const char *values;
-	const uint8 *nulls;			/* NULL: no entry of the set has one */
+	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
 } GjFillOutput;
 
-/* Attributes of a virtual slot that entries, or tuples, fill */
+/* The attributes of a virtual slot that are filled from entries or from tuples */
 typedef struct GjFill
 {
 	uint64		columns;		/* entries: a bit for each column of the index that is used */
-	AttrNumber	natts;			/* tuples: each must have so many */
-	TupleDesc	desc;			/* tuples: of the table */
-	int			nint4;			/* the first so many outputs have 4 bytes, by value and no NULLs */
+	AttrNumber	natts;			/* tuples: number of attributes that each must have */
+	TupleDesc	desc;			/* tuples: the table's descriptor */
+	int			nint4;			/* number of outputs at the front, each 4 bytes by value without NULLs */
 	int			noutputs;
 	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjFill;
@@ -71,8 +73,8 @@ extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill,
 							  uint8 *nulls);
 
 /*
- * Make sure of a slot that only needs values.  It has been one since its last row, unless
- * somebody has cleared it or made it keep copies.
+ * Make sure that the slot is a stored virtual tuple.  It remains one between rows, unless it has
+ * been cleared or materialized.
  */
 static inline void
 GjReadySlot(TupleTableSlot *slot)
@@ -82,9 +84,9 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Put an entry's values into the slot.  All are by value, so that a slot once stored only
- * gets other values; attributes that the fill does not have are NULL.  What is by
- * reference is the caller's, and must not be a copy that the slot made.
+ * Store an entry's values in the slot.  They are by value, so that a slot that is stored once needs
+ * only new values; attributes that are not filled remain NULL.  Values by reference belong to the
+ * caller, and must not be copies that the slot made.
  */
 static inline void
 GjFillFromEntry(const GjFill *fill, uint64 entry, TupleTableSlot *slot)
@@ -98,7 +100,7 @@ GjFillFromEntry(const GjFill *fill, uint64 entry, TupleTableSlot *slot)
 	GjReadySlot(slot);
 	for (; output < end_int4; output++)
 	{
-		uint16		at = output->at;	/* the compiler cannot know that it stays */
+		uint16		at = output->at;	/* the compiler cannot know that it is constant */
 
 		values[at] = Int32GetDatum(((const int32 *) output->values)[entry]);
 		isnull[at] = false;
@@ -113,7 +115,7 @@ GjFillFromEntry(const GjFill *fill, uint64 entry, TupleTableSlot *slot)
 }
 
 /*
- * Tell whether a place is good for this tuple
+ * Return true if the attribute is at its usual place in this tuple
  */
 static inline bool
 GjTupleHasPlace(HeapTupleHeader tuple, AttrNumber attno)
@@ -128,7 +130,7 @@ GjTupleAt(HeapTupleHeader tuple, const GjTuplePlace *place)
 }
 
 /*
- * Tell whether the fill's places are good for this tuple
+ * Return true if all of the fill's attributes are at their usual places in this tuple
  */
 static inline bool
 GjFillFits(const GjFill *fill, HeapTupleHeader tuple)
@@ -137,13 +139,13 @@ GjFillFits(const GjFill *fill, HeapTupleHeader tuple)
 }
 
 /*
- * Put a tuple's values, for which the fill's places are good, into the slot, in which all
- * else is left as it is.  Values by reference point into the tuple.
+ * Store the values of a tuple for which GjFillFits() is true in the slot.  Other attributes of the
+ * slot remain unchanged.  Values by reference point into the tuple.
  */
 static inline void
 GjFillFromTuple(const GjFill *fill, HeapTupleHeader tuple, TupleTableSlot *slot)
 {
-	/* Copies: the compiler must take it that writing a bool changes all else */
+	/* copies, because for the compiler a write to a bool may change any memory */
 	const char *data = (const char *) tuple + tuple->t_hoff;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;

@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * source.c
- *	  The keys that a scan's conditions ask for: a key plan (node/keyplan.h) at run time.
+ *	  The keys that a scan's conditions select: a key plan (node/keyplan.h) at run time.
  *
- * Each source is evaluated once a (re)scan, and its value is forgotten when its keys
- * have been taken.  What a source yields are the keys for which PostgreSQL's own
- * comparison is true:
+ * Each source is evaluated once per (re)scan, and its value is freed when its keys have been added.
+ * A source yields the keys for which PostgreSQL's own comparison is true:
  *
- *	  = ANY		nothing for a NULL array, a NULL element adds nothing
- *	  <> ALL	nothing for a NULL array, nor if an element is NULL (the result is
- *				NULL or false for each row); every row, those with a NULL key
- *				included, if the array is empty; else the keys that are not in it
+ *	  = ANY		nothing for a NULL array; a NULL element adds nothing
+ *	  <> ALL	nothing for a NULL array, or if an element is NULL, because the result is NULL or
+ *				false for each row; every row, including those with a NULL key, if the array is
+ *				empty; otherwise the keys that are not in it
  *	  =, <>		nothing for a NULL value
- *	  IS NULL	rows with a NULL key, if the condition that goes with it is true
+ *	  IS NULL	rows with a NULL key, if the condition that belongs to it is true
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -48,22 +47,22 @@ struct GjKeyProgram
 	List	   *steps;
 	KeySource  *sources;
 	int			nsources;
-	List	   *params;			/* Param nodes of the executor's params in the values, */
-	Bitmapset  *param_ids;		/* and their ids */
+	List	   *params;			/* Param nodes of the executor's parameters in the values */
+	Bitmapset  *param_ids;		/* their IDs */
 };
 
-/* A run through the steps */
+/* Evaluation of the steps */
 typedef struct Run
 {
 	GjKeyProgram *program;
 	ExprContext *econtext;
-	MemoryContext context;		/* of the sets */
+	MemoryContext context;		/* for the sets */
 	int			key_width;
-	int			step;			/* the next one */
-	int			source;			/* the next one */
+	int			step;			/* next step */
+	int			source;			/* next source */
 } Run;
 
-/* The same for putting clauses together */
+/* Reconstruction of the clauses from the steps */
 typedef struct Rebuild
 {
 	List	   *key_plan;
@@ -73,22 +72,22 @@ typedef struct Rebuild
 	int			source;
 } Rebuild;
 
-/* What the scans of a query share */
+/* The sets that the scans of a query share */
 typedef struct GjKeyShare
 {
 	dlist_node	node;			/* in shares */
-	GjKeyRouter router;			/* of the query's estate */
+	GjKeyRouter router;			/* for the query's EState */
 	MemoryContextCallback callback;
-	int			users;			/* nodes */
+	int			users;			/* number of nodes */
 	List	   *sets;			/* of GjSharedKeys */
 } GjKeyShare;
 
-/* The value of a parameter, flat */
+/* The value of a parameter, detoasted */
 typedef struct ParamValue
 {
 	int16		typlen;
 	bool		typbyval;
-	bool		pending;		/* a subquery that has not run; of a set, that it did not need */
+	bool		pending;		/* true if its subquery has not run; for a set: was not needed */
 	bool		isnull;
 	Datum		value;
 } ParamValue;
@@ -137,7 +136,7 @@ static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
 /*
- * Prepare a key plan, whose values the planner has put elsewhere
+ * Prepare a key plan.  The planner has stored its values separately.
  */
 GjKeyProgram *
 GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
@@ -170,7 +169,7 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 }
 
 /*
- * Get the ids of the executor's params in the values
+ * Return the IDs of the executor's parameters in the values
  */
 Bitmapset *
 GjKeyProgramParams(const GjKeyProgram *program)
@@ -201,8 +200,8 @@ collect_params(Node *node, void *arg)
 }
 
 /*
- * Make the set of keys that satisfy all conditions: finished, in a context of its own
- * below the given one
+ * Create the set of keys that satisfy all conditions.  It is finished, and has a context of its own
+ * below the given one.
  */
 GjKeySet *
 GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext, MemoryContext context,
@@ -248,7 +247,8 @@ run_and(Run *run, int noperands)
 }
 
 /*
- * Lists of keys, of which there may be many, are collected in one set
+ * Compute the union of the operands.  The keys of all lists, which may be many, are added to one
+ * set.
  */
 static GjKeySet *
 run_or(Run *run, int noperands)
@@ -299,8 +299,8 @@ create_set(Run *run)
 }
 
 /*
- * Evaluate a source.  Its value and the detoasted copy of it live in the per-tuple
- * memory, and not longer than it takes to copy the keys.
+ * Evaluate a source.  Its value and the detoasted copy of it are in the per-tuple memory, which is
+ * reset when the keys have been copied.
  */
 static void
 add_source(Run *run, KeySource *source, GjKeySet *set)
@@ -343,7 +343,7 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 }
 
 /*
- * All keys but those of the array
+ * Add all keys except those of the array
  */
 static void
 add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
@@ -362,7 +362,7 @@ add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 }
 
 /*
- * Is there a NULL in the array, or is it one that array_position() does not take?
+ * Return true if the array contains a NULL, or if array_position() does not accept it
  */
 static bool
 may_contain_nulls(ArrayType *array)
@@ -371,9 +371,9 @@ may_contain_nulls(ArrayType *array)
 }
 
 /*
- * Put the conditions together again, for EXPLAIN
+ * Reconstruct the conditions for EXPLAIN
  *
- * The key is what the index has; where a condition casts it, the cast comes back.
+ * key is the index's key; if a condition casts it, the cast is added again.
  */
 List *
 GjKeyPlanClauses(List *key_plan, List *values, Expr *key)
@@ -414,7 +414,7 @@ rebuild_source(Rebuild *rebuild, int source)
 	if (kind == GJ_SOURCE_NULL)
 		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
 	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
-		return make_null_test(key); /* the filter has the rest */
+		return make_null_test(key); /* the other part is a filter */
 	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE)
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
@@ -450,30 +450,29 @@ rebuild_key(Rebuild *rebuild, Oid cast)
 /*-------------------------------------------------------------------------
  * One set for all scans of a query
  *
- * The scans of one query that ask for the same keys, as those of a partitioned table's
- * partitions do, share the set: it is collected once, and divided once among partitions
- * (partition.c).
+ * Scans of one query that search for the same keys, such as those of the partitions of a table,
+ * share the set: it is created once, and divided among partitions once (partition.c).
  *
- * When are the keys the same?  If the conditions are, as expressions, and so are the values
- * of the executor's parameters in them.  All else that they consist of is the same for
- * the whole of a query: constants, its own parameters, stable functions.  Volatile ones are
- * in no condition of ours.  A parameter's value is compared, not who has set it, so that
- * nothing has to be known of rescans.  A subquery that has not run yet has no value.  It is
- * not run to get one: the condition may not need it, and it may fail, or write.  What was
- * not needed when a set was made would not be needed for the same values of the others.
+ * The keys are the same if the conditions are equal as expressions, and the values of the
+ * executor's parameters in them are equal.  All other parts of the conditions are the same during
+ * the query:  constants, its own parameters, stable functions.  Our conditions contain no volatile
+ * functions.  The values of parameters are compared, regardless of the node that has set them, so
+ * rescans need no attention.  A subquery that has not run yet has no value, and is not run to get
+ * one: the condition may not need it, and it may fail, or write.  If its value was not needed for a
+ * set, it would not be needed when the other values are the same.
  *
- * A query is an EState.  What its scans share lives in its memory, and is looked up by its
- * address; a callback forgets it when that memory goes.  Each process has its own, and so
- * does a copy of the plan for EvalPlanQual, whose scans do not come here.
+ * A query is identified by its EState.  The shared sets live in its memory, and are found by its
+ * address; a callback removes them when that memory is freed.  Each process has its own sets, and
+ * so has a copy of the plan for EvalPlanQual, whose scans do not use this section.
  *
- * A set is freed when the last scan that uses it lets it go.  One that holds only a part
- * of it, in memory of its own, still counts as a user: others are likely to come.
+ * A set is freed when its last user releases it.  A scan that only needs a part of the set, which
+ * has memory of its own, remains a user, because other users are likely to come.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Get the set that is asked for, as a whole.  It and its parts are good until the user
- * releases it or takes another one.
+ * Return the requested set as a whole.  It and its parts are valid until the user releases it or
+ * takes another set.
  */
 const GjKeySet *
 GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
@@ -507,7 +506,7 @@ GjKeysRelease(GjKeyUser *user)
 }
 
 /*
- * Stop using sets of this query; its last user closes the partitioned tables
+ * Stop using sets of this query.  The last user closes the partitioned tables.
  */
 void
 GjKeysEnd(GjKeyUser *user)
@@ -524,7 +523,7 @@ GjKeysEnd(GjKeyUser *user)
 }
 
 /*
- * Join those who share in this query
+ * Return the sets that are shared in this query, with the caller as a new user
  */
 static GjKeyShare *
 attach(EState *estate)
@@ -559,7 +558,7 @@ forget_share(void *share)
 }
 
 /*
- * The values of the executor's parameters, in the per-tuple memory
+ * Read the values of the executor's parameters, in the per-tuple memory
  */
 static int
 read_params(const GjKeyRequest *request, ParamValue **values)
@@ -619,7 +618,7 @@ is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamV
 }
 
 /*
- * Is the parameter's value the one that the set was made of, if it was?
+ * Return true if the set was built without this parameter, or from this value
  */
 static bool
 is_same_value(const ParamValue *had, const ParamValue *has)
@@ -657,7 +656,7 @@ create_keys(GjKeyShare *share, const GjKeyRequest *request)
 }
 
 /*
- * Of what values the set was made, now that all subqueries have run that it needed
+ * Record the values that the set was built from, after all subqueries that it needed have run
  */
 static void
 note_params(GjSharedKeys *keys, const GjKeyRequest *request)
