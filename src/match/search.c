@@ -27,7 +27,7 @@
  *		 a search of the places from there on starts over with 1.
  *
  * After the last interval, the search delivers the hits of the collection.  If they exceed the
- * memory limit, they are written to a temporary file (sets/entryspill.c) while the deltas are
+ * memory limit, they are written to a temporary file while the deltas are
  * read, and read back for delivery.  So the deltas are read once, plus once more after each fold,
  * whatever the limit is.
  *
@@ -98,6 +98,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/buffile.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -108,6 +109,21 @@
 
 /* Minimum memory that hits may use before they are written to a file */
 #define MIN_LIMIT				((Size) 64 * 1024)
+
+struct GjSpill
+{
+	BufFile    *file;
+	bool		reading;
+	uint64		nsets;			/* number of sets in the file that have not been read */
+};
+
+/* Followed by the set's arrays: TIDs, keys, and the INCLUDE columns, each with its NULL flags */
+typedef struct SpillHeader
+{
+	uint64		nentries;
+	uint64		highest;
+	uint32		has_nulls;		/* bit i: INCLUDE column i has NULL flags */
+} SpillHeader;
 
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
@@ -134,6 +150,12 @@ static void search_spill_hits(GjSearch *search);
 static GjFewTids *tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info);
 static bool read_deltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 						GjMatchStats *stats);
+static void write_array(struct GjSpill *spill, void *array, Size size);
+static void read_array(struct GjSpill *spill, void *array, Size size);
+static struct GjSpill *begin_spill(MemoryContext context);
+static void write_spill(struct GjSpill *spill, GjEntrySet *set);
+static bool read_spill(struct GjSpill *spill, GjEntrySet *set);
+static void end_spill(struct GjSpill *spill);
 
 /*
  * Begin a search of all places; limit is the memory for hits of tails and deltas.  The search
@@ -441,8 +463,8 @@ search_spill_hits(GjSearch *search)
 	if (hits->nentries * hits->entry_bytes <= search->limit)
 		return;
 	if (search->spill == NULL)
-		search->spill = GjEntrySpillBegin(search->context);
-	GjEntrySpillWrite(search->spill, hits);
+		search->spill = begin_spill(search->context);
+	write_spill(search->spill, hits);
 	GjStep("hits spilled");
 }
 
@@ -456,7 +478,7 @@ forget_hits(GjSearch *search)
 	if (search->hits != NULL)
 		GjEntrySetClear(search->hits);
 	if (search->spill != NULL)
-		GjEntrySpillEnd(search->spill);
+		end_spill(search->spill);
 	search->spill = NULL;
 	search->ndelivered = 0;
 	search->collected = false;
@@ -494,7 +516,7 @@ load_hits(GjSearch *search, GjMatchStats *stats)
 	do
 	{
 		search->ndelivered = 0;
-		if (search->spill == NULL || !GjEntrySpillRead(search->spill, search->hits))
+		if (search->spill == NULL || !read_spill(search->spill, search->hits))
 			return false;
 		drop_hits(search, stats);
 	} while (search->hits->nentries == 0);
@@ -804,4 +826,123 @@ match_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
 		some.known = NULL;
 	return GjMatchPage(page, search->info, search->keys, &some,
 					   BufferIsValid(next) ? BufferGetPage(next) : NULL, target, stats);
+}
+
+/*-------------------------------------------------------------------------
+ * Hits that do not fit in memory
+ *
+ * Sets with the same columns are written to a temporary file in sequence, and then read back
+ * once, in the same order.
+ *
+ * A set is written array by array and read back in the same way, so the file has the layout of
+ * the memory.  The file belongs to the resource owner that is current when it is created, the
+ * executor's, so it is removed with the query if an error occurs.  It counts towards
+ * temp_file_limit, is placed in temp_tablespaces, and EXPLAIN (BUFFERS) shows its blocks.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Create a temporary file.  The context must live until end_spill() or an error.
+ */
+static struct GjSpill *
+begin_spill(MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	struct GjSpill *spill = palloc0(sizeof(struct GjSpill));
+
+	spill->file = BufFileCreateTemp(false);
+	MemoryContextSwitchTo(old);
+	return spill;
+}
+
+/*
+ * Append a set's entries to the file, and clear the set
+ */
+static void
+write_spill(struct GjSpill *spill, GjEntrySet *set)
+{
+	SpillHeader header = {set->nentries, set->highest, 0};
+
+	Assert(!spill->reading);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		if (set->included[i].has_nulls)
+			header.has_nulls |= (uint32) 1 << i;
+	}
+	write_array(spill, &header, sizeof(header));
+	write_array(spill, set->tids, set->nentries * sizeof(uint64));
+	write_array(spill, set->keys.values, set->nentries * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		write_array(spill, column->values, set->nentries * column->width);
+		if (column->has_nulls)
+			write_array(spill, column->nulls, set->nentries);
+	}
+	spill->nsets++;
+	GjEntrySetClear(set);
+}
+
+/*
+ * Replace the contents of this set by those of the next set in the file; returns false if no
+ * sets are left
+ */
+static bool
+read_spill(struct GjSpill *spill, GjEntrySet *set)
+{
+	SpillHeader header;
+
+	GjEntrySetClear(set);
+	if (spill->nsets == 0)
+		return false;
+	if (!spill->reading && BufFileSeek(spill->file, 0, 0, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not rewind a temporary file of index entries")));
+	spill->reading = true;
+	spill->nsets--;
+
+	read_array(spill, &header, sizeof(header));
+	(void) GjEntrySetReserve(set, header.nentries);
+	read_array(spill, set->tids, header.nentries * sizeof(uint64));
+	read_array(spill, set->keys.values, header.nentries * set->keys.width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		read_array(spill, column->values, header.nentries * column->width);
+		if ((header.has_nulls >> i & 1) != 0)
+			read_array(spill, GjEntrySetNulls(set, column, 0), header.nentries);
+	}
+	GjEntrySetTook(set, header.nentries, header.highest);
+	return true;
+}
+
+/*
+ * Remove the file
+ */
+static void
+end_spill(struct GjSpill *spill)
+{
+	BufFileClose(spill->file);
+	pfree(spill);
+}
+
+static void
+write_array(struct GjSpill *spill, void *array, Size size)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (size > 0)
+		BufFileWrite(spill->file, array, size);
+}
+
+static void
+read_array(struct GjSpill *spill, void *array, Size size)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (size > 0 && BufFileRead(spill->file, array, size) != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read a temporary file of index entries")));
 }

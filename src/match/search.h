@@ -73,7 +73,7 @@ struct GjSearch
 	GjGuess		guess;			/* for pages of deltas */
 	GjEntrySet *hits;			/* hits in memory; NULL if only TIDs are wanted */
 	uint64		ndelivered;		/* number of hits in memory already delivered */
-	GjEntrySpill *spill;		/* the other hits; NULL if all are in memory */
+	struct GjSpill *spill;		/* the other hits; NULL if all are in memory */
 
 	/* Runs */
 	bool		opened;			/* each run of the state has an open cursor */
