@@ -52,6 +52,7 @@ extern Cost GjStatementCost(const GjStatement *statement, const GjNewIndex *inde
 
 /* price.c */
 extern List *GjAdviseQuery(const Query *query, const char *text);
+extern Cost GjPriceIndex(const Query *query, const char *text, GjNewIndex *index);
 extern GjTrial *GjTrialStart(const Query *query, const char *text);
 
 #endif							/* GPUJOIN_ADVISE_H */

@@ -35,6 +35,7 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
@@ -143,6 +144,7 @@ static void note_wishes_for(PlannerInfo *root, RelOptInfo *rel);
 static void note_comparisons(PlannerInfo *root, RelOptInfo *rel);
 static GjTrial *make_trial(const Query *query, const char *text);
 static Cost start_trial(GjTrial *trial);
+static Cost plan_cost(const GjTrial *trial, const List *indexes);
 static const char *text_of_arrays(const GjTrial *trial);
 static PlannedStmt *note_arrays(GjTrial *trial);
 static bool find_unnest(Node *node, void *ignored);
@@ -230,9 +232,8 @@ note_wishes_for(PlannerInfo *root, RelOptInfo *rel)
 	Wish	   *wish;
 
 	if (wishing == NULL || root->glob->boundParams != wishing->params ||
-		!GjNewIndexPlansWithout(root) || rte->rtekind != RTE_RELATION ||
-		(rte->inh && rte->relkind != RELKIND_PARTITIONED_TABLE) ||
-		(!rte->inh && !GjIsUserTable(rte)))
+		rte->rtekind != RTE_RELATION ||
+		(rte->inh ? rte->relkind != RELKIND_PARTITIONED_TABLE : IsCatalogRelationOid(rte->relid)))
 		return;
 
 	named = planner_rt_fetch(named_table(root, rel->relid), root);
@@ -471,7 +472,7 @@ judge_together(const GjTrial *trial, const List *advice)
 
 		CHECK_FOR_INTERRUPTS();
 		if (indexes != NIL)
-			with = GjNewIndexCost(trial, lappend(list_copy(indexes), &next->index));
+			with = plan_cost(trial, lappend(list_copy(indexes), &next->index));
 		if (indexes == NIL || with <= cost * (1.0 - LEAST_SAVING))
 		{
 			indexes = lappend(indexes, &next->index);
@@ -504,7 +505,7 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 	advice->replaces = find_index(&wide, &existing);
 	if (wish->tuples >= gj_min_rows)
 	{
-		advice->cost_with = GjNewIndexCost(trial, list_make1(&advice->index));
+		advice->cost_with = plan_cost(trial, list_make1(&advice->index));
 		wide.included = columns_to_include(wish, key);
 	}
 	if (wide.included != NULL && !bms_is_subset(wide.included, existing))
@@ -514,7 +515,7 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 
 		if (bms_num_members(all) <= GJ_MAX_INCLUDED)
 			wide.included = all;
-		with = GjNewIndexCost(trial, list_make1(&wide));
+		with = plan_cost(trial, list_make1(&wide));
 		if (with < advice->cost_with * (1.0 - LEAST_SAVING))
 		{
 			advice->index = wide;
@@ -640,6 +641,18 @@ find_index(const GjNewIndex *wanted, Bitmapset **included)
  */
 
 /*
+ * Return the cost of a query with an index.  An error if the user may not run the query.
+ */
+Cost
+GjPriceIndex(const Query *query, const char *text, GjNewIndex *index)
+{
+	GjTrial    *trial = make_trial(query, text);
+
+	(void) start_trial(trial);
+	return plan_cost(trial, list_make1(index));
+}
+
+/*
  * Make a trial of a query, with values for the parameters that are arrays of unknown length.  An
  * error if the user may not run the query.
  */
@@ -688,7 +701,23 @@ start_trial(GjTrial *trial)
 	PlannedStmt *plan = note_arrays(trial);
 
 	GjCheckMayRead(plan);
-	return trial->params->numParams == 0 ? plan->planTree->total_cost : GjNewIndexCost(trial, NIL);
+	return trial->params->numParams == 0 ? plan->planTree->total_cost : plan_cost(trial, NIL);
+}
+
+/*
+ * Return the cost of a query with these indexes (GjNewIndex), or without any
+ */
+static Cost
+plan_cost(const GjTrial *trial, const List *indexes)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Cost		cost = GjNewIndexPlan(trial, indexes)->planTree->total_cost;
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return cost;
 }
 
 /*

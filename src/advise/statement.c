@@ -249,9 +249,7 @@ run(Job *job)
 		note_choices(job, query, text);
 	else if (job->index != NULL)
 	{
-		GjTrial    *trial = GjTrialStart(query, text);
-
-		job->cost = GjNewIndexCost(trial, list_make1(unconstify(GjNewIndex *, job->index)));
+		job->cost = GjPriceIndex(query, text, unconstify(GjNewIndex *, job->index));
 		job->size = GjNewIndexSize(job->index);
 	}
 	else
@@ -267,15 +265,17 @@ run(Job *job)
 /*
  * Plan a query with parameters, and note the planner's choices
  *
- * The query is planned first without notes, to find the parameters that need assumed values.  Notes
- * of a first attempt remain if this is the second.
+ * Plan the query first without notes, to find the parameters that need assumed values.
  */
 static void
 note_choices(const Job *job, const Query *query, const char *text)
 {
-	GjTrial    *trial = GjTrialStart(query, text);
-	MemoryContext old = MemoryContextSwitchTo(job->context);
+	GjTrial    *trial;
+	MemoryContext old;
 
+	(void) GjChoiceStop();
+	trial = GjTrialStart(query, text);
+	old = MemoryContextSwitchTo(job->context);
 	(void) GjChoiceStart();
 	MemoryContextSwitchTo(old);
 	(void) GjNewIndexPlan(trial, NIL);
@@ -832,7 +832,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 	List	   *choices;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (GjChoiceIsNoted())
+	if (!GjChoiceStart())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("gpujoin_explain_choice cannot be called while it plans a query")));
@@ -841,10 +841,7 @@ gpujoin_explain_choice(PG_FUNCTION_ARGS)
 		if (has_parameters(query))
 			explain_statement(query);
 		else
-		{
-			(void) GjChoiceStart();
 			plan_query(query);
-		}
 	}
 	PG_FINALLY();
 	{

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/tupmacs.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
@@ -42,9 +43,6 @@
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "agg.h"
-#include "compute.h"
-#include "groups/groups.h"
-#include "reader.h"
 
 typedef struct GjAggStats
 {
@@ -67,6 +65,9 @@ typedef struct GjAggState
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
+	GjReaderStats reader_stats;
+	GjRowBatch	batch;			/* groups returned to a batch consumer */
+	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
 
 	List	   *coded;			/* integer list: group columns that hold codes */
 
@@ -96,6 +97,9 @@ static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static void load_batch(GjAggState *agg);
+static void create_arrays(GjAggState *agg);
 static void fill(GjAggState *agg);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
@@ -144,18 +148,15 @@ static const CustomExecMethods partial_exec_methods = {
 	.ExplainCustomScan = explain_agg,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecAggInit(void)
 {
-	GjNodeRegister(&plan_methods);
-	GjNodeRegister(&partial_plan_methods);
-}
-
-bool
-GjIsAgg(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
+	GjNodeRegister(&plan_methods, &row_methods);
+	GjNodeRegister(&partial_plan_methods, NULL);
 }
 
 static Node *
@@ -193,7 +194,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
-								 get_private(plan, GJ_AGG_TYPES));
+								 get_private(plan, GJ_AGG_TYPES), &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
 		agg->compute = GjComputeCreate(&node->ss, get_private(plan, GJ_AGG_TYPES),
 									   get_private(plan, GJ_AGG_CONDITIONS),
@@ -359,15 +360,16 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
 }
 
 /*
- * Prepare the groups for a batch consumer: the remaining groups are the next rows.  Returns NULL
- * if no group is left, or if the groups must pass through the executor, which filters them or
- * computes something.
+ * Method of GjRowMethods.  Groups pass through the executor if it filters them or computes
+ * something.
  */
-GjGroups *
-GjAggLoad(PlanState *node)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
 	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
 
+	if (agg->batch.next < agg->batch.nrows)
+		return &agg->batch;
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
 	if (!agg->filled)
@@ -375,18 +377,68 @@ GjAggLoad(PlanState *node)
 	do
 	{
 		if (GjGroupsRemaining(agg->groups) > 0)
-			return agg->groups;
+		{
+			load_batch(agg);
+			return &agg->batch;
+		}
 	} while (GjGroupsNextPass(agg->groups));
 	return NULL;
 }
 
 /*
- * Return the groups' column, from 0, that is the result's attribute number `at`, also from 0
+ * Copy the next groups into arrays, one for each column of the result that is passed by value
  */
-int
-GjAggColumn(const PlanState *node, int at)
+static void
+load_batch(GjAggState *agg)
 {
-	return ((Var *) list_nth_node(TargetEntry, node->plan->targetlist, at)->expr)->varattno - 1;
+	List	   *target = agg->css.ss.ps.plan->targetlist;
+	int			nrows = (int) Min(GjGroupsRemaining(agg->groups), GJ_BATCH_ROWS);
+	ListCell   *lc;
+
+	if (agg->arrays == NULL)
+		create_arrays(agg);
+	foreach(lc, target)
+	{
+		GjBatchColumn *array = &agg->arrays[foreach_current_index(lc)];
+		int			column = ((Var *) lfirst_node(TargetEntry, lc)->expr)->varattno - 1;
+		char	   *values = unconstify(char *, array->values);
+		uint8	   *nulls = unconstify(uint8 *, array->nulls);
+
+		if (values == NULL)
+			continue;
+		for (int row = 0; row < nrows; row++)
+		{
+			bool		isnull;
+			Datum		value = GjGroupsValue(agg->groups, row, column, &isnull);
+
+			nulls[row] = isnull;
+			store_att_byval(values + row * array->width, isnull ? (Datum) 0 : value,
+							array->width);
+		}
+	}
+	GjGroupsSkip(agg->groups, nrows);
+	agg->batch = (GjRowBatch) {.nrows = nrows,.arrays = agg->arrays};
+}
+
+static void
+create_arrays(GjAggState *agg)
+{
+	MemoryContext context = agg->css.ss.ps.state->es_query_cxt;
+	TupleDesc	desc = ExecGetResultType(&agg->css.ss.ps);
+
+	agg->arrays = MemoryContextAllocZero(context, desc->natts * sizeof(GjBatchColumn));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attbyval)
+			continue;
+		agg->arrays[i] = (GjBatchColumn) {
+			.values = MemoryContextAlloc(context, GJ_BATCH_ROWS * att->attlen),
+			.nulls = MemoryContextAlloc(context, GJ_BATCH_ROWS),
+			.width = att->attlen
+		};
+	}
 }
 
 /*
@@ -464,6 +516,7 @@ rescan_agg(CustomScanState *node)
 {
 	GjAggState *agg = (GjAggState *) node;
 
+	agg->batch.nrows = agg->batch.next = 0;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(agg->child, node->ss.ps.chgParam);
 	if (!agg->begun)
@@ -478,8 +531,6 @@ rescan_agg(CustomScanState *node)
 	}
 	GjReaderRestart(agg->reader);
 	agg->begun = agg->filled = agg->ended = false;
-	if (agg->coded != NIL)
-		GjReaderForgetCodes(agg->reader);
 }
 
 static void
@@ -534,11 +585,11 @@ get_private(const CustomScan *plan, GjAggPrivate item)
 /*-------------------------------------------------------------------------
  * Counters of processes
  *
- * What the processes of a parallel GpuAgg have counted, added up for EXPLAIN.
+ * EXPLAIN shows the sum of the counters of all processes of a parallel GpuAgg.
  *
- * Nothing else is shared: each process groups the rows that its child gives it.  A worker hands
- * over its counters when its node is shut down, which precedes the end of its rows; the leader
- * takes them when its own is.
+ * Nothing else is shared: each process groups the rows that its child returns.  A worker adds its
+ * counters when its node is shut down, before the end of its rows; the leader collects them when
+ * its own node is shut down.
  *-------------------------------------------------------------------------
  */
 
@@ -605,7 +656,7 @@ agg_get_stats(const GjAggState *agg)
 {
 	GjAggStats	stats = {
 		.groups = *GjGroupsGetStats(agg->groups),
-		.reader = *GjReaderGetStats(agg->reader),
+		.reader = agg->reader_stats,
 		.flushes = agg->flushes,
 	};
 

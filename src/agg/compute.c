@@ -20,7 +20,7 @@
 #include "optimizer/optimizer.h"
 
 #include "base/compat.h"
-#include "compute.h"
+#include "agg.h"
 #include "groups/groups.h"
 
 /* A batch column that is loaded into the slot */

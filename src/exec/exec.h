@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exec.h
- *	  GpuScan and GpuAlternative, and the parts of which GpuJoin is made, too: opening
- *	  the index, reading a tuple's key, turning TIDs into tuples, EXPLAIN.
+ *	  GpuScan and GpuAlternative, and the scan of a table that GpuJoin uses, too; EXPLAIN.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,7 +13,6 @@
 #include "rows/rows.h"
 #include "indexonly.h"
 #include "parallel.h"
-#include "ready.h"
 #include "tablescan.h"
 
 /* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
@@ -67,12 +65,8 @@ extern void GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys
 
 /* scan.c */
 extern void GjExecScanInit(void);
-extern bool GjIsScan(const PlanState *node);
-extern bool GjScanLoad(PlanState *node, GjReadyRows *ready);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);
-extern bool GjIsAlternative(const PlanState *node);
-extern PlanState *GjAlternativeChild(PlanState *node);
 
 #endif							/* GPUJOIN_EXEC_H */

@@ -27,10 +27,8 @@
 #include "utils/ruleutils.h"
 
 #include "node/filterplan.h"
-#include "node/scanplan.h"
 #include "service/service.h"
-#include "exec.h"
-#include "ordered.h"
+#include "scan.h"
 
 /* A constant array with more elements is shown shortened, to the first few */
 #define MAX_SHOWN_ELEMENTS		32

@@ -33,55 +33,37 @@ typedef struct GjIndexOnlyStats
 /* Entries whose visibility is tested at a time */
 #define GJ_CHUNK_ENTRIES		1024
 
-/* Rows that are ready: the beginning of a GjIndexOnly */
-typedef struct GjIndexOnlyChunk
-{
-	uint64		first;			/* entry of the piece from which rows[] count */
-	int			nrows;
-	int			next;
-	uint16		rows[GJ_CHUNK_ENTRIES];
-} GjIndexOnlyChunk;
-
 extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index);
 extern void GjIndexOnlyFilter(GjIndexOnly *io, struct GjEntryFilter *filter);
 extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
 extern bool GjIndexOnlyIsPossible(const GjIndexOnly *io);
-extern bool GjIndexOnlyIsComplete(const GjIndexOnly *io);
-extern void GjIndexOnlyStart(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							 MemoryContext parent, Size limit, GjMatchStats *stats);
+extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
 extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
 extern void GjIndexOnlyRestart(GjIndexOnly *io);
 extern bool GjIndexOnlyLoad(GjIndexOnly *io);
 extern bool GjIndexOnlyLoadRows(GjIndexOnly *io);
 extern void GjIndexOnlyPrefetch(const GjIndexOnly *io);
 extern void GjIndexOnlyKeys(const GjIndexOnly *io, int64 *out);
-extern uint64 GjIndexOnlyTid(const GjIndexOnly *io, uint64 entry);
 extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
 extern bool GjIndexOnlyContinue(GjIndexOnly *io);
-extern bool GjIndexOnlyDivide(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							  MemoryContext parent, Size limit, GjMatchStats *stats,
-							  const GjSharePart *part);
-extern void GjIndexOnlyShare(GjIndexOnly *io, const GjSharePart *part, Size limit);
-extern void GjIndexOnlyJoin(GjIndexOnly *io, const GjKeySet *keys, uint64 columns,
-							MemoryContext parent, Size limit, GjMatchStats *stats,
-							const GjSharePart *part);
 extern void GjIndexOnlyReset(GjIndexOnly *io);
 extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
 
-#define GjIndexOnlyGetChunk(io)	((GjIndexOnlyChunk *) (io))
+/* The rows that are ready: a GjIndexOnly begins with them */
+#define GjIndexOnlyGetBatch(io)	((GjRowBatch *) (io))
 
 /*
- * Get the next entry that is a row; false if there are no more.  It is good until the
- * next call.  Inline, as counting rows does little else.
+ * Get the next entry that is a row.  Returns false at the end.  It is good until the next call.
+ * Inline, since counting rows does little else.
  */
 static inline bool
 GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(io);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(io);
 
-	if (chunk->next >= chunk->nrows && !GjIndexOnlyLoadRows(io))
+	if (batch->next >= batch->nrows && !GjIndexOnlyLoadRows(io))
 		return false;
-	*entry = chunk->first + chunk->rows[chunk->next++];
+	*entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
 

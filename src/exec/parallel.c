@@ -3,30 +3,8 @@
  * parallel.c
  *	  Sharing a match among the processes of a parallel plan.
  *
- * The process that comes first searches the index and puts the TIDs, in heap order,
- * into the plan's shared memory; the others wait for that, and then all take blocks
- * until there are no more (sets/share.c).  For index-only answers it finds out how the rest
- * is done, and all do it: each asks a device for the entries of some keys (match/divide.c);
- * or they take from what a device has found for one of them (sets/share.c); or they
- * search the index on the CPU (match/divide.c).
- *
- * Why each row comes once: the processes have the same snapshot, the TIDs are
- * those of one search under it, and each block is taken by one process, which takes
- * all that the block has; match/divide.c say it of what all do.  Each process
- * rechecks keys against a set that it has made itself: plans are made only where all of these
- * sets are equal (plan/same.c).
- *
- * A match can be shared if it answers for the whole execution of the node.  The match
- * of one batch of a join does not: the batches of two processes need not be cut at the
- * same places.  So, if the process that comes first has more than one batch, it does
- * all of the work, and the others nothing; and where another came first and shared its
- * match, a process with several batches takes no part in it.  The process that shared
- * it never stops taking blocks before there are no more, so that nothing is left over.
- *
- * Who waits for whom: those who come later for the one that searches.  It waits for no
- * process of the plan, since it returns no row before it has shared the result.  If
- * it fails, it is the leader, whose end is that of its workers, or its error reaches
- * the leader, which waits interruptibly like everybody here.
+ * match/divide.c describes how the processes share a match.  Here is the shared memory, and what
+ * becomes of the statistics.
  *
  * What workers have counted gets to the leader through the same shared memory: with
  * each step, and when the node is shut down, which precedes the end of a worker's
@@ -38,9 +16,7 @@
  */
 #include "postgres.h"
 
-#include "storage/condition_variable.h"
 #include "storage/lwlock.h"
-#include "storage/spin.h"
 
 #include "base/compat.h"
 #include "parallel.h"
@@ -49,50 +25,19 @@
 #define DEVICE_NAME_BYTES		128
 #define REASON_BYTES			256
 
-typedef enum SharePhase
-{
-	PHASE_NEW,					/* nobody was here yet */
-	PHASE_MATCHING,				/* the first one searches */
-	PHASE_SHARED,				/* what it has found is there */
-	PHASE_ONE_FOR_ALL			/* the first one does all of it */
-} SharePhase;
-
-/* What a process has to do about a match */
-typedef enum Role
-{
-	ROLE_ALONE,					/* all of it, for itself */
-	ROLE_FIRST,					/* search, and publish what was found */
-	ROLE_OTHER,					/* take from what was published */
-	ROLE_NONE					/* nothing: another process does all */
-} Role;
-
+/* In shared memory, followed by what match/divide.c needs */
 typedef struct GjSharedMatch
 {
-	slock_t		mutex;			/* of phase */
-	SharePhase	phase;
-
-	LWLock		lock;			/* of all up to reason */
-	GjMatchStats match;			/* of the workers, not yet added to the leader's */
+	LWLock		lock;			/* protects all fields */
+	GjMatchStats match;			/* statistics of workers, not yet added to the leader's */
 	GjFetchStats fetch;
 	GjIndexOnlyStats index_only;
-	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; */
-	char		reason[REASON_BYTES];	/* empty: none */
-
-	int			nprocesses;		/* planned, with the leader */
-	ConditionVariable matched;
-	GjSharedFind found;			/* valid in PHASE_SHARED */
+	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; empty if
+											 * these are NULL */
+	char		reason[REASON_BYTES];
 } GjSharedMatch;
 
-static GjTidSet *match_tids(GjTableScan *table, Size limit, bool can_share);
-static GjTidSet *match_entries(GjTableScan *table, uint64 columns, Size limit, bool can_share);
-static Role take_role(GjTableScan *table, bool can_share);
-static SharePhase begin(GjTableScan *table, bool can_share);
-static SharePhase wait_for_match(GjSharedMatch *shared);
-static SharePhase get_phase(GjSharedMatch *shared);
-static void publish(GjSharedMatch *shared);
-static GjSharePart get_part(GjTableScan *table);
-static void share_tids(GjTableScan *table, Size limit);
-static GjTidSet *open_tids(GjTableScan *table);
+static GjSharedFind *get_find(GjSharedMatch *shared);
 static void share_is_over(GjTableScan *table);
 static void report_progress(void *table);
 static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
@@ -101,203 +46,28 @@ static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
 static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
- * Entries are asked for where they will do.  What they are filtered by may have changed.
+ * Search the index for the keys, or get a part of what another process has found.  Requests entries
+ * if they can be rows.  Returns the TIDs to be fetched; or NULL if rows come from index_only, which
+ * has been started.  The values that entries are filtered by may have changed.
  */
 GjTidSet *
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
+	GjEntryRequest request = GjTableScanRequest(table, limit);
+	GjTidSet   *tids;
+
 	GjEntryFilterReset(table->entry_filter);
 	table->used = true;
-	if (table->index_only != NULL && !table->keys->nulls &&
-		GjIndexOnlyIsPossible(table->index_only))
-		return match_entries(table, columns, limit, can_share);
-	return match_tids(table, limit, can_share);
-}
-
-/*
- * Find out what to fetch, by a search if nobody has done it yet
- */
-static GjTidSet *
-match_tids(GjTableScan *table, Size limit, bool can_share)
-{
-	switch (take_role(table, can_share))
+	request.whole = can_share;
+	request.share = &table->share;
+	if (table->index_only == NULL)
 	{
-		case ROLE_ALONE:
-			return GjTableScanSearch(table, limit);
-		case ROLE_NONE:
-			return GjTidSetCreateView(table->context, NULL, 0, NULL);
-		case ROLE_FIRST:
-			share_tids(table, limit);
-			break;
-		case ROLE_OTHER:
-			break;
+		(void) GjEntriesOpen(&request, &tids);
+		return tids;
 	}
-	return open_tids(table);
-}
-
-/*
- * The same for a match of entries.  NULL: rows come from index_only, which has been started; if
- * the index is not complete, TIDs are what a search finds.
- */
-static GjTidSet *
-match_entries(GjTableScan *table, uint64 columns, Size limit, bool can_share)
-{
-	GjIndexOnly *io = table->index_only;
-	const GjKeySet *keys = table->keys;
-	MemoryContext context = table->context;
-	GjMatchStats *stats = &table->stats;
-	GjSharePart part = get_part(table);
-
-	switch (take_role(table, can_share))
-	{
-		case ROLE_ALONE:
-			if (!GjIndexOnlyIsComplete(io))
-				return GjTableScanSearch(table, limit);
-			GjIndexOnlyStart(io, keys, columns, context, limit, stats);
-			return NULL;
-		case ROLE_NONE:
-			return GjTidSetCreateView(context, NULL, 0, NULL);
-		case ROLE_FIRST:
-			if (!GjIndexOnlyIsComplete(io))
-			{
-				share_tids(table, limit);
-				break;
-			}
-			if (GjIndexOnlyDivide(io, keys, columns, context, limit, stats, &part))
-			{
-				publish(table->shared);
-				GjIndexOnlyJoin(io, keys, columns, context, limit, stats, &part);
-				break;
-			}
-			GjIndexOnlyStart(io, keys, columns, context, limit * part.nprocesses, stats);
-			GjIndexOnlyShare(io, &part, limit);
-			publish(table->shared);
-			break;
-		case ROLE_OTHER:
-			if (part.found->kind != GJ_SHARED_TIDS)
-				GjIndexOnlyJoin(io, keys, columns, context, limit, stats, &part);
-			break;
-	}
-	return part.found->kind == GJ_SHARED_TIDS ? open_tids(table) : NULL;
-}
-
-static GjSharePart
-get_part(GjTableScan *table)
-{
-	GjSharePart part = {.area = table->css.ss.ps.state->es_query_dsa,
-	.progress = report_progress,.arg = table};
-
-	if (table->shared != NULL)
-	{
-		part.found = &table->shared->found;
-		part.nprocesses = table->shared->nprocesses;
-	}
-	return part;
-}
-
-/*
- * Search, with the memory of all processes, as for a hash table that they share
- */
-static void
-share_tids(GjTableScan *table, Size limit)
-{
-	GjSharePart part = get_part(table);
-	GjTidSet   *set = GjTableScanSearch(table, limit * part.nprocesses);
-
-	part.found->kind = GJ_SHARED_TIDS;
-	GjTidsShare(&part.found->tids, part.area, set, part.nprocesses);
-	GjTidSetFree(set);
-	publish(table->shared);
-}
-
-static GjTidSet *
-open_tids(GjTableScan *table)
-{
-	GjSharePart part = get_part(table);
-
-	if (part.found->kind != GJ_SHARED_TIDS)
-		elog(ERROR, "a shared match has entries where TIDs are wanted");
-	return GjTidsOpenShared(table->context, &part.found->tids, part.area, part.progress,
-							part.arg);
-}
-
-/*
- * Find out what this process has to do; waits while another one searches
- */
-static Role
-take_role(GjTableScan *table, bool can_share)
-{
-	if (table->shared == NULL || table->alone)
-		return ROLE_ALONE;
-
-	switch (begin(table, can_share))
-	{
-		case PHASE_NEW:
-			return ROLE_FIRST;
-		case PHASE_MATCHING:
-			return can_share && wait_for_match(table->shared) == PHASE_SHARED ?
-				ROLE_OTHER : ROLE_NONE;
-		case PHASE_SHARED:
-			return can_share ? ROLE_OTHER : ROLE_NONE;
-		case PHASE_ONE_FOR_ALL:
-			break;
-	}
-	return table->alone ? ROLE_ALONE : ROLE_NONE;
-}
-
-/*
- * Enter.  PHASE_NEW: this process is the first, and has to publish what it finds.
- */
-static SharePhase
-begin(GjTableScan *table, bool can_share)
-{
-	GjSharedMatch *shared = table->shared;
-	SharePhase	phase;
-
-	SpinLockAcquire(&shared->mutex);
-	phase = shared->phase;
-	if (phase == PHASE_NEW && can_share)
-		shared->phase = PHASE_MATCHING;
-	else if (phase == PHASE_NEW)
-	{
-		phase = shared->phase = PHASE_ONE_FOR_ALL;
-		table->alone = true;
-	}
-	SpinLockRelease(&shared->mutex);
-	return phase;
-}
-
-static SharePhase
-wait_for_match(GjSharedMatch *shared)
-{
-	ConditionVariablePrepareToSleep(&shared->matched);
-	while (get_phase(shared) == PHASE_MATCHING)
-		ConditionVariableSleep(&shared->matched, GjWaitEventSharedMatch());
-	ConditionVariableCancelSleep();
-	return get_phase(shared);
-}
-
-static SharePhase
-get_phase(GjSharedMatch *shared)
-{
-	SharePhase	phase;
-
-	SpinLockAcquire(&shared->mutex);
-	phase = shared->phase;
-	SpinLockRelease(&shared->mutex);
-	return phase;
-}
-
-/*
- * Let the others go on: what they wait for is in shared memory
- */
-static void
-publish(GjSharedMatch *shared)
-{
-	SpinLockAcquire(&shared->mutex);
-	shared->phase = PHASE_SHARED;
-	SpinLockRelease(&shared->mutex);
-	ConditionVariableBroadcast(&shared->matched);
+	request.entries = GjIndexOnlyIsPossible(table->index_only);
+	request.columns = columns;
+	return GjIndexOnlyStart(table->index_only, &request);
 }
 
 /*
@@ -306,7 +76,7 @@ publish(GjSharedMatch *shared)
 Size
 GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt)
 {
-	return sizeof(GjSharedMatch);
+	return MAXALIGN(sizeof(GjSharedMatch)) + GjShareBytes();
 }
 
 /*
@@ -323,13 +93,9 @@ GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
 		return;
 
 	memset(shared, 0, sizeof(GjSharedMatch));
-	SpinLockInit(&shared->mutex);
 	/* wait events show it as what it is part of: the parallel query's shared memory */
 	LWLockInitialize(&shared->lock, LWTRANCHE_PARALLEL_QUERY_DSA);
-	shared->phase = PHASE_NEW;
-	shared->nprocesses = pcxt->nworkers + 1;
-	ConditionVariableInit(&shared->matched);
-	GjFindShareInit(&shared->found);
+	GjShareInit(get_find(shared), pcxt->nworkers + 1);
 	GjParallelAttach(node, pcxt->toc, shared);
 }
 
@@ -342,7 +108,16 @@ GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared)
 	GjTableScan *table = (GjTableScan *) node;
 
 	table->shared = shared;
-	table->alone = false;
+	table->share = (GjShare) {
+		.found = get_find(shared),.area = node->ss.ps.state->es_query_dsa,
+		.progress = report_progress,.arg = table
+	};
+}
+
+static GjSharedFind *
+get_find(GjSharedMatch *shared)
+{
+	return (GjSharedFind *) ((char *) shared + MAXALIGN(sizeof(GjSharedMatch)));
 }
 
 /*
@@ -357,8 +132,7 @@ GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
 	if (node->ss.ps.state->es_query_dsa == NULL)
 		return;
 	share_is_over((GjTableScan *) node);
-	GjFindUnshare(&shared->found, node->ss.ps.state->es_query_dsa);
-	shared->phase = PHASE_NEW;
+	GjShareReset(get_find(shared), node->ss.ps.state->es_query_dsa);
 	shared->match.reason = NULL;
 }
 
@@ -380,12 +154,13 @@ GjParallelShutdown(CustomScanState *node)
 	else
 		collect_reports(table);
 	table->shared = NULL;
+	table->share.found = NULL;
 }
 
 static void
 share_is_over(GjTableScan *table)
 {
-	table->alone = false;
+	table->share.alone = false;
 	table->forget(&table->css);
 }
 

@@ -8,7 +8,7 @@
  * Where the index has every column that the plan needs, rows of all-visible pages come from
  * entries, without a fetch (indexonly.c).  They come first; then what is left is fetched.
  * Of what is found, entries that do not pass the filters that an entry can be tested by are
- * dropped first (filteredmatch.c).
+ * dropped first (match/stream.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,7 +27,6 @@
 #include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
-#include "search.h"
 #include "tablescan.h"
 
 static bool is_index_only(const GjTableScan *table);
@@ -160,30 +159,26 @@ open_index_only(GjTableScan *table, bool to_target)
 }
 
 /*
- * Search the index for the TIDs of the keys, in this process: of all entries, or of those that
- * pass the filter
+ * Return a request for the TIDs of the keys: of all entries, or of those that pass the filter
  */
-GjTidSet *
-GjTableScanSearch(GjTableScan *table, Size limit)
+GjEntryRequest
+GjTableScanRequest(GjTableScan *table, Size limit)
 {
-	Relation	heap = table->css.ss.ss_currentRelation;
-	Snapshot	snapshot = table->css.ss.ps.state->es_snapshot;
-	GjTidSet   *tids;
+	GjEntryRequest request = {
+		.heap = table->css.ss.ss_currentRelation,
+		.index = table->index,
+		.snapshot = table->css.ss.ps.state->es_snapshot,
+		.keys = table->keys,
+		.parent = table->context,
+		.limit = limit,
+		.stats = &table->stats,
+	};
 
-	if (table->entry_filter != NULL && !table->all_tids && !table->keys->nulls)
-		tids = GjExecMatchFiltered(heap, table->index, snapshot, table->keys,
-								   table->entry_filter, table->context, limit, &table->stats);
-	else
-	{
-		tids = GjTidSetCreate(table->context, limit);
-		if (table->keys->nulls)
-			GjExecMatchAll(heap, snapshot, tids, &table->stats);
-		else
-			GjExecMatch(heap, table->index, snapshot, table->keys, tids, &table->stats);
-	}
+	if (!table->all_tids)
+		request.test = GjEntryFilterGetTest(table->entry_filter);
 	if (table->index_only != NULL)
-		GjIndexOnlyGetStats(table->index_only)->heap_fetches += GjTidSetCount(tids);
-	return tids;
+		request.ntids = &GjIndexOnlyGetStats(table->index_only)->heap_fetches;
+	return request;
 }
 
 /*

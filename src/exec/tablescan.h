@@ -51,7 +51,7 @@ typedef struct GjTableScan
 
 	/* The part in a parallel plan (parallel.c) */
 	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL: not in parallel */
-	bool		alone;			/* shared, but this process does all of it */
+	GjShare		share;			/* this process's part of the match */
 	void		(*forget) (CustomScanState *node);	/* drop the TIDs, and whatever has been
 													 * made of them */
 } GjTableScan;
@@ -67,7 +67,7 @@ extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
-extern GjTidSet *GjTableScanSearch(GjTableScan *table, Size limit);
+extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
 extern void GjTableScanRefilter(GjTableScan *table);
 extern bool GjTableScanContinue(GjTableScan *table);
 extern void GjTableScanClear(GjTableScan *table);

@@ -50,7 +50,7 @@ static uint64 entries_columns(const GjJoinScanState *scan);
 static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
 static bool load_entry_rows(GjJoinScanState *scan, GjSmallSide *small);
 static void find_entry_partners(GjJoinScanState *scan, GjSmallSide *small,
-								GjIndexOnlyChunk *chunk);
+								GjRowBatch *batch);
 static void forget_tids(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
@@ -101,7 +101,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(&scan->table, true, forget_tids);
-	scan->block = GjFetchGetBlock(scan->table.fetch);
+	scan->block = GjFetchGetBatch(scan->table.fetch);
 	if (scan->table.index_only != NULL)
 		scan->partners = palloc0_array(void *, GJ_CHUNK_ENTRIES);
 }
@@ -139,16 +139,6 @@ GjJoinScanIsReady(const GjJoinScanState *scan)
 	const GjTableScan *table = &scan->table;
 
 	return GjIndexOnlyIsStarted(table->index_only) || table->tids != NULL || is_replaced(scan);
-}
-
-/*
- * Return true if the match may continue while rows are delivered, so that its keys must be kept
- * until its results are dropped
- */
-bool
-GjJoinScanIsMatching(const GjJoinScanState *scan)
-{
-	return GjIndexOnlyIsStarted(scan->table.index_only);
 }
 
 static bool
@@ -268,7 +258,8 @@ next_fetched(GjJoinScanState *scan, GjSmallSide *small)
 
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = scan->joined ? GjFetchPartners(table->fetch) : find_partners(scan, small, slot);
+		partners = scan->joined ? scan->block->partners[scan->block->next - 1] :
+			find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
 		if (!ExecQual(ps->qual, ps->ps_ExprContext))
@@ -453,12 +444,12 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 {
 	GjTableScan *table = &scan->table;
 	PlanState  *ps = &table->css.ss.ps;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(table->index_only);
 
-	while (chunk->next < chunk->nrows || load_entry_rows(scan, small))
+	while (batch->next < batch->nrows || load_entry_rows(scan, small))
 	{
-		GjSmallRow *partners = scan->partners[chunk->next];
-		uint64		entry = chunk->first + chunk->rows[chunk->next++];
+		GjSmallRow *partners = scan->partners[batch->next];
+		uint64		entry = GjRowEntry(batch, batch->next++);
 
 		if (table->target_fill != NULL)
 		{
@@ -504,13 +495,14 @@ GjJoinHasEntries(const GjJoinScanState *scan)
 bool
 GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
+	batch->partners = scan->lookup ? scan->partners : NULL;
 	while (GjIndexOnlyLoad(scan->table.index_only))
 	{
 		if (scan->lookup)
-			find_entry_partners(scan, small, chunk);
-		if (chunk->nrows > 0)
+			find_entry_partners(scan, small, batch);
+		if (batch->nrows > 0)
 			return true;
 	}
 	return false;
@@ -520,11 +512,11 @@ GjJoinEntriesLoad(GjJoinScanState *scan, GjSmallSide *small)
  * Look up the keys of a chunk's rows, and drop any rows that have no partners
  */
 static void
-find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjIndexOnlyChunk *chunk)
+find_entry_partners(GjJoinScanState *scan, GjSmallSide *small, GjRowBatch *batch)
 {
 	int64		codes[GJ_CHUNK_ENTRIES];
-	GjRowKeys	keys = {.n = chunk->nrows,.codes = codes};
+	GjRowKeys	keys = {.n = batch->nrows,.codes = codes};
 
 	GjIndexOnlyKeys(scan->table.index_only, codes);
-	chunk->nrows = GjSmallLookupRows(small, &keys, chunk->rows, scan->partners);
+	batch->nrows = GjSmallLookupRows(small, &keys, batch->rows, scan->partners);
 }

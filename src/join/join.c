@@ -25,7 +25,6 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
 #include "join.h"
 
 /* Small-side statistics reported by workers: the maximum of each */
@@ -78,15 +77,8 @@ static const CustomExecMethods join_exec_methods = {
 void
 GjExecJoinInit(void)
 {
-	GjNodeRegister(&join_plan_methods);
-	GjNodeRegister(&GjJoinScanPlanMethods);
-}
-
-bool
-GjIsJoin(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &join_exec_methods;
+	GjNodeRegister(&join_plan_methods, &GjJoinRowMethods);
+	GjNodeRegister(&GjJoinScanPlanMethods, NULL);
 }
 
 static Node *
@@ -219,6 +211,7 @@ rescan_join(CustomScanState *node)
 	PlanState  *small_plan = linitial(node->custom_ps);
 
 	ExecClearTuple(state->joined);
+	state->batch_rows.nrows = state->batch_rows.next = 0;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(small_plan, node->ss.ps.chgParam);
 	rescan_scans(state);

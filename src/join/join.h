@@ -9,6 +9,7 @@
 #ifndef GPUJOIN_JOIN_H
 #define GPUJOIN_JOIN_H
 
+#include "base/nodes.h"
 #include "exec/exec.h"
 #include "node/joinplan.h"
 
@@ -70,7 +71,8 @@ typedef struct GjJoinScanState
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
 	void	  **partners;		/* partners of the chunk's rows: GjSmallRow */
-	GjFetchBlock *block;		/* current block of the fetch */
+	GjRowBatch *block;			/* current block of the fetch */
+	int			ncounted;		/* rows of the block counted for EXPLAIN */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
 	const GjKeySet *filter;		/* set by which the fetch filters, or NULL */
@@ -127,6 +129,7 @@ typedef struct GjJoinState
 	ExprState  *otherquals;
 	GjJoinDirect *direct;		/* for the fast path; NULL if it cannot be used */
 	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
+	GjRowBatch	batch_rows;		/* result rows returned to a batch consumer */
 	GjSmallStats small_stats;
 	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
 	uint64		removed;		/* result rows removed by the other quals */
@@ -135,35 +138,18 @@ typedef struct GjJoinState
 
 /* join.c */
 extern void GjExecJoinInit(void);
-extern bool GjIsJoin(const PlanState *node);
 
 /* pairs.c */
 extern TupleTableSlot *GjExecJoin(CustomScanState *node);
 extern void GjJoinForgetBatch(GjJoinState *state);
 extern void GjJoinDirectInit(GjJoinState *state);
-
-/*
- * Interface for batch consumers (pairs.c).  GjJoinLoad() loads entries or tuples if
- * these are the next rows, and returns false if the next row, if any, comes from the executor.
- * Either each entry or tuple is a row (*partners is false), and GjJoinTakeTuples() takes tuples;
- * or the rows are the pairs that GjJoinTakePairs() returns.  If no column of the partners is
- * wanted, GjJoinTakeWeights() instead returns the number of rows that each entry or tuple stands
- * for.
- */
-extern bool GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners);
-extern int	GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno);
-extern int	GjJoinSmallColumns(const GjJoinState *state);
-extern bool GjJoinIsInPairs(const GjJoinState *state);
-extern int	GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most);
-extern int	GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most);
-extern int	GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most);
+extern const GjRowMethods GjJoinRowMethods;
 
 /* bigscan.c */
 extern CustomScanMethods GjJoinScanPlanMethods;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
-extern bool GjJoinScanIsMatching(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
 							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);

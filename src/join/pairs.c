@@ -55,21 +55,15 @@ struct GjJoinDirect
 {
 	uint64		entry;			/* row whose partners state->pair points to */
 	int			natts;			/* number of columns of a small row */
+
+	/* Arrays of the rows for batch consumers */
+	uint16		rows[GJ_BATCH_ROWS];
+	void	   *partners[GJ_BATCH_ROWS];
+	uint32		weights[GJ_BATCH_ROWS];
+
 	int			noutputs;
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
-
-/*
- * Rows that have not been taken with their partners yet: entries of a chunk, or tuples of a block
- */
-typedef struct Waiting
-{
-	int		   *next;
-	int			nrows;
-	const uint16 *numbers;		/* entry numbers, relative to first; NULL for tuples */
-	uint64		first;
-	void	  **partners;		/* GjSmallRow */
-} Waiting;
 
 static void prepare(GjJoinState *state);
 static void collect_small(GjJoinState *state);
@@ -100,9 +94,12 @@ static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
 static bool load_entries(GjJoinState *state, GjJoinScanState *scan);
-static Waiting find_waiting(GjJoinState *state);
-static inline void take_row(GjJoinState *state, const Waiting *waiting);
-static inline uint16 row_number(const Waiting *waiting, int row);
+static int	partner_column(const PlanState *node, int at);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
+static int	take_pairs(GjJoinState *state, GjRowBatch *table);
+static int	take_weights(GjJoinState *state, GjRowBatch *table);
+static inline void take_row(GjJoinState *state, GjRowBatch *batch);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
 static inline uint32 take_partners(GjJoinState *state);
@@ -112,8 +109,8 @@ static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleT
 static bool needs_partners(const GjJoinState *state, const GjJoinScanState *scan);
 static bool wants_partners(const GjJoinState *state);
 static TupleTableSlot *next_direct(GjJoinState *state);
-static bool entries_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners);
-static bool tuples_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners);
+static GjRowBatch *load_entry_batch(GjJoinState *state);
+static GjRowBatch *load_tuple_batch(GjJoinState *state);
 static TupleTableSlot *build_from_tuple(GjJoinState *state, GjJoinScanState *scan);
 
 /*
@@ -125,6 +122,7 @@ GjExecJoin(CustomScanState *node)
 	GjJoinState *state = (GjJoinState *) node;
 	TupleTableSlot *slot;
 
+	Assert(state->batch_rows.next == state->batch_rows.nrows);
 	for (;;)
 	{
 		switch (state->phase)
@@ -166,41 +164,6 @@ GjExecJoin(CustomScanState *node)
 }
 
 /*
- * For batch consumers: advance until rows are loaded that can take the fast path (see "The fast path").
- * Returns false if the next row, if any, comes from GjExecJoin().
- */
-bool
-GjJoinLoad(GjJoinState *state, GjReadyRows *ready, bool *partners)
-{
-	for (;;)
-	{
-		switch (state->phase)
-		{
-			case GJ_PHASE_COLLECT:
-			case GJ_PHASE_BATCH:
-			case GJ_PHASE_TABLE:
-				prepare(state);
-				break;
-			case GJ_PHASE_DIRECT:
-				if (entries_are_ready(state, ready, partners))
-					return true;
-				GjJoinScanFetchRest(state->direct_scan, state->small);
-				state->phase = GJ_PHASE_BIG_ROW;
-				break;
-			case GJ_PHASE_BIG_ROW:
-				if (!takes_tuples(state->scan, state->scan->table.array_fill))
-					return false;
-				if (tuples_are_ready(state, ready, partners))
-					return true;
-				leave_rows(state);
-				break;
-			default:
-				return false;
-		}
-	}
-}
-
-/*
  * Do the work that precedes the rows of a table
  */
 static void
@@ -234,6 +197,7 @@ collect_small(GjJoinState *state)
 {
 	PlanState  *small_plan = linitial(state->css.custom_ps);
 
+	Assert(state->phase == GJ_PHASE_COLLECT);
 	for (;;)
 	{
 		TupleTableSlot *slot = ExecProcNode(small_plan);
@@ -287,6 +251,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 static bool
 start_batch(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BATCH);
 	state->batch = GjSmallNextBatch(state->small);
 	if (state->batch == NULL)
 		return false;
@@ -328,6 +293,7 @@ forget_keys(GjJoinState *state)
 static bool
 next_table(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_TABLE);
 	for (; state->current < state->nscans; state->current++)
 	{
 		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
@@ -373,6 +339,7 @@ next_big_row(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (all_small_matched(state))
 		return false;
 	state->pair = GjJoinScanNext(scan, state->small);
@@ -388,6 +355,7 @@ next_big_row(GjJoinState *state)
 static void
 leave_rows(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (!table_goes_on(state))
 		state->phase = GJ_PHASE_TABLE;
 	else if (state->direct_scan != NULL)
@@ -456,8 +424,10 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		else if (!match_own_keys(state, scan))
 			return false;
 	}
+	/* while entries are returned, the match still needs the keys */
 	filter = choose_filter(state, scan);
-	if (state->current == state->nscans - 1 && !GjJoinScanIsMatching(scan) && filter == NULL)
+	if (state->current == state->nscans - 1 && filter == NULL &&
+		!GjIndexOnlyIsStarted(scan->table.index_only))
 		forget_keys(state);
 	GjJoinScanStart(scan, state->small, filter);
 	return true;
@@ -533,6 +503,7 @@ make_keys(GjJoinState *state, int key_width)
 static bool
 next_pair(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_PAIRS);
 	while (state->pair != NULL)
 	{
 		GjSmallRow *row = state->pair;
@@ -596,6 +567,7 @@ copy_small(GjJoinState *state, const GjSmallRow *row)
 static bool
 next_unmatched(GjJoinState *state)
 {
+	Assert(state->phase == GJ_PHASE_UNMATCHED);
 	while (state->unmatched != NULL)
 	{
 		GjSmallRow *row = state->unmatched;
@@ -771,6 +743,7 @@ next_direct(GjJoinState *state)
 	GjJoinScanState *scan = state->direct_scan;
 	GjJoinDirect *direct = state->direct;
 
+	Assert(state->phase == GJ_PHASE_DIRECT);
 	if (state->pair == NULL && !next_entry(state, scan))
 		return NULL;
 
@@ -786,17 +759,17 @@ next_direct(GjJoinState *state)
 static bool
 next_entry(GjJoinState *state, GjJoinScanState *scan)
 {
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	if (chunk->next >= chunk->nrows)
+	if (batch->next >= batch->nrows)
 	{
 		if (!load_entries(state, scan))
 			return false;
 		GjIndexOnlyPrefetch(scan->table.index_only);
 	}
 	if (scan->lookup)
-		state->pair = scan->partners[chunk->next];
-	state->direct->entry = chunk->first + chunk->rows[chunk->next++];
+		state->pair = scan->partners[batch->next];
+	state->direct->entry = GjRowEntry(batch, batch->next++);
 	return true;
 }
 
@@ -813,171 +786,208 @@ load_entries(GjJoinState *state, GjJoinScanState *scan)
 		InstrStartNode(instrument);
 	loaded = GjJoinEntriesLoad(scan, state->small);
 	if (instrument != NULL)
-		InstrStopNode(instrument, loaded ? GjIndexOnlyGetChunk(scan->table.index_only)->nrows : 0);
+		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
 	return loaded;
 }
 
-/* As arrays ------------------------------------------------------------------------- */
+/*-------------------------------------------------------------------------
+ * Batches of rows
+ *
+ * Either each entry or tuple is a row: then batch consumers get the table's own batch.  Or pairs
+ * are rows; if no column of the partners is wanted, an entry or tuple stands for all of its pairs,
+ * with their number as weight.
+ *-------------------------------------------------------------------------
+ */
+
+const GjRowMethods GjJoinRowMethods = {
+	.partner_column = partner_column,
+	.next_batch = next_batch,
+};
 
 /*
- * Return true if there are entries that form result rows
+ * Method of GjRowMethods
  */
-static bool
-entries_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners)
+static int
+partner_column(const PlanState *node, int at)
 {
-	GjJoinScanState *scan = state->direct_scan;
-	GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(scan->table.index_only);
+	const GjJoinDirect *direct = ((const GjJoinState *) node)->direct;
 
-	*ready = (GjReadyRows) {.fill = scan->direct_fill,.chunk = chunk};
-	*partners = scan->lookup;
-	return state->pair != NULL || chunk->next < chunk->nrows || load_entries(state, scan);
-}
-
-/*
- * Return true if there are tuples that form result rows
- */
-static bool
-tuples_are_ready(GjJoinState *state, GjReadyRows *ready, bool *partners)
-{
-	GjJoinScanState *scan = state->scan;
-
-	*ready = (GjReadyRows) {
-		.fill = scan->table.array_fill,.block = scan->block,
-		.desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation)
-	};
-	*partners = scan->joined;
-	return state->pair != NULL || scan->block->next < scan->block->ntuples ||
-		load_tuples(scan);
-}
-
-/*
- * Return true if some pairs of an entry or a tuple have been taken, but not all
- */
-bool
-GjJoinIsInPairs(const GjJoinState *state)
-{
-	return state->pair != NULL;
-}
-
-/*
- * Return the column of the small row, from 0, that is this attribute of the result, or -1 if it
- * belongs to the big side or there is no fast path
- */
-int
-GjJoinSmallColumn(const GjJoinState *state, AttrNumber attno)
-{
-	for (int i = 0; state->direct != NULL && i < state->direct->noutputs; i++)
+	for (int i = 0; direct != NULL && i < direct->noutputs; i++)
 	{
-		if (state->direct->outputs[i].attno == attno)
-			return state->direct->outputs[i].column;
+		if (direct->outputs[i].attno == at + 1)
+			return direct->outputs[i].column;
 	}
 	return -1;
 }
 
 /*
- * Return the number of columns of a small row
+ * Method of GjRowMethods: advance until rows are loaded that can take the fast path
  */
-int
-GjJoinSmallColumns(const GjJoinState *state)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
-	return state->direct->natts;
+	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
+	GjRowBatch *batch = &state->batch_rows;
+
+	if (batch->next < batch->nrows)
+		return batch;
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+			case GJ_PHASE_BATCH:
+			case GJ_PHASE_TABLE:
+				prepare(state);
+				break;
+			case GJ_PHASE_DIRECT:
+				batch = load_entry_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				GjJoinScanFetchRest(state->direct_scan, state->small);
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				if (!takes_tuples(state->scan, state->scan->table.array_fill))
+					return NULL;
+				batch = load_tuple_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				leave_rows(state);
+				break;
+			default:
+				return NULL;
+		}
+	}
 }
 
 /*
- * Take at most `most` tuples of the block, each of which is a row
+ * Return the entries that form the next result rows, or NULL if no entry is left
  */
-int
-GjJoinTakeTuples(GjJoinState *state, uint16 *rows, int most)
+static GjRowBatch *
+load_entry_batch(GjJoinState *state)
 {
-	GjFetchBlock *block = state->scan->block;
-	int			n = 0;
+	GjJoinScanState *scan = state->direct_scan;
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
 
-	while (n < most && block->next < block->ntuples)
-		rows[n++] = (uint16) block->next++;
-	count_rows(state->scan, n);
-	return n;
+	Assert(state->phase == GJ_PHASE_DIRECT);
+	batch->shape = scan->direct_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_entries(state, scan))
+		return batch;
+	return NULL;
 }
 
 /*
- * Take at most `most` pairs of the chunk's entries or the block's tuples, and their partners.
- * Entries are numbered as in rows[] of the chunk, tuples from 0.
+ * Return the tuples that form the next result rows, or NULL if no tuple is left
  */
-int
-GjJoinTakePairs(GjJoinState *state, uint16 *rows, GjSmallRow **partners, int most)
+static GjRowBatch *
+load_tuple_batch(GjJoinState *state)
 {
-	Waiting		waiting = find_waiting(state);
+	GjJoinScanState *scan = state->scan;
+	GjRowBatch *batch = scan->block;
+
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	batch->shape = scan->table.array_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
+		return batch;
+	return NULL;
+}
+
+/*
+ * Return the result rows of a table's batch.  If some pairs of a row have been returned, return its
+ * other pairs first.
+ */
+static GjRowBatch *
+make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
+{
+	GjRowBatch *batch = &state->batch_rows;
+
+	if (table->partners == NULL)
+	{
+		if (table->tuples != NULL)
+		{
+			count_rows(state->scan, table->nrows - Max(table->next, state->scan->ncounted));
+			state->scan->ncounted = table->nrows;
+		}
+		return table;
+	}
+	*batch = *table;
+	batch->next = 0;
+	batch->rows = state->direct->rows;
+	batch->partners = NULL;
+	if (state->pair != NULL || want_partners)
+	{
+		batch->nrows = take_pairs(state, table);
+		batch->partners = state->direct->partners;
+		batch->partner_natts = state->direct->natts;
+	}
+	else
+	{
+		batch->nrows = take_weights(state, table);
+		batch->weights = state->direct->weights;
+	}
+	return batch;
+}
+
+/*
+ * Take the next pairs of the table's rows with their partners, and return their number
+ */
+static int
+take_pairs(GjJoinState *state, GjRowBatch *table)
+{
+	GjJoinDirect *direct = state->direct;
 	int			n = 0;
 
-	while (n < most && (state->pair != NULL || *waiting.next < waiting.nrows))
+	while (n < GJ_BATCH_ROWS && (state->pair != NULL || table->next < table->nrows))
 	{
 		if (state->pair == NULL)
-			take_row(state, &waiting);
-		rows[n] = row_number(&waiting, *waiting.next - 1);
-		partners[n++] = state->pair;
+			take_row(state, table);
+		direct->rows[n] = table->rows[table->next - 1];
+		direct->partners[n++] = state->pair;
 		take_partner(state);
 	}
 	return n;
 }
 
 /*
- * Take at most `most` of them, each with the number of its partners.  Must not be called while
- * only some of the pairs of a row have been taken.
+ * Take the next rows of the table with the number of their partners, and return the number of
+ * rows
  */
-int
-GjJoinTakeWeights(GjJoinState *state, uint16 *rows, uint32 *weights, int most)
+static int
+take_weights(GjJoinState *state, GjRowBatch *table)
 {
-	Waiting		waiting = find_waiting(state);
+	GjJoinDirect *direct = state->direct;
 	int			n = 0;
 
 	Assert(state->pair == NULL);
-	while (n < most && *waiting.next < waiting.nrows)
+	while (n < GJ_BATCH_ROWS && table->next < table->nrows)
 	{
-		take_row(state, &waiting);
-		weights[n] = take_partners(state);
-		rows[n++] = row_number(&waiting, *waiting.next - 1);
+		take_row(state, table);
+		direct->weights[n] = take_partners(state);
+		direct->rows[n++] = table->rows[table->next - 1];
 	}
 	return n;
-}
-
-static Waiting
-find_waiting(GjJoinState *state)
-{
-	GjIndexOnlyChunk *chunk;
-
-	if (state->phase != GJ_PHASE_DIRECT)
-		return (Waiting) {
-			.next = &state->scan->block->next,.nrows = state->scan->block->ntuples,
-			.partners = state->scan->block->partners
-		};
-	chunk = GjIndexOnlyGetChunk(state->direct_scan->table.index_only);
-	return (Waiting) {
-		.next = &chunk->next,.nrows = chunk->nrows,.numbers = chunk->rows,.first = chunk->first,
-		.partners = state->direct_scan->partners
-	};
 }
 
 /*
  * Advance to the next row and its first partner
  */
 static inline void
-take_row(GjJoinState *state, const Waiting *waiting)
+take_row(GjJoinState *state, GjRowBatch *batch)
 {
-	int			row = (*waiting->next)++;
+	int			row = batch->next++;
 
-	state->pair = waiting->partners[row];
-	if (waiting->numbers != NULL)
-		state->direct->entry = waiting->first + waiting->numbers[row];
+	state->pair = batch->partners[row];
+	if (batch->tuples == NULL)
+		state->direct->entry = GjRowEntry(batch, row);
 	else
 		count_rows(state->scan, 1);
 }
 
-static inline uint16
-row_number(const Waiting *waiting, int row)
-{
-	return waiting->numbers != NULL ? waiting->numbers[row] : (uint16) row;
-}
-
-/* Tuples ---------------------------------------------------------------------------- */
+/*-------------------------------------------------------------------------
+ * Tuples
+ *-------------------------------------------------------------------------
+ */
 
 /*
  * Return the next result row that is built from a fetched tuple.  Returns NULL if the next tuple,
@@ -987,14 +997,15 @@ static TupleTableSlot *
 build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjFetchBlock *block = scan->block;
+	GjRowBatch *block = scan->block;
 	GjSmallRow *row = state->pair;
 
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
 	if (row == NULL)
 	{
-		if (block->next >= block->ntuples && !load_tuples(scan))
+		if (block->next >= block->nrows && !load_tuples(scan))
 			return NULL;
-		if (!GjFillFits(scan->table.tuple_fill, block->tuples[block->next].t_data))
+		if (!GjFillFits(scan->table.tuple_fill, GjRowTuple(block, block->next)->t_data))
 			return NULL;
 		if (scan->joined)
 			row = block->partners[block->next];
@@ -1002,7 +1013,7 @@ build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
 		count_rows(scan, 1);
 	}
 
-	GjFillFromTuple(scan->table.tuple_fill, block->tuples[block->next - 1].t_data, slot);
+	GjFillFromTuple(scan->table.tuple_fill, GjRowTuple(block, block->next - 1)->t_data, slot);
 	if (row != NULL)
 		add_partner(state, row, slot);
 	return slot;
@@ -1061,6 +1072,7 @@ load_tuples(GjJoinScanState *scan)
 	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
 	bool		loaded;
 
+	scan->ncounted = 0;
 	if (instrument == NULL)
 		return GjFetchLoad(scan->table.fetch);
 	InstrStartNode(instrument);

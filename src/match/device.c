@@ -103,7 +103,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "parts.h"
+#include "search.h"
 
 /*
  * Maximum number of blocks of an index that the query itself loads, in about 3 ms.  A loader

@@ -19,7 +19,6 @@
 #include "port/pg_bitutils.h"
 
 #include "base/prefetch.h"
-#include "parts.h"
 #include "search.h"
 
 /* With more listed keys on a page, it is quicker to look up all keys of the page */

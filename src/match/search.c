@@ -104,7 +104,6 @@
 #include "utils/rel.h"
 
 #include "base/step.h"
-#include "parts.h"
 #include "search.h"
 
 /* Minimum memory that hits may use before they are written to a file */

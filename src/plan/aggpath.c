@@ -44,10 +44,6 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
 /* A column of a row that comes in an array, in operators */
@@ -59,6 +55,13 @@
 /* Bytes that a group takes besides its columns and states */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
+
+/* custom_private of a path: a list indexed by these; a path is never copied */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, no Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
 
 /* A plan in the making */
 typedef struct Building
@@ -136,7 +139,7 @@ const CustomPathMethods GjAggPathMethods = {
 	.PlanCustomPath = plan_agg,
 };
 
-const CustomPathMethods GjPartialAggPathMethods = {
+static const CustomPathMethods partial_agg_methods = {
 	.CustomName = GJ_PARTIAL_AGG_NAME,
 	.PlanCustomPath = plan_agg,
 };
@@ -159,20 +162,7 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
-	switch (stage)
-	{
-		case UPPERREL_GROUP_AGG:
-			target = output->reltarget;
-			GjAggReadGroups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual,
-							query);
-			break;
-		case UPPERREL_DISTINCT:
-			target = input->reltarget;
-			GjAggReadDistinct(root, target, query);
-			break;
-		default:
-			return;
-	}
+	target = GjAggReadQuery(root, stage, input, output, extra, query);
 	if (!gj_aggregate)
 		query->refused = "gpujoin.aggregate is off";
 	if (query->refused == NULL || GjChoiceIsNoted())
@@ -208,10 +198,8 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 
 	if (child == NULL)
 		return;
-	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
-		refused = "what is grouped or aggregated is computed above an Append";
-	if (refused == NULL && !GjAggEncodes(query, child))
-		refused = "a group column's type, whose equality is not that of bits";
+	if (refused == NULL)
+		refused = GjAggRefuseInput(query, child);
 	if (refused != NULL)
 	{
 		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
@@ -241,7 +229,7 @@ agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarg
 	path->path.parallel_aware = query->is_partial;
 	path->path.parallel_workers = query->is_partial ? child->parallel_workers : 0;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = query->is_partial ? &GjPartialAggPathMethods : &GjAggPathMethods;
+	path->methods = query->is_partial ? &partial_agg_methods : &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
 	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
@@ -657,7 +645,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	List	   *aggregates;
 	ListCell   *lc;
 
-	GjChoiceAggregateTaken(path);
+	GjChoiceTaken(path);
 	agg_show_read_cost(linitial(path->custom_paths), linitial(custom_plans));
 	foreach(lc, query->groupings)
 		add_inputs(&building, lfirst(lc));
@@ -878,7 +866,7 @@ static void
 add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 					  PathTarget *target, const GjAggQuery *query)
 {
-	const char *node = GjPartialAggPathMethods.CustomName;
+	const char *node = partial_agg_methods.CustomName;
 	PathTarget *states = target;
 	const char *refused;
 	GjAggQuery *partial;
@@ -1095,11 +1083,7 @@ find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child)
 		return query->refused;
 	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
 		return "an aggregate with DISTINCT, which has no partial states";
-	if (!GjAggTakesFrom(query, child->pathtarget))
-		return "what is grouped or aggregated is computed above an Append";
-	if (!GjAggEncodes(query, child))
-		return "a group column's type, whose equality is not that of bits";
-	return NULL;
+	return GjAggRefuseInput(query, child);
 }
 
 /*

@@ -23,36 +23,19 @@
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
-#include "lib/ilist.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
-typedef struct Offer
-{
-	dlist_node	node;
-	CustomPath	path;
-} Offer;
-
-typedef struct Offers
-{
-	const RelOptInfo *rel;		/* the key */
-	dlist_head	paths;
-} Offers;
-
+static void read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query);
+static void read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
@@ -62,23 +45,36 @@ static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
+static bool encodes(const GjAggQuery *query, const Path *child);
+static bool takes_from(const GjAggQuery *query, const PathTarget *target);
 static bool has_expr(const PathTarget *target, Expr *expr);
-static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
-static void create_table(void);
-static void forget_offers(void *rel);
-static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
-static HTAB *offers = NULL;
+/*
+ * Read what a step of the query computes: groups, or SELECT DISTINCT.  Returns its target.
+ */
+PathTarget *
+GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
+			   void *extra, GjAggQuery *query)
+{
+	memset(query, 0, sizeof(GjAggQuery));
+	if (stage == UPPERREL_GROUP_AGG)
+	{
+		read_groups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual, query);
+		return output->reltarget;
+	}
+	Assert(stage == UPPERREL_DISTINCT);
+	read_distinct(root, input->reltarget, query);
+	return input->reltarget;
+}
 
 /*
  * Read what is to be computed for GROUP BY, aggregates and HAVING
  */
-void
-GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
+static void
+read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
 {
 	Query	   *parse = root->parse;
 
-	memset(query, 0, sizeof(GjAggQuery));
 	query->having = having;
 	if (parse->groupingSets != NIL)
 		query->refused = "grouping sets";
@@ -96,12 +92,11 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 /*
  * Read what is to be computed for SELECT DISTINCT of a target
  */
-void
-GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
+static void
+read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 {
 	Query	   *parse = root->parse;
 
-	memset(query, 0, sizeof(GjAggQuery));
 	query->is_distinct = true;
 	if (parse->hasDistinctOn)
 		query->refused = "DISTINCT ON";
@@ -215,8 +210,8 @@ is_encodable(Expr *expr)
  * Are the columns that must have numbers those of the child's small side?  It must fit in memory,
  * as all of its values do so then.
  */
-bool
-GjAggEncodes(const GjAggQuery *query, const Path *child)
+static bool
+encodes(const GjAggQuery *query, const Path *child)
 {
 	const GjJoinCandidate *cand;
 	ListCell   *lc;
@@ -338,10 +333,23 @@ GjAggregateArgument(const Aggref *aggref)
 }
 
 /*
+ * Say why a child's rows cannot be grouped for this query; returns NULL if they can
+ */
+const char *
+GjAggRefuseInput(const GjAggQuery *query, const Path *child)
+{
+	if (!takes_from(query, child->pathtarget))
+		return "what is grouped or aggregated is computed above an Append";
+	if (!encodes(query, child))
+		return "a group column's type, whose equality is not that of bits";
+	return NULL;
+}
+
+/*
  * Does the target have all that is grouped by and aggregated?
  */
-bool
-GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
+static bool
+takes_from(const GjAggQuery *query, const PathTarget *target)
 {
 	ListCell   *lc;
 
@@ -465,115 +473,4 @@ GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
 		default:
 			return false;
 	}
-}
-
-/*-------------------------------------------------------------------------
- * Paths that were offered
- *
- * Remember the paths that we offered for a relation.
- *
- * What is cheapest for a million rows is not what is cheapest for what an aggregate makes of
- * them, if the aggregate takes our rows more cheaply than others'.  By the time aggregates are
- * planned, add_path() has dropped, and freed, what was not the cheapest for the rows.  So a
- * copy of each path of ours is kept.  What a path refers to is not freed with it; the paths
- * below a join are the cheapest of their relations, and stay.
- *
- * The copies live as long as their relation: they are freed with the memory context of that,
- * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
- * out of the table then.  The table is keyed by the relation's address, since each of a thousand
- * partitions asks.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Keep a copy of a path
- */
-void
-GjOfferNote(const CustomPath *path)
-{
-	MemoryContext context = GetMemoryChunkContext(path->path.parent);
-	Offer	   *offer = MemoryContextAlloc(context, sizeof(Offer));
-
-	offer->path = *path;
-	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
-}
-
-static Offers *
-get_offers(const RelOptInfo *rel, MemoryContext context)
-{
-	MemoryContextCallback *forget;
-	Offers	   *of_rel;
-
-	if (offers == NULL)
-		create_table();
-	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
-	if (of_rel != NULL)
-		return of_rel;
-
-	/* nothing can fail between the entry and what will remove it */
-	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
-	forget->func = forget_offers;
-	forget->arg = unconstify(RelOptInfo *, rel);
-	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
-	dlist_init(&of_rel->paths);
-	MemoryContextRegisterResetCallback(context, forget);
-	return of_rel;
-}
-
-static void
-create_table(void)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
-	};
-
-	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
-}
-
-static void
-forget_offers(void *rel)
-{
-	hash_search(offers, &rel, HASH_REMOVE, NULL);
-}
-
-/*
- * The cheapest path that was offered for a relation, for one process or divided among several;
- * NULL if none was.  It is a copy of the caller's own.
- */
-CustomPath *
-GjOfferFind(const RelOptInfo *rel, bool is_partial)
-{
-	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
-	const CustomPath *found = NULL;
-	CustomPath *copy;
-	dlist_iter	iter;
-
-	if (of_rel == NULL)
-		return NULL;
-	dlist_foreach(iter, &of_rel->paths)
-	{
-		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
-
-		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
-			(found == NULL || path->path.total_cost < found->path.total_cost))
-			found = path;
-	}
-	if (found == NULL)
-		return NULL;
-	copy = palloc(sizeof(CustomPath));
-	*copy = *found;
-	return copy;
-}
-
-/*
- * Is the index of a scan still there?  pg_hint_plan takes those off the planner's list that a hint
- * forbids, and may free them; where it was loaded after us, that is after we have offered a path.
- */
-static bool
-has_its_index(const RelOptInfo *rel, const CustomPath *path)
-{
-	if (path->methods == &GjAlternativePathMethods)
-		return GjAlternativeIsListed(rel, path);
-	return path->methods != &GjScanPathMethods ||
-		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
 }

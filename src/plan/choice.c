@@ -27,16 +27,16 @@
 #include "utils/ruleutils.h"
 
 #include "base/gpujoin.h"
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
 /* Reasons of paths that were offered and not taken */
 #define COSTS_LESS_THERE		"another plan costs less there"
 #define COSTS_LESS \
 	"another plan of the whole query costs less: join order, parallel workers, order or LIMIT"
+
+/* The reasons of an index whose table has no condition on its key; a join may know better */
+#define NO_CONDITION		"no condition on its key"
+#define ONLY_IN_JOINS		"no condition on its key, other than in joins"
 
 /* Characters of a condition that are shown */
 #define SHOWN_CHARACTERS		200
@@ -69,16 +69,6 @@ static MemoryContext notes_context = NULL;
 static List *notes = NIL;
 
 /*
- * Note that an index was taken out of the planner's list
- */
-void
-GjChoiceHidden(Oid relation, const IndexOptInfo *index)
-{
-	GjChoiceRefused(relation, index->indexoid,
-					gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off");
-}
-
-/*
  * Note why no path was offered for an index, or for a table that has none of ours
  */
 void
@@ -95,8 +85,8 @@ GjChoiceRefused(Oid relation, Oid index, const char *reason)
 const char *
 GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index)
 {
-	return GjChoiceIsNoted() && is_joined(root, index) ? GJ_CHOICE_ONLY_IN_JOINS :
-		GJ_CHOICE_NO_CONDITION;
+	return GjChoiceIsNoted() && is_joined(root, index) ? ONLY_IN_JOINS :
+		NO_CONDITION;
 }
 
 /*
@@ -222,8 +212,8 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 		GjChoice   *choice = choice_find(relid, index->indexoid, NULL);
 		ListCell   *lc2;
 
-		if (choice == NULL || (strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0 &&
-							   strcmp(choice->reason, GJ_CHOICE_ONLY_IN_JOINS) != 0))
+		if (choice == NULL || (strcmp(choice->reason, NO_CONDITION) != 0 &&
+							   strcmp(choice->reason, ONLY_IN_JOINS) != 0))
 			continue;
 
 		foreach(lc2, restrictlist)
@@ -342,22 +332,6 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 }
 
 /*
- * Note that a plan is made of a path of ours
- */
-void
-GjChoiceTaken(CustomPath *path)
-{
-	Oid			index = path_index(path);
-	GjChoice   *choice;
-
-	if (!GjChoiceIsNoted())
-		return;
-	choice = choice_find(IndexGetRelation(index, false), index, path->methods->CustomName);
-	if (choice != NULL)
-		choice->chosen = true;
-}
-
-/*
  * Note what became of a GpuAgg over an input of ours, or of a partial one: the path, finished, that
  * is about to be added, or the reason why there is none
  */
@@ -390,15 +364,25 @@ GjChoiceAggregate(const char *node, Path *input, const Path *path, const RelOptI
 }
 
 /*
- * Note that a plan is made of a GpuAgg path
+ * Note that a plan is made from a path of ours
  */
 void
-GjChoiceAggregateTaken(const CustomPath *path)
+GjChoiceTaken(CustomPath *path)
 {
+	const char *node = path->methods->CustomName;
 	GjChoice   *choice;
+	Oid			index;
 
-	if (GjChoiceIsNoted() &&
-		(choice = find_aggregate(path->methods->CustomName, linitial(path->custom_paths))) != NULL)
+	if (!GjChoiceIsNoted())
+		return;
+	if (!GjPathIsOurs(&path->path))
+		choice = find_aggregate(node, linitial(path->custom_paths));
+	else
+	{
+		index = path_index(path);
+		choice = choice_find(IndexGetRelation(index, false), index, node);
+	}
+	if (choice != NULL)
 		choice->chosen = true;
 }
 

@@ -47,7 +47,6 @@
 #include "utils/lsyscache.h"
 
 #include "pages/pages.h"
-#include "choice.h"
 #include "planner.h"
 
 /* What a clause is folded for */

@@ -173,19 +173,26 @@
 
 #include <math.h>
 
+#include "access/genam.h"
+#include "catalog/pg_statistic.h"
 #include "executor/nodeHash.h"
+#include "match/match.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
 #include "port/pg_bitutils.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "match/match.h"
+#include "mirror/mirror.h"
 #include "node/scanplan.h"
+#include "pages/pages.h"
 #include "planner.h"
 
 /* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
@@ -228,6 +235,27 @@ typedef struct OrderedCosts
 	Cost		sort;			/* sort them */
 } OrderedCosts;
 
+/* Pages of an index, as far as is known */
+typedef struct IndexPages
+{
+	double		entries;		/* deleted ones included */
+	double		unsorted;		/* of tails and deltas: each search reads them all */
+	int			nruns;
+	double		runs[GJ_MAX_RUNS];	/* of each run: it reads what may match */
+} IndexPages;
+
+#define FEW_INDEXES				16
+
+typedef struct IndexNote
+{
+	Oid			index;			/* hash key */
+	bool		resident;
+	bool		counted;		/* what follows is known */
+	IndexPages pages;
+} IndexNote;
+
+static HTAB *notes = NULL;
+
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 					   bool device, double divisor);
 static Cost cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
@@ -244,6 +272,13 @@ static void cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, doub
 							   OrderedCosts *costs);
 static Cost cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken,
 							 double all);
+static double share_taken(PlannerInfo *root, const RelOptInfo *rel);
+static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
+static IndexNote *find_note(Oid index_oid);
+static bool would_be_resident(const IndexOptInfo *index);
+static void count_pages(Relation index, IndexPages *pages);
+static bool is_resident(Oid index_oid);
+static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
  * Return the cost of one match
@@ -251,7 +286,7 @@ static Cost cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return cost_match(index, nkeys, nmatches, false, GjIndexIsResident(index->indexoid), 1.0);
+	return cost_match(index, nkeys, nmatches, false, is_resident(index->indexoid), 1.0);
 }
 
 /*
@@ -282,7 +317,7 @@ static Cost
 cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all, double *npages,
 			 double *nentries)
 {
-	const GjIndexPages *pages = GjIndexGetPages(index);
+	const IndexPages *pages = get_pages(index);
 	double		cached_page = CACHED_PAGE_OPERATIONS * cpu_operator_cost;
 	double		total = pages->unsorted;
 	double		parts[GJ_MAX_RUNS];
@@ -353,7 +388,7 @@ void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
 	GjCostSearchBy(root, input,
-				   !input->complement && GjIndexIsResident(input->index->indexoid), startup, run);
+				   !input->complement && is_resident(input->index->indexoid), startup, run);
 }
 
 /*
@@ -440,7 +475,7 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		entries = Min(input->rel->rows * input->per_row, npassing);
-	double		share = Max(GjOrderTaken(root, input->rel), 1.0 / Max(entries, 1.0));
+	double		share = Max(share_taken(root, input->rel), 1.0 / Max(entries, 1.0));
 
 	costs.most = GjTopMaxWanted(entry_bytes, get_ordered_memory(input));
 	costs.matched = npassing;
@@ -470,7 +505,7 @@ static void
 cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 				   OrderedCosts *costs)
 {
-	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
+	bool		device = !input->complement && is_resident(input->index->indexoid);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	double		random_page;
@@ -519,6 +554,20 @@ cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double tak
 	if (covered < taken)
 		cost += costs->scan + costs->sort * (1.0 - covered / all);
 	return cost;
+}
+
+/*
+ * Estimate the share of a table's rows that are taken in order.  Of a table that is joined,
+ * PostgreSQL says only how many rows of the join are wanted.
+ */
+static double
+share_taken(PlannerInfo *root, const RelOptInfo *rel)
+{
+	double		rows = root->limit_tuples > 0.0 ? root->limit_tuples : root->tuple_fraction;
+
+	if (root->limit_tuples <= 0.0 && root->tuple_fraction < 1.0)
+		return root->tuple_fraction;
+	return Min(rows / Max(rel->rows, 1.0), 1.0);
 }
 
 /*
@@ -634,7 +683,7 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 {
 	RelOptInfo *rel = input->rel;
 	double		total = Max(rel->pages, 1.0);
-	double		correlation = GjKeyCorrelation(root, input->index);
+	double		correlation = key_correlation(root, input->index);
 	double		random_page;
 	double		seq_page;
 	double		fetched;
@@ -648,6 +697,30 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 	clustered = random_page +
 		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
 	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
+}
+
+/*
+ * Return the correlation of the key with the place of the rows, as ANALYZE has found it
+ */
+static double
+key_correlation(PlannerInfo *root, IndexOptInfo *index)
+{
+	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
+	VariableStatData variable;
+	AttStatsSlot slot;
+	double		correlation = 0.0;
+
+	examine_variable(root, (Node *) column->expr, 0, &variable);
+	if (HeapTupleIsValid(variable.statsTuple) &&
+		get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, InvalidOid,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		if (slot.nnumbers == 1)
+			correlation = slot.numbers[0];
+		free_attstatsslot(&slot);
+	}
+	ReleaseVariableStats(variable);
+	return correlation;
 }
 
 /*
@@ -680,4 +753,142 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	/* the bitmap is there only when the search is over */
 	*startup = *total = GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
+}
+
+/*-------------------------------------------------------------------------
+ * Mirrors and pages
+ *
+ * What the cost formulas ask of our indexes: has one a mirror on a device, and how many of
+ * its pages are in order?
+ *
+ * The table of mirrors is looked at once for each index and query, when the planner
+ * collects a table's indexes, and the metapage when a cost is computed first, not at each of
+ * the many costs that a join asks for; what was found is kept in this process.  It is a hint: of
+ * mirrors the file is compared, not what is in it, and all may have changed when the plan runs.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Look anew at the indexes of a table, for which a plan is being made; they are locked
+ */
+void
+GjNoteIndexes(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		IndexNote  *note;
+
+		if (!GjIndexIsOurs(index))
+			continue;
+		note = find_note(index->indexoid);
+		note->counted = false;
+		note->resident = index->hypothetical && would_be_resident(index);
+		if (GjMirrorTableExists() && !index->hypothetical)
+		{
+			Relation	rd = index_open(index->indexoid, NoLock);
+
+			note->resident = GjMirrorIsResident(rd);
+			index_close(rd, NoLock);
+		}
+	}
+}
+
+/*
+ * Would an index that does not exist be loaded once it is built?  As long as nobody asks for its
+ * place, it would: by the loader, or by the first queries.
+ */
+static bool
+would_be_resident(const IndexOptInfo *index)
+{
+	GjServiceStatus status;
+
+	if (!GjMirrorTableExists() || !gj_auto_load || index->pages < GJ_MIN_DEVICE_BLOCKS ||
+		!GjServiceReady(NULL))
+		return false;
+	GjServiceGetStatus(&status);
+	return (uint64) index->pages * BLCKSZ <= status.memory_columns_limit;
+}
+
+static IndexNote *
+find_note(Oid index_oid)
+{
+	IndexNote  *note;
+	bool		found;
+
+	if (notes == NULL)
+	{
+		HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(IndexNote)};
+
+		notes = hash_create("gpujoin indexes in plans", FEW_INDEXES, &control,
+							HASH_ELEM | HASH_BLOBS);
+	}
+	note = hash_search(notes, &index_oid, HASH_ENTER, &found);
+	if (!found)
+		note->resident = note->counted = false;
+	return note;
+}
+
+/*
+ * Did the index have a mirror when it was last looked at?
+ */
+static bool
+is_resident(Oid index_oid)
+{
+	return find_note(index_oid)->resident;
+}
+
+/*
+ * Where an index has its pages; of one that does not exist, as if it had just been built
+ */
+static const IndexPages *
+get_pages(const IndexOptInfo *index)
+{
+	static IndexPages built;
+	IndexNote  *note;
+	Relation	rd;
+
+	if (index->hypothetical)
+	{
+		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1};
+		built.entries = index->tuples;
+		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
+		return &built;
+	}
+	note = find_note(index->indexoid);
+	if (!note->counted)
+	{
+		rd = index_open(index->indexoid, NoLock);
+		count_pages(rd, &note->pages);
+		index_close(rd, NoLock);
+		note->counted = true;
+	}
+	return &note->pages;
+}
+
+static void
+count_pages(Relation index, IndexPages *pages)
+{
+	GjIndexInfo info;
+	GjIndexState state;
+
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
+	pages->unsorted = info.nlanes;
+	pages->entries = 0.0;
+	for (int i = 0; i < lengthof(state.deltas); i++)
+	{
+		if (state.deltas[i].run == 0)
+			continue;
+		pages->unsorted += state.deltas[i].data_pages;
+		pages->entries += (double) state.deltas[i].data_pages * info.slots;
+	}
+	pages->nruns = state.nruns;
+	for (int i = 0; i < state.nruns; i++)
+	{
+		pages->runs[i] = state.runs[i].data_pages;
+		pages->entries += state.runs[i].entries;
+	}
 }

@@ -16,15 +16,17 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
 static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
+static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
  * Is this a user's table that is scanned itself, not expanded into its children?
@@ -134,16 +136,6 @@ GjRefuseIndex(const IndexOptInfo *index)
 }
 
 /*
- * Return what must be tested before a row's key is read: the predicate of a partial index whose
- * key is an expression, which may fail for other rows.  Reading a column never fails.
- */
-List *
-GjKeyPredicate(const IndexOptInfo *index)
-{
-	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
-}
-
-/*
  * Are the index's keys the indexed values themselves, as all our operator classes make them?
  * Only then can the value be had back from a key, or the key's partition be told.
  */
@@ -160,11 +152,78 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 	return GjKeyProcKeepsValue(key_proc.fn_addr);
 }
 
-/*
- * Return the indexed column or expression
+/*-------------------------------------------------------------------------
+ * Partitions
+ *
+ * Where a table stands among partitions that the key tells apart.
+ *
+ * A leaf of a partitioned table is planned like any table, with the whole condition.  When
+ * its scan starts, it takes only those keys that it can have (rows/source.c).  For that the
+ * plan says through which partitions one comes to it.  Levels that are partitioned by
+ * something else, or by more than the key, only tell how old the partition is.  A partition
+ * that the query names itself has no parent here; it is searched for all keys.
+ *-------------------------------------------------------------------------
  */
-Expr *
-GjIndexKeyExpr(const IndexOptInfo *index)
+
+/*
+ * List the way from the top down to a table: for each level the OID of the partitioned table,
+ * invalid if the index's key does not divide it, and that of the partition; NIL if the key
+ * divides none.  *share becomes the part of the keys that is to be expected in this table.
+ */
+List *
+GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
 {
-	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
+	AttrNumber	attno = index->indexkeys[0];
+	Index		relid = rel->relid;
+	List	   *partitions = NIL;
+	bool		divided = false;
+	AppendRelInfo *appinfo;
+
+	*share = 1.0;
+	while (root->append_rel_array != NULL && attno > 0 &&
+		   (appinfo = root->append_rel_array[relid]) != NULL)
+	{
+		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
+		bool		by_key;
+
+		/* the column's number in the parent; the parent of a UNION ALL has none */
+		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
+			break;
+		attno = appinfo->parent_colnos[attno - 1];
+
+		by_key = is_partitioned_by(parent, attno);
+		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+		partitions = lcons_oid(by_key ? appinfo->parent_reloid : InvalidOid, partitions);
+		if (by_key)
+			*share /= Max(bms_num_members(parent->live_parts), 1);
+		divided |= by_key;
+		relid = appinfo->parent_relid;
+	}
+	if (divided && GjIndexKeepsValues(index))
+		return partitions;
+	*share = 1.0;
+	return NIL;
+}
+
+static bool
+is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
+{
+	const Var  *key = GjOnlyPartitionKey(parent);
+
+	return key != NULL && attno > 0 && key->varattno == attno;
+}
+
+/*
+ * Return the column by which alone a table is partitioned; NULL if there is none
+ */
+Var *
+GjOnlyPartitionKey(const RelOptInfo *rel)
+{
+	Node	   *key;
+
+	if (rel->part_scheme == NULL || rel->part_scheme->partnatts != 1 ||
+		list_length(rel->partexprs[0]) != 1)
+		return NULL;
+	key = linitial(rel->partexprs[0]);
+	return IsA(key, Var) ? (Var *) key : NULL;
 }

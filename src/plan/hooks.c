@@ -16,18 +16,39 @@
  */
 #include "postgres.h"
 
+#include "lib/ilist.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "utils/varlena.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "agg.h"
-#include "choice.h"
 #include "planner.h"
+
+typedef struct Offer
+{
+	dlist_node	node;
+	CustomPath	path;
+} Offer;
+
+typedef struct Offers
+{
+	const RelOptInfo *rel;		/* the key */
+	dlist_head	paths;
+} Offers;
+
+/* Arms of the form "key = value" from which on one set is better than bitmaps, surely */
+#define LONG_CHAIN				32
+
+static HTAB *offers = NULL;
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
@@ -47,6 +68,19 @@ static void add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptIn
 static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
+static void hide_from_chains(PlannerInfo *root, RelOptInfo *rel);
+static bool has_long_chain(Node *jointree, Index varno, AttrNumber attno);
+static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
+static bool find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno);
+static void add_subquery_paths(PlannerInfo *root, RelOptInfo *rel);
+static bool is_unlimited_after_all(const RelOptInfo *rel);
+static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);
+static bool has_path_of_ours(const Path *path);
+static bool is_trivial_target(const RelOptInfo *rel);
+static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
+static void create_table(void);
+static void forget_offers(void *rel);
+static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 /*
  * Install the hooks, in front of those that are there
@@ -110,7 +144,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
 		GjNoteIndexes(rel);
-		GjHideFromChains(root, rel);
+		hide_from_chains(root, rel);
 		return;
 	}
 
@@ -120,7 +154,8 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 
 		if (!GjIndexIsOurs(index))
 			continue;
-		GjChoiceHidden(relid, index);
+		GjChoiceRefused(relid, index->indexoid,
+						gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off");
 		rel->indexlist = foreach_delete_current(rel->indexlist, lc);
 	}
 }
@@ -138,7 +173,7 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 
 	GjAddScanPaths(root, rel, rti, rte);
 	if (rte->rtekind == RTE_SUBQUERY)
-		GjAddSubqueryPaths(root, rel);
+		add_subquery_paths(root, rel);
 	force_paths(rel);
 }
 
@@ -256,4 +291,356 @@ GjPathIsOurs(const Path *path)
 	return IsA(path, CustomPath) &&
 		(((const CustomPath *) path)->methods == &GjScanPathMethods ||
 		 ((const CustomPath *) path)->methods == &GjJoinPathMethods);
+}
+
+/*-------------------------------------------------------------------------
+ * Paths that were offered
+ *
+ * Remember the paths that we offered for a relation.
+ *
+ * What is cheapest for a million rows is not what is cheapest for what an aggregate makes of
+ * them, if the aggregate takes our rows more cheaply than others'.  By the time aggregates are
+ * planned, add_path() has dropped, and freed, what was not the cheapest for the rows.  So a
+ * copy of each path of ours is kept.  What a path refers to is not freed with it; the paths
+ * below a join are the cheapest of their relations, and stay.
+ *
+ * The copies live as long as their relation: they are freed with the memory context of that,
+ * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
+ * out of the table then.  The table is keyed by the relation's address, since each of a thousand
+ * partitions asks.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Keep a copy of a path
+ */
+void
+GjOfferNote(const CustomPath *path)
+{
+	MemoryContext context = GetMemoryChunkContext(path->path.parent);
+	Offer	   *offer = MemoryContextAlloc(context, sizeof(Offer));
+
+	offer->path = *path;
+	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
+}
+
+static Offers *
+get_offers(const RelOptInfo *rel, MemoryContext context)
+{
+	MemoryContextCallback *forget;
+	Offers	   *of_rel;
+
+	if (offers == NULL)
+		create_table();
+	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
+	if (of_rel != NULL)
+		return of_rel;
+
+	/* nothing can fail between the entry and what will remove it */
+	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
+	forget->func = forget_offers;
+	forget->arg = unconstify(RelOptInfo *, rel);
+	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
+	dlist_init(&of_rel->paths);
+	MemoryContextRegisterResetCallback(context, forget);
+	return of_rel;
+}
+
+static void
+create_table(void)
+{
+	HASHCTL		info = {
+		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
+	};
+
+	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+static void
+forget_offers(void *rel)
+{
+	hash_search(offers, &rel, HASH_REMOVE, NULL);
+}
+
+/*
+ * The cheapest path that was offered for a relation, for one process or divided among several;
+ * NULL if none was.  It is a copy of the caller's own.
+ */
+CustomPath *
+GjOfferFind(const RelOptInfo *rel, bool is_partial)
+{
+	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
+	const CustomPath *found = NULL;
+	CustomPath *copy;
+	dlist_iter	iter;
+
+	if (of_rel == NULL)
+		return NULL;
+	dlist_foreach(iter, &of_rel->paths)
+	{
+		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
+
+		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
+			(found == NULL || path->path.total_cost < found->path.total_cost))
+			found = path;
+	}
+	if (found == NULL)
+		return NULL;
+	copy = palloc(sizeof(CustomPath));
+	*copy = *found;
+	return copy;
+}
+
+/*
+ * Is the index of a scan still there?  pg_hint_plan takes those off the planner's list that a hint
+ * forbids, and may free them; where it was loaded after us, that is after we have offered a path.
+ */
+static bool
+has_its_index(const RelOptInfo *rel, const CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods)
+		return GjAlternativeIsListed(rel, path);
+	return path->methods != &GjScanPathMethods ||
+		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
+}
+
+/*-------------------------------------------------------------------------
+ * Long OR chains
+ *
+ * Where core need not think of bitmap scans of our indexes.
+ *
+ * Tools write chains of hundreds of "key = value" with OR between them.  Core considers
+ * a bitmap scan for each arm and each index that answers it.  GpuScan makes one set of
+ * all arms (conditions.c); a search of the whole index for each would be the worst of all
+ * plans, and looking at a thousand of them takes a fifth of the time of planning.  So
+ * where a query has such a chain, the index is taken for one that has no bitmap scans,
+ * for this query: what that may cost is a BitmapAnd or BitmapOr with other conditions.
+ *
+ * This is done when a table's indexes are collected, before its clauses are sorted out:
+ * hence the look at the query's tree, in which a partition's columns are those of the
+ * table that the query names.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Keep core from making bitmap scans of those of our indexes whose key is in a long OR chain
+ */
+static void
+hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	/* CREATE INDEX and CLUSTER ask what they cost with a query of nothing */
+	if (root->parse->jointree == NULL)
+		return;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		AttrNumber	attno = index->indexkeys[0];
+		Index		varno = rel->relid;
+
+		if (GjIndexIsOurs(index) && find_in_query(root, &varno, &attno) &&
+			has_long_chain((Node *) root->parse->jointree, varno, attno))
+			index->amhasgetbitmap = false;
+	}
+}
+
+/*
+ * Turn a column of a partition or child into that of the table which the query names; false
+ * if that has no such column, or it is an expression
+ */
+static bool
+find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno)
+{
+	while (*attno > 0 && root->append_rel_array != NULL &&
+		   root->append_rel_array[*varno] != NULL)
+	{
+		AppendRelInfo *appinfo = root->append_rel_array[*varno];
+
+		*varno = appinfo->parent_relid;
+		*attno = *attno <= appinfo->num_child_cols ? appinfo->parent_colnos[*attno - 1] : 0;
+	}
+	return *attno > 0;
+}
+
+static bool
+has_long_chain(Node *jointree, Index varno, AttrNumber attno)
+{
+	List	   *parts = NIL;
+	Node	   *quals = NULL;
+	ListCell   *lc;
+
+	if (IsA(jointree, FromExpr))
+	{
+		parts = ((FromExpr *) jointree)->fromlist;
+		quals = ((FromExpr *) jointree)->quals;
+	}
+	else if (IsA(jointree, JoinExpr))
+	{
+		parts = list_make2(((JoinExpr *) jointree)->larg, ((JoinExpr *) jointree)->rarg);
+		quals = ((JoinExpr *) jointree)->quals;
+	}
+
+	/* the planner has made lists of the quals by now */
+	if (quals != NULL && IsA(quals, List))
+	{
+		foreach(lc, (List *) quals)
+		{
+			if (is_long_chain(lfirst(lc), varno, attno))
+				return true;
+		}
+	}
+	foreach(lc, parts)
+	{
+		if (has_long_chain(lfirst(lc), varno, attno))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_long_chain(Node *qual, Index varno, AttrNumber attno)
+{
+	int			narms = 0;
+	ListCell   *lc;
+
+	if (!is_orclause(qual) || list_length(((BoolExpr *) qual)->args) < LONG_CHAIN)
+		return false;
+
+	foreach(lc, ((BoolExpr *) qual)->args)
+	{
+		OpExpr	   *arm = lfirst(lc);
+		ListCell   *lc2;
+
+		if (!IsA(arm, OpExpr))
+			continue;
+		foreach(lc2, arm->args)
+		{
+			Var		   *var = lfirst(lc2);
+
+			narms += IsA(var, Var) && var->varno == varno && var->varattno == attno;
+		}
+	}
+	return narms >= LONG_CHAIN;
+}
+
+/*-------------------------------------------------------------------------
+ * Subqueries with OFFSET 0
+ *
+ * Let a subquery with OFFSET 0 be run in parallel, if it has a scan or join of ours.
+ *
+ * OFFSET 0 is how one keeps a subquery apart from the query around it.  It limits nothing,
+ * and when the planner is done with the subquery it knows that: there are paths that can be
+ * shared among processes.  But whether the query above may share them was decided before,
+ * when the 0 was still an expression that had to be looked at, and any OFFSET forbids it.
+ * Then a Gather has to hand each of a million rows to one process, which aggregates them
+ * all, where each process could have aggregated its own.
+ *
+ * So, when the subquery's paths are made, the decision is made again, by the tests that
+ * PostgreSQL makes for a subquery without OFFSET: nothing that this level computes from the
+ * subquery's rows, or filters them by, may be unsafe in a worker, and the subquery must have
+ * paths that can be shared.  Subqueries in which nothing is of ours stay as they were.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Add the parallel paths that PostgreSQL left out because the subquery has an OFFSET
+ */
+static void
+add_subquery_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	RelOptInfo *final;
+	ListCell   *lc;
+
+	if (rel->consider_parallel || !root->glob->parallelModeOK || rel->subroot == NULL ||
+		rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(rel) ||
+		!bms_is_empty(rel->lateral_relids) || !is_unlimited_after_all(rel) ||
+		!rows_are_parallel_safe(root, rel))
+		return;
+
+	final = fetch_upper_rel(rel->subroot, UPPERREL_FINAL, NULL);
+	foreach(lc, final->partial_pathlist)
+	{
+		Path	   *path = lfirst(lc);
+		List	   *pathkeys;
+
+		if (!has_path_of_ours(path))
+			continue;
+		rel->consider_parallel = true;
+		pathkeys = convert_subquery_pathkeys(root, rel, path->pathkeys,
+											 make_tlist_from_pathtarget(path->pathtarget));
+		add_partial_path(rel, (Path *) GjSubqueryScanPath(root, rel, path,
+														  is_trivial_target(rel), pathkeys));
+	}
+}
+
+/*
+ * Does the subquery have an OFFSET or LIMIT, but none that limits anything?
+ */
+static bool
+is_unlimited_after_all(const RelOptInfo *rel)
+{
+	Query	   *query = rel->subroot->parse;
+
+	return (query->limitOffset != NULL || query->limitCount != NULL) && !limit_needed(query);
+}
+
+static bool
+rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel)
+{
+	return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
+		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
+}
+
+/*
+ * Is one of our paths in it, where the path is divided among processes?
+ */
+static bool
+has_path_of_ours(const Path *path)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(path))
+	{
+		case T_ProjectionPath:
+			return has_path_of_ours(((const ProjectionPath *) path)->subpath);
+		case T_SubqueryScanPath:
+			return has_path_of_ours(((const SubqueryScanPath *) path)->subpath);
+		case T_NestPath:
+		case T_MergePath:
+		case T_HashPath:
+			return has_path_of_ours(((const JoinPath *) path)->outerjoinpath) ||
+				has_path_of_ours(((const JoinPath *) path)->innerjoinpath);
+		case T_AppendPath:
+			foreach(lc, ((const AppendPath *) path)->subpaths)
+			{
+				if (has_path_of_ours(lfirst(lc)))
+					return true;
+			}
+			return false;
+		default:
+			return GjPathIsOurs(path);
+	}
+}
+
+/*
+ * Are the subquery's rows wanted as they are?
+ */
+static bool
+is_trivial_target(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (list_length(rel->reltarget->exprs) != list_length(rel->subroot->parse->targetList))
+		return false;
+	foreach(lc, rel->reltarget->exprs)
+	{
+		Var		   *var = lfirst(lc);
+
+		if (!IsA(var, Var) || var->varno != rel->relid ||
+			var->varattno != foreach_current_index(lc) + 1)
+			return false;
+	}
+	return true;
 }

@@ -50,10 +50,12 @@
 
 #include <math.h>
 
+#include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -65,18 +67,15 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
-
-#define PULL_ALL_VARS \
-	(PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS)
 
 /* Bytes that a collected row takes besides its columns */
 #define SMALL_ROW_OVERHEAD		80
 
 /* What a pair costs that a further join clause drops, beyond its tuple */
 #define DROPPED_PAIR_COST		0.2
+
+
 
 static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
@@ -97,17 +96,6 @@ static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost
 static double cost_unit(const GjJoinCandidate *cand);
 static bool joins_are_disabled(void);
 static List *copy_scans(List *scans);
-static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					   List *clauses, List *custom_plans);
-static Expr *key_qual(const GjJoinCandidate *cand);
-static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
-static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
-							   List **joinquals, List **otherquals);
-static List *big_columns(const GjJoinCandidate *cand, List *needed);
-static List *build_scan_tlist(List *columns, Plan *small_plan);
-static bool has_column(List *columns, const Var *var);
-static Node *match_scan_tlist(Node *node, List *scan_tlist);
-static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
@@ -117,11 +105,17 @@ static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
-
-const CustomPathMethods GjJoinPathMethods = {
-	.CustomName = GJ_JOIN_NAME,
-	.PlanCustomPath = plan_join,
-};
+static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static bool has_eligible_index(const RelOptInfo *rel);
+static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
+						 const GjSource *key);
+static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
+static List *list_tables(PlannerInfo *root, RelOptInfo *big);
+static bool is_by_key(PlannerInfo *root, const GjJoinCandidate *cand);
+static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
+							   RelOptInfo *table);
 
 /*
  * Offer the ways in which one side of this join can be the big table
@@ -269,7 +263,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 		if (!clause_joins_sides(cand, cand->rinfo))
 			continue;
 		if (cand->tables == NIL)
-			cand->tables = GjJoinTables(root, cand->big);
+			cand->tables = list_tables(root, cand->big);
 		if (cand->tables == NIL)
 			return;
 		if (choose_scans(root, cand))
@@ -351,7 +345,7 @@ choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
 	cand->scans = NIL;
 	foreach(lc, cand->tables)
 	{
-		GjJoinScan *scan = GjJoinChooseScan(root, cand, lfirst_node(RelOptInfo, lc));
+		GjJoinScan *scan = choose_scan(root, cand, lfirst_node(RelOptInfo, lc));
 
 		if (scan == NULL)
 			return false;
@@ -528,251 +522,189 @@ copy_scans(List *scans)
 }
 
 /*-------------------------------------------------------------------------
- * Plans
+ * The big side
  *
- * Build the plan of a GpuJoin path (join.c).
+ * The big side of a GpuJoin: which tables it is made of, and how each of them
+ * is scanned.
  *
- * A join has no scan relation, so all expressions of the node are over a joined row
- * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.
- * Expressions stand in custom_exprs and the plan's qual only, since what stands in
- * custom_private is adjusted by nobody.
+ * For an ordinary table that is the table.  A partitioned table, a table with
+ * children, or a UNION ALL of tables that was pulled up stands for its leaves, which
+ * core has found by now: those that pruning or constraints exclude have no
+ * RelOptInfo or are dummies.  What was written for the parent is written anew for
+ * each leaf, as core does it for an Append: columns and clauses by translating
+ * their Vars (so that dropped columns, another order of them, whole rows and what a
+ * UNION ALL computes come out right), filters by taking the leaf's own list, which
+ * has the parent's with the security levels they had there.  Row security and
+ * privileges are the parent's business in SQL, and are in that list or were checked
+ * with the parent's range table entry.
+ *
+ * Each leaf must have an index of ours that answers the clause; a join with a
+ * leaf that has none is left to core.
  *-------------------------------------------------------------------------
  */
 
 /*
- * PlanCustomPath: make the plan.  The target list may be empty, then core puts its own there
- * later.  In either case it can use no more than the path's target.
- */
-static Plan *
-plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-		  List *clauses, List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
-	List	   *columns;
-	List	   *exprs;
-	List	   *joinquals;
-	List	   *otherquals;
-	ListCell   *lc;
-
-	GjChoiceTaken(path);
-	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
-					   otherquals);
-	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
-
-	/* The target comes first: its Vars are those that the nodes above know */
-	columns = big_columns(cand, list_make3(path->path.pathtarget->exprs, tlist, exprs));
-	scan->custom_scan_tlist = build_scan_tlist(columns, linitial(custom_plans));
-	foreach(lc, cand->scans)
-		custom_plans = lappend(custom_plans, GjPlanJoinScan(root, cand, lfirst(lc), columns));
-
-	scan->scan.plan.targetlist = tlist;
-	scan->custom_exprs = (List *) match_scan_tlist((Node *) exprs, scan->custom_scan_tlist);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(makeInteger(cand->kind),
-									  makeInteger(list_length(columns)),
-									  list_make1_oid(cand->key.key_proc),
-									  partitions(root, cand));
-	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
-
-	return &scan->scan.plan;
-}
-
-/*
- * Write the clause that the indexes answer, for EXPLAIN: over the big side, with the key on
- * the left, however the query or the planner wrote it
- */
-static Expr *
-key_qual(const GjJoinCandidate *cand)
-{
-	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
-
-	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
-						 cand->key.value, written->opcollid, written->inputcollid);
-}
-
-/*
- * List the partitions that each table belongs to, if the join goes by partitions; else NIL
+ * List the tables of the big side; NIL if there is one that we cannot scan, or if
+ * together they are too small
  */
 static List *
-partitions(PlannerInfo *root, const GjJoinCandidate *cand)
+list_tables(PlannerInfo *root, RelOptInfo *big)
 {
-	List	   *result = NIL;
+	List	   *tables = NIL;
+	double		rows = 0.0;
 	ListCell   *lc;
 
-	if (!cand->by_key)
+	if (!add_tables(root, big, &tables))
 		return NIL;
-	foreach(lc, cand->tables)
-		result = lappend(result, GjJoinPartitions(root, lfirst(lc), cand->big));
-	return result;
-}
 
-/*
- * Separate the clauses that decide on a match from those that decide on a result row
- */
-static void
-split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
-				   List **joinquals, List **otherquals)
-{
-	List	   *rinfos = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
-
-	rinfos = GjOrderClauses(root, rinfos);
-	if (GjJoinKeepsUnmatched(cand->kind))
-		extract_actual_join_clauses(rinfos, cand->joinrel->relids, joinquals, otherquals);
-	else
-	{
-		*joinquals = extract_actual_clauses(rinfos, false);
-		*otherquals = NIL;
-	}
-}
-
-/*
- * List the Vars of the big side that anything needs; there is one at least, in the
- * clause that the indexes answer.  The tables' filters are tested before the joined row
- * is made.
- */
-static List *
-big_columns(const GjJoinCandidate *cand, List *needed)
-{
-	List	   *columns = NIL;
-	ListCell   *lc;
-
-	foreach(lc, pull_var_clause((Node *) needed, PULL_ALL_VARS))
-	{
-		Var		   *var = lfirst_node(Var, lc);
-
-		if (var->varno == cand->big->relid && !has_column(columns, var))
-			columns = lappend(columns, var);
-	}
-	Assert(columns != NIL);
-	return columns;
+	foreach(lc, tables)
+		rows += lfirst_node(RelOptInfo, lc)->tuples;
+	return gj_force || rows >= gj_min_rows ? tables : NIL;
 }
 
 static bool
-has_column(List *columns, const Var *var)
+add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+
+	if (IS_DUMMY_REL(rel))
+		return true;
+	if (rte->inh)
+		return add_members(root, rel, tables);
+	if (!GjIsUserTable(rte) || !has_eligible_index(rel) || GjRefuseTable(rel, rte, 0) != NULL)
+		return false;
+
+	*tables = lappend(*tables, rel);
+	return true;
+}
+
+static bool
+has_eligible_index(const RelOptInfo *rel)
 {
 	ListCell   *lc;
 
-	foreach(lc, columns)
+	foreach(lc, rel->indexlist)
 	{
-		if (lfirst_node(Var, lc)->varattno == var->varattno)
+		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
 }
 
-/*
- * Describe the joined row: the columns of the big side, then the small plan's
- * output as it is
- */
-static List *
-build_scan_tlist(List *columns, Plan *small_plan)
-{
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	foreach(lc, columns)
-		tlist = lappend(tlist, makeTargetEntry(copyObject(lfirst(lc)), list_length(tlist) + 1,
-											   NULL, false));
-	foreach(lc, small_plan->targetlist)
-	{
-		Expr	   *expr = copyObject(lfirst_node(TargetEntry, lc)->expr);
-
-		tlist = lappend(tlist, makeTargetEntry(expr, list_length(tlist) + 1, NULL, false));
-	}
-	return tlist;
-}
-
-/*
- * Write Vars as the joined row's description has them
- *
- * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  ON
- * clauses have it without the mark of their own join, the target with it; a scan's
- * expressions must match its description exactly, in which a column stands once.
- */
-static Node *
-match_scan_tlist(Node *node, List *scan_tlist)
-{
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Var))
-	{
-		Var		   *var = (Var *) node;
-		ListCell   *lc;
-
-		foreach(lc, scan_tlist)
-		{
-			Var		   *other = (Var *) lfirst_node(TargetEntry, lc)->expr;
-
-			if (IsA(other, Var) && other->varno == var->varno &&
-				other->varattno == var->varattno && var->varlevelsup == 0)
-				return copyObject((Node *) other);
-		}
-	}
-	return expression_tree_mutator(node, match_scan_tlist, (void *) scan_tlist);
-}
-
-/*-------------------------------------------------------------------------
- * Clauses
- *
- * The order in which the nodes of a GpuJoin test their clauses.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Sort clauses into the order in which they have to be tested
- *
- * Security barriers go first of all, then what is cheap.  Core lets a leakproof
- * clause pass a barrier; here it keeps its place.  Insertion keeps the order of
- * equals.
- */
-List *
-GjOrderClauses(PlannerInfo *root, List *rinfos)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, rinfos)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		int			pos = list_length(result);
-
-		while (pos > 0 && goes_before(root, rinfo, list_nth(result, pos - 1)))
-			pos--;
-		result = list_insert_nth(result, pos, rinfo);
-	}
-	return result;
-}
-
 static bool
-goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
+add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 {
-	QualCost	cost_a;
-	QualCost	cost_b;
+	ListCell   *lc;
 
-	if (a->security_level != b->security_level)
-		return a->security_level < b->security_level;
+	if (rel->part_rels != NULL)
+	{
+		for (int i = 0; i < rel->nparts; i++)
+		{
+			if (rel->part_rels[i] != NULL && !add_tables(root, rel->part_rels[i], tables))
+				return false;
+		}
+		return true;
+	}
 
-	cost_qual_eval_node(&cost_a, (Node *) a, root);
-	cost_qual_eval_node(&cost_b, (Node *) b, root);
-	return cost_a.per_tuple < cost_b.per_tuple;
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
+
+		if (appinfo->parent_relid == rel->relid &&
+			!add_tables(root, find_base_rel(root, appinfo->child_relid), tables))
+			return false;
+	}
+	return true;
 }
 
 /*
- * List the bare clauses, pseudoconstant ones included: nobody else tests them
+ * Does the key tell in which partition of the big side a row is?
  */
-List *
-GjBareClauses(List *rinfos)
+static bool
+is_by_key(PlannerInfo *root, const GjJoinCandidate *cand)
 {
-	List	   *result = NIL;
+	RelOptInfo *big = cand->big;
+	Var		   *key = GjOnlyPartitionKey(big);
 	ListCell   *lc;
 
-	foreach(lc, rinfos)
-		result = lappend(result, lfirst_node(RestrictInfo, lc)->clause);
-	return result;
+	if (planner_rt_fetch(big->relid, root)->relkind != RELKIND_PARTITIONED_TABLE ||
+		key == NULL || !equal(key, GjJoinKeyExpr(cand)))
+		return false;
+
+	foreach(lc, cand->scans)
+	{
+		if (!GjIndexKeepsValues(((GjJoinScan *) lfirst(lc))->index))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
+ *
+ * Of several indexes the smallest is best, as each is read from end to end; but a bigger one
+ * may spare the heap.  Then both ways are kept, and costs decide.
+ */
+static GjJoinScan *
+choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
+{
+	RestrictInfo *rinfo = NULL;
+	GjJoinScan *scan = NULL;
+	GjJoinScan *covering = NULL;
+	ListCell   *lc;
+
+	foreach(lc, table->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		GjSource	key;
+		List	   *attnos;
+
+		if (!GjIndexEligible(index))
+			continue;
+		if (rinfo == NULL)
+			rinfo = GjJoinClauseOf(root, cand->rinfo, table, cand->big);
+		if (!scan_answers(root, cand, index, table, rinfo, &key))
+			continue;
+		keep_smaller(&scan, table, index, &key);
+		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, &attnos))
+			keep_smaller(&covering, table, index, &key);
+	}
+	if (covering == NULL)
+		return scan;
+
+	covering->index_only = true;
+	if (covering->index == scan->index)
+		return covering;
+	if (covering->key.key_proc == scan->key.key_proc && covering->key.opno == scan->key.opno)
+		scan->other = covering;
+	return scan;
+}
+
+static void
+keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjSource *key)
+{
+	if (*scan != NULL && (*scan)->index->pages <= index->pages)
+		return;
+	if (*scan == NULL)
+		*scan = palloc0(sizeof(GjJoinScan));
+	(*scan)->table = table;
+	(*scan)->index = index;
+	(*scan)->key = *key;
+}
+
+/*
+ * Does the index answer the clause, with the same operator and key extraction as the other
+ * tables' indexes?  The small side's keys are made only once.
+ */
+static bool
+scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
+{
+	const char *refused;
+
+	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
+		(cand->scans == NIL ||
+		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
 }
 
 /*-------------------------------------------------------------------------
@@ -812,7 +744,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
 									  cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
-	cand->by_key = GjJoinIsByKey(root, cand);
+	cand->by_key = is_by_key(root, cand);
 	*run = 0.0;
 
 	/* No row comes before the first table has been searched; the others come later */

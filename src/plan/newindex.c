@@ -40,6 +40,7 @@
 #include "utils/syscache.h"
 
 #include "base/gpujoin.h"
+#include "pages/pages.h"
 #include "planner.h"
 
 /* The planning that is going on, and the indexes that it gets to see */
@@ -80,22 +81,6 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 	}
 	PG_END_TRY();
 	return plan;
-}
-
-/*
- * Return what a query would cost
- */
-Cost
-GjNewIndexCost(const GjTrial *trial, const List *indexes)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Cost		cost = GjNewIndexPlan(trial, indexes)->planTree->total_cost;
-
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-	return cost;
 }
 
 static bool

@@ -47,17 +47,13 @@ typedef struct GjChoice
 /* choice.c: what the planner thinks of a query's indexes, a list of GjChoice */
 extern bool GjChoiceStart(void);
 extern List *GjChoiceStop(void);
-extern bool GjChoiceIsNoted(void);
 
 /* newindex.c: planning a query as if it had other indexes (GjNewIndex) */
-extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
 extern PlannedStmt *GjNewIndexPlan(const GjTrial *trial, const List *indexes);
-extern Cost GjNewIndexCost(const GjTrial *trial, const List *indexes);
 extern int64 GjNewIndexSize(const GjNewIndex *index);
 extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
 
-/* eligible.c, rows.c: for estimates of new indexes */
-extern bool GjIsUserTable(const RangeTblEntry *rte);
+/* scanpath.c: the number of keys that an array of unknown length is assumed to have */
 extern double GjAssumedKeys(double ndistinct);
 
 /* hooks.c; the hook is called for each table that is planned, if it is set */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * planner.h
- *	  What the planner's files use of each other: which clauses an index answers,
- *	  what a path carries, what it costs.
+ *	  Declarations shared by the planner's files: the conditions that an index answers,
+ *	  the contents of paths, and costs.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,20 +13,12 @@
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 
+#include "node/aggplan.h"
+#include "node/joinplan.h"
 #include "node/keyplan.h"
-#include "pages/pages.h"
 #include "plan.h"
 
-/* eligible.c: which tables and indexes are for us */
-extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
-extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(const IndexOptInfo *index);
-extern const char *GjRefuseIndex(const IndexOptInfo *index);
-extern bool GjIndexKeepsValues(const IndexOptInfo *index);
-extern List *GjKeyPredicate(const IndexOptInfo *index);
-extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
-
-/* With gpujoin.force: keeps the order among our own paths, and puts all before any other */
+/* Cost factor of gpujoin.force: our paths keep their order and precede all others */
 #define GJ_FORCED_COST_SCALE	1.0e-6
 
 /*
@@ -57,35 +49,7 @@ typedef struct GjKeyCondition
 	bool		exact;			/* else the clause is to be tested on each row besides */
 } GjKeyCondition;
 
-/* conditions.c: clauses to conditions on the key */
-extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-									RestrictInfo *rinfo, const char **refused);
-extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-							 RestrictInfo *rinfo, Relids small, GjSource *key,
-							 const char **refused);
-
-/* conditions.c: the tree, and the plan made of it */
-extern List *GjMakeKeyPlan(List *conditions, List **values);
-
-/* partition.c: through which partitions one comes to a table */
-extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-							  double *share);
-extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
-
-/* covers.c: can the heap be left out? */
-extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
-							  List **attnos);
-extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
-
-/* filter.c: which filters can be tested on entries? */
-extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
-extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals,
-							  List **filters, List **values);
-extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
-extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos, Cost *per_entry);
-
-/* cost.c: the formulas */
+/* Input of the cost formulas for one search */
 typedef struct GjCostInput
 {
 	RelOptInfo *rel;			/* the big table */
@@ -102,59 +66,6 @@ typedef struct GjCostInput
 	bool		index_only;		/* all-visible pages need not be read */
 	int			workers;		/* that share the fetch, besides the leader */
 } GjCostInput;
-
-extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
-extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
-						 Cost *startup, Cost *run);
-extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
-						   Cost *startup, Cost *run);
-extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
-						  Size entry_bytes, Cost *startup, Cost *run);
-extern bool GjIsForCursor(const PlannerInfo *root);
-extern Cost GjCostTest(int width, double nvalues);
-extern double GjCostReturned(const GjCostInput *input);
-extern double GjParallelDivisor(int workers);
-extern int	GjCountWorkers(const GjCostInput *input);
-extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers, double unit,
-						  Cost alone, Cost divided);
-extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
-
-/* newindex.c: indexes that do not exist */
-extern bool GjNewIndexIs(const IndexOptInfo *index);
-extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
-
-/* order.c: rows in the order that a LIMIT wants */
-extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
-extern double GjOrderBound(PlannerInfo *root, double per_row);
-extern double GjOrderTaken(PlannerInfo *root, const RelOptInfo *rel);
-extern Size GjOrderEntryBytes(const RelOptInfo *rel, List *order, List *kept);
-extern List *GjOrderColumns(IndexOptInfo *index, List *order);
-
-/* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
-extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-										List *conditions, double *nkeys);
-extern bool GjSourceIsUnknown(const GjSource *source);
-extern bool GjNodeIsComplement(GjKeyNode *node);
-extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
-
-/* bitmap.c: which indexes core need not make bitmap scans of */
-extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
-
-/* alternative.c */
-extern Path *GjCheapestOther(const RelOptInfo *rel);
-
-/* resident.c: which indexes a device holds, and where their pages are, as far as is known */
-typedef struct GjIndexPages
-{
-	double		entries;		/* deleted ones included */
-	double		unsorted;		/* of tails and deltas: each search reads them all */
-	int			nruns;
-	double		runs[GJ_MAX_RUNS];	/* of each run: it reads what may match */
-} GjIndexPages;
-
-extern void GjNoteIndexes(RelOptInfo *rel);
-extern bool GjIndexIsResident(Oid index_oid);
-extern const GjIndexPages *GjIndexGetPages(const IndexOptInfo *index);
 
 /*
  * custom_private of a GpuScan path: a list indexed by these.  A path is never
@@ -173,36 +84,186 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
-/* scan.c, joinpath.c: the bodies of the two path list hooks */
-extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
-extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-						   RelOptInfo *innerrel, JoinType jointype,
-						   JoinPathExtraData *extra);
+/* What a path is made of */
+typedef struct GjJoinCandidate
+{
+	RelOptInfo *joinrel;
+	RelOptInfo *big;			/* a table, or one that stands for several (Append) */
+	RelOptInfo *small;
+	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
+	List	   *scans;			/* list of GjJoinScan, one for each of these */
+	RestrictInfo *rinfo;		/* the clause that the indexes answer */
+	GjSource	key;			/* it, as the first table's index answers it */
+	GjJoinKind	kind;
+	List	   *restrictlist;	/* all clauses of the join */
+	bool		by_key;			/* the big side is partitioned by the key alone */
+	Path	   *small_path;
+	int			workers;		/* that share the big side, besides the leader */
+	double		nkeys;			/* distinct keys of the small side, estimated */
+	double		nbatches;		/* into which it falls */
+	Selectivity selectivity;	/* share of all pairs that have equal keys */
+} GjJoinCandidate;
 
-/* same.c: what each process of a parallel plan may run or evaluate for itself */
-extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
-extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
+/* How one table of the big side is scanned */
+typedef struct GjJoinScan
+{
+	RelOptInfo *table;
+	IndexOptInfo *index;
+	GjSource	key;			/* the join's clause, written for this table */
+	bool		index_only;		/* the index has all columns that are needed */
+	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
+								 * index that has all columns, the other without */
+	double		nmatches;		/* TIDs expected */
+	Selectivity filtered;		/* the share of them that filters of entries drop */
+	double		rows;			/* expected to pass the table's filters, in a process */
+	Cost		startup;
+	Cost		run;
+} GjJoinScan;
 
-/* subquery.c: the same as scan.c and joinpath.c for a subquery */
-extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
+/* custom_private of a path: a list indexed by these; a path is never copied */
+typedef enum GjJoinPathPrivate
+{
+	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, no Node */
+	GJ_JOIN_PATH_COUNT
+} GjJoinPathPrivate;
+
+/* What a GpuAgg computes.  Planner's memory; no Node. */
+typedef struct GjAggQuery
+{
+	List	   *groupings;		/* Expr: what rows are grouped by */
+	List	   *aggregates;		/* Aggref, each once */
+	List	   *having;			/* clauses, implicitly ANDed */
+	bool		is_distinct;	/* SELECT DISTINCT */
+	bool		is_partial;		/* the aggregates are states, for a node above Gather */
+	double		ngroups;		/* estimate, before HAVING */
+	List	   *coded;			/* Var: those of groupings for whose values numbers are taken */
+	const char *refused;		/* why it cannot be done; NULL: it can */
+} GjAggQuery;
 
 /*
- * hooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
- * for those of which each process gives a share.  They set the costs, which under
- * gpujoin.force is not what they are, and make room under it, since add_path would free
- * a path of ours that costs more than another.
+ * hooks.c: our versions of add_path() and add_partial_path().  They set the path's costs, which
+ * gpujoin.force scales down.  Under gpujoin.force they first remove the other paths, since
+ * add_path() would free a path of ours that costs more than another.
  */
 extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 					  Cost run);
 extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
 							 Cost run, Cost alone, double unit);
 extern bool GjPathIsOurs(const Path *path);
+extern void GjOfferNote(const CustomPath *path);
+extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
-/* scan.c: the clauses that a path's index leaves to be tested */
-extern List *GjScanPathFilters(const CustomPath *path);
+/* eligible.c: tables and indexes that gpujoin can use */
+extern bool GjIsUserTable(const RangeTblEntry *rte);
+extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
+extern bool GjIndexIsOurs(const IndexOptInfo *index);
+extern bool GjIndexEligible(const IndexOptInfo *index);
+extern const char *GjRefuseIndex(const IndexOptInfo *index);
+extern bool GjIndexKeepsValues(const IndexOptInfo *index);
+extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+							  double *share);
+extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
-/* scan.c, joinpath.c: to tell our paths from others */
+/* newindex.c: indexes that do not exist */
+extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
+extern bool GjNewIndexIs(const IndexOptInfo *index);
+extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+
+/* conditions.c: conditions on the key */
+extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+									RestrictInfo *rinfo, const char **refused);
+extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+							 RestrictInfo *rinfo, Relids small, GjSource *key,
+							 const char **refused);
+extern List *GjMakeKeyPlan(List *conditions, List **values);
+
+/* entryfilter.c: what index entries decide without the heap */
+extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+								 List *rinfos, Cost *per_entry);
+extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
+							  List **attnos);
+extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
+extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
+						List *attnos);
+
+/* cost.c: the formulas */
+extern void GjNoteIndexes(RelOptInfo *rel);
+extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
+extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
+						 Cost *startup, Cost *run);
+extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
+						   Cost *startup, Cost *run);
+extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
+						  Size entry_bytes, Cost *startup, Cost *run);
+extern bool GjIsForCursor(const PlannerInfo *root);
+extern Cost GjCostTest(int width, double nvalues);
+extern double GjCostReturned(const GjCostInput *input);
+extern double GjParallelDivisor(int workers);
+extern int	GjCountWorkers(const GjCostInput *input);
+extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers, double unit,
+						  Cost alone, Cost divided);
+extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
+
+/* same.c: clauses and relations that each process of a parallel plan may evaluate for itself */
+extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
+extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
+
+/* scanpath.c: GpuScan */
 extern const CustomPathMethods GjScanPathMethods;
+extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+extern List *GjScanPathFilters(const CustomPath *path);
+extern bool GjSourceIsUnknown(const GjSource *source);
+
+/* choosepath.c: GpuAlternative */
+extern const CustomPathMethods GjAlternativePathMethods;
+extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
+								 CustomPath *ours);
+extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
+extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
+extern Path *GjCheapestOther(const RelOptInfo *rel);
+
+/* joinpath.c, joinplan.c: GpuJoin */
 extern const CustomPathMethods GjJoinPathMethods;
+extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						   RelOptInfo *innerrel, JoinType jointype,
+						   JoinPathExtraData *extra);
+extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
+									RelOptInfo *big);
+extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
+extern List *GjBareClauses(List *rinfos);
+
+/* aggquery.c: what a GpuAgg computes */
+extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+								  RelOptInfo *output, void *extra, GjAggQuery *query);
+extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
+extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
+extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
+extern Expr *GjAggregateArgument(const Aggref *aggref);
+
+/* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
+extern const CustomPathMethods GjAggPathMethods;
+extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+							RelOptInfo *output, void *extra);
+extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
+
+/*
+ * choice.c: notes for gpujoin_explain_choice().  All of these functions may be called at any time;
+ * they do nothing unless notes are taken.
+ */
+extern bool GjChoiceIsNoted(void);
+extern const char *GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index);
+extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
+extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,
+								List *restrictlist, const char *refused);
+extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
+extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
+extern void GjChoiceTaken(CustomPath *path);
+extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
+							  const RelOptInfo *output, const char *refused);
+extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
+extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
 
 #endif							/* GPUJOIN_PLAN_PLANNER_H */

@@ -40,7 +40,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "joinpath.h"
+#include "planner.h"
 
 static bool belongs_to(const RelOptInfo *table, const RelOptInfo *rel);
 static bool table_may_differ(PlannerInfo *root, Index rti);

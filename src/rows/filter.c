@@ -110,6 +110,7 @@ struct GjEntryFilter
 	bool		computes;		/* to evaluate some values might fail */
 	bool		started;		/* values are known */
 	MemoryContext context;		/* of what is made of them */
+	GjEntryTest test;			/* for matches */
 };
 
 /* Reading a plan */
@@ -142,7 +143,8 @@ static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
-static int	test_entries(void *filter, const GjBatchColumn *columns, int n, uint16 *rows);
+static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
+static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
 static void run_operands(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -199,6 +201,10 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 	read_condition(&reader, &filter->root);
 	Assert(reader.step == list_length(reader.steps));
 	Assert(reader.value == list_length(values));
+	filter->test = (GjEntryTest) {
+		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
+		.varies = filter->params != NULL
+	};
 	return filter;
 }
 
@@ -378,6 +384,15 @@ GjEntryFilterParams(const GjEntryFilter *filter)
 }
 
 /*
+ * Return the filter as a test for matches; NULL if there is no filter
+ */
+const GjEntryTest *
+GjEntryFilterGetTest(const GjEntryFilter *filter)
+{
+	return filter != NULL ? &filter->test : NULL;
+}
+
+/*
  * The columns of the index that it looks at, a bit each as in GjFill
  */
 uint64
@@ -434,9 +449,10 @@ start_condition(GjEntryFilter *filter, Condition *condition)
  * List those of n entries that pass, in ascending order, and return how many they are.
  * columns[] has what GjEntryFilterColumns() says; there are at most GJ_BATCH_ROWS entries.
  */
-int
-GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n, uint16 *rows)
+static int
+run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 {
+	GjEntryFilter *filter = arg;
 	uint8		results[GJ_BATCH_ROWS];
 	int			npassed = 0;
 
@@ -474,9 +490,10 @@ is_at_hand(const GjEntryFilter *filter)
  * the device.  Neither where values are not at hand: they are sent with the question; and to get
  * them when entries come may run a function, which might ask the device, too.
  */
-void
-GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
+static void
+attach_filter(void *arg, GjEntrySet *set)
 {
+	GjEntryFilter *filter = arg;
 	const Condition *root = &filter->root;
 	gjd_filter	on_device = {0};
 	uint64		parts = 0;
@@ -496,7 +513,7 @@ GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set)
 		else
 			on_device.n = n;
 	}
-	GjEntrySetTest(set, test_entries, filter, filter->columns);
+	GjEntrySetTest(set, run_filter, filter, filter->columns);
 	GjEntrySetFilter(set, &on_device, parts);
 }
 
@@ -536,12 +553,6 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 			return test_for_device(filter, condition->column, &condition->test, wanted);
 	}
 	return false;
-}
-
-static int
-test_entries(void *filter, const GjBatchColumn *columns, int n, uint16 *rows)
-{
-	return GjEntryFilterRun(filter, columns, n, rows);
 }
 
 static void

@@ -50,7 +50,7 @@ typedef struct GjBlocks GjBlocks;
 
 struct GjFetch
 {
-	GjFetchBlock block;			/* being delivered */
+	GjRowBatch	batch;			/* the current block */
 	Buffer		buffer;			/* its pin */
 
 	Relation	heap;
@@ -64,6 +64,11 @@ struct GjFetch
 	void	   *lookup_arg;
 
 	GjFetchStats stats;
+
+	/* Arrays of the batch */
+	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	uint16		rows[MaxHeapTuplesPerPage];
+	void	   *partners[MaxHeapTuplesPerPage];
 };
 
 /* Blocks in the ring, a power of two; how many of them are pinned at most */
@@ -117,7 +122,7 @@ struct GjBlocks
 #define POINTER_BYTES			512
 
 static bool load_block(GjFetch *fetch);
-static void recheck_block(GjFetch *fetch);
+static int	recheck_keys(GjFetch *fetch, int ntuples);
 static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
@@ -154,6 +159,8 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot)
 	fetch->snapshot = snapshot;
 	fetch->blocks = blocks_create(parent, heap);
 	fetch->buffer = InvalidBuffer;
+	fetch->batch.tuples = fetch->tuples;
+	fetch->batch.rows = fetch->rows;
 	return fetch;
 }
 
@@ -169,6 +176,7 @@ GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys)
 		return false;
 	fetch->key_reader = reader;
 	fetch->keys = keys;
+	fetch->batch.partners = NULL;
 	return true;
 }
 
@@ -184,16 +192,8 @@ GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg
 	fetch->keys = NULL;
 	fetch->lookup = lookup;
 	fetch->lookup_arg = arg;
+	fetch->batch.partners = fetch->partners;
 	return true;
-}
-
-/*
- * Return what the look-up found for the tuple that was returned last
- */
-void *
-GjFetchPartners(const GjFetch *fetch)
-{
-	return fetch->block.partners[fetch->block.next - 1];
 }
 
 /*
@@ -208,12 +208,12 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids)
 }
 
 /*
- * The block being delivered, which the next load fills anew
+ * Return the batch that each load fills
  */
-GjFetchBlock *
-GjFetchGetBlock(GjFetch *fetch)
+GjRowBatch *
+GjFetchGetBatch(GjFetch *fetch)
 {
-	return &fetch->block;
+	return &fetch->batch;
 }
 
 /*
@@ -229,7 +229,7 @@ GjFetchLoad(GjFetch *fetch)
 			GjFetchReset(fetch);
 			return false;
 		}
-	} while (fetch->block.ntuples == 0);
+	} while (fetch->batch.nrows == 0);
 	return true;
 }
 
@@ -239,33 +239,34 @@ GjFetchLoad(GjFetch *fetch)
 bool
 GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
 {
-	GjFetchBlock *block = &fetch->block;
+	GjRowBatch *batch = &fetch->batch;
 
-	if (block->next >= block->ntuples && !GjFetchLoad(fetch))
+	if (batch->next >= batch->nrows && !GjFetchLoad(fetch))
 	{
 		ExecClearTuple(slot);
 		return false;
 	}
-	ExecStoreBufferHeapTuple(&block->tuples[block->next++], slot, fetch->buffer);
+	ExecStoreBufferHeapTuple(&fetch->tuples[fetch->rows[batch->next++]], slot, fetch->buffer);
 	return true;
 }
 
 /*
- * Fill a virtual slot from the next tuple, and say where that lies; false if there is none,
- * or it is not as the fill expects: then GjFetchNext() delivers it
+ * Fill a virtual slot from the next tuple, and return the tuple's TID in place.  Returns false at
+ * the end, or if the tuple does not have the columns where the fill expects them: then
+ * GjFetchNext() returns it.
  */
 bool
 GjFetchFill(GjFetch *fetch, const GjFill *fill, TupleTableSlot *slot, ItemPointerData *place)
 {
-	GjFetchBlock *block = &fetch->block;
+	GjRowBatch *batch = &fetch->batch;
 	HeapTuple	tuple;
 
-	if (block->next >= block->ntuples && !GjFetchLoad(fetch))
+	if (batch->next >= batch->nrows && !GjFetchLoad(fetch))
 		return false;
-	tuple = &block->tuples[block->next];
+	tuple = &fetch->tuples[fetch->rows[batch->next]];
 	if (!GjFillFits(fill, tuple->t_data))
 		return false;
-	block->next++;
+	batch->next++;
 
 	GjFillFromTuple(fill, tuple->t_data, slot);
 	*place = tuple->t_self;
@@ -282,8 +283,8 @@ GjFetchReset(GjFetch *fetch)
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = InvalidBuffer;
 	blocks_reset(fetch->blocks);
-	fetch->block.ntuples = 0;
-	fetch->block.next = 0;
+	fetch->batch.nrows = 0;
+	fetch->batch.next = 0;
 }
 
 void
@@ -309,9 +310,10 @@ GjFetchGetStats(GjFetch *fetch)
 static bool
 load_block(GjFetch *fetch)
 {
-	GjFetchBlock *block = &fetch->block;
+	GjRowBatch *batch = &fetch->batch;
 	const GjTidBlock *tids;
 	Buffer		buffer;
+	int			ntuples;
 
 	CHECK_FOR_INTERRUPTS();
 
@@ -322,53 +324,40 @@ load_block(GjFetch *fetch)
 		ReleaseBuffer(fetch->buffer);
 	fetch->buffer = buffer;
 
-	block->next = 0;
-	block->ntuples = 0;			/* should the test fail with an error */
-	block->ntuples = collect_visible(fetch->heap, buffer, fetch->snapshot, tids,
-									 block->tuples);
+	batch->next = 0;
+	batch->nrows = 0;			/* in case the test raises an error */
+	ntuples = collect_visible(fetch->heap, buffer, fetch->snapshot, tids, fetch->tuples);
+	for (int i = 0; i < ntuples; i++)
+		fetch->rows[i] = i;
 	if (tids->lossy)
 		fetch->stats.lossy_blocks++;
 	else
 		fetch->stats.exact_blocks++;
-	fetch->stats.tuples += block->ntuples;
-	GjCountHeapFetches(fetch->heap, block->ntuples);
-	if (fetch->key_reader != NULL)
-		recheck_block(fetch);
+	fetch->stats.tuples += ntuples;
+	GjCountHeapFetches(fetch->heap, ntuples);
+	batch->nrows = fetch->key_reader == NULL ? ntuples : recheck_keys(fetch, ntuples);
 	return true;
 }
 
 /*
- * Recheck the keys of a block's tuples, and drop the tuples that are not wanted
+ * Recheck the keys of a block's tuples.  Select the wanted ones, and return their number.
  */
-static void
-recheck_block(GjFetch *fetch)
+static int
+recheck_keys(GjFetch *fetch, int ntuples)
 {
-	GjFetchBlock *block = &fetch->block;
 	int64		codes[MaxHeapTuplesPerPage];
 	bool		nulls[MaxHeapTuplesPerPage];
-	uint16		rows[MaxHeapTuplesPerPage];
-	GjRowKeys	keys = {.n = block->ntuples,.codes = codes,.nulls = nulls};
-	int			kept;
+	GjRowKeys	keys = {.n = ntuples,.codes = codes,.nulls = nulls};
+	int			n;
 
-	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), block->tuples,
-					block->ntuples, codes, nulls);
+	GjReadTupleKeys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
+					codes, nulls);
 	if (fetch->keys != NULL)
-		kept = find_in_set(fetch->keys, &keys, rows);
+		n = find_in_set(fetch->keys, &keys, fetch->rows);
 	else
-	{
-		for (int i = 0; i < keys.n; i++)
-			rows[i] = i;
-		kept = fetch->lookup(fetch->lookup_arg, &keys, rows, block->partners);
-	}
-	fetch->stats.rechecked += keys.n - kept;
-	block->ntuples = kept;
-	if (kept == keys.n)
-		return;
-	for (int i = 0; i < kept; i++)
-	{
-		if (rows[i] != i)
-			block->tuples[i] = block->tuples[rows[i]];
-	}
+		n = fetch->lookup(fetch->lookup_arg, &keys, fetch->rows, fetch->partners);
+	fetch->stats.rechecked += ntuples - n;
+	return n;
 }
 
 /*

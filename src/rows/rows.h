@@ -18,6 +18,46 @@
 #include "keys.h"
 #include "shape.h"
 
+/*
+ * A batch of rows: a selection of the entries of a set, or of the tuples of a heap block
+ *
+ * Values are not copied: shape says where each column of the result is.  The position belongs to
+ * the batch, since consumers may change in the middle of it.  A batch is valid until its owner is
+ * asked for the next one.
+ */
+typedef struct GjRowBatch
+{
+	int			nrows;
+	int			next;			/* first row that has not been taken; consumers advance it */
+	uint16	   *rows;			/* position of each row in the source */
+	const GjFill *shape;		/* columns of the result; set by the node that returns the batch */
+	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
+	uint64		first;
+	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
+	const GjBatchColumn *arrays;	/* or columns of the result; all rows are used, and rows is NULL */
+	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
+	int			partner_natts;	/* number of columns of a partner */
+	const uint32 *weights;		/* number of result rows of each row; NULL: one */
+} GjRowBatch;
+
+/*
+ * Return the number of a row's entry in the set
+ */
+static inline uint64
+GjRowEntry(const GjRowBatch *batch, int row)
+{
+	return batch->first + batch->rows[row];
+}
+
+/*
+ * Return a row's tuple
+ */
+static inline const HeapTupleData *
+GjRowTuple(const GjRowBatch *batch, int row)
+{
+	return &batch->tuples[batch->rows[row]];
+}
+
 /*-------------------------------------------------------------------------
  * Which entries of an index pass a scan's filters, decided on their columns: filter.c
  *
@@ -32,9 +72,7 @@ extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *par
 extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjFill */
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
-extern int	GjEntryFilterRun(GjEntryFilter *filter, const GjBatchColumn *columns, int n,
-							 uint16 *rows);
-extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);
+extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
 
 /*-------------------------------------------------------------------------
  * The tuples of TIDs: heap.c
@@ -45,15 +83,6 @@ extern void GjEntryFilterTest(GjEntryFilter *filter, GjEntrySet *set);
  *-------------------------------------------------------------------------
  */
 typedef struct GjFetch GjFetch;
-
-/* The tuples fetched from a block.  Callers may take them from here, and advance next. */
-typedef struct GjFetchBlock
-{
-	int			ntuples;
-	int			next;			/* first tuple that has not been taken */
-	HeapTupleData tuples[MaxHeapTuplesPerPage];
-	void	   *partners[MaxHeapTuplesPerPage]; /* of the tuples, with GjFetchLookup() */
-} GjFetchBlock;
 
 typedef struct GjFetchStats
 {
@@ -67,8 +96,7 @@ typedef struct GjFetchStats
 extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot);
 extern bool GjFetchFilter(GjFetch *fetch, GjKeyReader *reader, const GjKeySet *keys);
 extern bool GjFetchLookup(GjFetch *fetch, GjKeyReader *reader, GjRowLookup lookup, void *arg);
-extern void *GjFetchPartners(const GjFetch *fetch);
-extern GjFetchBlock *GjFetchGetBlock(GjFetch *fetch);
+extern GjRowBatch *GjFetchGetBatch(GjFetch *fetch);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids);
 extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);

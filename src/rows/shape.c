@@ -121,6 +121,7 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 	GjFill	   *fill = create_fill(tlist);
 	ListCell   *lc;
 
+	fill->desc = desc;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -211,6 +212,7 @@ GjFillTarget(const GjFill *row, List *tlist, Index varno)
 	GjFill	   *fill = create_fill(tlist);
 	ListCell   *lc;
 
+	fill->desc = row->desc;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -314,16 +316,17 @@ GjPrepareSlot(TupleTableSlot *slot)
 
 /*
  * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
- * column, which must be by value, and set a byte of nulls for each.  Return true if any is NULL.
+ * column, which must be by value, and set a byte of nulls for each.  output is one of the fill's.
+ * Return true if any value is NULL.
  */
 bool
-GjReadTupleColumn(const HeapTupleData *tuples, TupleDesc desc, const GjFillOutput *output,
+GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill, const GjFillOutput *output,
 				  const uint16 *rows, int n, char *values, uint8 *nulls)
 {
 	Assert(output->by_value);
 	if (output->place.offset == GJ_NO_OFFSET ||
 		!all_have_place(tuples, output->place.attno, rows, n))
-		return read_attributes(tuples, desc, &output->place, rows, n, values, nulls);
+		return read_attributes(tuples, fill->desc, &output->place, rows, n, values, nulls);
 	read_places(tuples, &output->place, rows, n, values);
 	memset(nulls, 0, n);
 	return false;

@@ -52,12 +52,11 @@ typedef struct GjFill
 {
 	uint64		columns;		/* entries: a bit for each column of the index that is used */
 	AttrNumber	natts;			/* tuples: each must have so many */
+	TupleDesc	desc;			/* tuples: of the table */
 	int			nint4;			/* the first so many outputs have 4 bytes, by value and no NULLs */
 	int			noutputs;
 	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjFill;
-
-#define GJ_ENTRY_KEY			UINT64CONST(1)	/* the key's bit */
 
 /* shape.c: fills are allocated in the current memory context */
 extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
@@ -68,7 +67,7 @@ extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
 extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
-extern bool GjReadTupleColumn(const HeapTupleData *tuples, TupleDesc desc,
+extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill,
 							  const GjFillOutput *output, const uint16 *rows, int n, char *values,
 							  uint8 *nulls);
 

@@ -568,11 +568,31 @@ free_arrays(GjEntrySet *set)
  */
 
 /*
+ * Test n entries of a set, starting with "first"; at most GJ_BATCH_ROWS.  Stores the positions,
+ * relative to "first", of those that pass, and returns their number.
+ */
+int
+GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n, uint16 *rows)
+{
+	GjBatchColumn columns[1 + GJ_MAX_INCLUDED];
+
+	for (int i = 0; i <= set->nincluded; i++)
+	{
+		const GjEntryColumn *column = i == 0 ? &set->keys : &set->included[i - 1];
+
+		columns[i].width = column->width;
+		columns[i].values = column->values + first * column->width;
+		columns[i].nulls = column->has_nulls ? column->nulls + first : NULL;
+	}
+	return test->run(test->arg, columns, n, rows);
+}
+
+/*
  * Test entries that arrive as arrays, using the given columns: bit 0 is the key, bit i + 1 is
  * INCLUDE column i.  The set must have these columns.
  */
 void
-GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
+GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns)
 {
 	set->test = test;
 	set->test_arg = arg;

@@ -23,7 +23,7 @@
 
 #include "am/am.h"
 #include "base/tid.h"
-#include "match/parts.h"
+#include "match/search.h"
 #include "sets/sets.h"
 
 #define NSHAPES 4

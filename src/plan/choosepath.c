@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * alternative.c
+ * choosepath.c
  *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or
  *	  bitmap scan for one condition, of which the execution takes one.
  *
@@ -32,11 +32,21 @@
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 
-#include "agg.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "alternative.h"
+#include "node/alternative.h"
+#include "planner.h"
+
+/* custom_private of a path: a list indexed by these.  custom_paths: ours, the other. */
+typedef enum GjAlternativePathPrivate
+{
+	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
+	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: from so many keys on ours is cheaper */
+	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput, no Node: of what these were reckoned */
+	GJ_ALTERNATIVE_PATH_COUNT
+} GjAlternativePathPrivate;
 
 /* PostgreSQL's assumption (estimate_array_length) */
 #define GUESSED_KEYS			10.0

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * filter.c
+ * entryfilter.c
  *	  Which filters of a table can be decided by what an index entry has.
  *
  * The executor then drops entries before it looks at the visibility map or at the heap
@@ -26,18 +26,25 @@
 #include "postgres.h"
 
 #include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "access/xact.h"
 #include "catalog/pg_proc_d.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
+#include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "node/filterplan.h"
+#include "node/tableplan.h"
 #include "planner.h"
 
 /* What was found out about an operator */
@@ -86,6 +93,11 @@ static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
 							 GjFilterOperator *operator);
 static bool find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
+static bool index_has(const IndexOptInfo *index, AttrNumber attno);
+static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
+							  List **filters, List **values);
+static List *key_predicate(const IndexOptInfo *index);
+static Expr *key_expr(const IndexOptInfo *index);
 
 /*
  * Which of the clauses can an entry of the index be tested by?
@@ -141,37 +153,6 @@ GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, Lis
 	if (clauses == NIL)
 		return 0.0;
 	return 1.0 - clauselist_selectivity(root, clauses, rel->relid, JOIN_INNER, NULL);
-}
-
-/*
- * Make a plan of those of a scan's quals by which entries can be tested, and move these from quals
- * to filters; values are what they compare with
- *
- * Rows that come from the table are tested by filters, too, before quals.  The order does not
- * matter to security barriers, since filters are leakproof.
- */
-List *
-GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
-				 List **values)
-{
-	Maker		maker = {.index = index,.varno = varno};
-	List	   *rest = NIL;
-	ListCell   *lc;
-
-	*filters = NIL;
-	foreach(lc, *quals)
-	{
-		if (add_clause(&maker, lfirst(lc)))
-			*filters = lappend(*filters, lfirst(lc));
-		else
-			rest = lappend(rest, lfirst(lc));
-	}
-	*quals = rest;
-	*values = copyObject(maker.values);
-	if (*filters == NIL)
-		return NIL;
-	return list_make1(lcons_int(GJ_FILTER_AND,
-								lcons_int(list_length(*filters), maker.steps)));
 }
 
 /*
@@ -547,4 +528,159 @@ types_are_known(Oid left, Oid right)
 		default:
 			return false;
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * Index-only answers
+ *
+ * Does an index of ours have all that a query wants of a table?
+ *
+ * Then rows on all-visible pages need not be read from the heap (exec/indexonly.c).
+ * What is wanted is what leaves the scan (reltarget) and what filters use.  The key
+ * conditions themselves need nothing: a match is exact where the index's keys are the
+ * values themselves, and rows that are read from the heap have all attributes.
+ *
+ * The key is handed out as a column's value only if the column itself is indexed and
+ * the operator class keeps it as it is.  So it is with our own classes; of somebody
+ * else's key function we know nothing.  INCLUDE columns are kept as they are.
+ *
+ * System columns are not in the index.  So neither tables that are updated nor those
+ * whose rows are locked get this far: their plans need ctid.
+ *
+ * In a serializable transaction every row is read from the heap (match/visible.c), so
+ * that a plan made in one is not offered, nor costed, as if they were not.  A cached plan
+ * may be executed at another level than it was made at: what is right is decided then,
+ * here only what is quick.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Can a scan be answered from the index alone?  Fills attnos with the attributes that
+ * it needs, in ascending order; filters are the clauses that the scan tests.
+ */
+bool
+GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
+{
+	List	   *exprs = list_copy(rel->reltarget->exprs);
+	ListCell   *lc;
+
+	*attnos = NIL;
+	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
+		!GjIndexKeepsValues(index))
+		return false;
+
+	foreach(lc, filters)
+		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
+	return GjIndexOnlyHas(index, rel->relid, exprs, attnos);
+}
+
+/*
+ * Does an index have all attributes of its table that these expressions use?
+ */
+bool
+GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	*attnos = NIL;
+	pull_varattnos((Node *) exprs, varno, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno <= 0 || !index_has(index, attno))
+			return false;
+		*attnos = lappend_int(*attnos, attno);
+	}
+	return true;
+}
+
+static bool
+index_has(const IndexOptInfo *index, AttrNumber attno)
+{
+	for (int i = 0; i < index->ncolumns; i++)
+	{
+		if (index->indexkeys[i] == attno)
+			return true;
+	}
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * Plans
+ *
+ * The part that is common to the plans of all nodes that scan a table by an index.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Fill in what the plans of GpuScan and GpuJoinScan have in common (node/tableplan.h): quals are the
+ * clauses to be tested, and attnos are the attributes that rows have which come from the index alone
+ */
+void
+GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only, List *attnos)
+{
+	Index		varno = scan->scan.scanrelid;
+	List	   *filters;
+	List	   *values;
+	List	   *filter_plan = make_filter_plan(index, varno, &quals, &filters, &values);
+
+	scan->scan.plan.qual = quals;
+	scan->custom_exprs = list_make4(key_expr(index), key_predicate(index), filters, values);
+	Assert(list_length(scan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
+									  makeInteger(index->indexkeys[0]), makeBoolean(index_only),
+									  attnos, filter_plan);
+	Assert(list_length(scan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
+}
+
+/*
+ * Make a plan of those of a scan's quals by which entries can be tested, and move these from quals
+ * to filters; values are what they compare with
+ *
+ * Rows that come from the table are tested by filters, too, before quals.  The order does not
+ * matter to security barriers, since filters are leakproof.
+ */
+static List *
+make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
+				 List **values)
+{
+	Maker		maker = {.index = index,.varno = varno};
+	List	   *rest = NIL;
+	ListCell   *lc;
+
+	*filters = NIL;
+	foreach(lc, *quals)
+	{
+		if (add_clause(&maker, lfirst(lc)))
+			*filters = lappend(*filters, lfirst(lc));
+		else
+			rest = lappend(rest, lfirst(lc));
+	}
+	*quals = rest;
+	*values = copyObject(maker.values);
+	if (*filters == NIL)
+		return NIL;
+	return list_make1(lcons_int(GJ_FILTER_AND,
+								lcons_int(list_length(*filters), maker.steps)));
+}
+
+/*
+ * Return what must be tested before a row's key is read: the predicate of a partial index whose
+ * key is an expression, which may fail for other rows.  Reading a column never fails.
+ */
+static List *
+key_predicate(const IndexOptInfo *index)
+{
+	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
+}
+
+/*
+ * Return the indexed column or expression
+ */
+static Expr *
+key_expr(const IndexOptInfo *index)
+{
+	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

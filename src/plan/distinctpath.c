@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * distinct.c
+ * distinctpath.c
  *	  SELECT DISTINCT that removes nothing, since the rows are distinct anyway.
  *
  * Rows of one table differ in the columns of a unique key.  If these are among the columns
@@ -41,9 +41,8 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "agg.h"
 #include "base/compat.h"
-#include "joinpath.h"
+#include "planner.h"
 
 static bool is_plain(const Query *parse);
 static RelOptInfo *find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path);
