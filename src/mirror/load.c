@@ -277,7 +277,7 @@ set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 b
 	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(mirror->owner == MyProcPid);
+	Assert(mirror->owner == MyProcPid && mirror->state == GJ_MIRROR_LOADING);
 	mirror->column = *column;
 	mirror->pages = pages;
 	mirror->bytes = bytes;
@@ -698,7 +698,7 @@ must_give_way(Relation index)
 /*-------------------------------------------------------------------------
  * Missing pages of a mirror
  *
- * What a mirror lacks: the pages that have changed since it was brought up to date.
+ * A mirror lacks the pages that have changed since it was brought up to date.
  *
  * The metapage's sequence counts changes to data pages; each change takes the next number and
  * stores it on the page as its change counter, which never decreases, even if the page is

@@ -203,15 +203,6 @@ GjEntrySetKeepTids(GjEntrySet *set)
 }
 
 /*
- * Return the number of entries that fit in memory
- */
-uint64
-GjEntrySetCapacity(const GjEntrySet *set)
-{
-	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
-}
-
-/*
  * Reserve room for n entries, or for none if they do not fit in memory.  If the entries are
  * tested, the number that will be kept is estimated only when the first ones arrive.
  */
@@ -600,16 +591,6 @@ GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns)
 	if (set->copies == NULL)
 		set->copies = MemoryContextAlloc(set->context,
 										 (1 + set->nincluded) * sizeof(struct GjEntryCopy));
-}
-
-/*
- * Let a device leave out entries that certainly fail the test
- */
-void
-GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
-{
-	set->filter = *filter;
-	set->filter_parts = parts;
 }
 
 /*

@@ -130,7 +130,6 @@ extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_l
 extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit,
 										 const GjEntrySet *piece, uint16 key_width);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
-extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
@@ -157,9 +156,23 @@ extern void GjFewTidsFree(GjFewTids *few);
 extern int	GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n,
 						   uint16 *rows);
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns);
-extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
+
+/* Return the number of entries that fit in the memory limit */
+static inline uint64
+GjEntrySetCapacity(const GjEntrySet *set)
+{
+	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
+}
+
+/* Set the part of the test that a device can evaluate; parts identifies it for EXPLAIN */
+static inline void
+GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
+{
+	set->filter = *filter;
+	set->filter_parts = parts;
+}
 
 /* Return true if the set has arrays besides TIDs */
 static inline bool
