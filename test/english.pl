@@ -17,7 +17,7 @@ use File::Find;
 # Sentences with a construction, of 1,000; it only ever becomes lower
 my $limit = 42;
 
-# What to look for: a name, with the remedy, the pattern, and an example
+# The constructions: a name with the remedy, the pattern, an example
 my @constructions = (
 	[ '"who" without an antecedent: name the caller',
 	  qr/\b(?:by|for|from|of|than|to|with) who(?:ever)?\b(?! we\b)/,

@@ -90,11 +90,10 @@ border_alone() {
 # Columns are counted with tabs of four.
 line_length() {
     local file
-    { sources c h cu cuh sh pl pm; find src cuda test -name README -o -name Makefile; echo Makefile; } |
-        while IFS= read -r file; do
-            expand -t 4 "$file" |
-                awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
-        done
+    { sources c h cu cuh sh pl pm
+      find Makefile src cuda test -name README -o -name Makefile; } | while IFS= read -r file; do
+        expand -t 4 "$file" | awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
+    done
 }
 
 # One mechanism, one file: in src/ that may take 1,200 lines.
@@ -232,7 +231,17 @@ reference_is_whole() {
     perl test/docs/told.pl sql/gpujoin--1.0.0.sql docs/reference.md $(find src -name '*.[ch]')
 }
 
-document_links() { perl test/docs/links.pl ./*.md docs/*.md; }
+document_links() { perl test/docs/links.pl ./*.md docs/*.md test/bench/results/*.md; }
+
+# The newest report of each kind is kept, and the index lists it.
+reports_listed() {
+    local file
+    for file in test/bench/results/*; do
+        file=${file##*/}
+        [ "$file" = README.md ] || grep -qF "($file)" test/bench/results/README.md ||
+            echo "test/bench/results/README.md does not list $file"
+    done
+}
 
 document_length() { wc -l docs/*.md | awk '$2 != "total" && $1 > 400 {print $2 ": " $1 " lines"}'; }
 
@@ -358,6 +367,7 @@ check "Perl scripts compile" perl_syntax
 check "docs/reference.md has every property that EXPLAIN shows" explain_properties_told
 check "docs/reference.md has every function, view, column, setting and option" reference_is_whole
 check "links in documents lead somewhere" document_links
+check "the index of reports is complete" reports_listed
 check "documents of at most 360 lines" document_length
 check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked

@@ -9,9 +9,9 @@
  * between two steps, and a step forward, or a short seek forward, uses only the copies.
  *
  * The run may be dropped meanwhile, and its pages reused.  Each page carries the number of its
- * run; if that has changed, the reader returns "moved", and its caller checks list_version.  A
- * copy remains unchanged: it may lead the caller to a data page that does not belong to the run
- * any more, but that page's number shows it.
+ * run; if that has changed, the reader returns "moved", and its caller checks list_version (lemma
+ * L1 of src/README).  A copy remains unchanged: it may lead the caller to a data page that does not
+ * belong to the run any more, but that page's number shows it.
  *
  * Callers rely on each page beginning after the previous one: after one step forward they are
  * past the place that they were looking for.  So each step checks this.
@@ -424,7 +424,7 @@ arrive(GjRunReader *reader)
  * locks while they look for a free page.  A block that was taken from the map and not used is
  * found again by the next VACUUM.
  *
- * Nobody reads the pages before the run is published.  If that does not happen, they are free.
+ * No process reads the pages before the run is published.  If that does not happen, they are free.
  *-------------------------------------------------------------------------
  */
 
