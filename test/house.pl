@@ -27,10 +27,9 @@ my %limit = (
 # the file would not become longer than that.
 my ($shared_functions, $merged_lines) = (8, 1200);
 
-# Pairs that stay apart.  words.c and search.c: each half has a subject and a proof of its own.  The
-# sources of a fold and its steps will be cut differently.
-my %apart = map { $_ => 1 } 'pages/sort pages/words', 'match/runs match/search',
-  'am/fold am/foldsource';
+# Pairs that stay apart.  search.c: each half has a subject and a proof of its own.  The sources of
+# a fold and its steps will be cut differently.
+my %apart = map { $_ => 1 } 'match/runs match/search', 'am/fold am/foldsource';
 
 # Names that mean the same in each folder that has them: the node GpuAlternative, bitmap scans, the
 # library
