@@ -54,18 +54,18 @@
  *
  * Claim: no entry is delivered twice.
  *
- * e.  Within the collection: an entry may be found on its tail, and again on the delta page to
+ * e. Within the collection: an entry may be found on its tail, and again on the delta page to
  *	  which it has moved.  That move changed the delta page, with a number above the metapage's
  *	  sequence as it was before 1.  On pages with such a number, the search skips hits whose TIDs
  *	  the tails had.  Entries do not move from one data page of a delta to another.
- * f.  Within the runs: an entry has one place, and each place is in one interval.  Within one
+ * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval the entry is in one of the runs of V.
- * g.  Between both: a collected entry gets into a run only when a fold publishes the run, which
+ * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
  *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
  *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
  *	  with 1.  So no run of V has an entry that was collected, and by 7 only entries of runs of V
  *	  are delivered.
- * h.  Between a search and the next one: the first delivers entries whose places are before the
+ * h. Between a search and the next one: the first delivers entries whose places are before the
  *	  place where its collection ended, the next one those from there on.  It does not matter that
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *

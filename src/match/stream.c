@@ -25,7 +25,7 @@
  *
  * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
  * are a sorted list, are cut into consecutive parts, and each part is requested when the
- * previous one has been delivered.  Between two requests the match holds nothing, not even
+ * previous one has been returned.  Between two requests the match holds nothing, not even
  * on the device.
  *
  * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
@@ -60,14 +60,14 @@
  * a. If each entry is tested as it is found, an entry left over from an earlier owner of T is
  *	  dropped by itself.
  * b. A set may keep any one of the entries that have the same TID (sets/entryset.c) before it is
- *	  filtered.  Sets that are filtered are certain, so by lemma L7 two different entries with T are
+ *	  tested.  Sets that are tested are certain, so by lemma L7 two different entries with T are
  *	  of rows that the snapshot does not see, and it does not matter which one stays, or whether it
- *	  passes.  (A device's entries are tested as they come, and only among those that passed are
- *	  others looked for.  Of two that are one entry both pass, or neither.)
- * c. An answer that is not certain (GjMatchStats.outdated) comes as TIDs without columns.
- *	  Nothing is filtered: they all go to the heap, as without a filter.
- * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.
- *	  That the epoch may move meanwhile does not matter: b. never asks for it.
+ *	  passes.  (A device's entries are tested as they arrive, and duplicates are removed only among
+ *	  those that passed.  Of two copies of one entry, both pass or both fail.)
+ * c. An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
+ *	  dropped: all are fetched from the heap, as without a test.
+ * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
+ *	  epoch may advance meanwhile: b. does not depend on that.
  *
  * So a test needs neither the visibility map nor a second reading of the epoch.  Each visible row
  * has an entry of its own, with the row's values.
