@@ -18,44 +18,100 @@
 #include "node/tableplan.h"
 #include "rows/rows.h"
 
-/* A table that is scanned by its index: the beginning of the states of GpuScan and GpuJoinScan */
+/*
+ * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
+ */
 typedef struct GjTableScan
 {
 	CustomScanState css;		/* must be first */
-	Relation	index;			/* NULL in EXPLAIN without ANALYZE */
+	Relation	index;			/* NULL if the query is only explained */
 	GjKeyReader key_reader;
-	MemoryContext context;		/* memory of the results */
+	MemoryContext context;		/* for results of matches */
 	const GjKeySet *keys;		/* keys to search for */
-	GjTidSet   *tids;			/* TIDs to fetch; NULL before a search, or if rows come from
-								 * entries */
-	GjIndexOnly *index_only;	/* NULL if the plan needs the heap */
-	TupleTableSlot *heap_slot;	/* slot for fetched tuples; without index_only the scan slot */
+	GjTidSet   *tids;			/* TIDs to be fetched; NULL before a match, and while rows come
+								 * from entries */
+	GjIndexOnly *index_only;	/* rows from entries; NULL if the plan needs the heap */
+	TupleTableSlot *heap_slot;	/* for fetched tuples: the scan slot, unless index_only is set */
 	GjFetch    *fetch;
-	GjRowBatch *fetched;		/* the fetch's batch */
-	bool		filtered;		/* does the fetch recheck the keys? */
+	GjRowBatch *fetched;		/* its batch */
+	bool		filtered;		/* true if the fetch rechecks the keys by the set */
+
+	/* Fills, each NULL if a row needs more work than copying columns */
 	GjFill	   *row_fill;		/* from entries to the scan slot */
-	GjFill	   *target_fill;	/* from entries to the target list; NULL if it needs more work */
-	GjFill	   *tuple_fill;		/* from fetched tuples to the result slot; NULL likewise */
-	GjFill	   *array_fill;		/* from fetched tuples to arrays; NULL likewise */
+	GjFill	   *target_fill;	/* from entries to a slot of the target list */
+	GjFill	   *tuple_fill;		/* from tuples to the result slot */
+	GjFill	   *array_fill;		/* from tuples to arrays of the result's columns */
+
 	GjMatchStats stats;
 
-	/* The filter of index entries, before they become rows or TIDs */
-	GjEntryFilter *entry_filter;	/* NULL if there is no filter */
-	bool		filter_is_all;	/* does an entry that passes satisfy all quals of the plan? */
-	bool		all_tids;		/* are TIDs of all entries needed, whether they pass or not? */
+	/* The test of entries, before they become rows or TIDs */
+	GjEntryFilter *entry_filter;	/* NULL if entries are not tested */
+	bool		filter_is_all;	/* true if an entry that passes satisfies all quals of the plan */
+	bool		all_tids;		/* true to search TIDs of all entries nevertheless */
 
-	/* Use of the index, to be added to its usage counters (tablescan.c) */
-	Oid			counted_index;	/* InvalidOid once it has been added */
-	bool		used;			/* has this process requested a match? */
-	GjIndexUse	moved;			/* difference from the statistics, modulo 2^64 */
+	/* The work with the index, to be added to its usage counters: see "Counting" in tablescan.c */
+	Oid			counted_index;	/* InvalidOid once the work has been added */
+	bool		used;			/* true if this process has requested a match */
+	GjIndexUse	moved;			/* to be added to the work in the statistics, modulo 2^64 */
 	MemoryContextCallback at_end;
 
-	/* Shared state in a parallel plan (parallel.c) */
-	struct GjSharedMatch *shared;	/* in the plan's shared memory, or NULL */
+	/* The part in a parallel plan */
+	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL if it is not parallel */
 	GjShare		share;			/* this process's part of the match */
-	void		(*forget) (CustomScanState *node);	/* frees the TIDs and everything made from
-													 * them */
+	void		(*forget) (CustomScanState *node);	/* drops the TIDs and their uses */
 } GjTableScan;
+
+/* tablescan.c */
+extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
+extern void GjCountGroups(PlanState *node, uint64 ngroups);
+extern void GjTableScanInitSlots(GjTableScan *table);
+extern void GjTableScanInitQual(GjTableScan *table);
+extern void GjTableScanOpen(GjTableScan *table, bool to_target,
+							void (*forget) (CustomScanState *node));
+extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
+extern void GjTableScanRefilter(GjTableScan *table);
+extern bool GjTableScanContinue(GjTableScan *table);
+extern void GjTableScanClear(GjTableScan *table);
+extern void GjTableScanEnd(GjTableScan *table);
+/*
+ * Search for table->keys, or take this process's share of the results of another process.  Returns
+ * the TIDs to be fetched, or NULL if rows come from entries with these columns, as in
+ * GjEntryRequest.  can_share is true if this execution searches for no other keys; if it is false
+ * in the first process, that process does all of the work.  The keys must live until index_only is
+ * reset.  A share of TIDs can be fetched once, until it is reset or shut down.
+ */
+extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
+
+/* Methods of a parallel-aware node */
+extern Size GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt);
+extern void GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared);
+extern void GjParallelShutdown(CustomScanState *node);
+
+/*
+ * Return one of the lists in the plan's private data
+ */
+static inline List *
+GjTableScanGetPrivate(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_private) >= GJ_TABLE_PRIVATE_COUNT);
+	return (List *) list_nth(plan->custom_private, item);
+}
+
+/*
+ * Return one of the plan's expressions, or a list of expressions
+ */
+static inline Node *
+GjTableScanGetExpr(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_exprs) >= GJ_TABLE_EXPRS_COUNT);
+	return list_nth(plan->custom_exprs, item);
+}
 
 /* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
 typedef struct GjTableReport
@@ -96,40 +152,6 @@ typedef struct GjAggReport
 	uint64		disk_size;		/* in bytes */
 } GjAggReport;
 
-/* tablescan.c */
-extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
-extern void GjCountHold(GjTableScan *table);
-extern void GjCountRelease(GjTableScan *table);
-extern void GjCountGroups(PlanState *node, uint64 ngroups);
-
-extern void GjTableScanInitSlots(GjTableScan *table);
-extern void GjTableScanInitQual(GjTableScan *table);
-extern void GjTableScanOpen(GjTableScan *table, bool to_target,
-							void (*forget) (CustomScanState *node));
-extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
-extern void GjTableScanRefilter(GjTableScan *table);
-extern bool GjTableScanContinue(GjTableScan *table);
-extern void GjTableScanClear(GjTableScan *table);
-extern void GjTableScanEnd(GjTableScan *table);
-
-/* parallel.c */
-
-/*
- * Search for table->keys, or take this process's share of the results of another process.  Returns
- * the TIDs to be fetched, or NULL if rows come from entries with these columns, as in
- * GjEntryRequest.  can_share is true if this execution searches for no other keys; if it is false
- * in the first process, that process does all of the work.  The keys must live until index_only is
- * reset.  A share of TIDs can be fetched once, until it is reset or shut down.
- */
-extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
-
-/* The methods of a parallel-aware node */
-extern Size GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt);
-extern void GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared);
-extern void GjParallelShutdown(CustomScanState *node);
-
 /* explain.c */
 extern void GjExplainTable(GjTableScan *table, List *ancestors, ExplainState *es,
 						   const GjTableReport *report);
@@ -144,25 +166,5 @@ extern void GjExecScanInit(void);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);
-
-/* Return one of the lists in the plan's private data */
-static inline List *
-GjTableScanGetPrivate(const GjTableScan *table, int item)
-{
-	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
-
-	Assert(list_length(plan->custom_private) >= GJ_TABLE_PRIVATE_COUNT);
-	return (List *) list_nth(plan->custom_private, item);
-}
-
-/* Return one of the plan's expressions, or a list of them */
-static inline Node *
-GjTableScanGetExpr(const GjTableScan *table, int item)
-{
-	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
-
-	Assert(list_length(plan->custom_exprs) >= GJ_TABLE_EXPRS_COUNT);
-	return list_nth(plan->custom_exprs, item);
-}
 
 #endif							/* GPUJOIN_EXEC_H */

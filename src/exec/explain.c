@@ -11,7 +11,7 @@
  * them.  Such a test has to switch off COSTS, TIMING and SUMMARY anyway, because their values
  * differ from run to run.  So machine-dependent facts are left out if all three are off.
  *
- * Counters of a parallel-aware node are totals of all processes (parallel.c).  If a worker runs
+ * Counters of a parallel-aware node are totals of all processes (tablescan.c).  If a worker runs
  * the whole node, only PostgreSQL's own counters reach the leader.
  *
  * Copyright (c) 2026, the gpujoin developers

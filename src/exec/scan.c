@@ -516,7 +516,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
  * Within EvalPlanQual, where parameters change without setting chgParam, a scan makes a set of its
  * own.
  *
- * In a parallel plan, another process may do the search (parallel.c).
+ * In a parallel plan, another process may do the search (tablescan.c).
  *-------------------------------------------------------------------------
  */
 

@@ -3,12 +3,11 @@
  * tablescan.c
  *	  A table that is scanned by its index: what GpuScan and GpuJoinScan have in common.
  *
- * The life of it: slots are prepared when the node begins, the rest is opened unless it is a
- * mere EXPLAIN; the node sets keys and asks for a match (parallel.c), of TIDs or of entries.
- * Where the index has every column that the plan needs, rows of all-visible pages come from
- * entries, without a fetch (rows/rows.c).  They come first; then what is left is fetched.
- * Of what is found, entries that do not pass the filters that an entry can be tested by are
- * dropped first (match/stream.c).
+ * Slots are prepared when the node begins; the rest is opened unless the query is only explained.
+ * The node sets the keys and requests a match, whose result is TIDs or entries.  If the index has
+ * every column that the plan needs, rows of all-visible pages come from entries, without a fetch
+ * (rows/rows.c).  They come first; then the remaining TIDs are fetched.  Entries that fail a filter
+ * on their columns are dropped before (match/stream.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -21,6 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parsetree.h"
+#include "storage/lwlock.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -28,6 +28,22 @@
 #include "node/joinplan.h"
 #include "node/scanplan.h"
 #include "exec.h"
+
+/* Long enough for each name and each reason */
+#define DEVICE_NAME_BYTES		128
+#define REASON_BYTES			256
+
+/* In shared memory, followed by what match/divide.c needs */
+typedef struct GjSharedMatch
+{
+	LWLock		lock;			/* protects all fields */
+	GjMatchStats match;			/* statistics of workers, not yet added to the leader's */
+	GjFetchStats fetch;
+	GjIndexOnlyStats index_only;
+	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; empty if
+											 * these are NULL */
+	char		reason[REASON_BYTES];
+} GjSharedMatch;
 
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);
@@ -37,12 +53,21 @@ static void end_after_error(void *arg);
 static bool add_groups(PlanState *node, void *ngroups);
 static void count_begin(GjTableScan *table);
 static void count_end(GjTableScan *table);
+static void count_hold(GjTableScan *table);
+static void count_release(GjTableScan *table);
+static GjSharedFind *get_find(GjSharedMatch *shared);
+static void share_is_over(GjTableScan *table);
+static void report_progress(void *table);
+static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
+static void collect_reports(GjTableScan *table);
+static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
+static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
  * Open the index for a scan of the table at scanrelid
  *
- * The executor locks tables, not indexes.  With the table's own lock mode no
- * conflict can arise that the table's lock did not bring to light.
+ * The executor locks tables, not indexes.  In the mode of the table's own lock, an index lock
+ * cannot conflict unless the table's lock has conflicted already.
  */
 Relation
 GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
@@ -51,13 +76,12 @@ GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
 }
 
 /*
- * Give the node a slot of the table's type: the scan slot, or for an index-only scan, whose
- * scan slot is a virtual one of the table's shape, another.  Then expressions must be ready for
- * both.
+ * Give the node a slot of the table's type.  This is the scan slot, except for an index-only scan:
+ * its scan slot is virtual, with the table's columns, and expressions must work with both slots.
  *
- * Core made the scan slot a virtual one and compiled the expressions for it, that is,
- * without the step that takes a heap tuple apart: the caller does that again.  Subplans
- * would be listed twice for EXPLAIN.
+ * Core has made the scan slot virtual and compiled the expressions for it, without the step that
+ * deforms a heap tuple.  So the caller compiles them again; the list of subplans is cleared,
+ * because EXPLAIN would show each of them twice.
  */
 void
 GjTableScanInitSlots(GjTableScan *table)
@@ -80,7 +104,7 @@ GjTableScanInitSlots(GjTableScan *table)
 }
 
 /*
- * Prepare the test of rows that come from the table: by the filters of entries, then by all others
+ * Prepare the quals for rows that come from the heap: the filters of entries, then all others
  */
 void
 GjTableScanInitQual(GjTableScan *table)
@@ -98,8 +122,8 @@ is_index_only(const GjTableScan *table)
 }
 
 /*
- * Open the index, and prepare matches and fetches.  to_target: rows go to slots of the target
- * list.  The expressions are ready.
+ * Open the index, and prepare matches and fetches.  to_target is true if rows are stored in slots
+ * of the target list's type.  Expressions must have been initialized.
  */
 void
 GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanState *node))
@@ -138,8 +162,8 @@ init_filter(GjTableScan *table)
 }
 
 /*
- * Entries go into the scan slot or, where no filter needs the row there, since all were tested
- * on the entry, and nothing is computed, straight into a slot of the target list.
+ * Prepare rows from entries.  They are stored in the scan slot; or directly in a slot of the target
+ * list's type, if all filters are tested on the entry and the target list consists of columns.
  */
 static void
 open_index_only(GjTableScan *table, bool to_target)
@@ -181,9 +205,40 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 }
 
 /*
- * Prepare for a rescan that changes none of the keys.  If the filter of entries has other
- * parameters, entries that are kept will be filtered again.  Filtered TIDs are freed, and replaced
- * by those of all entries, which are sufficient for all parameters.
+ * Search the index for the keys, or take a part of the results of another process.  Requests
+ * entries if they can be rows.  Returns the TIDs to be fetched; or NULL if rows come from
+ * index_only, which has been started.  The values that entries are filtered by may have changed.
+ *
+ * columns are those of the entries, as in GjEntryRequest.  can_share is true if this execution
+ * searches for no other keys; if it is false in the first process, that process does all of the
+ * work.  The keys must live until index_only is reset.  A share of TIDs can be fetched once, until
+ * it is reset or shut down.
+ */
+GjTidSet *
+GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
+{
+	GjEntryRequest request = GjTableScanRequest(table, limit);
+	GjTidSet   *tids;
+
+	GjEntryFilterReset(table->entry_filter);
+	table->used = true;
+	request.whole = can_share;
+	request.share = &table->share;
+	if (table->index_only == NULL)
+	{
+		(void) GjEntriesOpen(&request, &tids);
+		return tids;
+	}
+	request.entries = GjEntriesMayBeRows(request.snapshot);
+	request.columns = columns;
+	return GjIndexOnlyStart(table->index_only, &request);
+}
+
+/*
+ * Prepare for a rescan that searches for the same keys.  If parameters of the entry filter have
+ * changed, entries that are kept are filtered again.  TIDs that were filtered are dropped, and
+ * those of all entries are searched, since they remain valid for all later values of the
+ * parameters.
  */
 void
 GjTableScanRefilter(GjTableScan *table)
@@ -198,8 +253,8 @@ GjTableScanRefilter(GjTableScan *table)
 }
 
 /*
- * Continue with entries after the last fetched tuple.  Returns false if no entries are left; some
- * are left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
+ * Continue with entries after the last fetched tuple.  Returns false if no entry is left.  Some are
+ * left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
  * have been cleared.
  */
 bool
@@ -212,7 +267,7 @@ GjTableScanContinue(GjTableScan *table)
 }
 
 /*
- * Let go of the heap page
+ * Release the heap page
  */
 void
 GjTableScanClear(GjTableScan *table)
@@ -238,17 +293,18 @@ GjTableScanEnd(GjTableScan *table)
 /*-------------------------------------------------------------------------
  * Counting
  *
- * Counting for an index what a scan of its table has done (stats/usage.c).
+ * Adding the work of a scan to the usage counters of its index (stats/usage.c).
  *
- * Each process adds what it has done itself, once, when the node ends; after an error, when the
- * query's memory goes.  The node's statistics would say it, but for EXPLAIN workers hand theirs
- * over to the leader, where they are not to be counted again.  So whoever moves statistics holds
- * the count meanwhile: what was done remains, and what then stands there is taken from it.
+ * Each process adds its own work, once: when the node ends, or, after an error, when the query's
+ * memory is freed.  The work is that in the node's statistics.  But for EXPLAIN, workers pass
+ * theirs to the leader, which must not count them again.  So statistics are moved between
+ * count_hold() and count_release(): the former adds the statistics to a sum, the latter subtracts
+ * what they are after the move.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Begin to count, at the end of opening a scan
+ * Begin to count, after a scan has been opened
  */
 static void
 count_begin(GjTableScan *table)
@@ -261,10 +317,10 @@ count_begin(GjTableScan *table)
 }
 
 /*
- * Keep what has been done until here: the statistics will be changed
+ * Add the statistics to the sum, because they will be changed
  */
-void
-GjCountHold(GjTableScan *table)
+static void
+count_hold(GjTableScan *table)
 {
 	GjIndexUse	now;
 
@@ -274,10 +330,10 @@ GjCountHold(GjTableScan *table)
 }
 
 /*
- * They have been changed: what they say now is not what this process has done
+ * Subtract the changed statistics from the sum
  */
-void
-GjCountRelease(GjTableScan *table)
+static void
+count_release(GjTableScan *table)
 {
 	GjIndexUse	now;
 
@@ -287,7 +343,7 @@ GjCountRelease(GjTableScan *table)
 }
 
 /*
- * Find out what the statistics say
+ * Get the work from the statistics
  */
 static void
 measure(GjTableScan *table, GjIndexUse *use)
@@ -301,8 +357,7 @@ measure(GjTableScan *table, GjIndexUse *use)
 }
 
 /*
- * A node above has made groups of the rows of the scans below this one: count them for each of
- * their indexes
+ * Count groups that were made of the rows of the scans below a node, for each of their indexes
  */
 void
 GjCountGroups(PlanState *node, uint64 ngroups)
@@ -328,7 +383,7 @@ add_groups(PlanState *node, void *ngroups)
 }
 
 /*
- * Add the scan's work to the index's usage counters.  The fetch must still exist.
+ * Add the work to the counters of the index.  The fetch must still exist.
  */
 static void
 count_end(GjTableScan *table)
@@ -338,7 +393,7 @@ count_end(GjTableScan *table)
 	if (!OidIsValid(index))
 		return;
 	table->counted_index = InvalidOid;
-	GjCountHold(table);
+	count_hold(table);
 	if (table->used)
 		GjUsageAdd(index, &table->moved);
 }
@@ -347,4 +402,199 @@ static void
 end_after_error(void *arg)
 {
 	count_end(arg);
+}
+
+/*-------------------------------------------------------------------------
+ * Parallel plans
+ *
+ * match/divide.c describes how processes share a match.  This section sets up the shared memory,
+ * and passes the statistics of workers to the leader.
+ *
+ * Workers report their statistics through the same shared memory: with each step, and when the
+ * node is shut down, which precedes the end of a worker's rows.  The leader adds them to its own in
+ * its shutdown.  If it stops the workers before they have finished, their counts since the last
+ * step are missing.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the size of the shared memory of a node, without its results
+ */
+Size
+GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt)
+{
+	return MAXALIGN(sizeof(GjSharedMatch)) + GjShareBytes();
+}
+
+/*
+ * As the leader, initialize the shared memory.  That may happen again later, if the node is shut
+ * down and then started over.
+ */
+void
+GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedMatch *shared = area;
+
+	/* without dynamic shared memory there are no workers */
+	if (node->ss.ps.state->es_query_dsa == NULL)
+		return;
+
+	memset(shared, 0, sizeof(GjSharedMatch));
+	/* wait events show it as part of the parallel query's shared memory */
+	LWLockInitialize(&shared->lock, LWTRANCHE_PARALLEL_QUERY_DSA);
+	GjShareInit(get_find(shared), pcxt->nworkers + 1);
+	GjParallelAttach(node, pcxt->toc, shared);
+}
+
+/*
+ * Attach a process to the shared memory
+ */
+void
+GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	GjTableScan *table = (GjTableScan *) node;
+
+	table->shared = shared;
+	table->share = (GjShare) {
+		.found = get_find(shared),.area = node->ss.ps.state->es_query_dsa,
+		.progress = report_progress,.arg = table
+	};
+}
+
+static GjSharedFind *
+get_find(GjSharedMatch *shared)
+{
+	return (GjSharedFind *) ((char *) shared + MAXALIGN(sizeof(GjSharedMatch)));
+}
+
+/*
+ * As the leader, prepare for another execution.  There are no workers now, and the leader's own
+ * TIDs must no longer be used.
+ */
+void
+GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *area)
+{
+	GjSharedMatch *shared = area;
+
+	if (node->ss.ps.state->es_query_dsa == NULL)
+		return;
+	share_is_over((GjTableScan *) node);
+	GjShareReset(get_find(shared), node->ss.ps.state->es_query_dsa);
+	shared->match.reason = NULL;
+}
+
+/*
+ * Shut down: no more rows are requested, and the shared memory may be freed.  A worker reports its
+ * statistics, the leader collects them.
+ */
+void
+GjParallelShutdown(CustomScanState *node)
+{
+	GjTableScan *table = (GjTableScan *) node;
+
+	if (table->shared == NULL)
+		return;
+
+	share_is_over(table);
+	if (IsParallelWorker())
+		report_progress(table);
+	else
+		collect_reports(table);
+	table->shared = NULL;
+	table->share.found = NULL;
+}
+
+static void
+share_is_over(GjTableScan *table)
+{
+	table->share.alone = false;
+	table->forget(&table->css);
+}
+
+/*
+ * As a worker, report the statistics since the last report
+ */
+static void
+report_progress(void *arg)
+{
+	GjTableScan *table = arg;
+	GjSharedMatch *shared = table->shared;
+
+	if (!IsParallelWorker())
+		return;
+	count_hold(table);
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	report_match(shared, &table->stats);
+	move_fetch_stats(&shared->fetch, GjFetchGetStats(table->fetch));
+	if (table->index_only != NULL)
+		move_index_only_stats(&shared->index_only, GjIndexOnlyGetStats(table->index_only));
+	LWLockRelease(&shared->lock);
+	count_release(table);
+}
+
+/*
+ * Add to the shared statistics of matches.  Texts are copied, as another process could not use a
+ * pointer.  The lock is held.
+ */
+static void
+report_match(GjSharedMatch *shared, GjMatchStats *stats)
+{
+	if (GjMatchStatsTells(&shared->match, stats))
+	{
+		strlcpy(shared->device, stats->device != NULL ? stats->device : "", DEVICE_NAME_BYTES);
+		strlcpy(shared->reason, stats->reason != NULL ? stats->reason : "", REASON_BYTES);
+	}
+	GjMatchStatsAdd(&shared->match, stats);
+	memset(stats, 0, sizeof(GjMatchStats));
+}
+
+/*
+ * As the leader, add the statistics of workers to this process's
+ */
+static void
+collect_reports(GjTableScan *table)
+{
+	GjSharedMatch *shared = table->shared;
+	GjFetchStats fetch = {0};
+	GjIndexOnlyStats index_only = {0};
+	GjMatchStats match;
+	char		device[DEVICE_NAME_BYTES];
+	char		reason[REASON_BYTES];
+	MemoryContext context = GetMemoryChunkContext(table->fetch);
+
+	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
+	move_fetch_stats(&fetch, &shared->fetch);
+	move_index_only_stats(&index_only, &shared->index_only);
+	match = shared->match;
+	memset(&shared->match, 0, sizeof(GjMatchStats));
+	memcpy(device, shared->device, DEVICE_NAME_BYTES);
+	memcpy(reason, shared->reason, REASON_BYTES);
+	LWLockRelease(&shared->lock);
+
+	count_hold(table);
+	move_fetch_stats(GjFetchGetStats(table->fetch), &fetch);
+	if (table->index_only != NULL)
+		move_index_only_stats(GjIndexOnlyGetStats(table->index_only), &index_only);
+	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
+	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
+	GjMatchStatsAdd(&table->stats, &match);
+	count_release(table);
+}
+
+static void
+move_fetch_stats(GjFetchStats *to, GjFetchStats *from)
+{
+	to->exact_blocks += from->exact_blocks;
+	to->lossy_blocks += from->lossy_blocks;
+	to->tuples += from->tuples;
+	to->rechecked += from->rechecked;
+	memset(from, 0, sizeof(GjFetchStats));
+}
+
+static void
+move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from)
+{
+	to->rows += from->rows;
+	to->heap_fetches += from->heap_fetches;
+	memset(from, 0, sizeof(GjIndexOnlyStats));
 }

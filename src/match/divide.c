@@ -144,7 +144,7 @@ static GjSharePhase
 enter(GjShare *share, bool whole)
 {
 	GjSharedFind *shared = share->found;
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;
@@ -172,7 +172,7 @@ wait_for_match(GjSharedFind *shared)
 static GjSharePhase
 get_phase(GjSharedFind *shared)
 {
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;

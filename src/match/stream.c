@@ -17,15 +17,14 @@
  *	  Open, Restart: TAILS -> WHOLE -> DONE
  *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
  *					 TAILS -> CPU (-> CPU ...) -> DONE
- *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a step that is a range of keys
- *					 leads to DEVICE and CPU, and an interval of places to CPU, before the next
- *					 TAKE
+ *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
+ *					 and CPU, and an interval of places to CPU, before the next TAKE
  *
  * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
  *
  * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
  * are a sorted list, are cut into consecutive parts, and each part is requested when the
- * previous one has been returned.  Between two requests the match holds nothing, not even
+ * previous one has been delivered.  Between two requests the match holds nothing, not even
  * on the device.
  *
  * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
@@ -52,18 +51,19 @@
  * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
  *
- * Claim: a test of entries loses no row.  Let R be a row that the snapshot sees, with a key of the
- * set, such that all quals are TRUE for it, and let T be the TID of its HOT chain's root.  R's own
- * entry has R's values (lemma L4 of src/README), so it passes, and the match finds it.  No other
- * entry with T can stand in its place, and be dropped:
+ * Claim: a test of entries (GjEntryTest) loses no row.  Let R be a visible row with a key of the
+ * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  R's own entry
+ * has R's values (lemma L4), so it passes.  It remains to be shown that no other entry with T can
+ * take its place and be dropped.
  *
- * a. If each entry is tested as it is found, an entry left over from an earlier owner of T is
- *	  dropped by itself.
- * b. A set may keep any one of the entries that have the same TID (sets/entryset.c) before it is
- *	  tested.  Sets that are tested are certain, so by lemma L7 two different entries with T are
- *	  of rows that the snapshot does not see, and it does not matter which one stays, or whether it
- *	  passes.  (A device's entries are tested as they arrive, and duplicates are removed only among
- *	  those that passed.  Of two copies of one entry, both pass or both fail.)
+ * a. The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
+ *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
+ * b. But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
+ *	  tested only after that.  Sets are tested only if they are certain, so by lemma L7 neither of
+ *	  the rows of two different entries with T is visible, and it does not matter which of the
+ *	  entries is kept, or whether it passes.
+ *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
+ *	  removed.  Of two copies of one entry, both pass or both fail.)
  * c. An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
  *	  dropped: all are fetched from the heap, as without a test.
  * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The

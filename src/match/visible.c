@@ -447,8 +447,8 @@ end(Pins *pins)
  * E at 1 and at 4, represents exactly one visible row, whose key and INCLUDE columns are these
  * values, and no other entry of the set represents it.
  *
- * a. T still is what it was when the entry was made: lemma L5 of src/README, with 1 and 4 as the
- *	  two moments.
+ * a. T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
+ *	  and 4 as the two moments.
  * b. At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
  *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
  *	  which is registered and holds the horizon back.  A process that changes the page clears the
@@ -456,8 +456,8 @@ end(Pins *pins)
  *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
  *	  snapshot does not change.
  * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
- *	  (lemma L4).  A chain that was broken before the index was built has members that are dead or
- *	  not visible to all snapshots.  It is on an all-visible page only once the member with the
+ *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
+ *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
  *	  indexed values is the only one left.
  * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
  *	  entry, found on a tail page and at the place to which it moved; the match drops one of them.
@@ -467,9 +467,8 @@ end(Pins *pins)
  *	  free; hence they are one entry again.  Entries that do not pass are fetched as sets of TIDs.
  *	  If there are several sets, and two of them have T, the entries are of rows that our snapshot
  *	  does not see, or they would be one entry, too.  None of the sets is lossy: it would contain
- *	  rows that passed.
- *	  If entries of some keys are found later than those of others, stream.c proves the same for two
- *	  entries with T that have different keys.
+ *	  rows that passed.  If entries of some keys are found later than those of others, lemma
+ *	  L7 says the same of two entries with T that have different keys.
  * e. No row is missing: all entries that do not pass are fetched from the heap.
  *
  * The order in memory: a process that inserts a tuple clears the bit first and adds the entry

@@ -587,7 +587,7 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
  * express.
  *
  * count(DISTINCT) has no states.  It would need none if each group were complete in one process;
- * but the processes share the rows dynamically (exec/parallel.c).
+ * but the processes share the rows dynamically (exec/tablescan.c).
  *
  * The hook for upper relations is not called for partial groups, so we make the whole plan here,
  * up to the node that combines them.

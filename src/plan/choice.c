@@ -573,7 +573,7 @@ is_deparsable(Node *clause)
 /*-------------------------------------------------------------------------
  * Notes
  *
- * Taking notes.
+ * The list of notes, which exists from GjChoiceStart() to GjChoiceStop().
  *-------------------------------------------------------------------------
  */
 

@@ -252,8 +252,8 @@ typedef struct IndexNote
 {
 	Oid			index;			/* hash key */
 	bool		resident;
-	bool		counted;		/* true if pages is valid */
-	IndexPages pages;
+	bool		counted;		/* what follows is known */
+	IndexPages	pages;
 } IndexNote;
 
 static HTAB *notes = NULL;

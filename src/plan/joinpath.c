@@ -19,7 +19,6 @@
  *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER, in which the caller has to make a side unique; FULL
  *	  joins, and those that keep big rows without a match.
  *	- Joins with an unresolved lateral reference, and with pseudoconstant join clauses.
- *	  
  *	- Outer and anti joins whose clauses or target have a placeholder that needs the big table.
  *	  Its value must become NULL for rows without a match, but GpuJoin would compute it above the
  *	  join.  In other joins, the value is the same above and below.

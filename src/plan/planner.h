@@ -141,7 +141,7 @@ typedef struct GjAggQuery
 	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
 
-/* Indexes into the custom_private list of a path, which is never copied */
+/* Indexes into the custom_private list of a GpuAgg path */
 typedef enum GjAggPathPrivate
 {
 	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */

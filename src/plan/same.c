@@ -4,7 +4,7 @@
  *	  Would each process of a parallel plan get the same rows or values?
  *
  * In a parallel join each process reads the small side by itself, while the big side is searched
- * for the keys of one of them (exec/parallel.c): rows whose keys another process did not collect
+ * for the keys of one of them (exec/tablescan.c): rows whose keys another process did not collect
  * would be lost.  PostgreSQL calls a plan parallel-safe if it has no side effects and may be run
  * in a worker.  That does not imply the same rows in each process.  They may differ if something
  * depends on
@@ -92,6 +92,10 @@ belongs_to(const RelOptInfo *table, const RelOptInfo *rel)
 		 bms_is_subset(table->top_parent_relids, rel->relids));
 }
 
+/*
+ * Return true if processes may read different rows from a table, or compute different values from
+ * them
+ */
 static bool
 table_may_differ(PlannerInfo *root, Index rti)
 {
@@ -209,6 +213,9 @@ groups_may_differ(const Query *query)
 		any_may_differ(query->distinctClause, query->targetList);
 }
 
+/*
+ * Return true if equal values of one of these sort or group clauses may be distinguishable
+ */
 static bool
 any_may_differ(List *clauses, List *tlist)
 {
@@ -290,6 +297,9 @@ may_differ_walker(Node *node, void *context)
 	return expression_tree_walker(node, may_differ_walker, context);
 }
 
+/*
+ * Return true if processes may get different results from a subplan
+ */
 static bool
 subplan_may_differ(PlannerInfo *root, const SubPlan *subplan)
 {

@@ -283,8 +283,8 @@ GjIndexOnlyRest(GjIndexOnly *io)
 }
 
 /*
- * Continue with entries after the TIDs have been fetched, and free these.  Returns false if no entry
- * is left.
+ * Continue with entries after the TIDs have been fetched, and free these.  Returns false if no
+ * entry is left.
  */
 bool
 GjIndexOnlyContinue(GjIndexOnly *io)
