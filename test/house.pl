@@ -12,15 +12,15 @@ use File::Basename;
 # Limits.  They only ever become lower: a change that needs a higher one should be divided
 # differently.
 my %limit = (
-	'files' => 190,
-	'lines' => 62130,
-	'lines of code' => 43191,
-	'global functions' => 790,
-	'used across folders' => 390,
-	'single callers in the folder' => 290,
+	'files' => 165,
+	'lines' => 61500,
+	'lines of code' => 42950,
+	'global functions' => 690,
+	'used across folders' => 370,
+	'single callers in the folder' => 225,
 	'pairs of files to merge' => 0,
-	'private headers' => 20,
-	'names with two meanings' => 7,
+	'private headers' => 10,
+	'names with two meanings' => 2,
 	'files with EXPLAIN' => 1);
 
 # A pair of files is to be merged if it shares this many functions that have a single caller, and

@@ -161,6 +161,33 @@ english_checked() {
     rm -rf "$folder"
 }
 
+# A mention must be found if its file is not there.
+mentions_checked() {
+    local folder
+    folder=$(mktemp -d)
+    mkdir -p "$folder/src/low"
+    printf '/* see\n * there.c, low/there.c, no.c, high/there.c */\n' >"$folder/src/low/there.c"
+    perl test/mentions.pl "$folder" | diff - <(
+        printf 'src/low/there.c:2: %s does not exist\n' no.c high/there.c) || true
+    rm -rf "$folder"
+}
+
+lines_aligned() { find src -name '*.[ch]' -exec perl test/aligned.pl {} +; }
+
+# Lines that a renamed function or type has left behind must be found, and no others.
+aligned_checked() {
+    local folder
+    folder=$(mktemp -d)
+    printf '%s\n' 'int a = f(1, /* x */' '\t\t  "(" +' '\t\t   2);' '#define b (' 'struct c' '{' \
+        '\tint\t\td;' '\tTupleTableSlot *e;\t\t\t/* well placed */' '\tint\t\t\tg;\t\t/* not */' \
+        '};' | sed 's/\\t/\t/g' >"$folder/a.c"
+    perl test/aligned.pl "$folder/a.c" | sed 's,.*/a.c:,,' | diff - <(
+        echo '3: begins in column 11, not 10'
+        echo '7: name in column 12, not 16'
+        echo '9: comment in column 24, not 32') || true
+    rm -rf "$folder"
+}
+
 # A process that is stopped while it holds a spinlock blocks others, which wait in a loop.
 no_work_under_spinlock() {
     local work='(^|[^A-Za-z_])(str[a-z]+|sn?printf|mem(cpy|move)|palloc0?|pfree|qsort|hash_search'
@@ -356,6 +383,10 @@ check "plain English in src/" perl test/english.pl --check src
 check "plain English elsewhere" perl test/english.pl --check cuda docs test sql README.md \
     CONTRIBUTING.md CHANGELOG.md SECURITY.md
 check "sentences that are hard to read are found out" english_checked
+check "comments name files that exist" perl test/mentions.pl
+check "a mention of another file is found out" mentions_checked
+check "lines that continue an expression are aligned" lines_aligned
+check "a line that is not aligned is found out" aligned_checked
 check "no copying, allocating or reporting under a spinlock" no_work_under_spinlock
 check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space

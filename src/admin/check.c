@@ -62,7 +62,7 @@ typedef struct CheckState
 	GjIndexState now;			/* the lists, read after the tails */
 	bool		moved;			/* the lists have changed since: start over */
 	BlockNumber nblocks;
-	CheckedPage *pages;		/* [nblocks]; the elements before first_data are unused */
+	CheckedPage *pages;			/* [nblocks]; the elements before first_data are unused */
 	BlockNumber end_in_use;		/* block after the last live page */
 	int64		nentries;		/* number of verified entries */
 	int64		free_slots;		/* free slots of live data pages */

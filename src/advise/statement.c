@@ -716,7 +716,7 @@ add_cast(StringInfo text, int start, const char *param, int length)
  *
  * Only names of types and keywords can precede a parameter; we distinguish keywords that name types
  * from the others.  A name in another line may be the end of a comment.  Without a blank
- * in between, "date$1" might be a name, but hardly is.
+ * in between, "date$1" might be a name, but that is unlikely.
  */
 static int
 find_type(const char *text, int end)

@@ -58,8 +58,7 @@ typedef struct GjTableScan
 	/* The part in a parallel plan */
 	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL if it is not parallel */
 	GjShare		share;			/* this process's part of the match */
-	void		(*forget) (CustomScanState *node);	/* drops the TIDs and all results
-													 * that depend on them */
+	void		(*forget) (CustomScanState *node);	/* drops the TIDs and their uses */
 } GjTableScan;
 
 /* tablescan.c */

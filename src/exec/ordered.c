@@ -19,19 +19,12 @@
  * place that its own values have.  Let R be such a row, T the TID of the root of its HOT chain,
  * and v its values of the sort columns.
  *
- * a. R has an entry (T, v) in the index as long as the snapshot exists: VACUUM removes only
- *	  entries of rows that are visible to no snapshot.  The sort columns are indexed columns, so no
- *	  HOT update changes them, and all members of the chain have the entry's values.
+ * a. R has its own entry (T, v) in the index as long as the snapshot exists: lemma L4 of
+ *	  src/README.
  * b. Each match finds it, as match/match.h promises.  A set of entries may keep any one of the
- *	  entries with the same TID.  But if there are two entries with T that are not equal, R is not
- *	  visible to our snapshot, because the other entry belongs to a row that had T before R or has
- *	  it after R.  If after: R was dead to all snapshots by then.  If before: T became free only
- *	  when a bulk deletion had removed that entry and raised the vacuum epoch, and R was inserted
- *	  still later.  A match reads the epoch first, E.  Afterwards it reads the pages; and it uses
- *	  the entries of a mirror only if the mirror's epoch is E (match/stream.c).  So it can find the
- *	  older entry only if that was removed after E was read, that is, after our snapshot was taken,
- *	  which therefore does not see R.
- *	  An outdated answer of a device has only TIDs.  It is not used: the CPU searches.
+ *	  entries with the same TID; but two of them that are not equal belong to rows that are not
+ *	  visible to our snapshot: lemma L7.  An outdated answer of a device has only TIDs.  It is not
+ *	  used: the CPU searches.
  * c. So the batch between whose ends (v, T) lies contains (T, v), and only one batch is such.  If
  *	  a match meets it twice, on a tail page and where it was moved to, or by a device and on the
  *	  CPU, both copies have equal words and one is kept.
@@ -139,7 +132,7 @@ typedef struct GjOrderedSorter
 	bool		fetches;		/* is the tuple fetched again by that TID? */
 	TupleTableSlot *in;			/* slot for a row that is added to the sort */
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
-	TupleTableSlot *row;		/* slot of the table's shape; columns that are not sorted are NULL */
+	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
 	/* Sort columns, for tuplesort */
 	AttrNumber *places;
@@ -178,7 +171,7 @@ static void put_row(GjOrderedSorter *sorter, TupleTableSlot *slot);
 static TupleTableSlot *get_row(GjScanState *scan);
 static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
 static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
-								bool *isnull);
+							 bool *isnull);
 static void sort_rest(GjScanState *scan);
 static TupleTableSlot *next_sorted(GjScanState *scan);
 static void end_sort(GjOrdered *ordered);

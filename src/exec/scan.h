@@ -36,7 +36,7 @@ typedef struct GjOrderedStats
 
 typedef struct GjScanState
 {
-	GjTableScan		table;			/* must be first */
+	GjTableScan table;			/* must be first */
 	GjKeyProgram *program;		/* conditions on the key */
 	GjKeyUser	key_user;		/* shared keys; the table's keys are a subset */
 	GjOrdered  *ordered;		/* NULL if rows are returned in any order */

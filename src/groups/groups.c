@@ -963,7 +963,8 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 static void
 grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity)
 {
-	GjRegionGrow(&agg->states, agg->context, nstarted * agg->state_size, capacity * agg->state_size);
+	GjRegionGrow(&agg->states, agg->context, nstarted * agg->state_size,
+				 capacity * agg->state_size);
 	if (agg->keeps_seen)
 		GjRegionGrow(&agg->seen, agg->context, nstarted, capacity);
 }
@@ -1082,7 +1083,8 @@ records_size(const GjGroupTable *table)
 static Size
 slots_size(const GjGroupTable *table)
 {
-	return table->phase == GJ_TABLE_ORDERED ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+	return table->phase == GJ_TABLE_ORDERED ? table->nslots * sizeof(GjGroupSlot) :
+		table->slots.size;
 }
 
 /* Return the size of the largest region that grows with the number of groups */

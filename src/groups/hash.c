@@ -436,7 +436,7 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 		if (group % GJ_UNINTERRUPTED_SLOTS == 0)
 			CHECK_FOR_INTERRUPTS();
 		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
-									   table->nwords), group);
+										table->nwords), group);
 	}
 }
 

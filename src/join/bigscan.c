@@ -165,8 +165,8 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 }
 
 /*
- * Start with the first row found. filter is the batch's key set if it is enough that a tuple has one
- * of its keys, whichever small rows have it; it must remain valid during the scan.
+ * Start with the first row found. filter is the batch's key set if it is enough that a tuple has
+ * one of its keys, whichever small rows have it; it must remain valid during the scan.
  */
 void
 GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)

@@ -62,7 +62,7 @@ typedef struct GjSmallSide GjSmallSide;
  */
 typedef struct GjJoinScanState
 {
-	GjTableScan		table;			/* must be first; its tids belong to the current batch, its
+	GjTableScan table;			/* must be first; its tids belong to the current batch, its
 									 * keys are set during a match, its target is the joined slot */
 	GjKeySet   *own_keys;		/* keys of this table alone, freed with the results for them;
 								 * NULL if the join's are used */
@@ -80,11 +80,11 @@ typedef struct GjJoinScanState
 /* The next step */
 typedef enum GjJoinPhase
 {
-	GJ_PHASE_COLLECT,				/* run the small side */
+	GJ_PHASE_COLLECT,			/* run the small side */
 	GJ_PHASE_BATCH,				/* begin a batch */
 	GJ_PHASE_TABLE,				/* begin a table of the big side */
 	GJ_PHASE_DIRECT,			/* return rows built from its entries, on the fast path */
-	GJ_PHASE_BIG_ROW,				/* get a big row that has partners */
+	GJ_PHASE_BIG_ROW,			/* get a big row that has partners */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
 	GJ_PHASE_DONE

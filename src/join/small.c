@@ -360,7 +360,7 @@ GjSmallNextBatch(GjSmallSide *side)
 static bool
 next_sorted_batch(GjSmallSide *side)
 {
-	SortedRow *row = &side->pending;
+	SortedRow  *row = &side->pending;
 	int64		last_key = 0;
 
 	drop_batch(side);
@@ -509,7 +509,7 @@ sort_begin(MemoryContext parent, TupleDesc columns)
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side sort",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
-	SmallSort *sort = palloc0(sizeof(SmallSort));
+	SmallSort  *sort = palloc0(sizeof(SmallSort));
 	TupleDesc	desc = make_sort_desc(columns);
 	AttrNumber	attno = 1;
 	Oid			less_than = Int8LessOperator;

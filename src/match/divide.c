@@ -144,7 +144,7 @@ static GjSharePhase
 enter(GjShare *share, bool whole)
 {
 	GjSharedFind *shared = share->found;
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;
@@ -172,7 +172,7 @@ wait_for_match(GjSharedFind *shared)
 static GjSharePhase
 get_phase(GjSharedFind *shared)
 {
-	GjSharePhase	phase;
+	GjSharePhase phase;
 
 	SpinLockAcquire(&shared->mutex);
 	phase = shared->phase;
@@ -206,16 +206,14 @@ GjSharePublish(GjSharedFind *shared)
  * Each interval is a search of its own, for the entries between two places, in tails and deltas as
  * well as in runs (search.c).  A process does not need to know what the others have found.
  *
- * Each row comes once, for this reason.  The intervals together cover all places, and each is
- * taken by one process, which raises a counter in shared memory.  A row that the snapshot sees has
- * one entry, from before the match until long after it, and the entry has one place, wherever
- * VACUUM's folds move it.  So it is in one interval, and the search of that interval finds it once.
- * The snapshot is the same in all processes, and was taken before any of the searches.
+ * Each row comes once.  The intervals together cover all places, and each is taken by one process,
+ * which raises a counter in shared memory; the rest is lemma L3 of src/README.  The snapshot is the
+ * same in all processes, and was taken before any of the searches.
  *
  * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
  * process finds the first one, then VACUUM removes it, the TID is reused, and another process
- * finds the second.  The first process read the vacuum epoch before any entry was found, and
- * from this stream.c proves that the answer has neither row.
+ * finds the second.  The first process read the vacuum epoch before any entry was found, so the
+ * answer has neither row (lemma L7).
  *-------------------------------------------------------------------------
  */
 
@@ -259,8 +257,8 @@ GjSharePublish(GjSharedFind *shared)
  *		mirror, it does not accept an answer of a mirror whose epoch is not E.  (It would be
  *		exact, too, if each process read an epoch of its own, after the snapshot; but an epoch
  *		older than the snapshot is not allowed, and a common one is easier to reason about.)
- *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  The claim
- *		of stream.c covers the case that two processes deliver entries of one TID with different
+ *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  Lemma L7
+ *		covers the case that two processes deliver entries of one TID with different
  *		keys, or leave that TID to the heap: then the answer has neither row.
  *
  * No row is missing: a process that has taken a range delivers all of it, unless the query

@@ -8,9 +8,9 @@
  * them delivers a superset of the TIDs of all rows that are visible to a snapshot
  * taken before the call and have such a key.  The caller must drop the other TIDs
  * (of dead rows, or reused by other rows): it fetches under its snapshot and
- * rechecks the key.  A match of entries (stream.h) also delivers the keys and INCLUDE
- * columns that these TIDs have in the index, for callers that can avoid the fetch; each
- * of these keys is in the set.
+ * rechecks the key (lemma L8 of src/README).  A match of entries (stream.h) also
+ * delivers the keys and INCLUDE columns that these TIDs have in the index, for
+ * callers that can avoid the fetch; each of these keys is in the set.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -81,7 +81,6 @@ typedef struct GjConverter
 	FmgrInfo	proc;			/* GJ_CONVERT_PROC: the operator class's support function */
 } GjConverter;
 
-extern void GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value);
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
 

@@ -98,13 +98,13 @@ static bool match_delta_page(GjSearch *search, Page page, Buffer next, const GjP
 							 GjMatchTarget target, GjMatchStats *stats);
 static void spill_hits(GjSearch *search);
 static bool match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						const GjPageLimits *limits, Page following, GjMatchTarget target,
-						GjMatchStats *stats);
+					   const GjPageLimits *limits, Page following, GjMatchTarget target,
+					   GjMatchStats *stats);
 static bool match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						  const GjChosenPage *chosen, GjMatchTarget target,
-						  GjMatchStats *stats);
+						 const GjChosenPage *chosen, GjMatchTarget target,
+						 GjMatchStats *stats);
 static void prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-							 const GjChosenPage *chosen, GjMatchTarget target);
+							const GjChosenPage *chosen, GjMatchTarget target);
 static bool has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
@@ -161,7 +161,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
 			if (has_few_keys(search->keys, following))
 				prefetch_listed(BufferGetPage(next), search->info, search->keys, following,
-								 target);
+								target);
 			else
 				GjPrefetchKeys(BufferGetPage(next), search->info);
 		}
@@ -387,7 +387,7 @@ match_delta_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *l
 	if (opaque->change <= search->tails.sequence)
 		some.known = NULL;
 	return match_keys(page, search->info, search->keys, &some,
-					   BufferIsValid(next) ? BufferGetPage(next) : NULL, target, stats);
+					  BufferIsValid(next) ? BufferGetPage(next) : NULL, target, stats);
 }
 
 /*
@@ -541,7 +541,7 @@ read_ahead_end(GjSearch *search)
  */
 static bool
 match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
-			Page following, GjMatchTarget target, GjMatchStats *stats)
+		   Page following, GjMatchTarget target, GjMatchStats *stats)
 {
 	GjPageHits	hits;
 
@@ -764,7 +764,7 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
  */
 static void
 prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-				 const GjChosenPage *chosen, GjMatchTarget target)
+				const GjChosenPage *chosen, GjMatchTarget target)
 {
 	int			slot = 0;
 
@@ -820,7 +820,7 @@ match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width
  */
 static bool
 match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-			  const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+			 const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
 {
 	int			nslots = count_slots(GjDataUsed(page, info), info->words);
 

@@ -34,27 +34,20 @@
  * The search never locks a page while it reads another one, and insertions and VACUUM continue
  * meanwhile.  Between two pieces it holds nothing at all, however long that takes.
  *
- * The pages that we read are the pages that were listed.  A page belongs to a run or delta from
- * the record that lists the run or delta in the metapage until the record that removes it from
- * there.  Only that second record frees the page for reuse, and it raises list_version.  So if
- * list_version after reading the pages is the same as in the state by which they were chosen, all
- * of them belonged to the listed runs and deltas all the time.  A page that turns out to be
- * something else is damaged, unless list_version has changed.
+ * The pages that we read are the pages that were listed, by lemma L1 of src/README, for which 4 and
+ * 7 compare list_version.  A page that turns out to be something else is damaged, unless
+ * list_version has changed.
  *
  * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
- * index when the search began, since the snapshot was taken before.  It is not removed while any
- * snapshot can see it, only moved: at most once from tail to delta (GjTailFlush: one record, both
- * pages locked), and then from a delta or a run to a younger run, by a fold, whose record lists
- * the new run and removes the old ones from the list.
+ * index when the search began, and is not removed while any snapshot can see it (lemma L4).
  *
  * a.  If the entry was on its tail when 1 read that, it is collected.
- * b.  Otherwise it was in a delta or run before 2, and so it was, or still is, on a page that V
- *	  lists.  (A delta, or a page of one, that V does not list has only entries that left their
- *	  tail after V was read; a. covers these.)  If the entry was in a delta, 3 reads that page,
- *	  and by 4 the page still belonged to the delta.  So the entry is collected.
- * c.  Otherwise it was in a run of V.  Let p be its place, which is the same in every run.
- *	  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of the
- *	  interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
+ * b.  Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
+ *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
+ *	  collected.
+ * c.  Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
+ *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
+ *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
  * d.  If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
  *	  it began, too, and an entry never changes its place.
@@ -76,10 +69,8 @@
  *	  place where its collection ended, the next one those from there on.  It does not matter that
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *
- * A hit that e. skips could be a different entry, if the TID has been reused since.  Then the
- * first row is dead to all snapshots, and the second one is newer than ours, so neither is a row of
- * the answer.  stream.c says more about such pairs, and match/visible.c about the vacuum
- * epoch, which is read before any entry is found.
+ * A hit that e. skips could be a different entry, if the TID has been reused since.  By lemma L7
+ * neither row is one of the answer.
  *
  * Searches of different places with the same snapshot are independent of each other.  The
  * processes of a parallel plan rely on that to divide a search (divide.c).
@@ -89,8 +80,7 @@
  * the collection.  (An entry of a run of V is still in a run then, as entries of a run only move
  * to other runs.)
  *
- * All this holds on a standby, too: replay changes all pages of a record while it holds the locks
- * of all, in the order of the primary.
+ * All this holds on a standby, too (lemma L9).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -17,8 +17,8 @@
  *	  Open, Restart: TAILS -> WHOLE -> DONE
  *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
  *					 TAILS -> CPU (-> CPU ...) -> DONE
- *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a step that is a range of keys leads to
- *					 DEVICE and CPU, and an interval of places to CPU, before the next TAKE
+ *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
+ *					 and CPU, and an interval of places to CPU, before the next TAKE
  *
  * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
  *
@@ -39,17 +39,11 @@
  * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
  * range of keys is.
  *
- * Claim: no row comes twice.  Its entry has one place, and so is in one part.  The danger is a
- * different entry with the row's TID in another part, left over from a row that had this TID
- * earlier: fetching it from the heap would return the row again, since that has a key of the set,
- * too.  So let R1 be a row, R2 one that has reused its TID since then, and let two parts have an
- * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
- * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
- * mirror the CPU continues the search.  In the first case the entry was removed after the
- * beginning; in the second after a moment at which the epoch was E (device.c), and the bulk
- * deletion that removed it raised the epoch above E.  Either way the epoch was raised after the
- * beginning, and R2 was inserted still later, so the snapshot, taken before, does not see R2.  It
- * does not see R1 either, which was dead to all snapshots.  So the answer has neither row.
+ * Claim: no row comes twice.  Its own entry has one place, and so is in one part (lemma L3 of
+ * src/README).  The danger is a different entry with the row's TID in another part, left over from
+ * a row that had this TID earlier: fetching it from the heap would return the row again, since that
+ * has a key of the set, too.  By lemma L7 the answer has neither of two such rows: the epoch E is
+ * read at the beginning, and with a mirror of any other epoch the CPU continues the search.
  *
  * This holds whether one process requests all parts, or several processes some each (divide.c),
  * as long as they have the same snapshot and the same epoch E.
@@ -58,25 +52,16 @@
  * and the heap decides on all of them.)
  *
  * Claim: a test of entries (GjEntryTest) loses no row.  Let R be a visible row with a key of the
- * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  An entry with T
- * that was made for R has R's values: an update of an indexed column is no HOT update, and INCLUDE
- * columns count as indexed.  So the entry passes.  It remains to be shown that no other entry with
- * T can take its place and be dropped.
+ * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  R's own entry
+ * has R's values (lemma L4), so it passes.  It remains to be shown that no other entry with T can
+ * take its place and be dropped.
  *
  * a.  The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
  *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
  * b.  But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
- *	  tested only after that.  So let e be an entry with T, of another row R'.  Sets are tested only
- *	  if they are certain: each entry was in the index at or after the moment at which the first
- *	  vacuum epoch, E, was read; or it was in a mirror whose epoch is E, and no bulk deletion that
- *	  removed it had finished when that mirror was made (device.c).
- *	  If R' had T before R: T became free only after a bulk deletion had removed e and raised the
- *	  epoch, and only then was R inserted.  If that was before E was read, e could not be found,
- *	  neither in a page nor in a mirror of epoch E.  Otherwise, R was inserted after E was read, and
- *	  so after the snapshot was taken, which does not see it.
- *	  If R' has T after R: R was dead to all snapshots then, so our snapshot does not see it.
- *	  Hence neither of the rows of two different entries with T is visible, and it does not matter
- *	  which of the entries is kept, or whether it passes.
+ *	  tested only after that.  Sets are tested only if they are certain, so by lemma L7 neither of
+ *	  the rows of two different entries with T is visible, and it does not matter which of the
+ *	  entries is kept, or whether it passes.
  *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
  *	  removed.  Of two copies of one entry, both pass or both fail.)
  * c.  An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
@@ -124,7 +109,7 @@ typedef enum StreamPhase
 {
 	PHASE_TAILS,				/* the match has yet to begin */
 	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
-	PHASE_DEVICE,				/* the next entries come from a device, one range of keys at a time */
+	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
 	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
 	PHASE_TAKE,					/* the next step of a shared match is to be taken */
 	PHASE_DONE					/* all entries have been returned */
@@ -233,8 +218,7 @@ static bool take_places(GjEntryStream *stream);
  *
  * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
  * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
- * index, or if the processes of a parallel plan share TIDs.  They can be lossy.  If the index
- * cannot answer, they are the whole heap.
+ * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
  * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
@@ -252,8 +236,7 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 			break;
 		case GJ_ROLE_FIRST:
 			share_match(stream);
-			*tids = join_match(stream);
-			break;
+			/* FALLTHROUGH */
 		case GJ_ROLE_OTHER:
 			*tids = join_match(stream);
 			break;
@@ -1080,7 +1063,6 @@ share_entries(GjEntryStream *stream)
 	else
 	{
 		MemoryContext old = MemoryContextSwitchTo(stream->context);
-
 		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
 		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
 

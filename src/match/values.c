@@ -42,6 +42,7 @@ typedef struct Destination
 	GjConverter *converter;
 } Destination;
 
+static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
 static void add_element_keys(void *destination, Datum element);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
@@ -61,7 +62,7 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_keys,
 								&(Destination) {set, converter});
 	else
-		GjConvertToKeys(set, converter, value);
+		convert_to_keys(set, converter, value);
 }
 
 static void
@@ -69,7 +70,7 @@ add_element_keys(void *destination, Datum element)
 {
 	Destination *to = destination;
 
-	GjConvertToKeys(to->set, to->converter, element);
+	convert_to_keys(to->set, to->converter, element);
 }
 
 /*
@@ -77,8 +78,8 @@ add_element_keys(void *destination, Datum element)
  *
  * May leak allocations into the caller's memory context.
  */
-void
-GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
+static void
+convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 {
 	int64		key;
 

@@ -447,24 +447,18 @@ end(Pins *pins)
  * E at 1 and at 4, represents exactly one visible row, whose key and INCLUDE columns are these
  * values, and no other entry of the set represents it.
  *
- * a.  T still is the same line pointer as when the entry was made.  A line pointer with an index
- *	  entry becomes free for another tuple (LP_UNUSED) only in VACUUM's second heap pass, after
- *	  ambulkdelete has removed its entries and returned.  This holds for the line pointers of
- *	  aborted insertions, too, and for all horizons.  Before it returns, ambulkdelete raises the
- *	  epoch (gjbulkdelete).  If T were free, or reused, at 3, the epoch would have been raised
- *	  before 3, and so before 4.  Since 4 still reads E, it would have been raised before 1.  Then
- *	  the entry had been removed from the index before 1, and 2 could not have found it.
+ * a.  T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
+ *	  and 4 as the two moments.
  * b.  At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
  *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
  *	  which is registered and holds the horizon back.  A process that changes the page clears the
  *	  bit before it does anything else.  By (a) T is neither unused nor a heap-only tuple of another
  *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
  *	  snapshot does not change.
- * c.  This tuple has the entry's values.  It is a member of the HOT chain that the entry was made
- *	  for.  An update of an indexed column is no HOT update, and INCLUDE columns count as indexed.
- *	  (Chains that are broken in this sense, older than the index, have a dead member, or one that
- *	  is not visible to all snapshots, and are on an all-visible page only once the member with the
- *	  indexed values is the only one left.)
+ * c.  This tuple has the entry's values, as a member of the HOT chain that the entry was made for
+ *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
+ *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
+ *	  indexed values is the only one left.
  * d.  Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
  *	  entry, found on a tail page and at the place to which it moved; the match drops one of them.
  *	  (Two entries of different rows may be in a set: then the epoch has moved, and neither passes.)
@@ -473,8 +467,8 @@ end(Pins *pins)
  *	  free; hence they are one entry again.  Entries that do not pass are fetched as sets of TIDs.
  *	  If there are several sets, and two of them have T, the entries are of rows that our snapshot
  *	  does not see, or they would be one entry, too.  None of the sets is lossy: it would contain
- *	  rows that passed.  If entries of some keys are found later than those of others, stream.c
- *	  proves the same for two entries with T that have different keys.
+ *	  rows that passed.  If entries of some keys are found later than those of others, lemma
+ *	  L7 says the same of two entries with T that have different keys.
  * e.  No row is missing: all entries that do not pass are fetched from the heap.
  *
  * The order in memory: a process that inserts a tuple clears the bit first and adds the entry
@@ -483,12 +477,8 @@ end(Pins *pins)
  * cleared.  A process that sets the bit has raised the epoch before.  If 3 sees the bit set, 4,
  * after the barrier of taking a lock, sees the epoch raised.
  *
- * With a mirror: a device's entries were read from the index's pages when the mirror was loaded or
- * synchronised last, and 1 was then.  Its promise (device.c) has a sequence number S and an epoch,
- * read at one moment before the pages.  If a copy has an entry that the index no longer has, the
- * entry was deleted by a change with a number above S, that is, after that moment; so the bulk
- * deletion that made this change raised the epoch later.  Hence the same argument holds, if the
- * mirror's epoch is E; if it is not, the device's answer is used as TIDs for the heap
+ * With a mirror whose epoch is E, the same argument holds by lemma L6: an entry of a copy counts as
+ * found after 1.  If the mirror has another epoch, the device's answer is used as TIDs for the heap
  * (GjMatchStats.outdated).
  *
  * In a parallel plan (divide.c) the first process does 1 and gives E to the others before they

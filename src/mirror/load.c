@@ -67,7 +67,7 @@ typedef struct GjMirrorPush
 #define SLOT_TRIES_LOADER		50
 #define SLOT_TRIES_COMMAND		250
 
-/* Granularity of the device library's columns: cuda/layout.h */
+/* Granularity of the device library's columns: cuda/border/layout.h */
 #define PAGE_GROUP				128
 
 /* Number of pages after which a loader checks whether another process waits for it */

@@ -4,21 +4,13 @@
  *	  From TIDs to tuples, one heap block at a time, in heap order; the keys of tuples.
  *
  * A match returns TIDs long before they are used, without a pin on the index that would hold back
- * VACUUM.  That is safe:
+ * VACUUM.  That is safe by lemma L8 of src/README, which requires that
  *
- *	- The snapshot is an MVCC snapshot, and was taken before the match.  If a TID's row was dead and
- *	  its line pointer has been reused since then, the TID leads to a row that this snapshot cannot
- *	  see.
- *	- The key is rechecked, so a TID that leads to a visible row with another key (an entry left
- *	  behind) does no harm.  The TID set returns each TID once, so two entries for one TID do no
- *	  harm either.
- *	- An entry contains the TID of the root of a HOT chain.  The chain is followed to the member
- *	  that the snapshot sees.  That member has the indexed key: otherwise the update that created it
- *	  would not have been a HOT update.  If a TID now is that of a member in the middle of a chain,
- *	  it leads to no row, so no row is returned twice.
- *	- A TID past the end of the heap belongs to rows that VACUUM truncated.  The length is read
- *	  after the match, and rows are inserted before their entries: the block of a new entry is never
- *	  past the end.
+ *	- the snapshot is an MVCC snapshot and was taken before the match,
+ *	- the key is rechecked,
+ *	- the TID set returns each TID once, and its HOT chain is followed to the member that the
+ *	  snapshot sees,
+ *	- the heap's length is read after the match.
  *
  * Nothing is concluded from the visibility map.
  *

@@ -388,12 +388,10 @@ GjEntrySetEndBulk(GjEntrySet *set)
 /*
  * Keep one entry for each TID.  No entry may be added later.
  *
- * It does not matter which of two entries with the same TID is kept.  If both are certain, they
- * are the same entry, found on its tail page and again where it was moved to, or by both the
- * device and the CPU.  A TID can belong to another row only after a bulk deletion, and then none
- * of the set's entries is used as a row (match/visible.c); and a filter may drop either of
- * them (match/stream.c).  For the same reason, it does no harm if such a pair stays in a
- * set; so a bulk must only not contain the same entry twice.
+ * It does not matter which of two entries with the same TID is kept: lemma L7 of src/README.  If
+ * both are of one row, they are the same entry, found on its tail page and again where it was moved
+ * to, or by both the device and the CPU.  It does no harm either if two entries of different rows
+ * stay in a set; so a bulk must only not contain the same entry twice.
  */
 void
 GjEntrySetFinish(GjEntrySet *set)
