@@ -88,6 +88,7 @@
 #include <stdint.h>
 
 #include "gpujoin_shapes.h"
+#include "gpujoin_reduction.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,7 +117,8 @@ typedef enum gjd_status
 	GJD_DEVICE_IN_USE,	/* exclusive or prohibited compute mode: another process uses it */
 	GJD_UNSUPPORTED,	/* the device or the system cannot do this */
 	GJD_DEVICE_LOST,	/* sticky: end the process */
-	GJD_INTERNAL		/* a bug of the library */
+	GJD_INTERNAL,		/* a bug of the library */
+	GJD_TOO_NEW			/* too many copies are newer than a reduction's bound; nothing was done */
 } gjd_status;
 
 typedef struct gjd_error
@@ -270,6 +272,10 @@ typedef struct gjd_match_params
 	uint32_t reserved;
 
 	gjd_filter filter; /* GJD_INVALID if a condition names a column that does not exist */
+
+	/* NULL, or what to reduce; only of GJD_ENTRIES in any order, without a limit */
+	const gjd_reduction *reduction;
+	gjd_top top; /* only of GJD_TIDS and GJD_ENTRIES */
 } gjd_match_params;
 
 typedef struct gjd_match_state
@@ -435,6 +441,19 @@ typedef struct gjd_api
 
 	/* Arms a fault. NULL in every library except the reference library. */
 	gjd_status (*inject_fault)(gjd_device *device, const gjd_fault *fault, gjd_error *error);
+
+	/*
+	 * GJD_CAN_...: a match that needs another capability is GJD_UNSUPPORTED. Together they tell
+	 * which of the two following entries may be called.
+	 */
+	uint64_t capabilities;
+
+	/* Gets the state of a reduction that match_poll() has reported ready. */
+	gjd_status (*match_reduced)(gjd_match *match, gjd_reduced *reduced, gjd_error *error);
+
+	/* The same as match_next() for the elements of a reduction's result. */
+	gjd_status (*match_groups)(gjd_match *match, void *buffer, uint64_t capacity,
+							   gjd_chunk *chunk, gjd_error *error);
 } gjd_api;
 
 typedef const gjd_api *(*gjd_get_api_fn)(uint32_t version);

@@ -20,6 +20,7 @@
 /* Lengths of the first version of structures that have grown since */
 #define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
 #define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
+#define LAYOUT_REDUCTION sizeof(gjd_reduction)
 
 /* For wide pages, an extent is a multiple of the smallest size, so that one group always fits. */
 static inline uint64_t
@@ -112,11 +113,22 @@ layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
 	return gjd_shape_is_valid(shape);
 }
 
-/* Returns true if a column of this shape can answer a match with these parameters. */
+/*
+ * Returns true if a column of this shape can answer a match with these parameters. The structure
+ * that a reduction has may be of another version, so it is passed apart; NULL if there is none.
+ */
 static inline bool
-layout_match_is_valid(const gjd_match_params *params, const gjd_shape *shape)
+layout_match_is_valid(const gjd_match_params *params, const gjd_reduction *reduction,
+					  const gjd_shape *shape)
 {
-	return (int) params->what >= GJD_COUNT && params->what <= GJD_ENTRIES &&
+	bool limited = params->top.limit > 0;
+
+	if (reduction != NULL && (params->what != GJD_ENTRIES || params->any_order == 0 || limited ||
+							  !gjd_reduction_is_valid(reduction, shape)))
+		return false;
+	if (limited && params->what != GJD_ENTRIES && params->what != GJD_TIDS)
+		return false;
+	return gjd_top_is_valid(&params->top, shape) && (int) params->what >= GJD_COUNT && params->what <= GJD_ENTRIES &&
 		   (params->what != GJD_ENTRIES ||
 			(uint64_t) params->want.columns >> shape->n_carried == 0) &&
 		   gjd_filter_is_valid(&params->filter, shape);

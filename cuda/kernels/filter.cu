@@ -8,6 +8,7 @@
  * lane share the loaded cache lines.
  */
 #include "kernels.cuh"
+#include "rows.cuh"
 
 #include <algorithm>
 
@@ -23,56 +24,6 @@ constexpr uint32_t tiles_a_warp = 32 / tile_lanes;
 constexpr uint32_t blocks_a_processor = 8;
 
 static_assert(lane_words == 4, "a lane loads its words as one vector");
-
-/* A condition, and the offset of its column in an extent. */
-struct placed_condition
-{
-	uint64_t values_at, nulls_at; /* nulls_at is 0 if the column is never NULL */
-	int64_t low, high;
-	uint32_t bytes, test;
-};
-
-struct placed_filter
-{
-	uint32_t n;
-	placed_condition conditions[GJD_MAX_CONDITIONS];
-};
-
-__device__ inline int64_t
-value_of(const placed_condition &condition, const char *extent, uint64_t row)
-{
-	const char *values = extent + condition.values_at;
-
-	switch (condition.bytes)
-	{
-		case 8:
-			return __ldg((const int64_t *) values + row);
-		case 4:
-			return __ldg((const int32_t *) values + row);
-		case 2:
-			return __ldg((const int16_t *) values + row);
-		default:
-			return __ldg((const signed char *) values + row);
-	}
-}
-
-__device__ inline bool
-holds(const placed_condition &condition, const char *extent, uint64_t row)
-{
-	bool null = false;
-
-	if (condition.nulls_at != 0)
-		null = __ldg((const uint32_t *) (extent + condition.nulls_at) + row / 32) >> row % 32 & 1;
-	if (condition.test == GJD_IS_NULL || condition.test == GJD_IS_NOT_NULL)
-		return null == (condition.test == GJD_IS_NULL);
-	if (null)
-		return false;
-
-	int64_t value = value_of(condition, extent, row);
-	bool between = value >= condition.low && value <= condition.high;
-
-	return between == (condition.test == GJD_BETWEEN);
-}
 
 /* Returns the bits of a word, given its first row, that pass. */
 __device__ inline uint32_t
@@ -140,29 +91,6 @@ filter_kernel(const __grid_constant__ column_view column,
 		atomicAdd((unsigned long long *) matched, (unsigned long long) seen);
 }
 
-placed_filter
-place(const gjd_column *column, const gjd_filter &filter)
-{
-	const gjd_shape &shape = column->shape;
-	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
-	placed_filter placed = {filter.n, {}};
-
-	for (uint32_t i = 0; i < filter.n; i++)
-	{
-		const gjd_condition &from = filter.conditions[i];
-		placed_condition &to = placed.conditions[i];
-
-		to = {0, 0, from.low, from.high, shape.key_bytes, from.test};
-		if (from.column == 0)
-			continue;
-		to.values_at = layout_carried_at(&shape, rows, from.column - 1);
-		to.bytes = shape.carried_bytes[from.column - 1];
-		if (shape.nullable >> (from.column - 1) & 1)
-			to.nulls_at = layout_nulls_at(&shape, rows, from.column - 1);
-	}
-	return placed;
-}
-
 }  // namespace
 
 void
@@ -179,7 +107,7 @@ launch_conditions(const gjd_column *column, const gjd_filter &filter, const matc
 		return;
 	needed = (view.tiles * tile_lanes + policy::gather_threads - 1) / policy::gather_threads;
 	filter_kernel<<<(uint32_t) std::min(most, needed), policy::gather_threads, 0,
-					device->execute>>>(view, place(column, filter), out.bitmap, out.tile_count,
+					device->execute>>>(view, place_filter(column, filter), out.bitmap, out.tile_count,
 									   matched);
 	check_launch(device->execute, "could not filter matches");
 }

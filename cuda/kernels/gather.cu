@@ -283,6 +283,13 @@ write_report(const report_job &job)
 	job.report->count = *job.total;
 	job.report->unordered = *job.unordered;
 	job.report->matched = *job.matched;
+	if (job.reduced != nullptr)
+	{
+		job.report->reduced = job.reduced->rows;
+		job.report->nulls = job.reduced->nulls;
+		job.report->elements = job.reduced->elements;
+		job.report->groups = job.reduced->groups;
+	}
 	__threadfence_system();
 	job.report->written = job.number;
 }

@@ -24,6 +24,41 @@ void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match
 void launch_conditions(const gjd_column *column, const gjd_filter &filter, const match_output &out,
 					   uint64_t *matched);
 
+/*
+ * top.cu: removes rows behind a limit from bitmap and counts. The space is cleared before it is
+ * used.
+ */
+uint64_t top_space_bytes();
+void launch_top(const gjd_column *column, const gjd_top &top, const match_output &out, void *space);
+
+/*
+ * reduce.cu: removes rows that fail the filter, whose page is left out, or that are reduced, from
+ * bitmap and counts; then makes the elements of the result.
+ */
+struct reduction_counters /* zero at first */
+{
+	unsigned long long rows, nulls, elements, groups;
+};
+
+struct reduction_job
+{
+	const gjd_column *column;
+	const gjd_keyset *keyset;
+	const gjd_reduction *asked;
+	const gjd_filter *filter;
+	const uint8_t *map; /* copies on the device */
+	const uint32_t *left_out;
+	uint32_t n_left_out;
+	uint64_t *sums; /* possible_groups * reduction_sum_words words, zero at first */
+	uint64_t *elements;
+	reduction_counters *counters;
+};
+
+uint64_t possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked);
+uint32_t reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape);
+void launch_reduction(const reduction_job &job, const match_output &out, uint64_t *matched);
+void launch_group_delivery(const reduction_job &job, void *to, uint64_t capacity);
+
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
 struct key_transfer /* keys that a block fetches itself; if vectors is 0, they are on the device
 					 * already */
@@ -73,6 +108,7 @@ struct report_job
 	match_report *report;
 	uint64_t number;
 	const uint64_t *total, *unordered, *matched;
+	const struct reduction_counters *reduced; /* NULL if nothing is reduced */
 };
 
 void launch_report(const report_job &job, cudaStream_t stream);

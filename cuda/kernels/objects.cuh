@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "border/layout.h"
+#include "border/newer.h"
 #include "pool.cuh"
 
 namespace gjd
@@ -108,6 +109,7 @@ struct match_report
 	volatile uint64_t count;
 	volatile uint64_t unordered; /* number of adjacent items that do not ascend */
 	volatile uint64_t matched;	 /* before the filter, if there is one */
+	volatile uint64_t reduced, nulls, elements, groups; /* of a reduction */
 	volatile uint64_t written;	 /* set last: sequence number of the match's report, from 1 */
 };
 
@@ -167,6 +169,7 @@ struct gjd_column
 	uint32_t round;
 	cudaEvent_t changed; /* set when the last work that changes the column is done */
 	bool changing;
+	newer_ring *newer; /* of the copies accepted last */
 	uint64_t applied, ignored;
 	uint64_t ticket;
 	struct copy
@@ -219,6 +222,25 @@ struct gjd_keyset
 	bool destroyed;
 };
 
+/* A reduction in progress, with copies of what its parameters point to */
+struct reducing
+{
+	gjd_reduction asked;
+	gjd_reduced state;
+	char *scratch; /* what follows up to the inputs */
+	uint64_t scratch_bytes;
+	uint64_t *sums, *elements;
+	uint64_t sum_bytes;
+	char *inputs; /* the map, then the pages to leave out, on the device ... */
+	uint64_t input_bytes;
+	char *locked; /* ... and in page-locked memory */
+	uint64_t locked_bytes;
+	uint64_t left_out_at;
+	uint32_t named[GJD_MAX_LEFT_OUT]; /* pages named by the caller */
+	uint32_t n_left_out;			  /* those, and newer ones */
+	uint64_t written;				  /* number of first elements that come with the report */
+};
+
 struct gjd_match
 {
 	static constexpr uint32_t max_copies = 4;
@@ -230,6 +252,8 @@ struct gjd_match
 	gjd_want want;
 	bool any_order; /* may items come in any order? */
 	gjd_filter filter;
+	gjd_top top;
+	reducing *reduction; /* NULL if nothing is reduced */
 	uint64_t rows, tiles;
 	uint64_t seen; /* the column's last write before the scan */
 
@@ -239,7 +263,8 @@ struct gjd_match
 	uint64_t *tile_start; /* counts, then start positions, of the tiles; the total after them */
 	uint64_t *totals;	  /* [0] a count or the number of distinct TIDs, [1] unordered, [2] tiles
 						   * listed, [3] matches before the filter, [4] blocks that have
-						   * delivered */
+						   * delivered, [8] counters of a reduction */
+	void *top_space;	  /* NULL without a limit */
 	bool totals_are_zero; /* are they zero when the first kernel starts? */
 	uint32_t *tile_list;  /* tiles that can have a match; all are scanned if NULL */
 	void *scan_space;
@@ -277,6 +302,7 @@ struct gjd_match
 	{
 		uint64_t end; /* number of items delivered when it is done */
 		cudaEvent_t copied;
+		bool of_groups; /* of a reduction's elements instead */
 	};
 	std::vector<copy> copies;
 	gjd_match_state state;

@@ -19,6 +19,10 @@ gjd_status host_unregister(gjd_device *, void *, gjd_error *);
 namespace
 {
 
+/* Each has run on a card. */
+constexpr uint64_t capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE |
+								  GJD_CAN_DISTINCT;
+
 template <class Handle>
 gjd_device *
 device_of(Handle *handle)
@@ -156,16 +160,25 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 {
 	return guarded(device_of(column), error, [&] {
 		gjd_match_params params;
+		gjd_reduction reduction;
 
 		require(column && keyset && out &&
 					layout_take_params(&params, sizeof(params), given, LAYOUT_MATCH_PARAMS) &&
+					(params.reduction == nullptr ||
+					 layout_take_params(&reduction, sizeof(reduction), params.reduction,
+										LAYOUT_REDUCTION)) &&
 					!column->destroyed && !keyset->destroyed &&
 					column->device == keyset->device &&
-					layout_match_is_valid(&params, &column->shape),
+					layout_match_is_valid(&params, params.reduction ? &reduction : nullptr,
+										  &column->shape),
 				"invalid match parameters");
 		require(column->shape.key_bytes == keyset->key_bytes,
 				"key widths of column and set differ");
-		*out = begin_match(column, keyset, &params);
+		if ((params.reduction != nullptr &&
+			 (gjd_reduction_capability(&reduction) & capabilities) == 0) ||
+			(params.top.limit > 0 && (GJD_CAN_TOP & capabilities) == 0))
+			throw_status(GJD_UNSUPPORTED, "the library cannot do this");
+		*out = begin_match(column, keyset, &params, params.reduction ? &reduction : nullptr);
 		return GJD_OK;
 	});
 }
@@ -191,6 +204,33 @@ match_next(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk, 
 		require(match && buffer && capacity > 0 && chunk && !match->ending, "invalid buffer");
 		require(match->state.ready, "match is not ready");
 		return next_chunk(match, (char *) buffer, capacity, chunk);
+	});
+}
+
+gjd_status
+match_reduced(gjd_match *match, gjd_reduced *reduced, gjd_error *error)
+{
+	return guarded(device_of(match), error, [&] {
+		require(match && reduced && reduced->struct_size >= sizeof(*reduced) &&
+					match->reduction != nullptr && match->state.ready && !match->ending,
+				"no reduction that is ready");
+		uint32_t size = reduced->struct_size;
+
+		*reduced = match->reduction->state;
+		reduced->struct_size = size;
+		return GJD_OK;
+	});
+}
+
+gjd_status
+match_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
+			 gjd_error *error)
+{
+	return guarded(device_of(match), error, [&] {
+		require(match && buffer && capacity > 0 && chunk && match->reduction != nullptr &&
+					match->state.ready && !match->ending,
+				"no reduction that is ready");
+		return next_groups(match, buffer, capacity, chunk);
 	});
 }
 
@@ -228,6 +268,9 @@ const gjd_api api = {
 	match_next,
 	match_end,
 	nullptr,
+	capabilities,
+	match_reduced,
+	match_groups,
 };
 
 }  // namespace

@@ -175,6 +175,7 @@ free_column(gjd_column *column)
 		give_event(device, column->changed);
 	for (gjd_column::copy &c : column->copies)
 		give_event(device, c.copied);
+	free(column->newer);
 	device->columns--;
 	delete column;
 }
@@ -235,6 +236,7 @@ apply_batch(gjd_column *column, staging_buffer &staging, const gjd_page_head *he
 		}
 		column->last_round[page] = column->round;
 		column->versions[page] = heads[i].version;
+		newer_note(column->newer, page, heads[i].version);
 		column->pages = std::max(column->pages, page + 1);
 		column->applied++;
 		staging.list[n++] = scatter_entry{(uint32_t) page, i};
@@ -289,6 +291,9 @@ create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages
 	device->columns++;
 	try
 	{
+		column->newer = (newer_ring *) calloc(1, sizeof(newer_ring));
+		if (column->newer == nullptr)
+			throw std::bad_alloc();
 		column->changed = take_event(device);
 		column->extent_table = (char **) take_scratch(device, &column->table_bytes);
 		reserve_column(column, reserve_pages);

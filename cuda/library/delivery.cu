@@ -90,7 +90,7 @@ void
 start_copy(gjd_match *match, char *buffer, uint64_t room, uint64_t first, uint64_t n, uint64_t end)
 {
 	gjd_device *device = match->device;
-	gjd_match::copy copy = {end, take_event(device)};
+	gjd_match::copy copy = {end, take_event(device), false};
 	uint64_t bytes = match->state.item_bytes;
 
 	match->copies.push_back(copy);
@@ -209,7 +209,7 @@ report_job
 report_of(const gjd_match *match, const uint64_t *total)
 {
 	return report_job{match->report, match->reports + 1, total, match->totals + 1,
-					  match->totals + 3};
+					  match->totals + 3, reported_counters(match)};
 }
 
 }  // namespace
@@ -239,7 +239,11 @@ collect_copies(gjd_match *match)
 {
 	while (!match->copies.empty() && has_happened(match->copies.front().copied))
 	{
-		match->state.delivered = std::max(match->state.delivered, match->copies.front().end);
+		const gjd_match::copy &copy = match->copies.front();
+		uint64_t &delivered = copy.of_groups ? match->reduction->state.delivered
+											 : match->state.delivered;
+
+		delivered = std::max(delivered, copy.end);
 		give_event(match->device, match->copies.front().copied);
 		match->copies.erase(match->copies.begin());
 	}

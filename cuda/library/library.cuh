@@ -38,8 +38,18 @@ void destroy_keyset(gjd_keyset *keyset);
 void release_keyset(gjd_keyset *keyset);
 void reap_keysets(gjd_device *device, bool all);
 
+/* reduce.cu */
+void begin_reduction(gjd_match *match, const gjd_reduction *asked);
+void end_reduction(gjd_match *match);
+void reduce(gjd_match *match, const match_output &out);
+void reduce_again(gjd_match *match); /* prepares a second scan; throws */
+const reduction_counters *reported_counters(const gjd_match *match); /* NULL without a reduction */
+void finish_reduction(gjd_match *match);
+gjd_status next_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk);
+
 /* match.cu */
-gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params);
+gjd_match *begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+					   const gjd_reduction *reduction);
 gjd_status poll_match(gjd_match *match);
 gjd_status end_match(gjd_match *match);
 

@@ -52,6 +52,7 @@ free_match(gjd_match *match)
 	match->keyset->users--;
 	release_column(match->column);
 	release_keyset(match->keyset);
+	end_reduction(match);
 	device->matches--;
 	delete match;
 }
@@ -106,8 +107,9 @@ take_memory(gjd_match *match)
 	uint64_t scan = rounded(match->scan_bytes);
 	bool skipping = match->what != GJD_BITMAP && worth_skipping(match->keyset, match->tiles);
 	uint64_t list = skipping ? rounded(match->tiles * 4) : 0;
+	uint64_t top = match->top.limit > 0 ? rounded(top_space_bytes()) : 0;
 
-	match->scratch_bytes = policy::totals_bytes + bitmap + starts + scan + list + window;
+	match->scratch_bytes = policy::totals_bytes + bitmap + starts + scan + list + top + window;
 	match->scratch = take_scratch(device, &match->scratch_bytes);
 
 	char *at = match->scratch + policy::totals_bytes;
@@ -117,7 +119,8 @@ take_memory(gjd_match *match)
 	match->tile_start = (uint64_t *) (at + bitmap);
 	match->scan_space = at + bitmap + starts;
 	match->tile_list = skipping ? (uint32_t *) (at + bitmap + starts + scan) : nullptr;
-	match->window = at + bitmap + starts + scan + list;
+	match->top_space = top > 0 ? at + bitmap + starts + scan + list : nullptr;
+	match->window = at + bitmap + starts + scan + list + top;
 	match->list = match->what == GJD_BITMAP ? at : match->window;
 	match->list_layout = match->window_layout;
 
@@ -155,8 +158,15 @@ scan(gjd_match *match)
 	if (match->tile_list != nullptr && match->keyset->strategy != GJD_BY_NOTHING)
 		launch_skip(match->column, match->keyset, out);
 	launch_match(match->column, match->keyset, out);
-	if (match->filter.n > 0)
+	if (match->reduction != nullptr)
+	{
+		reduce(match, out);
+		return;
+	}
+	if (match->filter.n > 0 || match->top_space != nullptr)
 		launch_conditions(match->column, match->filter, out, match->totals + 3);
+	if (match->top_space != nullptr)
+		launch_top(match->column, match->top, out, match->top_space);
 }
 
 void
@@ -186,6 +196,13 @@ start(gjd_match *match)
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
+/* Returns true if a row whose key is in the set need not be in the result. */
+bool
+is_filtered(const gjd_match *match)
+{
+	return match->filter.n > 0 || match->reduction != nullptr || match->top_space != nullptr;
+}
+
 /* Makes the result final and fills the first buffer if that has not been done. */
 void
 finish(gjd_match *match, uint64_t count, bool ascending)
@@ -198,10 +215,10 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 	match->state.ready = true;
 	match->state.ascending = ascending;
 	match->state.count = count;
-	match->state.matched = match->filter.n > 0 ? match->report->matched : count;
+	match->state.matched = is_filtered(match) ? match->report->matched : count;
 	if (is_list(match))
 		match->state.items = count;
-	for (gjd_match::copy &c : match->copies)
+	for (gjd_match::copy &c : match->copies) /* all are of items */
 		c.end = sent ? std::min(c.end, match->state.items) : 0;
 	if (sent)
 		match->state.begun = match->copies.back().end;
@@ -210,6 +227,8 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 			std::min(match->written, match->state.items);
 	else if (match->first_buffer != nullptr && match->first_capacity > 0)
 		next_chunk(match, match->first_buffer, match->first_capacity, &chunk);
+	if (match->reduction != nullptr)
+		finish_reduction(match);
 }
 
 char *
@@ -256,6 +275,8 @@ scan_again(gjd_match *match)
 
 	match->seen = match->column->ticket;
 	match->rescanned = true;
+	if (match->reduction != nullptr)
+		reduce_again(match);
 	check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
 		  "could not clear counts");
 	scan(match);
@@ -425,7 +446,8 @@ is_reported(gjd_match *match)
 /* ---- calls --------------------------------------------------------------------------------- */
 
 gjd_match *
-begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params)
+begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+			const gjd_reduction *reduction)
 {
 	gjd_match *match = new gjd_match();
 	column_view view = view_of(column);
@@ -437,6 +459,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->want = params->want;
 	match->any_order = params->any_order != 0 && has_tids(match);
 	match->filter = params->filter;
+	match->top = params->top;
 	match->seen = column->ticket;
 	match->tiles = view.tiles;
 	match->rows = column->pages * column->shape.slots;
@@ -451,6 +474,8 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->device->matches++;
 	try
 	{
+		if (reduction != nullptr)
+			begin_reduction(match, reduction);
 		take_memory(match);
 		start(match);
 	}

@@ -18,6 +18,7 @@ free_column(gjd_column *column)
 		free(column->extents[i]);
 	free(column->extents);
 	free(column->versions);
+	free(column->newer);
 	free(column);
 }
 
@@ -103,9 +104,15 @@ column_create(gjd_device *device, const gjd_column_params *given, gjd_column **o
 		return fail(error, GJD_INVALID, 0, "invalid column parameters");
 
 	gjd_column *column = calloc(1, sizeof(*column));
+	newer_ring *newer = calloc(1, sizeof(*newer));
 
-	if (column == NULL)
+	if (column == NULL || newer == NULL)
+	{
+		free(column);
+		free(newer);
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	}
+	column->newer = newer;
 	column->device = device;
 	column->shape = shape;
 	column->pages_per_extent = layout_pages_per_extent(&shape);
@@ -168,6 +175,7 @@ column_write_pages(gjd_column *column, const gjd_page_head *heads, const void *i
 			memcpy((char *) page_at(column, head.page),
 				   (const char *) images + i * column->page_bytes, column->page_bytes);
 			column->versions[head.page] = head.version;
+			newer_note(column->newer, head.page, head.version);
 			column->applied++;
 		}
 		*accepted = i + 1;

@@ -31,7 +31,7 @@ read_value(const char *value, uint32_t bytes)
 	}
 }
 
-static bool
+bool
 is_null(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t c)
 {
 	uint32_t word;
@@ -42,22 +42,35 @@ is_null(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t c)
 	return word >> slot % 32 & 1;
 }
 
+/* Returns the value of a column, 0 being the key, and carried column c being c + 1. */
+int64_t
+value_at(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t column)
+{
+	uint32_t bytes = gjd_column_bytes(shape, column);
+
+	if (column > 0)
+		image += gjd_image_carried_at(shape, column - 1);
+	return read_value(image + (size_t) slot * bytes, bytes);
+}
+
+/* Returns true if that column's value stands for one that did not fit into the index. */
+bool
+is_marked(const gjd_shape *shape, uint32_t marked, const char *image, uint32_t slot,
+		  uint32_t column)
+{
+	if (column == 0 || (marked >> (column - 1) & 1) == 0 ||
+		is_null(shape, image, slot, column - 1))
+		return false;
+	return value_at(shape, image, slot, column) ==
+		   INT64_MIN >> (64 - 8 * shape->carried_bytes[column - 1]);
+}
+
 static bool
 holds(const gjd_shape *shape, const gjd_condition *condition, const char *image, uint32_t slot)
 {
-	uint32_t bytes = shape->key_bytes;
-	bool null = false;
-	int64_t value;
+	bool null = condition->column > 0 && is_null(shape, image, slot, condition->column - 1);
+	int64_t value = value_at(shape, image, slot, condition->column);
 
-	if (condition->column > 0)
-	{
-		uint32_t c = condition->column - 1;
-
-		bytes = shape->carried_bytes[c];
-		null = is_null(shape, image, slot, c);
-		image += gjd_image_carried_at(shape, c);
-	}
-	value = read_value(image + (size_t) slot * bytes, bytes);
 	switch (condition->test)
 	{
 		case GJD_BETWEEN:
@@ -71,12 +84,14 @@ holds(const gjd_shape *shape, const gjd_condition *condition, const char *image,
 	}
 }
 
-/* Returns true if a slot of a page passes all conditions. */
+/* Returns true if a slot of a page passes all conditions; marked values pass those on them. */
 bool
-passes(const gjd_filter *filter, const gjd_shape *shape, const char *image, uint32_t slot)
+passes(const gjd_filter *filter, const gjd_shape *shape, uint32_t marked, const char *image,
+	   uint32_t slot)
 {
 	for (uint32_t i = 0; i < filter->n; i++)
-		if (!holds(shape, &filter->conditions[i], image, slot))
+		if (!is_marked(shape, marked, image, slot, filter->conditions[i].column) &&
+			!holds(shape, &filter->conditions[i], image, slot))
 			return false;
 	return true;
 }

@@ -108,8 +108,8 @@ keyset_destroy(gjd_keyset *keyset, gjd_error *error)
 	return GJD_OK;
 }
 
-static bool
-in_keyset(const gjd_keyset *keyset, int64_t key)
+uint64_t
+rank_of(const gjd_keyset *keyset, int64_t key)
 {
 	uint64_t low = 0;
 	uint64_t high = keyset->count;
@@ -123,7 +123,7 @@ in_keyset(const gjd_keyset *keyset, int64_t key)
 		else
 			high = mid;
 	}
-	return low < keyset->count && keyset->keys[low] == key;
+	return low < keyset->count && keyset->keys[low] == key ? low : keyset->count;
 }
 
 /* ---- match --------------------------------------------------------------------------------- */
@@ -139,23 +139,21 @@ free_match(gjd_match *match)
 	match->keyset->users--;
 	release_column(match->column);
 	release_keyset(match->keyset);
+	end_reduction(match);
 	free(match->items);
 	free(match->hits);
 	free(match->entry_arrays);
 	free(match);
 }
 
-/*
- * Calls visit for each matching position, in order. Returns the number of slots whose key is in
- * the set.
- */
-static uint64_t
-visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t position, gjd_tid tid),
-		   void *context)
+uint64_t
+visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context)
 {
 	const gjd_column *column = match->column;
 	uint32_t slots = column->shape.slots;
 	uint32_t key_bytes = column->shape.key_bytes;
+	const reducing *reducing = match->reducing;
+	uint32_t marked = reducing ? reducing->asked.marked : 0;
 	uint64_t matched = 0;
 
 	for (uint64_t page = 0; page < column->pages; page++)
@@ -167,43 +165,57 @@ visit_hits(const gjd_match *match, void (*visit)(void *context, uint64_t positio
 		const void *offsets = image + gjd_image_offsets_at(slots, key_bytes);
 		const void *valid = image + gjd_image_valid_at(slots, key_bytes);
 
+		if (reducing != NULL && is_left_out(reducing, page))
+			continue;
 		for (uint32_t slot = 0; slot < slots; slot++)
 		{
 			int64_t key = key_bytes == 4 ? keys4[slot] : keys8[slot];
+			gjd_tid tid;
 
 			if ((((const uint32_t *) valid)[slot / 32] >> slot % 32 & 1) == 0 ||
-				!in_keyset(match->keyset, key))
+				rank_of(match->keyset, key) == match->keyset->count)
 				continue;
 			matched++;
-			if (!passes(&match->filter, &column->shape, image, slot))
-				continue;
-			visit(context, page * slots + slot,
-				  gjd_tid_make(((const uint32_t *) blocks)[slot],
-							   ((const uint16_t *) offsets)[slot]));
+			tid = gjd_tid_make(((const uint32_t *) blocks)[slot],
+							   ((const uint16_t *) offsets)[slot]);
+			if (passes(&match->filter, &column->shape, marked, image, slot) &&
+				is_within(match, image, slot) && is_reduced(match, image, slot, tid) == reduced)
+				visit(context, image, page * slots + slot, tid);
 		}
 	}
 	return matched;
 }
 
 static void
-count_hit(void *context, uint64_t position, gjd_tid tid)
+count_hit(void *context, const char *image, uint64_t position, gjd_tid tid)
 {
+	(void) image;
 	(void) position;
 	(void) tid;
 	++*(uint64_t *) context;
 }
 
 static void
-keep_hit(void *context, uint64_t position, gjd_tid tid)
+keep_hit(void *context, const char *image, uint64_t position, gjd_tid tid)
 {
 	gjd_match *match = context;
 
+	(void) image;
 	if (match->what == GJD_BITMAP)
 		((uint32_t *) match->items)[position / 32] |= (uint32_t) 1 << position % 32;
 	else if (match->what == GJD_POSITIONS)
 		match->items[match->state.items++] = position;
 	else
 		match->hits[match->state.items++] = (hit){tid, position};
+}
+
+static void
+reduce_hit(void *context, const char *image, uint64_t position, gjd_tid tid)
+{
+	gjd_match *match = context;
+
+	(void) tid;
+	reduce_row(match, image, (uint32_t) (position % match->column->shape.slots));
 }
 
 static int
@@ -267,26 +279,35 @@ compute(gjd_match *match, gjd_error *error)
 {
 	bool has_tids = match->what == GJD_TIDS || match->what == GJD_ENTRIES;
 	uint64_t bytes;
-	gjd_status status;
+	gjd_status status = GJD_OK;
 
-	match->state.matched = visit_hits(match, count_hit, &match->state.count);
+	if (match->top.limit > 0)
+		status = find_last(match, error);
+	if (status != GJD_OK)
+		return status;
+	match->state.matched = visit_hits(match, false, count_hit, &match->state.count);
+	if (match->reducing != NULL)
+	{
+		visit_hits(match, true, reduce_hit, match);
+		finish_groups(match);
+	}
 	match->state.ascending = true;
 	bytes = KEPT_BYTES + result_bytes(match);
 	status = charge(match->column->device, bytes, error);
 	if (status != GJD_OK)
 		return status;
-	match->charged = bytes;
+	match->charged += bytes;
 	match->items = calloc(1, match->what == GJD_ENTRIES ? 1 : bytes);
 	match->hits = has_tids ? malloc((match->state.count + 1) * sizeof(hit)) : NULL;
 	if (match->items == NULL || (has_tids && match->hits == NULL))
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	if (match->what != GJD_COUNT)
-		visit_hits(match, keep_hit, match);
+		visit_hits(match, false, keep_hit, match);
 	if (has_tids && match->any_order)
 		match->state.ascending = false;
 	else if (has_tids)
 		order_hits(match);
-	if (match->filter.n == 0)
+	if (match->filter.n == 0 && match->reducing == NULL && match->top.limit == 0)
 		match->state.matched = match->state.count;
 	if (match->what == GJD_TIDS)
 		for (uint64_t i = 0; i < match->state.items; i++)
@@ -315,13 +336,16 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 			gjd_match **out, gjd_error *error)
 {
 	gjd_match_params params;
+	gjd_reduction reduction;
 	uint32_t delay;
 	gjd_status status;
 
 	if (column == NULL || keyset == NULL || out == NULL ||
 		!layout_take_params(&params, sizeof(params), given, LAYOUT_MATCH_PARAMS) ||
+		(params.reduction != NULL && !layout_take_params(&reduction, sizeof(reduction),
+														 params.reduction, LAYOUT_REDUCTION)) ||
 		column->destroyed || keyset->destroyed || column->device != keyset->device ||
-		!layout_match_is_valid(&params, &column->shape))
+		!layout_match_is_valid(&params, params.reduction ? &reduction : NULL, &column->shape))
 		return fail(error, GJD_INVALID, 0, "invalid match parameters");
 	if (column->shape.key_bytes != keyset->key_bytes)
 		return fail(error, GJD_INVALID, 0, "key widths of column and set differ");
@@ -339,10 +363,14 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	match->want = params.want;
 	match->any_order = params.any_order != 0;
 	match->filter = params.filter;
+	match->top = params.top;
 	column->users++;
 	keyset->users++;
 	column->device->matches++;
-	status = compute(match, error);
+	if (params.reduction != NULL)
+		status = begin_reduction(match, &reduction, error);
+	if (status == GJD_OK)
+		status = compute(match, error);
 	if (status != GJD_OK)
 	{
 		free_match(match);
@@ -350,6 +378,8 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	}
 	if (params.first_buffer && params.first_capacity > 0 && params.what != GJD_COUNT)
 		copy_items(match, params.first_buffer, params.first_capacity);
+	if (params.reduction != NULL && reduction.first_groups != NULL)
+		copy_groups(match, reduction.first_groups, reduction.first_capacity);
 	match->done = due_in(delay);
 	*out = match;
 	return GJD_OK;
@@ -373,11 +403,16 @@ match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error)
 	{
 		match->state.ready = true;
 		match->state.delivered = match->state.begun;
+		if (match->reducing != NULL)
+			match->reducing->state.delivered = match->reducing->state.begun;
 	}
 	if (match->state.ready)
 		*state = match->state;
-	return match->state.ready && match->state.delivered == match->state.begun ? GJD_OK
-																			  : GJD_PENDING;
+	return match->state.ready && match->state.delivered == match->state.begun &&
+				   (match->reducing == NULL ||
+					match->reducing->state.delivered == match->reducing->state.begun)
+			   ? GJD_OK
+			   : GJD_PENDING;
 }
 
 gjd_status

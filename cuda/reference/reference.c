@@ -278,6 +278,9 @@ static const gjd_api api = {
 	.match_next = match_next,
 	.match_end = match_end,
 	.inject_fault = inject_fault,
+	.capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE | GJD_CAN_DISTINCT,
+	.match_reduced = match_reduced,
+	.match_groups = match_groups,
 };
 
 __attribute__((visibility("default"))) const gjd_api *

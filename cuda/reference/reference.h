@@ -6,6 +6,7 @@
 #define GPUJOIN_CUDA_REFERENCE_H
 
 #include "border/layout.h"
+#include "border/newer.h"
 
 #define MAX_REGIONS 16
 #define STAGING_BYTES ((uint64_t) 8 << 20) /* limit of one column_write_pages() call */
@@ -36,6 +37,7 @@ struct gjd_column
 	char **extents; /* pages of an extent, each stored as its image */
 	uint64_t n_extents, pages;
 	uint64_t *versions; /* one for each reserved page */
+	newer_ring *newer; /* of the copies accepted last */
 	uint64_t applied, ignored;
 	uint64_t ticket;
 	due written;
@@ -58,6 +60,25 @@ typedef struct hit
 	uint64_t position;
 } hit;
 
+/* A reduction in progress, with copies of what its parameters point to; see reduce.c. */
+typedef struct reducing
+{
+	gjd_reduction asked;
+	uint32_t *left_out;
+	uint8_t *map;
+	uint64_t n_groups; /* elements before empty ones are left out */
+	uint32_t words;	   /* of each */
+	uint64_t *groups;
+	gjd_reduced state;
+} reducing;
+
+/* A row's place in an order: NULLs are before or behind all values. */
+typedef struct sort_word
+{
+	uint32_t part;
+	uint64_t value;
+} sort_word;
+
 struct gjd_match
 {
 	gjd_column *column;
@@ -71,6 +92,10 @@ struct gjd_match
 	gjd_entry_layout entries; /* layout of the entries in ... */
 	char *entry_arrays;		  /* ... this */
 	gjd_match_state state;
+	reducing *reducing; /* NULL if nothing is reduced */
+	gjd_top top;
+	sort_word last; /* of the rows to deliver, if there is a limit */
+	bool limited;	/* is it known? */
 	uint64_t charged;
 	due done;
 };
@@ -102,13 +127,43 @@ const char *page_at(const gjd_column *column, uint64_t page);
 void release_column(gjd_column *column);
 
 /* filter.c */
-bool passes(const gjd_filter *filter, const gjd_shape *shape, const char *image, uint32_t slot);
+bool is_null(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t c);
+int64_t value_at(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t column);
+bool is_marked(const gjd_shape *shape, uint32_t marked, const char *image, uint32_t slot,
+			   uint32_t column);
+bool passes(const gjd_filter *filter, const gjd_shape *shape, uint32_t marked, const char *image,
+			uint32_t slot);
+
+/* reduce.c */
+gjd_status begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error);
+void end_reduction(gjd_match *match);
+bool is_left_out(const reducing *r, uint64_t page);
+bool is_reduced(const gjd_match *match, const char *image, uint32_t slot, gjd_tid tid);
+void reduce_row(gjd_match *match, const char *image, uint32_t slot);
+void finish_groups(gjd_match *match);
+void copy_groups(gjd_match *match, void *buffer, uint64_t capacity);
+gjd_status match_reduced(gjd_match *match, gjd_reduced *reduced, gjd_error *error);
+gjd_status match_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
+						gjd_error *error);
+
+/* top.c */
+bool is_within(const gjd_match *match, const char *image, uint32_t slot);
+gjd_status find_last(gjd_match *match, gjd_error *error); /* of the rows within the limit */
 
 /* match.c */
 gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
 						 gjd_error *error);
 gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
 gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
+
+/*
+ * Calls visit for each row that matches and passes the filter, in order of positions, apart from
+ * those on pages that are left out; with reduced set only for rows that are reduced, otherwise only
+ * for the others. Returns the number of rows before the filter.
+ */
+typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
+uint64_t visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context);
+uint64_t rank_of(const gjd_keyset *keyset, int64_t key); /* count if the key is not in the set */
 gjd_status match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
 					   gjd_match **out, gjd_error *error);
 gjd_status match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error);

@@ -14,7 +14,7 @@
 
 #include "plan/plan.h"
 
-/* What a new index would save for a query */
+/* Costs of a query with and without a new index */
 typedef struct GjAdvice
 {
 	GjNewIndex	index;

@@ -1,28 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * price.c
- *	  Which new indexes would pay for a query?
+ *	  Which new indexes would pay off for a query?
  *
- * The query is planned as it is.  Meanwhile is noted, for each of its tables, which columns
- * stand in conditions, one of which might be the key, and which columns are wanted at all,
- * which might be included: at that time the planner has views, subqueries, row security and
- * what follows from equalities behind it, and so has one list for all of them.  Then the query
- * is planned once more for each key.  Whether a new index can be used, and what
- * it saves, is the planner's answer alone.
+ * The query is first planned as it is.  Meanwhile we note, for each of its tables, the columns in
+ * conditions, one of which might be the key, and all needed columns, which might be included.  At
+ * that time the planner has already expanded views, subqueries and row security, and has derived
+ * conditions from equalities, so one list covers all of them.  Then the query is planned once more
+ * for each key.  The planner alone decides whether a new index can be used, and what it saves.
  *
- * The costs of all these plans rest on the same number of keys: an array of unknown length has
+ * The costs of all these plans rest on the same number of keys: arrays of unknown length get
  * values (see "Arrays of unknown length").
  *
- * Each key is tried without INCLUDE and, if the other columns that the query wants of the table
- * can be stored, with all of these, so that the heap may be left out; else with those of
- * them that filter or sort.  Columns are included only if that saves more than a tenth again:
- * they make the index larger.  Those that the statement updates are not: it could never be a HOT
- * update again.  Where an index of ours has the key already, the new one has its columns, too, and
- * can replace it.
+ * Each key is tried without INCLUDE and, if the other columns that the query needs of the table
+ * can be stored, with all of them, so that the heap may not be needed; otherwise with those of
+ * them that filter or sort.  Columns are included only if that saves another tenth of the cost,
+ * because they make the index larger.  Columns that the statement updates are never included: its
+ * updates would no longer be HOT.  If an index of ours has the same key, the new one also gets its
+ * columns, and can replace it.
  *
- * Of several tables' indexes, the one that saves most comes first.  Each further one must save more
- * than a tenth of what the query costs with those before.  The costs that are reported are those
- * with one index alone; two that pay only together are not found.
+ * Of the indexes on several tables, the one that saves most comes first.  Each further one must
+ * save more than a tenth of the remaining cost.  The reported costs are those with one index
+ * alone; we do not find two indexes that pay off only together.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -61,35 +60,35 @@
 #include "base/gpujoin.h"
 #include "pages/pages.h"
 
-/* A saving below this share of a query's cost is none */
+/* Minimum saving, as a fraction of a query's cost */
 #define LEAST_SAVING			0.1
 
-/* More values take the planner seconds; a larger array is costed for this number */
+/* Maximum number of assumed values; more would take the planner seconds */
 #define MOST_VALUES		100000
 
-/* As many parameters as a client can send */
+/* Maximum number of parameters that a client can send */
 #define MOST_PARAMS		PG_UINT16_MAX
 
-/* What a query wants of a table; numbers of columns are those of the table that it names */
+/* Needs of a query for a table; column numbers are those of the table that the query names */
 typedef struct Wish
 {
 	Oid			table;
 	double		tuples;			/* of the table, or of its largest partition */
 	Bitmapset  *keys;			/* columns in conditions */
-	Bitmapset  *sets;			/* of them, those that are compared with a set or joined */
+	Bitmapset  *sets;			/* those of keys that are compared with a set or joined */
 	Bitmapset  *helpful;		/* columns that filter or sort */
-	Bitmapset  *wanted;			/* all columns */
+	Bitmapset  *wanted;			/* all needed columns */
 	Bitmapset  *updated;		/* columns that the statement updates */
-	bool		has_others;		/* system columns or whole rows are wanted, too */
+	bool		has_others;		/* true if system columns or whole rows are also needed */
 } Wish;
 
-/* Where an array's values are from; the last is the best */
+/* Source of an array's values, in ascending order of quality */
 typedef enum Origin
 {
-	FROM_NOWHERE,				/* it has none, but a length */
+	FROM_NOWHERE,				/* no values, only a length */
 	FROM_COLUMN,				/* a column without statistics */
-	FROM_PARTITION,				/* or one of a partition or child */
-	FROM_TABLE
+	FROM_PARTITION,				/* statistics of a partition or child */
+	FROM_TABLE					/* statistics of a table */
 } Origin;
 
 /* A parameter that is an array of unknown length */
@@ -103,20 +102,20 @@ typedef struct Array
 	Datum		value;
 } Array;
 
-/* A column's values that ANALYZE has kept */
+/* A column's values in its statistics */
 typedef struct KnownValues
 {
 	AttStatsSlot common;
 	AttStatsSlot histogram;
-	int			ncommon;		/* of the array's values, those from the first */
+	int			ncommon;		/* number of the array's values to take from common */
 } KnownValues;
 
-/* The wishes of a query that is being planned as it is, and where they are kept */
+/* The needs of a query that is being planned as it is, and their memory context */
 static const GjTrial *wishing = NULL;
 static MemoryContext wishes_context = NULL;
 static List *wishes = NIL;
 
-/* The arrays of a query that is being planned for them, and where they are kept */
+/* The arrays of a query that is being planned to find them, and their memory context */
 static const GjTrial *noting = NULL;
 static MemoryContext arrays_context = NULL;
 static List *arrays = NIL;
@@ -164,10 +163,10 @@ static Datum make_array(const Datum *values, bool *nulls, int nvalues, Oid eleme
 static ParamListInfo make_params(void);
 
 /*
- * Say for each table of a query which new index would pay most, or why none would: one entry
- * for the former, one for each column in a condition for the latter
+ * List, for each table of a query, the new index that would pay off most, or why none would: one
+ * entry for the former, an entry for each column in a condition for the latter
  *
- * An error if the user may not run the query.  The locks are those of its plan.
+ * Raises an error if the user may not run the query.  Takes the same locks as a plan.
  */
 List *
 GjAdviseQuery(const Query *query, const char *text)
@@ -187,10 +186,10 @@ GjAdviseQuery(const Query *query, const char *text)
 }
 
 /*
- * Plan the query as it is; returns what it wants
+ * Plan the query as it is, and return its needs
  *
- * The planner may be about to evaluate a function, for somebody else's wishes, and this be called
- * in that: those are kept meanwhile.
+ * This may be called by a function that the planner evaluates for another call: the needs of that
+ * one are saved and restored.
  */
 static List *
 note_wishes(GjTrial *trial, Cost *cost)
@@ -219,10 +218,10 @@ note_wishes(GjTrial *trial, Cost *cost)
 }
 
 /*
- * Note what the query wants of a table, if somebody asks
+ * Note the query's needs for a table, if they are wanted
  *
- * A partitioned table comes itself, with its conditions, and its partitions are there only to be
- * counted.  Other children, of inheritance or UNION ALL, stand for themselves.
+ * A partitioned table comes itself, with its conditions; its partitions are only counted.  Other
+ * children, of inheritance or UNION ALL, are tables in their own right.
  */
 static void
 note_wishes_for(PlannerInfo *root, RelOptInfo *rel)
@@ -286,8 +285,7 @@ named_table(PlannerInfo *root, Index relid)
 }
 
 /*
- * Note the columns of a table.  A clause of a join is in joininfo, or has become an equivalence
- * class.
+ * Note the columns of a table.  A join clause is in joininfo, or has become an equivalence class.
  */
 static void
 note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
@@ -340,7 +338,7 @@ add_columns(Node *exprs, Index relid, Bitmapset **columns, bool *has_others)
 }
 
 /*
- * Add the columns that stand in equivalence classes; if joined, in those of several tables
+ * Add the columns in equivalence classes; if joined, only from classes that cover several tables
  */
 static void
 add_equal_columns(List *classes, bool joined, Index relid, Bitmapset **columns)
@@ -377,7 +375,7 @@ sort_classes(PlannerInfo *root)
 }
 
 /*
- * Add the columns of column = ANY (array)
+ * Add the columns in column = ANY (array)
  */
 static void
 add_set_columns(Node *filters, Index relid, Bitmapset **columns)
@@ -406,7 +404,7 @@ find_sets(Node *node, void *columns)
 }
 
 /*
- * Add the columns of the result relation to which the statement assigns values
+ * Add the columns of the result relation that the statement assigns
  */
 static void
 add_updated_columns(PlannerInfo *root, Bitmapset **columns)
@@ -421,7 +419,7 @@ add_updated_columns(PlannerInfo *root, Bitmapset **columns)
 }
 
 /*
- * Find the key that saves most, or say of each why it would not do
+ * Find the key that saves most, or for each key the reason why it would not pay off
  */
 static List *
 advise_table(const GjTrial *trial, const Wish *wish, Cost cost)
@@ -449,7 +447,7 @@ advise_table(const GjTrial *trial, const Wish *wish, Cost cost)
 }
 
 /*
- * Refuse indexes that would save little where others are
+ * Refuse indexes that save little in addition to others
  */
 static void
 judge_together(const GjTrial *trial, const List *advice)
@@ -528,7 +526,7 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 }
 
 /*
- * Say that a column's type has no operator class of ours
+ * Refuse a column whose type has no operator class of ours
  */
 static GjAdvice *
 refuse_type(const Wish *wish, AttrNumber key, Cost cost)
@@ -544,7 +542,7 @@ refuse_type(const Wish *wish, AttrNumber key, Cost cost)
 }
 
 /*
- * Return the columns to be included beside a key: all that the query wants, if that can be
+ * Return the columns to include beside a key: all needed columns, if possible
  */
 static Bitmapset *
 columns_to_include(const Wish *wish, AttrNumber key)
@@ -569,7 +567,7 @@ columns_to_include(const Wish *wish, AttrNumber key)
 }
 
 /*
- * Say why an index would not pay; NULL if it would
+ * Return the reason why an index would not pay off, or NULL
  */
 static const char *
 refuse(const Wish *wish, const GjAdvice *advice, bool has_index)
@@ -587,8 +585,8 @@ refuse(const Wish *wish, const GjAdvice *advice, bool has_index)
 }
 
 /*
- * Find an index of ours with this key, of several one with the most columns, and these; returns
- * InvalidOid if there is none
+ * Find an index of ours with this key, of several one with the most columns, which *included
+ * becomes; returns InvalidOid if no such index exists
  */
 static Oid
 find_index(const GjNewIndex *wanted, Bitmapset **included)
@@ -622,26 +620,25 @@ find_index(const GjNewIndex *wanted, Bitmapset **included)
 /*-------------------------------------------------------------------------
  * Arrays of unknown length
  *
- * Values for arrays whose length is not known: gpujoin_advise() and gpujoin_explain_choice() plan
- * "key = ANY ($1)" with them.
+ * gpujoin_advise() and gpujoin_explain_choice() plan "key = ANY ($1)" with assumed values.
  *
- * For such an array PostgreSQL assumes ten elements and we assume gpujoin.assumed_keys.  Costs
- * that rest on different numbers cannot be compared, and what most clients send is planned with
- * its values anyway.  So the parameter gets an array of as many keys as we assume, and all plans,
- * PostgreSQL's own included, are costed for that.
+ * For such an array PostgreSQL assumes ten elements, and we assume gpujoin.assumed_keys.  Costs
+ * that rest on different numbers cannot be compared, and most queries that clients send are
+ * planned with their values anyway.  So the parameter gets an array of as many keys as we assume,
+ * and all plans, including PostgreSQL's own, are costed for that array.
  *
- * Selectivity functions look at the values.  They are taken from the column's statistics: of the
- * most common values as large a share as these have among all distinct values, the rest from the
- * histogram.  So a key matches as many rows as an average one, and partitions are pruned as they
- * would be.  Where the user must not see these values, as behind a view, or without statistics,
- * small integers are used.
+ * Selectivity functions look at the values.  We take them from the column's statistics: the
+ * fraction taken from the most common values is their fraction among all distinct values, and the
+ * rest comes from the histogram.  So a key matches as many rows as an average one, and partitions
+ * are pruned realistically.  If the user must not see these values, as behind a view, or if there
+ * are no statistics, we use small integers.
  *
- * An array that only unnest() gets needs no values but a length.
+ * An array that is only an argument of unnest() needs no values but a length.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Return the cost of a query with an index.  An error if the user may not run the query.
+ * Return the cost of a query with an index.  Raises an error if the user may not run the query.
  */
 Cost
 GjPriceIndex(const Query *query, const char *text, GjNewIndex *index)
@@ -653,8 +650,8 @@ GjPriceIndex(const Query *query, const char *text, GjNewIndex *index)
 }
 
 /*
- * Make a trial of a query, with values for the parameters that are arrays of unknown length.  An
- * error if the user may not run the query.
+ * Make a trial of a query, with values for the parameters that are arrays of unknown length.
+ * Raises an error if the user may not run the query.
  */
 GjTrial *
 GjTrialStart(const Query *query, const char *text)
@@ -666,8 +663,8 @@ GjTrialStart(const Query *query, const char *text)
 }
 
 /*
- * GjNoteTableHook: note what the query wants of a table, and the arrays with which the table's
- * columns are compared, if it is planned for that
+ * GjNoteTableHook: note the query's needs for a table, and the arrays with which the table's
+ * columns are compared, while a query is planned for that purpose
  */
 static void
 note_table(PlannerInfo *root, RelOptInfo *rel)
@@ -677,7 +674,7 @@ note_table(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Make a trial of a query, with nothing known of its parameters
+ * Make a trial of a query, without values for parameters
  */
 static GjTrial *
 make_trial(const Query *query, const char *text)
@@ -692,8 +689,8 @@ make_trial(const Query *query, const char *text)
 }
 
 /*
- * Give values to the parameters that are arrays of unknown length, and return what the query then
- * costs as it is.  An error if the user may not run it.
+ * Assign values to the parameters that are arrays of unknown length, and return the cost of the
+ * query as it is.  Raises an error if the user may not run the query.
  */
 static Cost
 start_trial(GjTrial *trial)
@@ -705,7 +702,7 @@ start_trial(GjTrial *trial)
 }
 
 /*
- * Return the cost of a query with these indexes (GjNewIndex), or without any
+ * Return the cost of a query with these indexes (GjNewIndex), or with NIL as it is
  */
 static Cost
 plan_cost(const GjTrial *trial, const List *indexes)
@@ -721,11 +718,11 @@ plan_cost(const GjTrial *trial, const List *indexes)
 }
 
 /*
- * Plan a query, as it is and with nothing known of its parameters, and give values to those that
- * are arrays of unknown length
+ * Plan a query as it is, without values for parameters, and assign values to those that are arrays
+ * of unknown length
  *
- * This may be called by a function that the planner evaluates for another trial: the arrays of that
- * one are kept meanwhile.
+ * This may be called by a function that the planner evaluates for another trial: the arrays of
+ * that one are saved and restored.
  */
 static PlannedStmt *
 note_arrays(GjTrial *trial)
@@ -755,7 +752,7 @@ note_arrays(GjTrial *trial)
 }
 
 /*
- * Say which parameters have values, and how many; NULL if none has
+ * Describe which parameters have how many values; returns NULL if none has any
  */
 static const char *
 text_of_arrays(const GjTrial *trial)
@@ -846,7 +843,7 @@ find_comparison(Node *node, void *root)
 }
 
 /*
- * Return an array as a parameter, or NULL if it is something else
+ * Return the parameter that an array is, or NULL
  */
 static Param *
 get_param(Node *array)
@@ -883,9 +880,9 @@ add_array(const Param *param)
 }
 
 /*
- * Give an array values of a column, if it has none that are better
+ * Take an array's values from a column, unless it already has better ones
  *
- * Often a partitioned table has no statistics, but its partitions do: then the one decides for
+ * Often a partitioned table has no statistics, but its partitions do: then use the partition for
  * which most keys are assumed.
  */
 static void
@@ -916,11 +913,10 @@ take_values(PlannerInfo *root, Var *column, Array *array)
 }
 
 /*
- * Return true if nothing but the user's own rights lets the planner use the values in a column's
- * statistics
+ * Return true if the user's own rights allow the use of the values in a column's statistics
  *
- * A selectivity function keeps them to itself, and so the planner may use what the owner of a view
- * may read.  A parameter's value can be passed to any function in the query.
+ * Selectivity functions do not disclose values, so the planner may use values that only a view's
+ * owner may read.  But a parameter's value can be passed to any function in the query.
  */
 static bool
 may_see_values(PlannerInfo *root, const VariableStatData *variable)
@@ -934,8 +930,8 @@ may_see_values(PlannerInfo *root, const VariableStatData *variable)
 /*
  * Return the number of a column's distinct values
  *
- * If that is known as a share of the rows, add up those of all partitions: for the planner, a
- * partitioned table has only the rows that pass the conditions.
+ * If the statistics have it as a fraction of the rows, add up the rows of all partitions: the
+ * planner counts only those rows of a partitioned table that satisfy the conditions.
  */
 static double
 count_distinct(PlannerInfo *root, VariableStatData *variable)
@@ -961,8 +957,8 @@ count_distinct(PlannerInfo *root, VariableStatData *variable)
 }
 
 /*
- * Make values of the array's type, from those that are known of the column if that can be; false:
- * there are no values of this type that would do
+ * Make values of the array's element type, from the column's known values if possible; returns
+ * false if there are no suitable values of this type
  */
 static bool
 make_values(VariableStatData *variable, double ndistinct, Oid type, Oid element, int nvalues,
@@ -992,7 +988,7 @@ make_values(VariableStatData *variable, double ndistinct, Oid type, Oid element,
 }
 
 /*
- * Return one of the values that are known, evenly from all of a kind
+ * Return one of the known values, spread evenly over each kind
  */
 static Datum
 known_value(const KnownValues *known, int i, int nvalues)
@@ -1005,7 +1001,7 @@ known_value(const KnownValues *known, int i, int nvalues)
 }
 
 /*
- * Convert a value; false: it cannot be done without the risk of an error
+ * Convert a value; returns false if that might raise an error
  */
 static bool
 convert(Datum value, Oid from, Oid to, Datum *result)
@@ -1019,7 +1015,7 @@ convert(Datum value, Oid from, Oid to, Datum *result)
 }
 
 /*
- * Make a value of a type that is an integer; false: it is none, or the value is too large for it
+ * Make a value of an integer type; returns false for other types, and if the value is too large
  */
 static bool
 make_integer(int64 value, Oid type, Datum *result)
@@ -1083,7 +1079,7 @@ make_array(const Datum *values, bool *nulls, int nvalues, Oid element)
 }
 
 /*
- * List all parameters; those that have values are taken for constants
+ * Make the list of all parameters; the planner treats those with values as constants
  */
 static ParamListInfo
 make_params(void)

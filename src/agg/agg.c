@@ -4,8 +4,8 @@
  *	  GpuAgg, an executor node: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  Rows of groups that do not fit in memory are spilled, and form groups after those
- * before them have been returned: a caller that stops earlier does not wait for them.
+ * returned.  Rows of groups that do not fit in memory are spilled, and grouped after the groups in
+ * memory have been returned, so that a caller that stops early does not wait for them.
  *
  * The node's scan tuple has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
@@ -31,6 +31,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
+#include "optimizer/optimizer.h"
 #include "storage/spin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -54,6 +55,35 @@ typedef struct GjAggStats
 
 /* In the plan's shared memory */
 typedef struct GjAggShare GjAggShare;
+
+/* A batch column that is loaded into the slot of expressions */
+typedef struct ComputeInput
+{
+	int			at;				/* position in the slot, from 0 */
+	int			column;
+} ComputeInput;
+
+typedef struct ComputeOutput
+{
+	ExprState  *expr;
+	int			condition;		/* column that must be true; -1: none */
+	uint16		width;
+	char	   *values;			/* buffer for one batch */
+	uint8	   *nulls;
+} ComputeOutput;
+
+/* Columns computed from the columns of a batch */
+typedef struct GjCompute
+{
+	ExprContext *econtext;
+	TupleTableSlot *slot;
+	int			ninputs;
+	ComputeInput *inputs;
+	int			ncolumns;		/* number of columns of the input batch */
+	int			noutputs;
+	ComputeOutput *outputs;
+	GjBatch		batch;
+} GjCompute;
 
 typedef struct GjAggState
 {
@@ -114,6 +144,14 @@ static void agg_reset_share(CustomScanState *node, ParallelContext *pcxt, void *
 static void agg_attach_share(CustomScanState *node, shm_toc *toc, void *area);
 static void agg_shutdown(CustomScanState *node);
 static GjAggStats agg_get_stats(const GjAggState *agg);
+static GjCompute *compute_create(ScanState *node, List *types, List *conditions, List *inputs);
+static const GjBatch *compute_columns(GjCompute *compute, const GjBatch *batch);
+static void create_slot(GjCompute *compute, ScanState *node);
+static void list_inputs(GjCompute *compute, List *exprs, List *inputs);
+static void create_outputs(GjCompute *compute, ScanState *node, List *types, List *conditions);
+static void load_row(GjCompute *compute, int row);
+static void compute_row(GjCompute *compute, int row);
+static bool is_true(const GjBatchColumn *column, int row);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -196,9 +234,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
 								 get_private(plan, GJ_AGG_TYPES), &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
-		agg->compute = GjComputeCreate(&node->ss, get_private(plan, GJ_AGG_TYPES),
-									   get_private(plan, GJ_AGG_CONDITIONS),
-									   get_private(plan, GJ_AGG_INPUTS));
+		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
+									  get_private(plan, GJ_AGG_CONDITIONS),
+									  get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	agg->groups = create_groups(plan, estate, agg->is_partial);
@@ -485,7 +523,7 @@ read_batch(GjAggState *agg)
 	if (batch == NULL)
 		return false;
 	if (agg->compute != NULL)
-		batch = GjComputeColumns(agg->compute, batch);
+		batch = compute_columns(agg->compute, batch);
 	GjGroupsAdd(agg->groups, batch);
 	return true;
 }
@@ -676,4 +714,154 @@ add_stats(GjAggStats *to, const GjAggStats *from)
 	to->reader.array_rows += from->reader.array_rows;
 	to->reader.slot_rows += from->reader.slot_rows;
 	to->flushes += from->flushes;
+}
+
+/*-------------------------------------------------------------------------
+ * Computed columns
+ *
+ * PostgreSQL evaluates the expressions, so that they have their usual meaning.  For this, each
+ * row of a batch is loaded into a slot, but only with the columns that the expressions use.  That
+ * costs some 50 ns per row, less than reading the row as a tuple.
+ *
+ * An aggregate's argument is evaluated only where its FILTER is true, because elsewhere it might
+ * fail.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare to compute the node's custom_exprs, which refer to its scan tuple.  The lists are
+ * described in aggplan.h.  Allocates in the current memory context.
+ */
+static GjCompute *
+compute_create(ScanState *node, List *types, List *conditions, List *inputs)
+{
+	GjCompute  *compute = palloc0(sizeof(GjCompute));
+	List	   *exprs = ((CustomScan *) node->ps.plan)->custom_exprs;
+
+	compute->noutputs = list_length(exprs);
+	compute->ncolumns = list_length(types) - compute->noutputs;
+	create_slot(compute, node);
+	list_inputs(compute, exprs, inputs);
+	create_outputs(compute, node, types, conditions);
+	return compute;
+}
+
+/*
+ * Create a private slot with the same columns as the node's scan slot
+ */
+static void
+create_slot(GjCompute *compute, ScanState *node)
+{
+	TupleDesc	desc = node->ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	compute->slot = ExecInitExtraTupleSlot(node->ps.state, desc, &TTSOpsVirtual);
+	memset(compute->slot->tts_isnull, true, desc->natts);
+	ExecStoreVirtualTuple(compute->slot);
+	compute->econtext = CreateExprContext(node->ps.state);
+	compute->econtext->ecxt_scantuple = compute->slot;
+}
+
+/*
+ * List the columns that the expressions use
+ */
+static void
+list_inputs(GjCompute *compute, List *exprs, List *inputs)
+{
+	ListCell   *lc;
+
+	compute->inputs = palloc0_array(ComputeInput, list_length(inputs));
+	foreach(lc, pull_var_clause((Node *) exprs, 0))
+	{
+		int			at = lfirst_node(Var, lc)->varattno - 1;
+		int			column = list_nth_int(inputs, at);
+		bool		is_new = true;
+
+		for (int i = 0; i < compute->ninputs; i++)
+			is_new &= compute->inputs[i].at != at;
+		if (column < 0)
+			elog(ERROR, "batches of GpuAgg lack a column that an expression uses");
+		if (is_new)
+			compute->inputs[compute->ninputs++] = (ComputeInput) {at, column};
+	}
+}
+
+static void
+create_outputs(GjCompute *compute, ScanState *node, List *types, List *conditions)
+{
+	List	   *exprs = ((CustomScan *) node->ps.plan)->custom_exprs;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	compute->outputs = palloc0_array(ComputeOutput, compute->noutputs);
+	compute->batch.columns = palloc0_array(GjBatchColumn, list_length(types));
+	forboth(lc, exprs, lc2, conditions)
+	{
+		int			i = foreach_current_index(lc);
+		ComputeOutput *output = &compute->outputs[i];
+
+		output->expr = ExecInitExpr(lfirst(lc), &node->ps);
+		output->condition = lfirst_int(lc2);
+		output->width = GjValueWidth(list_nth_int(types, compute->ncolumns + i));
+		output->values = palloc(GJ_BATCH_ROWS * output->width);
+		output->nulls = palloc(GJ_BATCH_ROWS);
+		compute->batch.columns[compute->ncolumns + i] = (GjBatchColumn) {
+			.values = output->values,.nulls = output->nulls,.width = output->width
+		};
+	}
+}
+
+/*
+ * Return the batch with the computed columns appended.  It is valid until the next call.  May
+ * raise any error that the expressions raise.
+ */
+static const GjBatch *
+compute_columns(GjCompute *compute, const GjBatch *batch)
+{
+	compute->batch.nrows = batch->nrows;
+	compute->batch.weights = batch->weights;
+	memcpy(compute->batch.columns, batch->columns, compute->ncolumns * sizeof(GjBatchColumn));
+	for (int row = 0; row < batch->nrows; row++)
+	{
+		load_row(compute, row);
+		compute_row(compute, row);
+	}
+	return &compute->batch;
+}
+
+static void
+load_row(GjCompute *compute, int row)
+{
+	for (int i = 0; i < compute->ninputs; i++)
+	{
+		const ComputeInput *input = &compute->inputs[i];
+		const GjBatchColumn *column = &compute->batch.columns[input->column];
+
+		compute->slot->tts_values[input->at] = fetch_att(column->values + row * column->width,
+														 true, column->width);
+		compute->slot->tts_isnull[input->at] = column->nulls != NULL && column->nulls[row] != 0;
+	}
+}
+
+static void
+compute_row(GjCompute *compute, int row)
+{
+	ResetExprContext(compute->econtext);
+	for (int i = 0; i < compute->noutputs; i++)
+	{
+		const ComputeOutput *output = &compute->outputs[i];
+		Datum		value = (Datum) 0;
+		bool		isnull = true;
+
+		if (output->condition < 0 || is_true(&compute->batch.columns[output->condition], row))
+			value = ExecEvalExprSwitchContext(output->expr, compute->econtext, &isnull);
+		output->nulls[row] = isnull;
+		store_att_byval(output->values + row * output->width, isnull ? (Datum) 0 : value,
+						output->width);
+	}
+}
+
+static bool
+is_true(const GjBatchColumn *column, int row)
+{
+	return (column->nulls == NULL || column->nulls[row] == 0) && column->values[row] != 0;
 }

@@ -104,7 +104,6 @@ static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
 								 const uint16 *rows, int n, bool in_place);
 static const GjFillOutput *find_output(const GjFill *shape, int at);
-static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
 static void count_rows(GjReader *reader, const uint32 *weights, int n);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
@@ -365,9 +364,9 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 			.width = output->width
 		};
 	}
-	gather(column->values, output->values + first * output->width, output->width, rows, n);
+	GjGather(column->values, output->values + first * output->width, output->width, rows, n);
 	if (output->nulls != NULL)
-		gather((char *) column->nulls, (const char *) output->nulls + first, 1, rows, n);
+		GjGather(column->nulls, output->nulls + first, sizeof(uint8), rows, n);
 	return (GjBatchColumn) {
 		.values = column->values,
 		.nulls = output->nulls == NULL ? NULL : column->nulls,
@@ -387,30 +386,6 @@ find_output(const GjFill *shape, int at)
 			return &shape->outputs[i];
 	}
 	elog(ERROR, "a batch lacks attribute %d of the result", at + 1);
-}
-
-#define GATHER(type) \
-	for (int i = 0; i < n; i++) \
-		((type *) to)[i] = ((const type *) from)[rows[i]]
-
-static void
-gather(char *to, const char *from, uint16 width, const uint16 *rows, int n)
-{
-	switch (width)
-	{
-		case sizeof(uint8):
-			GATHER(uint8);
-			break;
-		case sizeof(uint16):
-			GATHER(uint16);
-			break;
-		case sizeof(uint32):
-			GATHER(uint32);
-			break;
-		default:
-			GATHER(uint64);
-			break;
-	}
 }
 
 /*

@@ -1083,8 +1083,8 @@ records_size(const GjGroupTable *table)
 static Size
 slots_size(const GjGroupTable *table)
 {
-	return table->phase == GJ_TABLE_ORDERED ?
-		table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+	return table->phase == GJ_TABLE_ORDERED ? table->nslots * sizeof(GjGroupSlot) :
+		table->slots.size;
 }
 
 /* Return the size of the largest region that grows with the number of groups */

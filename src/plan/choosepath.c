@@ -1,27 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * choosepath.c
- *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or
- *	  bitmap scan for one condition, of which the execution takes one.
+ *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or bitmap
+ *	  scan for the same condition.  The executor chooses one of the two.
  *
- * The length of an array is not known when a generic plan is made, nor that of one
- * which a subquery collects.  PostgreSQL assumes 10 elements; a btree is the right
- * choice then.  If there are 10,000, it takes ten times as long as we do.  No
- * assumption is right for both.  So where PostgreSQL's path rests on that guess, both
- * plans are kept, together with the number of keys from which on ours is the cheaper
- * one, for a search on the CPU and for one on a device.  The executor counts the keys
- * and looks whether there is a device (exec/alternative.c).
+ * When a generic plan is made, the length of an array parameter is not known; nor is that of an
+ * array which a subquery collects.  PostgreSQL assumes 10 elements, for which a btree is the right
+ * choice.  With 10,000 elements it takes ten times as long as GpuScan.  No assumption is right for
+ * both.  So if PostgreSQL's path rests on that guess, we keep both plans, together with the number
+ * of keys from which ours is cheaper, for a search on the CPU and for a search on a device.  The
+ * executor counts the keys and checks whether there is a device (exec/alternative.c).
  *
- * The path costs what PostgreSQL's does, less a trifle: for as many keys as it was
- * costed for, it is that one.
+ * The path costs slightly less than PostgreSQL's: for the number of keys that PostgreSQL assumes,
+ * that path is the one that is executed.
  *
- * Both costs are compared by the formulas, with PostgreSQL's in proportion to the
- * keys, as its cost of an index scan for an array about is.
+ * We compare both costs by the formulas, and assume that PostgreSQL's cost is proportional to the
+ * number of keys, as its cost of an index scan for an array nearly is.
  *
- * Who takes rows as arrays pays less for those that ours finds; so for an aggregate the numbers of
- * keys are reckoned again.
+ * Rows from our path cost batch consumers less, so we compute the numbers of keys again for an
+ * aggregate.
  *
- * A path whose order the query may want is kept beside the alternative, which has none.
+ * A path whose order the query may want is kept beside the alternative, which has no order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -38,20 +37,20 @@
 #include "node/alternative.h"
 #include "planner.h"
 
-/* custom_private of a path: a list indexed by these.  custom_paths: ours, the other. */
+/* Indexes into the custom_private list of a path; custom_paths has our path, then the other one */
 typedef enum GjAlternativePathPrivate
 {
 	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
-	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: from so many keys on ours is cheaper */
+	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: minimum number of keys for which ours is cheaper */
 	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
-	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput, no Node: of what these were reckoned */
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node */
 	GJ_ALTERNATIVE_PATH_COUNT
 } GjAlternativePathPrivate;
 
 /* PostgreSQL's assumption (estimate_array_length) */
 #define GUESSED_KEYS			10.0
 
-/* Tells the path from the one that it contains */
+/* Cost factor by which the path differs from the one that it contains */
 #define TRIFLE					0.9999
 
 static Path *keep(RelOptInfo *rel, Path *stock);
@@ -72,8 +71,8 @@ const CustomPathMethods GjAlternativePathMethods = {
 };
 
 /*
- * Offer a choice between our path and the cheapest other one, if the latter rests on a guess;
- * our path becomes part of it
+ * Offer a choice between our path and the cheapest other one, if the latter rests on a guess; our
+ * path becomes part of it
  */
 void
 GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
@@ -119,9 +118,9 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 }
 
 /*
- * Keep a path from being freed with the others of the relation: by add_path(), which finds that it
- * is no better than this, or by pg_hint_plan, which begins anew.  add_path() spares index paths;
- * of these a copy will do.
+ * Protect a path from being freed with the others of the relation: by add_path(), which finds it
+ * no better than the alternative, or by pg_hint_plan, which starts over.  add_path() does not free
+ * index paths; for these a copy suffices.
  */
 static Path *
 keep(RelOptInfo *rel, Path *stock)
@@ -139,7 +138,7 @@ keep(RelOptInfo *rel, Path *stock)
 }
 
 /*
- * Do both plans have indexes that the planner still lists?
+ * Return true if the planner still lists the indexes of both plans
  */
 bool
 GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
@@ -150,7 +149,8 @@ GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
 }
 
 /*
- * The same choice for who pays so much less for each row that our path finds
+ * Return a copy of a choice for a batch consumer, for which each row of our path costs this much
+ * less
  */
 CustomPath *
 GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
@@ -169,8 +169,8 @@ GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
 }
 
 /*
- * Return the cheapest path of the table, if it is an index scan, index-only or not, or a bitmap
- * scan for an array of unknown length
+ * Return the cheapest path of the table if it is an index scan, index-only scan or bitmap scan for
+ * an array of unknown length, or NULL
  */
 static Path *
 find_guessed_path(RelOptInfo *rel, List *conditions)
@@ -185,7 +185,7 @@ find_guessed_path(RelOptInfo *rel, List *conditions)
 }
 
 /*
- * Return the path of the one index that a path uses; NULL if it is of another kind
+ * Return the path of the only index that a path uses; NULL for other kinds of paths
  */
 static IndexPath *
 get_index_path(Path *path)
@@ -196,7 +196,7 @@ get_index_path(Path *path)
 }
 
 /*
- * Return the cheapest path of a relation that is not ours; NULL if there is none
+ * Return the cheapest path of a relation that is not ours, or NULL
  */
 Path *
 GjCheapestOther(const RelOptInfo *rel)
@@ -244,8 +244,7 @@ condition_is_unknown(GjKeyNode *node)
 }
 
 /*
- * Return the number of keys from which on our path is the cheaper one; PG_INT32_MAX if it
- * never is, as far as can be told
+ * Return the number of keys from which our path is cheaper, or PG_INT32_MAX
  */
 static int
 count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,

@@ -1,26 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * distinctpath.c
- *	  SELECT DISTINCT that removes nothing, since the rows are distinct anyway.
+ *	  SELECT DISTINCT that removes nothing, because the rows are distinct anyway.
  *
- * Rows of one table differ in the columns of a unique key.  If these are among the columns
- * of SELECT DISTINCT, there is nothing to remove, and a scan's rows are the result.  A join
- * with a small side returns a row once for each partner.  Where nothing of the partners is in
- * the target, it does not matter how many there are: as a semijoin the join returns each row
- * once.  That is what SELECT DISTINCT p.* FROM small JOIN p asks for.
+ * Rows of one table differ in the columns of a unique key.  If these are among the columns of
+ * SELECT DISTINCT, there are no duplicates, and a scan's rows are the result.  A join with a small
+ * side returns a row once for each partner.  If the target uses no column of the partners, their
+ * number does not matter: as a semijoin, the join returns each row once.  That is what SELECT
+ * DISTINCT p.* FROM small JOIN p asks for.
  *
- * A key is an immediate unique index on columns that are NOT NULL, without a predicate or with
- * one that the query implies.  The index must tell apart what DISTINCT tells apart: its
- * operator family has DISTINCT's equality, and its collation the same notion of equal.
+ * A key is an immediate unique index on columns that are NOT NULL, without a predicate or with one
+ * that the query implies.  The index must distinguish the values that DISTINCT distinguishes: its
+ * operator family contains DISTINCT's equality, and its collation has the same notion of equality.
  *
- * Rows of different partitions differ in what these are partitioned by.  So if all of that is
- * among the columns, too, a key of each partition will do; they need not be parts of one index.
- * A parent with children that are no partitions has no key that is all theirs.
+ * Rows of different partitions differ in the partitioning columns.  So if all of these are also
+ * among the columns, a key of each partition will do; the keys need not be parts of one index.  A
+ * parent with children that are not partitions has no key that covers all of them.
  *
- * The plan is right as long as the index is there: whatever takes away the key invalidates
- * the table's plans.  But a snapshot that is older than the key may see rows that had to go
- * before the key could be made, or the partition attached.  So the transactions that made it must
- * have ended before any snapshot that is in use here.
+ * The plan is correct as long as the index exists: removing the key invalidates the table's plans.
+ * But a snapshot that is older than the key may see rows that were deleted before the key could be
+ * created, or the partition attached.  So the transactions that created it must have ended before
+ * any snapshot that is in use here.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -63,7 +63,7 @@ static AttrNumber column_of(PlannerInfo *root, const RelOptInfo *table, const Re
 static bool collations_agree(Oid one, Oid other);
 
 /*
- * A path for the input's rows of which SELECT DISTINCT removes none; NULL if none is known
+ * Return a path for the input's rows from which SELECT DISTINCT removes none, or NULL
  */
 Path *
 GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
@@ -85,7 +85,7 @@ GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
 }
 
 /*
- * PostgreSQL's choice for a partitioned table, if it takes rows from some path of ours
+ * Return PostgreSQL's path for a partitioned table, if it contains a path of ours, or NULL
  */
 static Path *
 find_parts(PlannerInfo *root, RelOptInfo *table)
@@ -109,7 +109,7 @@ find_parts(PlannerInfo *root, RelOptInfo *table)
 }
 
 /*
- * Are the rows to be made distinct those of scans and joins?
+ * Return true if the rows to be made distinct are those of scans and joins
  */
 static bool
 is_plain(const Query *parse)
@@ -120,7 +120,7 @@ is_plain(const Query *parse)
 }
 
 /*
- * The table whose rows the path returns, each once, or would as a semijoin
+ * Return the table whose rows the path returns once each, or would as a semijoin
  */
 static RelOptInfo *
 find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path)
@@ -136,8 +136,8 @@ find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path)
 }
 
 /*
- * Make a join's path that of a semijoin, whose rows are big rows; false: something of the small
- * side is wanted, or it matters how often something is computed
+ * Turn a join's path into that of a semijoin, whose rows are big rows; returns false if the query
+ * needs a column of the small side, or if the number of evaluations matters
  */
 static bool
 as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path)
@@ -166,8 +166,8 @@ as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path)
 }
 
 /*
- * Does a key tell the rows of a part of the table, or of all of it, apart by the columns of SELECT
- * DISTINCT?
+ * Return true if a key of a part of the table, or of the whole table, distinguishes its rows by
+ * columns of SELECT DISTINCT
  */
 static bool
 has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part)
@@ -187,7 +187,7 @@ has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part)
 }
 
 /*
- * Do they tell the rows of the same part apart, and is no row in two of them?
+ * Return true if keys distinguish the rows within each part, and no row can be in two parts
  */
 static bool
 parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole)
@@ -208,8 +208,8 @@ parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *wh
 }
 
 /*
- * Are all columns by which the table is partitioned among those of SELECT DISTINCT, by an equality
- * that leads to the same partition?
+ * Return true if all partitioning columns are among those of SELECT DISTINCT, and its equality
+ * implies the same partition
  */
 static bool
 parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole)
@@ -254,7 +254,7 @@ is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
 }
 
 /*
- * Had the transaction ended before the oldest snapshot that is in use here was taken?
+ * Return true if a transaction had ended before the oldest snapshot in use here was taken
  */
 static bool
 is_old(TransactionId since)
@@ -263,7 +263,7 @@ is_old(TransactionId since)
 }
 
 /*
- * The transaction that made the index what it is; the planner holds a lock on its table
+ * Return the transaction that created the index; the planner holds a lock on its table
  */
 static TransactionId
 index_since(Oid index_oid)
@@ -279,7 +279,7 @@ index_since(Oid index_oid)
 }
 
 /*
- * The one that last changed the table's description, such as of which rows it is a partition
+ * Return the transaction that last changed the table's description, such as its partition bound
  */
 static TransactionId
 table_since(Oid table_oid)
@@ -295,8 +295,8 @@ table_since(Oid table_oid)
 }
 
 /*
- * Is the table's column one of SELECT DISTINCT's, and are values equal by this operator family and
- * collation that are equal to that?
+ * Return true if a column is one of SELECT DISTINCT's, and values that are equal for DISTINCT are
+ * also equal by this operator family and collation
  */
 static bool
 tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno, Oid opfamily,
@@ -319,7 +319,7 @@ tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno, Oid op
 }
 
 /*
- * The table's column that a part of it has under this number; 0 if there is none
+ * Return the number in the table of a part's column, or 0
  */
 static AttrNumber
 column_of(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part, AttrNumber attno)

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * eligible.c
- *	  Which tables and indexes gpujoin can use.
+ *	  Which tables and indexes gpujoin can use, and through which partitions a table is reached.
  *
- * Only indexes that the planner itself listed are looked at: it has left out
- * those that are not valid, or not yet usable by this transaction's snapshot.
- * Which clauses they answer, conditions.c knows.
+ * We look only at indexes that the planner has listed: it leaves out those that are not valid, or
+ * not yet usable by this transaction's snapshot.  conditions.c decides which clauses they answer.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,7 +28,7 @@ static bool is_heap(Oid relid);
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
- * Is this a user's table that is scanned itself, not expanded into its children?
+ * Return true if this is a user's table that is scanned itself, not expanded into its children
  */
 bool
 GjIsUserTable(const RangeTblEntry *rte)
@@ -38,11 +37,11 @@ GjIsUserTable(const RangeTblEntry *rte)
 }
 
 /*
- * Say why a user's table cannot be scanned by us, or is not worth it; NULL if nothing is
- * against it
+ * Return the reason why we cannot scan a user's table, or why that is not worthwhile; NULL if we
+ * can
  *
- * Of a sampled table the sample decides which rows exist; a cursor's row is found by its TID
- * only.  The fetch reads heap pages, so other table access methods are out.
+ * The rows of a sampled table depend on the sample; a cursor's row can be found by its TID only.
+ * The fetch reads heap pages, so other table access methods are not supported.
  */
 const char *
 GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
@@ -64,7 +63,7 @@ GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 }
 
 /*
- * Is the row wanted on which a cursor stands?  Row security may have added other conditions.
+ * Return true if there is a WHERE CURRENT OF.  Row security may have added other conditions to it.
  */
 static bool
 has_current_of(const RelOptInfo *rel)
@@ -80,7 +79,7 @@ has_current_of(const RelOptInfo *rel)
 }
 
 /*
- * Is this a heap?  The planner has it locked.
+ * Return true if this is a heap.  The planner holds a lock on it.
  */
 static bool
 is_heap(Oid relid)
@@ -93,8 +92,8 @@ is_heap(Oid relid)
 }
 
 /*
- * Is it an index of our access method?  Its cost function says so without a look
- * at the catalog.
+ * Return true if an index is of our access method.  Its cost function shows that without a catalog
+ * look-up.
  */
 bool
 GjIndexIsOurs(const IndexOptInfo *index)
@@ -103,27 +102,19 @@ GjIndexIsOurs(const IndexOptInfo *index)
 }
 
 /*
- * Is it one of ours, and does it hold every row that the query may ask for?
- */
-bool
-GjIndexEligible(const IndexOptInfo *index)
-{
-	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
-}
-
-/*
- * Say why an index of ours does not hold every row that the query may ask for; NULL if it does
+ * Return the reason why an index of ours may lack rows that the query may return; NULL if it has
+ * all
  *
- * A partial index does if the query's clauses imply its predicate.  They must also keep
- * out what it does not hold: a TID that a mirror still has may lead to a row that is
- * outside the predicate, and where the whole heap is taken many do.  So our nodes test
- * all of the table's baserestrictinfo; they leave out those clauses alone that the
- * recheck of the key answers exactly.  Core's plain index scans test indrestrictinfo, which
- * lacks what the predicate implies: they know of each TID that it is the index's own.
+ * A partial index has all of them if the query's clauses imply its predicate.  These clauses must
+ * also exclude the rows that the index lacks: a TID that a mirror still has may lead to a row
+ * outside the predicate, and if the whole heap is read, many rows are outside.  So our nodes test
+ * all of the table's baserestrictinfo, except clauses that the recheck of the key answers exactly.
+ * Core's plain index scans test indrestrictinfo, which omits the clauses that the predicate
+ * implies, because every TID that they find is the index's own.
  *
- * Core may have proved the predicate from a join clause, too.  That is tested above
- * the scan, be the index partial or not: a row too many is one that a sequential scan with
- * the same clauses would deliver as well.  (Core's bitmap scans: am/handler.c.)
+ * Core may also have proved the predicate from a join clause.  That clause is tested above the
+ * scan, whether or not the index is partial: an additional row is one that a sequential scan with
+ * the same clauses would return as well.  (For core's bitmap scans see am/handler.c.)
  */
 const char *
 GjRefuseIndex(const IndexOptInfo *index)
@@ -136,8 +127,10 @@ GjRefuseIndex(const IndexOptInfo *index)
 }
 
 /*
- * Are the index's keys the indexed values themselves, as all our operator classes make them?
- * Only then can the value be had back from a key, or the key's partition be told.
+ * Return true if the index's keys are the indexed values themselves, as with all our operator
+ * classes
+ *
+ * Only then can the value be computed from a key, or the partition that the key belongs to.
  */
 bool
 GjIndexKeepsValues(const IndexOptInfo *index)
@@ -155,20 +148,23 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 /*-------------------------------------------------------------------------
  * Partitions
  *
- * Where a table stands among partitions that the key tells apart.
+ * Find the partitions through which a table is reached.
  *
- * A leaf of a partitioned table is planned like any table, with the whole condition.  When
- * its scan starts, it takes only those keys that it can have (rows/source.c).  For that the
- * plan says through which partitions one comes to it.  Levels that are partitioned by
- * something else, or by more than the key, only tell how old the partition is.  A partition
- * that the query names itself has no parent here; it is searched for all keys.
+ * A leaf of a partitioned table is planned like any table, with the whole condition.  When its
+ * scan starts, it uses only those keys that can be in the partition (rows/source.c).  For that
+ * purpose the plan lists the partitions on the way to it.  Levels that are partitioned by another
+ * column, or by more than the key, only identify the partition.  A partition that the query names
+ * itself has no parent here; it is searched for all keys.
  *-------------------------------------------------------------------------
  */
 
 /*
- * List the way from the top down to a table: for each level the OID of the partitioned table,
- * invalid if the index's key does not divide it, and that of the partition; NIL if the key
- * divides none.  *share becomes the part of the keys that is to be expected in this table.
+ * List the partitions on the way from the top down to a table; returns NIL if the key divides no
+ * level
+ *
+ * For each level, the list has the OID of the partitioned table, or InvalidOid if the index's key
+ * does not divide it, and the OID of the partition.  *share becomes the fraction of the keys that
+ * is expected to be in this table.
  */
 List *
 GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
@@ -186,7 +182,7 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
 		bool		by_key;
 
-		/* the column's number in the parent; the parent of a UNION ALL has none */
+		/* translate to the parent's column number; the parent of a UNION ALL has no columns */
 		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
 			break;
 		attno = appinfo->parent_colnos[attno - 1];
@@ -214,7 +210,7 @@ is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 }
 
 /*
- * Return the column by which alone a table is partitioned; NULL if there is none
+ * Return the column by which alone a table is partitioned; NULL if there is no such column
  */
 Var *
 GjOnlyPartitionKey(const RelOptInfo *rel)

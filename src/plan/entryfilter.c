@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * entryfilter.c
- *	  Which filters of a table can be decided by what an index entry has.
+ *	  Which filters of a table can be tested on index entries, and whether the entries have all
+ *	  columns that are needed.
  *
- * The executor then drops entries before it looks at the visibility map or at the heap
- * (rows/filter.c).  A clause qualifies if it is made of comparisons of one column of the index
- * each with something that is the same for each row, of IN lists, tests for NULL and boolean
- * columns, combined by AND, OR, NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
+ * The executor removes entries before it reads the visibility map or the heap (rows/filter.c).  A
+ * clause qualifies if it consists of comparisons of one column of the index each with a value that
+ * is the same for each row, of IN lists, tests for NULL and boolean columns, combined by AND, OR,
+ * NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
  *
- * Entries are of rows that may be dead, or that the query must not see, and they are tested
- * before other clauses are.  So an operator must not be able to fail, nor tell anybody what it
- * was given: it is of a built-in type's btree family, immutable and leakproof.  That is also why
- * security barriers do not matter here: core itself lets leakproof clauses go first.
+ * Entries may belong to rows that are dead or invisible to the query, and they are tested before
+ * other clauses.  So an operator must neither fail nor disclose its arguments: it must be
+ * immutable and leakproof, and belong to the btree family of a built-in type.  For the same reason
+ * security barriers do not matter here: core, too, evaluates leakproof clauses first.
  *
- * What a column is compared with is evaluated once a scan, as PostgreSQL's index scans do it.
- * That must not raise an error which the clause would not have raised, as "x = 0 OR c = 1 / x"
- * would.  So something that can fail is taken only if the clause evaluates it for each row.
+ * The value that a column is compared with is evaluated once for each scan, as in PostgreSQL's
+ * index scans.  That must not raise an error which the clause would not have raised, as "x = 0 OR
+ * c = 1 / x" would.  So a value that can fail is accepted only if the clause evaluates it for each
+ * row.
  *
- * Operators are known by their place in the btree operator family of the column's type, not by
+ * We recognize operators by their place in the btree operator family of the column's type, not by
  * their names.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -47,27 +49,27 @@
 #include "node/tableplan.h"
 #include "planner.h"
 
-/* What was found out about an operator */
+/* Result of looking up an operator */
 typedef struct OperatorNote
 {
-	Oid			opno;			/* invalid: not yet used */
-	bool		known;
+	Oid			opno;			/* InvalidOid if unused */
+	bool		known;			/* true for a comparison that we can evaluate */
 	Oid			left;
 	Oid			right;
 	GjFilterOperator operator;
 } OperatorNote;
 
-/* A plan that is being made */
+/* State of making a filter plan */
 typedef struct Maker
 {
 	const IndexOptInfo *index;
 	Index		varno;
 	List	   *steps;
 	List	   *values;
-	int			ncolumns;		/* that were met */
-	Cost		cost;			/* of the tests of one entry */
+	int			ncolumns;		/* number of columns found */
+	Cost		cost;			/* cost of testing an entry */
 
-	/* operators that were looked up last: long OR chains have but one or two */
+	/* the last operators looked up: long OR chains have only one or two */
 	OperatorNote notes[2];
 	int			next_note;
 } Maker;
@@ -100,18 +102,32 @@ static List *key_predicate(const IndexOptInfo *index);
 static Expr *key_expr(const IndexOptInfo *index);
 
 /*
- * Which of the clauses can an entry of the index be tested by?
+ * Return true if all clauses can be tested on entries
  */
-List *
-GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
+bool
+GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
 {
 	Cost		per_entry;
 
-	return find_clauses(rel, index, rinfos, &per_entry);
+	return list_length(find_clauses(rel, index, rinfos, &per_entry)) == list_length(rinfos);
 }
 
 /*
- * List them, and say what it costs to test an entry by them
+ * Estimate the fraction of the index's entries that clauses remove, as far as they can be tested on
+ * entries; *clauses become those that can be, and *per_entry the cost of their tests
+ */
+Selectivity
+GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+			  List **clauses, Cost *per_entry)
+{
+	*clauses = find_clauses(rel, index, rinfos, per_entry);
+	if (*clauses == NIL)
+		return 0.0;
+	return 1.0 - clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
+}
+
+/*
+ * List the clauses that can be tested on an entry of the index, and compute the cost of testing one
  */
 static List *
 find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per_entry)
@@ -132,31 +148,7 @@ find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per
 }
 
 /*
- * Can it be tested by all of them?
- */
-bool
-GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
-{
-	return list_length(GjFilterClauses(rel, index, rinfos)) == list_length(rinfos);
-}
-
-/*
- * What share of the index's entries do these clauses drop, as far as entries can be tested by
- * them?  *per_entry becomes the cost of the tests.
- */
-Selectivity
-GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
-			  Cost *per_entry)
-{
-	List	   *clauses = find_clauses(rel, index, rinfos, per_entry);
-
-	if (clauses == NIL)
-		return 0.0;
-	return 1.0 - clauselist_selectivity(root, clauses, rel->relid, JOIN_INNER, NULL);
-}
-
-/*
- * Add a whole clause, or nothing.  One that uses no column is left to others.
+ * Add a whole clause, or nothing.  A clause without a column does not qualify.
  */
 static bool
 add_clause(Maker *maker, Expr *expr)
@@ -175,8 +167,9 @@ add_clause(Maker *maker, Expr *expr)
 }
 
 /*
- * Add an expression; false, with a part of it added, if that is not possible.  always: the
- * clause evaluates it for each row that it is given.
+ * Add an expression; returns false, possibly with a part of it added, if that is not possible
+ *
+ * always is true if the clause evaluates the expression for each row.
  */
 static bool
 add(Maker *maker, Expr *expr, bool always)
@@ -196,7 +189,7 @@ add(Maker *maker, Expr *expr, bool always)
 }
 
 /*
- * AND, OR, NOT.  What follows the first operand may never be looked at.
+ * Add AND, OR or NOT.  The operands after the first are not always evaluated.
  */
 static bool
 add_bool(Maker *maker, BoolExpr *expr, bool always)
@@ -242,7 +235,7 @@ add_null_test(Maker *maker, NullTest *test, bool always)
 }
 
 /*
- * column operator value, or turned round
+ * Add "column operator value", with the operands in either order
  */
 static bool
 add_comparison(Maker *maker, OpExpr *op, bool always)
@@ -280,7 +273,7 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 }
 
 /*
- * column = ANY (array), or its negation, column <> ALL (array)
+ * Add column = ANY (array), or its negation, column <> ALL (array)
  */
 static bool
 add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
@@ -310,7 +303,7 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 }
 
 /*
- * Return how many elements an array has; infinity if that is not known
+ * Return the number of elements of an array; infinity if it is not known
  */
 static double
 count_elements(Expr *array)
@@ -325,7 +318,7 @@ count_elements(Expr *array)
 }
 
 /*
- * A boolean column, which is a condition by itself
+ * Add a boolean column, which is a condition by itself
  */
 static bool
 add_column(Maker *maker, Expr *expr)
@@ -341,7 +334,7 @@ add_column(Maker *maker, Expr *expr)
 }
 
 /*
- * A condition that is the same for each row, as in "$1 IS NULL OR c = $1"
+ * Add a condition that is the same for each row, as in "$1 IS NULL OR c = $1"
  */
 static bool
 add_value(Maker *maker, Expr *expr, bool always)
@@ -360,8 +353,9 @@ add_step(Maker *maker, int step)
 }
 
 /*
- * Is it a column of the table that the index has as it is?  A type that is as good as
- * another one may have been put in its place.
+ * Return true if an expression is a column of the table that the index stores unchanged
+ *
+ * The column may be relabeled as a binary-compatible type.
  */
 static bool
 find_column(const Maker *maker, Expr *expr, int *column)
@@ -387,7 +381,7 @@ find_column(const Maker *maker, Expr *expr, int *column)
 }
 
 /*
- * Can it be evaluated when the scan starts?
+ * Return true if an expression can be evaluated when the scan starts
  */
 static bool
 value_is_usable(const Maker *maker, Expr *expr, bool always)
@@ -408,7 +402,7 @@ value_is_usable(const Maker *maker, Expr *expr, bool always)
 }
 
 /*
- * May its evaluation raise an error?  Only what surely does not is taken.
+ * Return true unless the evaluation of an expression certainly raises no error
  */
 static bool
 may_fail(Node *node, void *context)
@@ -428,7 +422,7 @@ may_fail(Node *node, void *context)
 			break;
 		case T_ArrayExpr:
 			if (((ArrayExpr *) node)->multidims)
-				return true;	/* its rows must be of one length */
+				return true;	/* its rows must have the same length */
 			break;
 		case T_FuncExpr:
 		case T_OpExpr:
@@ -443,7 +437,8 @@ may_fail(Node *node, void *context)
 }
 
 /*
- * A leakproof function does not fail, whatever it is given
+ * Return true unless a function is leakproof: such a function does not fail, whatever its
+ * arguments
  */
 static bool
 function_may_fail(Oid function, void *context)
@@ -452,7 +447,7 @@ function_may_fail(Oid function, void *context)
 }
 
 /*
- * Find out which comparison an operator is, and of which types; the answer is kept
+ * Find out which comparison an operator is, and of which types; remember the result
  */
 static bool
 look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
@@ -504,8 +499,8 @@ find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 }
 
 /*
- * Types that are compared with themselves, integers and floating-point numbers also with
- * others of their kind
+ * Return true if we can compare these types: equal types, and different integers or floating-point
+ * numbers
  */
 static bool
 types_are_known(Oid left, Oid right)
@@ -533,30 +528,32 @@ types_are_known(Oid left, Oid right)
 /*-------------------------------------------------------------------------
  * Index-only answers
  *
- * Does an index of ours have all that a query wants of a table?
+ * Does an index of ours have all columns that a query needs of a table?
  *
- * Then rows on all-visible pages need not be read from the heap (rows/rows.c).
- * What is wanted is what leaves the scan (reltarget) and what filters use.  The key
- * conditions themselves need nothing: a match is exact where the index's keys are the
- * values themselves, and rows that are read from the heap have all attributes.
+ * Then rows on all-visible pages need not be read from the heap (match/stream.c).  The columns
+ * needed are those that leave the scan (reltarget) and those that filters use.  The conditions on
+ * the key need no column: a match is exact if the index's keys are the values themselves, and rows
+ * that are read from the heap have all attributes.
  *
- * The key is handed out as a column's value only if the column itself is indexed and
- * the operator class keeps it as it is.  So it is with our own classes; of somebody
- * else's key function we know nothing.  INCLUDE columns are kept as they are.
+ * The key can be returned as a column's value only if the column itself is indexed and the
+ * operator class stores it unchanged.  Our own operator classes do; we know nothing about the key
+ * functions of others.  INCLUDE columns are stored unchanged.
  *
- * System columns are not in the index.  So neither tables that are updated nor those
- * whose rows are locked get this far: their plans need ctid.
+ * System columns are not in the index.  This excludes tables that are updated or whose rows are
+ * locked: their plans need ctid.
  *
- * In a serializable transaction every row is read from the heap (match/visible.c), so
- * that a plan made in one is not offered, nor costed, as if they were not.  A cached plan
- * may be executed at another level than it was made at: what is right is decided then,
- * here only what is quick.
+ * In a serializable transaction every row is read from the heap (match/visible.c), so plans made
+ * in one are neither offered nor costed as index-only.  A cached plan may be executed at another
+ * isolation level than it was made for: correctness is decided at execution, only speed is decided
+ * here.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Can a scan be answered from the index alone?  Fills attnos with the attributes that
- * it needs, in ascending order; filters are the clauses that the scan tests.
+ * Return true if a scan can be answered from the index alone; attnos become the attributes that it
+ * needs, in ascending order
+ *
+ * filters are the clauses that the scan tests.
  */
 bool
 GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
@@ -575,7 +572,7 @@ GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **at
 }
 
 /*
- * Does an index have all attributes of its table that these expressions use?
+ * Return true if an index has all attributes of its table that these expressions use
  */
 bool
 GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
@@ -610,13 +607,15 @@ index_has(const IndexOptInfo *index, AttrNumber attno)
 /*-------------------------------------------------------------------------
  * Plans
  *
- * The part that is common to the plans of all nodes that scan a table by an index.
+ * The common part of the plans of all nodes that scan a table by an index.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h): quals are the
- * clauses to be tested, and attnos the attributes of rows that come from the index alone
+ * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h)
+ *
+ * quals are the clauses to be tested, attnos the attributes of rows that come from the index
+ * alone.
  */
 void
 GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only, List *attnos)
@@ -636,11 +635,11 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
 }
 
 /*
- * Make a plan of those of a scan's quals by which entries can be tested, and move these from quals
- * to filters; values are what they compare with
+ * Make a plan of those of a scan's quals that can be tested on entries, and move these from quals
+ * to filters; values become the values that columns are compared with
  *
- * Rows that come from the table are tested by filters, too, before quals.  The order does not
- * matter to security barriers, since filters are leakproof.
+ * Rows from the table are also tested by filters, before quals.  The order does not matter to
+ * security barriers, because filters are leakproof.
  */
 static List *
 make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
@@ -667,8 +666,8 @@ make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 }
 
 /*
- * Return what must be tested before a row's key is read: the predicate of a partial index whose
- * key is an expression, which may fail for other rows.  Reading a column never fails.
+ * Return the predicate that must be tested before a row's key is read: that of a partial index
+ * whose key is an expression, which may fail for other rows.  Reading a column never fails.
  */
 static List *
 key_predicate(const IndexOptInfo *index)

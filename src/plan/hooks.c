@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * hooks.c
- *	  The doors into the planner, and the two switches that stand beside them.
+ *	  The planner's hooks: add our paths and remember them, and apply gpujoin.enabled and
+ *	  gpujoin.force.
  *
- * gpujoin.enabled = off takes our indexes out of the planner's list of a table's
- * indexes, so that no path of any kind, a bitmap path included, can use one.  A
- * prohibitive cost would not do: a path made expensive still wins where all
- * others are disabled.
+ * gpujoin.enabled = off removes our indexes from the planner's list of a table's indexes, so that
+ * no path of any kind, not even a bitmap path, can use one.  A prohibitive cost would not do: an
+ * expensive path still wins where all others are disabled.
  *
- * gpujoin.force (for tests) leaves our paths alone in the lists where there are
- * some, and costs them so low that whatever is planned above prefers them.
+ * gpujoin.force (for tests) removes all other paths from lists that have paths of ours, and scales
+ * the costs of ours down so far that everything planned above prefers them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -41,11 +41,11 @@ typedef struct Offer
 
 typedef struct Offers
 {
-	const RelOptInfo *rel;		/* the key */
+	const RelOptInfo *rel;		/* hash key */
 	dlist_head	paths;
 } Offers;
 
-/* Arms of the form "key = value" from which on one set is better than bitmaps, surely */
+/* Number of arms "key = value" from which one set is certainly better than bitmaps */
 #define LONG_CHAIN				32
 
 static HTAB *offers = NULL;
@@ -83,7 +83,7 @@ static void forget_offers(void *rel);
 static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 /*
- * Install the hooks, in front of those that are there
+ * Install the hooks, in front of those that are installed already
  */
 void
 GjPlanInit(void)
@@ -102,9 +102,11 @@ GjPlanInit(void)
 }
 
 /*
- * Citus replaces the planner's hooks and does not call those that it finds: loaded after us, it
- * would leave our indexes without use, and gpujoin.enabled without effect.  It is there before us
- * if there is a planner_hook: Citus sets one, and does not follow others who do.
+ * Raise an error if Citus is loaded after us
+ *
+ * Citus replaces the planner's hooks without calling the previous ones.  If it is loaded after us,
+ * our indexes are not used, and gpujoin.enabled has no effect.  Citus has been loaded before us if
+ * planner_hook is set: it sets that hook, and does not tolerate others that do.
  */
 static void
 require_citus_first(void)
@@ -127,10 +129,10 @@ require_citus_first(void)
 }
 
 /*
- * Look at the indexes of a table
+ * get_relation_info_hook: look at the indexes of a table
  *
- * Hide ours while gpujoin is off, and where snapshots may expire: searches do
- * not test the pages they read for that.
+ * Hide ours while gpujoin is off.  Hide them also where snapshots may expire, because searches do
+ * not test the pages that they read for that.
  */
 static void
 hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
@@ -160,6 +162,9 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	}
 }
 
+/*
+ * set_rel_pathlist_hook
+ */
 static void
 add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -177,6 +182,9 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	force_paths(rel);
 }
 
+/*
+ * set_join_pathlist_hook
+ */
 static void
 add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
@@ -191,6 +199,9 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	force_paths(joinrel);
 }
 
+/*
+ * create_upper_paths_hook
+ */
 static void
 add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 				RelOptInfo *output, void *extra)
@@ -203,7 +214,7 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 }
 
 /*
- * Give a path of ours its costs and add it to the relation
+ * Set the costs of a path of ours and add it to its relation
  */
 void
 GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
@@ -220,8 +231,10 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 }
 
 /*
- * Do the same with a partial path, and charge it for its workers (cost.c), given the cost of the
- * path for one process, and the time that a unit of both takes
+ * Set the costs of a partial path and add it to its relation
+ *
+ * Charge the path for its workers (cost.c).  alone is the cost of the same path for one process,
+ * unit the time that a unit of both costs takes.
  */
 void
 GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run,
@@ -249,11 +262,11 @@ set_costs(CustomPath *path, Cost startup, Cost run)
 }
 
 /*
- * Under gpujoin.force, drop other paths of a relation that has a path of ours
+ * Under gpujoin.force, remove the other paths of a relation that has a path of ours
  *
- * Ours have no parameters, so that set_cheapest() finds what it needs.  Core asks
- * the join hook once for each pair of inputs and goes on adding paths in between:
- * each call cleans up behind the last.
+ * Our paths have no parameters, so set_cheapest() finds the paths that it needs.  Core calls the
+ * join hook for each pair of inputs, and adds other paths between two calls; each call removes
+ * those.
  */
 static void
 force_paths(RelOptInfo *rel)
@@ -285,6 +298,9 @@ list_our_paths(List *paths)
 	return ours;
 }
 
+/*
+ * Return true if a path is a GpuScan or a GpuJoin
+ */
 bool
 GjPathIsOurs(const Path *path)
 {
@@ -294,20 +310,20 @@ GjPathIsOurs(const Path *path)
 }
 
 /*-------------------------------------------------------------------------
- * Paths that were offered
+ * Offered paths
  *
  * Remember the paths that we offered for a relation.
  *
- * What is cheapest for a million rows is not what is cheapest for what an aggregate makes of
- * them, if the aggregate takes our rows more cheaply than others'.  By the time aggregates are
- * planned, add_path() has dropped, and freed, what was not the cheapest for the rows.  So a
- * copy of each path of ours is kept.  What a path refers to is not freed with it; the paths
- * below a join are the cheapest of their relations, and stay.
+ * The cheapest path for a million rows need not be the cheapest input of an aggregate, which can
+ * read our rows at a lower cost than those of other nodes.  But when aggregates are planned,
+ * add_path() has already freed all but the cheapest paths.  So we keep a copy of each path of
+ * ours.  Freeing a path does not free the nodes that it refers to, and the paths below a join are
+ * the cheapest of their relations, which remain.
  *
- * The copies live as long as their relation: they are freed with the memory context of that,
- * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
- * out of the table then.  The table is keyed by the relation's address, since each of a thousand
- * partitions asks.
+ * The copies live as long as their relation: they are allocated in its memory context, which may
+ * be short-lived (GEQO tries joins in contexts of their own), and a reset callback then removes
+ * the relation from the hash table.  The hash table is keyed by the relation's address, because we
+ * look up each of possibly a thousand partitions.
  *-------------------------------------------------------------------------
  */
 
@@ -336,7 +352,7 @@ get_offers(const RelOptInfo *rel, MemoryContext context)
 	if (of_rel != NULL)
 		return of_rel;
 
-	/* nothing can fail between the entry and what will remove it */
+	/* no error can occur between adding the entry and registering its removal */
 	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
 	forget->func = forget_offers;
 	forget->arg = unconstify(RelOptInfo *, rel);
@@ -363,8 +379,10 @@ forget_offers(void *rel)
 }
 
 /*
- * The cheapest path that was offered for a relation, for one process or divided among several;
- * NULL if none was.  It is a copy of the caller's own.
+ * Find the cheapest path that was offered for a relation, for one process or, if is_partial,
+ * divided among several; returns NULL if none was
+ *
+ * The result is a copy, which the caller may change.
  */
 CustomPath *
 GjOfferFind(const RelOptInfo *rel, bool is_partial)
@@ -392,8 +410,10 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 }
 
 /*
- * Is the index of a scan still there?  pg_hint_plan takes those off the planner's list that a hint
- * forbids, and may free them; where it was loaded after us, that is after we have offered a path.
+ * Return true if the planner still lists the index of a scan
+ *
+ * pg_hint_plan removes indexes that a hint forbids from the planner's list, and may free them.  If
+ * it was loaded after us, it does so after we have offered a path.
  */
 static bool
 has_its_index(const RelOptInfo *rel, const CustomPath *path)
@@ -407,30 +427,28 @@ has_its_index(const RelOptInfo *rel, const CustomPath *path)
 /*-------------------------------------------------------------------------
  * Long OR chains
  *
- * Where core need not think of bitmap scans of our indexes.
+ * Some tools write chains of hundreds of "key = value" with OR between them.  Core considers a
+ * bitmap scan for each arm and each index that answers it.  GpuScan makes one set of all arms
+ * (conditions.c); a search of the whole index for each arm would be the worst plan of all, and
+ * considering a thousand of them takes a fifth of the planning time.  So if a query has such a
+ * chain, we mark the index as one without bitmap scans for this query.  That costs at most a
+ * BitmapAnd or BitmapOr with other conditions.
  *
- * Tools write chains of hundreds of "key = value" with OR between them.  Core considers
- * a bitmap scan for each arm and each index that answers it.  GpuScan makes one set of
- * all arms (conditions.c); a search of the whole index for each would be the worst of all
- * plans, and looking at a thousand of them takes a fifth of the time of planning.  So
- * where a query has such a chain, the index is taken for one that has no bitmap scans,
- * for this query: what that may cost is a BitmapAnd or BitmapOr with other conditions.
- *
- * This is done when a table's indexes are collected, before its clauses are sorted out:
- * hence the look at the query's tree, in which a partition's columns are those of the
- * table that the query names.
+ * We do this when the planner collects a table's indexes, which is before it distributes the
+ * clauses.  So we look at the query tree, in which a partition's columns are those of the table
+ * that the query names.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Keep core from making bitmap scans of those of our indexes whose key is in a long OR chain
+ * Disable bitmap scans of those of our indexes whose key is in a long OR chain
  */
 static void
 hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
 {
 	ListCell   *lc;
 
-	/* CREATE INDEX and CLUSTER ask what they cost with a query of nothing */
+	/* CREATE INDEX and CLUSTER compare costs with an empty query */
 	if (root->parse->jointree == NULL)
 		return;
 
@@ -447,8 +465,8 @@ hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Turn a column of a partition or child into that of the table which the query names; false
- * if that has no such column, or it is an expression
+ * Translate a column of a partition or child to that of the table that the query names; returns
+ * false if that table has no such column, or the column is an expression
  */
 static bool
 find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno)
@@ -482,7 +500,7 @@ has_long_chain(Node *jointree, Index varno, AttrNumber attno)
 		quals = ((JoinExpr *) jointree)->quals;
 	}
 
-	/* the planner has made lists of the quals by now */
+	/* the planner has already turned the quals into lists */
 	if (quals != NULL && IsA(quals, List))
 	{
 		foreach(lc, (List *) quals)
@@ -528,19 +546,19 @@ is_long_chain(Node *qual, Index varno, AttrNumber attno)
 /*-------------------------------------------------------------------------
  * Subqueries with OFFSET 0
  *
- * Let a subquery with OFFSET 0 be run in parallel, if it has a scan or join of ours.
+ * Run a subquery with OFFSET 0 in parallel if it has a scan or join of ours.
  *
- * OFFSET 0 is how one keeps a subquery apart from the query around it.  It limits nothing,
- * and when the planner is done with the subquery it knows that: there are paths that can be
- * shared among processes.  But whether the query above may share them was decided before,
- * when the 0 was still an expression that had to be looked at, and any OFFSET forbids it.
- * Then a Gather has to hand each of a million rows to one process, which aggregates them
- * all, where each process could have aggregated its own.
+ * OFFSET 0 is a way to keep a subquery separate from the query around it.  It limits nothing, and
+ * the planner knows that when it has planned the subquery, which may have partial paths.  But the
+ * planner decides earlier whether the outer query may use them, when the 0 is still an expression
+ * to be evaluated, and then any OFFSET forbids it.  Then a Gather node has to pass a million rows
+ * one by one to a single process, which aggregates all of them, although each process could have
+ * aggregated its own.
  *
- * So, when the subquery's paths are made, the decision is made again, by the tests that
- * PostgreSQL makes for a subquery without OFFSET: nothing that this level computes from the
- * subquery's rows, or filters them by, may be unsafe in a worker, and the subquery must have
- * paths that can be shared.  Subqueries in which nothing is of ours stay as they were.
+ * So, after the subquery has been planned, we repeat that decision with the tests that PostgreSQL
+ * uses for a subquery without OFFSET: neither the expressions that this query level computes from
+ * the subquery's rows nor its filters may be unsafe in a worker, and the subquery must have
+ * partial paths.  We do not change subqueries without a path of ours.
  *-------------------------------------------------------------------------
  */
 
@@ -576,7 +594,7 @@ add_subquery_paths(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Does the subquery have an OFFSET or LIMIT, but none that limits anything?
+ * Return true if the subquery has an OFFSET or LIMIT that limits nothing
  */
 static bool
 is_unlimited_after_all(const RelOptInfo *rel)
@@ -594,7 +612,7 @@ rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Is one of our paths in it, where the path is divided among processes?
+ * Return true if a partial path contains one of our paths
  */
 static bool
 has_path_of_ours(const Path *path)
@@ -625,7 +643,7 @@ has_path_of_ours(const Path *path)
 }
 
 /*
- * Are the subquery's rows wanted as they are?
+ * Return true if all columns of the subquery are wanted, in their order
  */
 static bool
 is_trivial_target(const RelOptInfo *rel)

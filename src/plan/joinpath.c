@@ -1,47 +1,47 @@
 /*-------------------------------------------------------------------------
  *
  * joinpath.c
- *	  Recognise small JOIN big ON big.key = small.k, offer GpuJoin paths.
+ *	  GpuJoin paths: recognize small JOIN big ON big.key = small.k.
  *
- * A GpuJoin replaces a join and the scan of the big table, so it answers for all
- * that these two would have tested: every restriction of the big table (also the
- * pseudoconstant ones, for which core makes a gating node only above the scan that
- * it plans itself) and every clause of the join.  The clause that the index answers
- * is left out, since the look-up in the table of small rows tests just that.
+ * A GpuJoin replaces a join and the scan of the big table, so it must test everything that these
+ * two would have tested: every restriction of the big table (including pseudoconstant ones, for
+ * which core makes a gating node only above scans that it plans itself) and every clause of the
+ * join.  It omits the clause that the index answers, because the look-up in the table of small
+ * rows tests just that.
  *
- * What is not offered, and why:
+ * We do not offer:
  *
- *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children:
- *	  what identifies a row to be changed is a column of no table there (ROWID_VAR),
- *	  which a description of the joined row cannot have.
- *	- A UNION ALL as the big side where rows are locked or changed: EvalPlanQual keeps a
- *	  row of the whole, but a scan of one of its tables must know which is its own.
- *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER: there the caller has to make a side
- *	  unique.  FULL joins, and those that keep big rows without a match.
- *	- Joins with a lateral reference left open, and pseudoconstant join clauses.
- *	- Outer and anti joins whose clauses or target have a placeholder that needs
- *	  the big table.  Such a value has to become NULL where there is no match, but
- *	  here it would be computed above the join.  In other joins, the same value
- *	  comes out above and below.
- *	- Sides of which a column of type record is wanted, as SEARCH BREADTH FIRST adds one to a
- *	  recursive query.  What the fields of such a column are called, EXPLAIN finds in the
- *	  plan that computes it.  From a joined row it looks no further than the description of
- *	  that, and gives up: it prints a wrong name, or fails where assertions are enabled.
- *	  Whole rows are no trouble, their fields are those of the range table entry.
+ *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children: there the
+ *	  column that identifies the row to be changed belongs to no table (ROWID_VAR), and cannot be
+ *	  part of a joined row's description.
+ *	- A UNION ALL as the big side if rows are locked or changed: EvalPlanQual keeps a row of the
+ *	  whole, but the scan of one of its tables must know which row is its own.
+ *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER, in which the caller has to make a side unique; FULL
+ *	  joins, and those that keep big rows without a match.
+ *	- Joins with an unresolved lateral reference, and with pseudoconstant join clauses.
  *
- * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
- * rows) is in the join's target like any other column, and each table's scan can take a
+ *	- Outer and anti joins whose clauses or target have a placeholder that needs the big table.
+ *	  Its value must become NULL for rows without a match, but GpuJoin would compute it above the
+ *	  join.  In other joins, the value is the same above and below.
+ *	- Sides from which a column of type record is needed, like the one that SEARCH BREADTH FIRST
+ *	  adds to a recursive query.  EXPLAIN finds the names of such a column's fields in the plan
+ *	  that computes it.  In a joined row it finds only the row's description; it then prints a
+ *	  wrong name, or fails if assertions are enabled.  Whole rows are not affected, because their
+ *	  fields are those of the range table entry.
+ *
+ * If rows are changed or locked, the columns that EvalPlanQual needs of either side (TIDs, whole
+ * rows) are in the join's target like any other column, and each table's scan can return a
  * replaced row (join/bigscan.c).
  *
- * In an outer join the ON clauses decide whether a row has a match and the others
- * whether it is returned; both kinds are kept apart up to the executor.  The
- * index's clause must be one of ON.
+ * In an outer join the ON clauses decide whether a row has a match, and the others whether it is
+ * returned; the two kinds remain separate up to the executor.  The index's clause must be one of
+ * ON.
  *
- * The big side may be a partitioned table, a table with children or a UNION ALL:
- * then the small side is joined with one table after another.
+ * The big side may be a partitioned table, a table with children or a UNION ALL: then the small
+ * side is joined with one table after another (see "The big side").
  *
- * Nothing here is parameterised by another relation, so core never has to translate
- * a path for a child; a partition-wise join asks for a path of its own.
+ * No path is parameterized by another relation, so core never has to translate a path for a child;
+ * a partition-wise join asks for a path of its own.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -52,10 +52,6 @@
 
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "nodes/value.h"
-#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -66,13 +62,12 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
 #include "planner.h"
 
-/* Bytes that a collected row takes besides its columns */
+/* Bytes of a collected row in addition to its columns */
 #define SMALL_ROW_OVERHEAD		80
 
-/* What a pair costs that a further join clause drops, beyond its tuple */
+/* Additional cost of a pair that a further join clause removes */
 #define DROPPED_PAIR_COST		0.2
 
 
@@ -107,6 +102,7 @@ static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan 
 static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
 static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static bool has_eligible_index(const RelOptInfo *rel);
+static bool is_eligible(const IndexOptInfo *index);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
 						 const GjSource *key);
@@ -118,11 +114,10 @@ static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
 							   RelOptInfo *table);
 
 /*
- * Offer the ways in which one side of this join can be the big table
+ * Offer paths with either side of this join as the big one
  *
- * The hook is called with either order of an inner join, so that each call has to
- * try one side only.  A semijoin may come as an inner join when a side has been made unique;
- * that is for core's own nodes.
+ * The hook is called with both orders of an inner join, so each call has to try one side only.  A
+ * semijoin may come as an inner join if a side has been made unique; that is for core's own nodes.
  */
 void
 GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
@@ -166,7 +161,8 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 }
 
 /*
- * Say why this node cannot run the join, whichever side is the big one; NULL if it can
+ * Return the reason why this node cannot run the join, whichever side is the big one; NULL if it
+ * can
  */
 static const char *
 refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
@@ -194,7 +190,7 @@ changes_rows(PlannerInfo *root)
 }
 
 /*
- * Consider a side as the big one, unless the join was refused before
+ * Consider a side as the big one, unless the join has already been refused
  */
 static void
 consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
@@ -211,12 +207,10 @@ consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInf
 }
 
 /*
- * Say why these sides cannot be joined by us, or why it is not worth it; NULL if nothing is
- * against it
+ * Return the reason why we cannot join these sides, or why it is not worthwhile; NULL if we can
  *
- * If the small side is not smaller than the big one, there is nothing to select.  That is
- * tested first, so that a join of many tables of one size is planned without looking at each
- * pair.
+ * If the small side is not smaller than the big one, no rows are saved.  Test that first, so that
+ * a join of many tables of the same size is planned without examining each pair.
  */
 static const char *
 refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -249,7 +243,7 @@ refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * Offer a path for each clause that could be the one that the indexes answer
+ * Offer a path for each clause that the indexes might answer
  */
 static void
 add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
@@ -272,7 +266,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Is a column of type record wanted of this side, the whole row apart?
+ * Return true if a column of type record is needed of this side, other than the whole row
  */
 static bool
 has_record_column(const RelOptInfo *rel)
@@ -293,7 +287,7 @@ has_record_column(const RelOptInfo *rel)
 }
 
 /*
- * Is there a placeholder in these expressions that is computed from the big table?
+ * Return true if these expressions have a placeholder that is computed from the big table
  */
 static bool
 needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
@@ -316,8 +310,8 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
 }
 
 /*
- * Does this clause compare something of the big side with something of the small side?
- * Only if it does are the indexes looked at.
+ * Return true if a clause compares an expression over the big side with one over the small side.
+ * Indexes are examined for such clauses only.
  */
 static bool
 clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
@@ -373,10 +367,12 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Return a path of the small side that each process of a parallel plan can run; NULL if the
- * join cannot be parallel.  It cannot where one must know which small rows had a match, since
- * no process sees all big rows, nor where processes might collect different rows, or filter
- * entries for others by values that these have not.
+ * Return a path of the small side that each process of a parallel plan can run; NULL if the join
+ * cannot be parallel
+ *
+ * It cannot be parallel if we must know which small rows had a match, because no process sees all
+ * big rows.  It cannot be either if processes might collect different rows, or if one process
+ * would filter entries for the others by values that differ.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -398,20 +394,16 @@ filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
 	foreach(lc, cand->scans)
 	{
 		const GjJoinScan *scan = lfirst(lc);
-		List	   *clauses = scan->table->baserestrictinfo;
 
-		if (!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->index, clauses)))
-			return false;
-		if (scan->other != NULL &&
-			!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->other->index,
-															 clauses)))
+		if (!GjValuesAreSameEverywhere(root, scan->filters) ||
+			(scan->other != NULL && !GjValuesAreSameEverywhere(root, scan->other->filters)))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Return the number of workers that the largest table's fetch would have
+ * Return the number of workers for fetching from the largest table
  */
 static int
 count_workers(const GjJoinCandidate *cand)
@@ -432,7 +424,7 @@ count_workers(const GjJoinCandidate *cand)
 }
 
 /*
- * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * Add a path for one process, or for several, given the cost of the former; returns the path's
  * cost without the charge for workers
  */
 static Cost
@@ -473,7 +465,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 }
 
 /*
- * Return the time that a unit of the join's cost takes (cost.c), on average over the big rows
+ * Return the time that a unit of the join's cost takes (cost.c), averaged over the big rows
  */
 static double
 cost_unit(const GjJoinCandidate *cand)
@@ -493,8 +485,10 @@ cost_unit(const GjJoinCandidate *cand)
 }
 
 /*
- * Are joins of all kinds disabled?  So pg_hint_plan lets the planner know that it should not join
- * these two, where a hint says in which order tables are to be joined.
+ * Return true if all kinds of joins are disabled
+ *
+ * pg_hint_plan disables them to keep the planner from joining these two sides, if a hint gives the
+ * join order.
  */
 static bool
 joins_are_disabled(void)
@@ -503,7 +497,7 @@ joins_are_disabled(void)
 }
 
 /*
- * Copy the scans, as each path keeps costs of its own in them
+ * Copy the scans, because each path stores its costs in them
  */
 static List *
 copy_scans(List *scans)
@@ -524,28 +518,25 @@ copy_scans(List *scans)
 /*-------------------------------------------------------------------------
  * The big side
  *
- * The big side of a GpuJoin: which tables it is made of, and how each of them
- * is scanned.
+ * The tables of the big side, and how each of them is scanned.
  *
- * For an ordinary table that is the table.  A partitioned table, a table with
- * children, or a UNION ALL of tables that was pulled up stands for its leaves, which
- * core has found by now: those that pruning or constraints exclude have no
- * RelOptInfo or are dummies.  What was written for the parent is written anew for
- * each leaf, as core does it for an Append: columns and clauses by translating
- * their Vars (so that dropped columns, another order of them, whole rows and what a
- * UNION ALL computes come out right), filters by taking the leaf's own list, which
- * has the parent's with the security levels they had there.  Row security and
- * privileges are the parent's business in SQL, and are in that list or were checked
- * with the parent's range table entry.
+ * The big side is an ordinary table, or a partitioned table, a table with children, or a UNION ALL
+ * of tables that was pulled up.  The latter consist of their leaves, which core has already found:
+ * those that pruning or constraints exclude have no RelOptInfo or are dummies.  We translate the
+ * parent's columns and clauses for each leaf, as core does for an Append: columns and clauses by
+ * translating their Vars (so that dropped columns, different column orders, whole rows and
+ * expressions of a UNION ALL are handled), and filters by using the leaf's own list, which
+ * contains the parent's filters with their security levels.  In SQL, row security and privileges
+ * belong to the parent; they are in that list or were checked with the parent's range table entry.
  *
- * Each leaf must have an index of ours that answers the clause; a join with a
- * leaf that has none is left to core.
+ * Each leaf must have an index of ours that answers the clause; a join with a leaf that has no
+ * such index is left to core.
  *-------------------------------------------------------------------------
  */
 
 /*
- * List the tables of the big side; NIL if there is one that we cannot scan, or if
- * together they are too small
+ * List the tables of the big side; returns NIL if we cannot scan one of them, or if they are too
+ * small together
  */
 static List *
 list_tables(PlannerInfo *root, RelOptInfo *big)
@@ -585,10 +576,19 @@ has_eligible_index(const RelOptInfo *rel)
 
 	foreach(lc, rel->indexlist)
 	{
-		if (GjIndexEligible(lfirst_node(IndexOptInfo, lc)))
+		if (is_eligible(lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Return true if an index is one of ours that has all rows which the query may return
+ */
+static bool
+is_eligible(const IndexOptInfo *index)
+{
+	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
 }
 
 static bool
@@ -618,7 +618,7 @@ add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 }
 
 /*
- * Does the key tell in which partition of the big side a row is?
+ * Return true if the key determines the partition of the big side
  */
 static bool
 is_by_key(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -640,10 +640,10 @@ is_by_key(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * Choose how to scan a table for the candidate's clause; NULL if no index answers it.
+ * Choose how to scan a table for the candidate's clause; returns NULL if no index answers it
  *
- * Of several indexes the smallest is best, as each is read from end to end; but a bigger one
- * may spare the heap.  Then both ways are kept, and costs decide.
+ * The smallest of several indexes is best, as each is read from end to end; but a bigger one may
+ * make the heap unnecessary.  Then keep both, and let costs decide.
  */
 static GjJoinScan *
 choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
@@ -659,7 +659,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		GjSource	key;
 		List	   *attnos;
 
-		if (!GjIndexEligible(index))
+		if (!is_eligible(index))
 			continue;
 		if (rinfo == NULL)
 			rinfo = GjJoinClauseOf(root, cand->rinfo, table, cand->big);
@@ -693,8 +693,8 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
 }
 
 /*
- * Does the index answer the clause, with the same operator and key extraction as the other
- * tables' indexes?  The small side's keys are made only once.
+ * Return true if the index answers the clause with the same operator and key extraction as the
+ * other tables' indexes.  The keys of the small side are computed only once.
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
@@ -710,25 +710,25 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 /*-------------------------------------------------------------------------
  * Costs
  *
- * What a GpuJoin costs: its small side, the scans of its tables, the pairs.
+ * The cost of a GpuJoin: of its small side, the scans of its tables, the pairs.
  *-------------------------------------------------------------------------
  */
 
 /*
  * Estimate the cost of the join:
  *
- *	  small side		its path, then what a hash join charges to build its table;
- *						where it exceeds the memory limit, a sort besides
- *	  batches			each searches the index anew: a match a batch
+ *	  small side		its path, and the hash table as in a hash join; also a sort
+ *						if it exceeds the memory limit
+ *	  batches			each searches the index again: one match for each
  *	  big rows			GjCostSearch, over all tables and batches
- *	  pairs				the join quals on each pair with equal keys; if these quals drop
+ *	  pairs				the join quals on each pair with equal keys; if these quals remove
  *						pairs, see dropped_pairs_cost()
  *	  result			cpu_tuple_cost and the target list
  *
  * All rows of a cursor share the cost of the small side and of the match (cost.c).
  *
- * In a parallel plan each process collects the small side; what is done for each big row,
- * pair and result row is divided.
+ * In a parallel plan each process collects the small side; the work for each big row, pair and
+ * result row is divided.
  */
 static void
 join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
@@ -747,7 +747,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cand->by_key = is_by_key(root, cand);
 	*run = 0.0;
 
-	/* No row comes before the first table has been searched; the others come later */
+	/* No row is returned before the first table has been searched; the others are searched later */
 	foreach(lc, cand->scans)
 	{
 		GjJoinScan *scan = lfirst(lc);
@@ -775,8 +775,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 }
 
 /*
- * Estimate the share of all pairs for which join clauses are true, whatever the join's type makes
- * of these pairs
+ * Estimate the fraction of all pairs for which join clauses are true, whatever the join's type
  */
 static Selectivity
 pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
@@ -793,13 +792,13 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate what the pairs cost that the other join clauses drop, beyond their tuples' usual charge
+ * Estimate the additional cost of the pairs that the other join clauses remove
  *
- * A nested loop whose inner side is an index scan by all of the clauses never meets these pairs.
- * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost takes
- * a quarter of the time that a unit of a tuple's takes, so that many dropped pairs look too cheap
- * beside it: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated at 18,500
- * and 10,900.  Where no such nested loop competes, nothing is added.
+ * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
+ * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
+ * takes a quarter of the time that a unit of a tuple's takes, so that many removed pairs look too
+ * cheap in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated
+ * at 18,500 and 10,900.  If no such nested loop competes, add nothing.
  */
 static Cost
 dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others, double pairs)
@@ -832,7 +831,7 @@ has_index_lookups(const GjJoinCandidate *cand)
 }
 
 /*
- * Estimate the cost of the small side; returns into how many batches it will fall
+ * Estimate the cost of the small side; returns the number of its batches
  */
 static double
 cost_collect(const GjJoinCandidate *cand, Cost *cost)
@@ -850,8 +849,8 @@ cost_collect(const GjJoinCandidate *cand, Cost *cost)
 }
 
 /*
- * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
- * scan, the cheaper one stays
+ * Estimate the cost of a scan over all batches, and its number of rows; of two ways to scan,
+ * choose the cheaper one
  */
 static void
 cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
@@ -865,7 +864,7 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
 		return;
 
-	/* both stay known: a parallel plan chooses anew */
+	/* keep both: a parallel plan chooses again */
 	this = *scan;
 	*scan = *this.other;
 	scan->other = palloc(sizeof(GjJoinScan));
@@ -875,9 +874,9 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 /*
  * Estimate one way to scan
  *
- * Matches are taken to be spread evenly over the big side's rows.  Where the key tells the
- * partition, a table is not searched if none of the keys is its own; n of them hit
- * one of p tables with probability 1 - (1 - 1/p)^n.
+ * We assume that matches are spread evenly over the big side's rows.  If the key determines the
+ * partition, a table is not searched if no key belongs to it; n keys hit one of p tables with
+ * probability 1 - (1 - 1/p)^n.
  */
 static void
 cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
@@ -892,7 +891,7 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
 	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
-								   &input.filter_cost);
+								   &scan->filters, &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * joinplan.c
- *	  Build the plan of a GpuJoin path.
+ *	  Make the plan of a GpuJoin path.
  *
- * A join has no scan relation, so all expressions of the node are over a joined row
- * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.
- * Expressions stand in custom_exprs and the plan's qual only, since what stands in
- * custom_private is adjusted by nobody.
+ * A join has no scan relation, so all expressions of the node are over a joined row, which
+ * custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.  Expressions are
+ * only in custom_exprs and in the plan's qual, because core does not adjust those in
+ * custom_private.
  *
- * A plan node for each table (GpuJoinScan) is a child of the join's.  Core thus
- * adjusts its expressions as those of any scan, and EXPLAIN shows it.  The nodes are
- * made here and not from paths: core would put a gating node on top of a scan that
- * has pseudoconstant filters, and the join must reach the scan itself.
+ * A plan node for each table (GpuJoinScan) is a child of the join's.  So core adjusts its
+ * expressions like those of any scan, and EXPLAIN shows it.  We make these nodes here and not from
+ * paths: core would put a gating node on top of a scan that has pseudoconstant filters, and the
+ * join must have access to the scan itself.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -58,8 +58,10 @@ const CustomPathMethods GjJoinPathMethods = {
 };
 
 /*
- * PlanCustomPath: make the plan.  The target list may be empty, then core puts its own there
- * later.  In either case it can use no more than the path's target.
+ * PlanCustomPath: make the plan
+ *
+ * The target list may be empty; then core sets its own later.  In either case it uses only columns
+ * of the path's target.
  */
 static Plan *
 plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -79,7 +81,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
-	/* The target comes first: its Vars are those that the nodes above know */
+	/* The target comes first: the nodes above use its Vars */
 	columns = big_columns(cand, list_make3(path->path.pathtarget->exprs, tlist, exprs));
 	scan->custom_scan_tlist = build_scan_tlist(columns, linitial(custom_plans));
 	foreach(lc, cand->scans)
@@ -100,8 +102,8 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 }
 
 /*
- * Write the clause that the indexes answer, for EXPLAIN: over the big side, with the key on
- * the left, however the query or the planner wrote it
+ * Return the clause that the indexes answer, for EXPLAIN: over the big side, with the key on the
+ * left
  */
 static Expr *
 key_qual(const GjJoinCandidate *cand)
@@ -113,7 +115,7 @@ key_qual(const GjJoinCandidate *cand)
 }
 
 /*
- * List the partitions that each table belongs to, if the join goes by partitions; else NIL
+ * List the partitions that each table belongs to, if the join uses partitions; else return NIL
  */
 static List *
 partitions(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -129,7 +131,7 @@ partitions(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * Separate the clauses that decide on a match from those that decide on a result row
+ * Separate the clauses that decide about matches from those that decide about result rows
  */
 static void
 split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
@@ -148,9 +150,10 @@ split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 }
 
 /*
- * List the Vars of the big side that anything needs; there is one at least, in the
- * clause that the indexes answer.  The tables' filters are tested before the joined row
- * is made.
+ * List the needed Vars of the big side; there is at least one, in the clause that the indexes
+ * answer
+ *
+ * The tables' filters are tested before the joined row is formed.
  */
 static List *
 big_columns(const GjJoinCandidate *cand, List *needed)
@@ -183,8 +186,7 @@ has_column(List *columns, const Var *var)
 }
 
 /*
- * Describe the joined row: the columns of the big side, then the small plan's
- * output as it is
+ * Describe the joined row: the columns of the big side, then the small plan's output
  */
 static List *
 build_scan_tlist(List *columns, Plan *small_plan)
@@ -205,11 +207,11 @@ build_scan_tlist(List *columns, Plan *small_plan)
 }
 
 /*
- * Write Vars as the joined row's description has them
+ * Replace Vars by those of the joined row's description
  *
- * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  ON
- * clauses have it without the mark of their own join, the target with it; a scan's
- * expressions must match its description exactly, in which a column stands once.
+ * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  In ON clauses it lacks
+ * the mark of their own join, in the target it has it; a scan's expressions must match its
+ * description exactly, which contains each column once.
  */
 static Node *
 match_scan_tlist(Node *node, List *scan_tlist)
@@ -271,8 +273,8 @@ GjJoinKeyExpr(const GjJoinCandidate *cand)
 }
 
 /*
- * List the way from the big side down to a table as a plan has it (rows/keys.h), of which the key
- * tells the first level
+ * List the partitions on the way from the big side down to a table, in the plan's format
+ * (node/scanplan.h); the key determines the first level
  */
 static List *
 table_partitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
@@ -292,9 +294,10 @@ table_partitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)
 }
 
 /*
- * Make the plan of one scan; columns are those that the joined row has of the big
- * side, as Vars of the latter.  All of the table's own clauses are tested, what a partial
- * index's predicate implies included: GjRefuseIndex().
+ * Make the plan of one scan; columns are the big side's Vars in the joined row
+ *
+ * All of the table's own clauses are tested, including those that a partial index's predicate
+ * implies: see GjRefuseIndex().
  */
 static Plan *
 plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan *scan,
@@ -342,11 +345,10 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
  */
 
 /*
- * Sort clauses into the order in which they have to be tested
+ * Sort clauses into the order in which they must be tested
  *
- * Security barriers go first of all, then what is cheap.  Core lets a leakproof
- * clause pass a barrier; here it keeps its place.  Insertion keeps the order of
- * equals.
+ * Security levels come first, then cost.  Core lets a leakproof clause pass a barrier; here it
+ * keeps its place.  The sort is stable.
  */
 static List *
 order_clauses(PlannerInfo *root, List *rinfos)
@@ -381,7 +383,8 @@ goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
 }
 
 /*
- * List the bare clauses, pseudoconstant ones included: nobody else tests them
+ * List the clauses without their RestrictInfos, including pseudoconstant ones: no other node tests
+ * them
  */
 List *
 GjBareClauses(List *rinfos)

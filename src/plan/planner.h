@@ -22,17 +22,17 @@
 #define GJ_FORCED_COST_SCALE	1.0e-6
 
 /*
- * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
+ * A condition on the key, folded into sources of keys.  Lives in the planner's memory; not a Node.
  */
 typedef struct GjSource
 {
 	GjSourceKind kind;
 	GjConversion conversion;
 	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
-	Oid			opno;			/* the comparison, with the key on the left */
-	Oid			cast;			/* of the key by a function, or invalid */
-	Oid			value_type;		/* of the value, or of the array's elements */
-	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction */
+	Oid			opno;			/* comparison operator, with the key on the left */
+	Oid			cast;			/* function that casts the key, or InvalidOid */
+	Oid			value_type;		/* type of the value, or of the array's elements */
+	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction function */
 } GjSource;
 
 typedef struct GjKeyNode
@@ -46,7 +46,7 @@ typedef struct GjKeyCondition
 {
 	RestrictInfo *rinfo;
 	GjKeyNode  *node;
-	bool		exact;			/* else the clause is to be tested on each row besides */
+	bool		exact;			/* if not, the clause must also be tested on each row */
 } GjKeyCondition;
 
 /* Input of the cost formulas for one search */
@@ -54,91 +54,99 @@ typedef struct GjCostInput
 {
 	RelOptInfo *rel;			/* the big table */
 	IndexOptInfo *index;
-	double		nkeys;			/* distinct keys expected */
-	double		key_share;		/* of which the table is searched for this part; 0: all */
-	double		searched;		/* probability that the table is searched; 0: it is */
-	double		nmatches;		/* TIDs expected */
-	Selectivity filtered;		/* the share of them that filters of entries drop */
-	Cost		filter_cost;	/* of these filters, for each entry */
-	double		per_row;		/* how many of those that are left lead to one row */
-	bool		complement;		/* the keys are those of no list: the CPU has to search */
+	double		nkeys;			/* expected number of distinct keys */
+	double		key_share;		/* fraction of them that this table is searched for; 0: all */
+	double		searched;		/* probability that the table is searched; 0: certain */
+	double		nmatches;		/* expected number of TIDs */
+	Selectivity filtered;		/* fraction of them that filters of entries remove */
+	Cost		filter_cost;	/* cost of these filters for each entry */
+	double		per_row;		/* number of the remaining entries for each result row */
+	bool		complement;		/* true for keys not in a list: only the CPU can search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
-	bool		index_only;		/* all-visible pages need not be read */
-	int			workers;		/* that share the fetch, besides the leader */
+	bool		index_only;		/* true if all-visible pages need not be read */
+	int			workers;		/* number of workers sharing the fetch, without the leader */
 } GjCostInput;
 
 /*
- * custom_private of a GpuScan path: a list indexed by these.  A path is never
- * copied, so planner nodes may be in it.
+ * Indexes into the custom_private list of a GpuScan path.  A path is never copied, so the list may
+ * contain planner nodes.
  */
 typedef enum GjScanPathPrivate
 {
 	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
-	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo: what the index answers */
-	GJ_SCAN_PATH_CONDITIONS,	/* list of GjKeyCondition, no Node: the same, folded */
+	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo that the index answers */
+	GJ_SCAN_PATH_CONDITIONS,	/* the same, folded: list of GjKeyCondition, not Nodes */
 	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
-	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
-	GJ_SCAN_PATH_ORDER,			/* as GJ_SCAN_ORDER in the plan */
-	GJ_SCAN_PATH_BOUND,			/* Integer: as GJ_SCAN_BOUND */
-	GJ_SCAN_PATH_CHARGED,		/* Integer: rows that are charged for, see GjCostReturned() */
+	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes that such rows have */
+	GJ_SCAN_PATH_ORDER,			/* like GJ_SCAN_ORDER in the plan */
+	GJ_SCAN_PATH_BOUND,			/* Integer: like GJ_SCAN_BOUND */
+	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned() */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
-/* What a path is made of */
+/* Contents of a GpuJoin path */
 typedef struct GjJoinCandidate
 {
 	RelOptInfo *joinrel;
-	RelOptInfo *big;			/* a table, or one that stands for several (Append) */
+	RelOptInfo *big;			/* a table, or the parent of several (Append) */
 	RelOptInfo *small;
-	List	   *tables;			/* of the big side: RelOptInfo of each that is scanned */
-	List	   *scans;			/* list of GjJoinScan, one for each of these */
-	RestrictInfo *rinfo;		/* the clause that the indexes answer */
-	GjSource	key;			/* it, as the first table's index answers it */
+	List	   *tables;			/* RelOptInfo of each scanned table of the big side */
+	List	   *scans;			/* GjJoinScan of each of these tables */
+	RestrictInfo *rinfo;		/* clause that the indexes answer */
+	GjSource	key;			/* that clause, as the first table's index answers it */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
-	bool		by_key;			/* the big side is partitioned by the key alone */
+	bool		by_key;			/* true if the big side is partitioned by the key alone */
 	Path	   *small_path;
-	int			workers;		/* that share the big side, besides the leader */
-	double		nkeys;			/* distinct keys of the small side, estimated */
-	double		nbatches;		/* into which it falls */
-	Selectivity selectivity;	/* share of all pairs that have equal keys */
+	int			workers;		/* number of workers sharing the big side, without the leader */
+	double		nkeys;			/* estimated number of distinct keys of the small side */
+	double		nbatches;		/* number of batches of the small side */
+	Selectivity selectivity;	/* fraction of all pairs that have equal keys */
 } GjJoinCandidate;
 
-/* How one table of the big side is scanned */
+/* The scan of one table of the big side */
 typedef struct GjJoinScan
 {
 	RelOptInfo *table;
 	IndexOptInfo *index;
-	GjSource	key;			/* the join's clause, written for this table */
-	bool		index_only;		/* the index has all columns that are needed */
-	struct GjJoinScan *other;	/* another way, if there are two: the one with a bigger
-								 * index that has all columns, the other without */
-	double		nmatches;		/* TIDs expected */
-	Selectivity filtered;		/* the share of them that filters of entries drop */
-	double		rows;			/* expected to pass the table's filters, in a process */
+	GjSource	key;			/* the join's clause, translated for this table */
+	bool		index_only;		/* true if the index has all columns that are needed */
+	struct GjJoinScan *other;	/* alternative, or NULL: of the two, one uses a bigger index
+								 * that has all columns */
+	double		nmatches;		/* expected number of TIDs */
+	List	   *filters;		/* RestrictInfo: clauses that entries can be tested by */
+	Selectivity filtered;		/* fraction of the TIDs that these remove */
+	double		rows;			/* expected number of rows after the filters, in a process */
 	Cost		startup;
 	Cost		run;
 } GjJoinScan;
 
-/* custom_private of a path: a list indexed by these; a path is never copied */
+/* Indexes into the custom_private list of a GpuJoin path */
 typedef enum GjJoinPathPrivate
 {
-	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, no Node */
+	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, not a Node */
 	GJ_JOIN_PATH_COUNT
 } GjJoinPathPrivate;
 
-/* What a GpuAgg computes.  Planner's memory; no Node. */
+/* Computations of a GpuAgg.  Lives in the planner's memory; not a Node. */
 typedef struct GjAggQuery
 {
-	List	   *groupings;		/* Expr: what rows are grouped by */
-	List	   *aggregates;		/* Aggref, each once */
+	List	   *groupings;		/* Expr: grouping expressions */
+	List	   *aggregates;		/* Aggref, without duplicates */
 	List	   *having;			/* clauses, implicitly ANDed */
 	bool		is_distinct;	/* SELECT DISTINCT */
 	bool		is_partial;		/* the aggregates are states, for a node above Gather */
 	double		ngroups;		/* estimate, before HAVING */
-	List	   *coded;			/* Var: those of groupings for whose values numbers are taken */
-	const char *refused;		/* why it cannot be done; NULL: it can */
+	List	   *coded;			/* Var: those of groupings whose values are replaced by numbers */
+	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
+
+/* Indexes into the custom_private list of a path, which is never copied */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
 
 /*
  * hooks.c: our versions of add_path() and add_partial_path().  They set the path's costs, which
@@ -157,7 +165,6 @@ extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 extern bool GjIsUserTable(const RangeTblEntry *rte);
 extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(const IndexOptInfo *index);
 extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
@@ -178,10 +185,9 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
 /* entryfilter.c: what index entries decide without the heap */
-extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos, Cost *per_entry);
+								 List *rinfos, List **clauses, Cost *per_entry);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
@@ -234,16 +240,16 @@ extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelO
 extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern List *GjBareClauses(List *rinfos);
 
-/* aggquery.c: what a GpuAgg computes */
+/* aggquery.c: the computations of a GpuAgg, and its plan */
+extern const CustomPathMethods GjAggPathMethods;
+extern const CustomPathMethods GjPartialAggPathMethods;
 extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 								  RelOptInfo *output, void *extra, GjAggQuery *query);
 extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
-extern bool GjValueTypeOf(Oid type, GjValueType *value_type);
-extern bool GjAggregateOf(const Aggref *aggref, GjAggKind *kind);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
-extern const CustomPathMethods GjAggPathMethods;
+extern void GjAggShowReadCost(Path *path, Plan *plan);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * scanpath.c
- *	  GpuScan paths and plans: restriction clauses on one table that say which
- *	  keys are wanted.
+ *	  GpuScan paths and plans: restriction clauses on one table that determine which keys are
+ *	  wanted.
  *
- * All clauses that one index answers are used together: the sets are intersected
- * when the scan starts.  The other clauses filter, in the order that security
- * levels ask for.  The plan has no parameters from a join (a nested loop that
- * searched the whole index for each outer row would be no gain; GpuJoin is what
- * joins are for), so nothing has to be rewritten for a partition either.
+ * All clauses that one index answers are used together: the sets are intersected when the scan
+ * starts.  The other clauses filter, in the order that security levels require.  The plan has no
+ * parameters from a join: a nested loop that searched the whole index for each outer row would
+ * gain nothing, and GpuJoin handles joins.  So paths need not be rewritten for partitions either.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -33,13 +32,13 @@
 #include "sets/sets.h"
 #include "planner.h"
 
-/* Rows that are expected to be wanted if the query does not say it */
+/* Number of rows that we assume to be wanted if the query does not say so */
 #define UNKNOWN_LIMIT			200.0
 
-/* More are not prepared at once, whatever the limit */
+/* Maximum number of entries prepared at once */
 #define MAX_BOUND				1000000.0
 
-/* Candidates that turn out not to be visible are hoped to be fewer than these */
+/* Spare entries, for those that turn out not to be visible */
 #define SPARE_PART				1.25
 #define SPARE_ROWS				16.0
 
@@ -47,12 +46,12 @@
 #define FEWEST_ASSUMED_KEYS		10.0
 #define ASSUMED_SHARE			0.1
 
-/* What is known of the key */
+/* Statistics of the key */
 typedef struct KeyStatistics
 {
-	double		share;			/* of all rows, an average key has */
-	double		not_null;		/* share of rows with a key at all */
-	double		assumed_keys;
+	double		share;			/* fraction of the rows that an average key has */
+	double		not_null;		/* fraction of the rows that have a key */
+	double		assumed_keys;	/* assumed length of arrays of unknown length */
 } KeyStatistics;
 
 static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
@@ -100,7 +99,7 @@ const CustomPathMethods GjScanPathMethods = {
 };
 
 /*
- * Offer a scan through each index of ours that some restriction of the table names
+ * Offer a scan through each index of ours that a restriction of the table refers to
  */
 void
 GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
@@ -131,7 +130,7 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 }
 
 /*
- * Offer a scan through an index, or say why not
+ * Offer a scan through an index, or return the reason why not
  */
 static const char *
 consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
@@ -151,10 +150,10 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 }
 
 /*
- * Does a search for one key cost more than some path that is there already?
+ * Return true if a search for one key costs more than some existing path
  *
- * That is so where a btree has the row that is asked for, and such queries are planned more
- * often than any others.  False where both paths may go into a GpuAlternative.
+ * That is the case if a btree finds the wanted row, and such queries are planned more often than
+ * any others.  Return false if both paths may be combined in a GpuAlternative.
  */
 static bool
 is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
@@ -192,7 +191,7 @@ has_array_to_count(List *rinfos)
 }
 
 /*
- * Fold those of the table's clauses that say something about the index's key
+ * Fold the table's clauses that restrict the index's key
  */
 static List *
 fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
@@ -212,8 +211,8 @@ fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char
 }
 
 /*
- * List the clauses that conditions were made of; with exact_only, those of which nothing is
- * left to be tested
+ * List the clauses from which conditions were made; with exact_only, those that need not be tested
+ * again
  */
 static List *
 get_rinfos(List *conditions, bool exact_only)
@@ -235,10 +234,11 @@ static void
 add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
 {
 	GjCostInput input = {.rel = rel,.index = index};
-	/* of baserestrictinfo, a partial index's predicate or not: GjRefuseIndex() says why */
+	/* from baserestrictinfo, even for a partial index: see GjRefuseIndex() */
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
+	List	   *entry_filters;
 	List	   *attnos;
 	ListCell   *lc;
 	int			workers = 0;
@@ -253,12 +253,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
-	input.filtered = GjFilterShare(root, rel, index, filters, &input.filter_cost);
+	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
+								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
 																	get_rinfos(conditions, false)));
 	if (rel->consider_parallel &&
 		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
-		GjValuesAreSameEverywhere(root, GjFilterClauses(rel, index, filters)))
+		GjValuesAreSameEverywhere(root, entry_filters))
 		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
@@ -273,9 +274,11 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 }
 
 /*
- * How many entries that pass filters of entries lead to one row, if that has to pass all of these
- * clauses?  By their selectivity alone: PostgreSQL may take other numbers of keys for granted than
- * we do, so its number of rows says nothing of that.
+ * Estimate the number of entries, after filters of entries, for each row that satisfies all of
+ * these clauses
+ *
+ * Use the selectivity of the clauses alone: PostgreSQL's row count may rest on another number of
+ * keys.
  */
 static double
 count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
@@ -287,7 +290,7 @@ count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
 }
 
 /*
- * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * Add a path for one process, or for several, given the cost of the former; returns the path's
  * cost without the charge for workers
  */
 static Cost
@@ -315,7 +318,7 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 }
 
 /*
- * Add a path that gives rows in the order that the query wants, if it wants few
+ * Add a path that returns rows in the order that the query wants, if it wants few rows
  */
 static void
 add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos)
@@ -380,10 +383,10 @@ GjScanPathFilters(const CustomPath *path)
 }
 
 /*
- * Drop the bitmap heap scans that have this index alone as their source: they do the
- * same search and fetch, but take the TIDs through a hash table and recheck by the
- * array clause.  As the same blocks are read, the costs differ by less than what makes
- * add_path() see a difference.
+ * Remove the bitmap heap scans that use only this index
+ *
+ * They do the same search and fetch, but put the TIDs into a hash table and recheck by the array
+ * clause.  As they read the same blocks, the difference in cost is too small for add_path().
  */
 static List *
 drop_bitmap_paths(List *paths, IndexOptInfo *index)
@@ -403,9 +406,10 @@ drop_bitmap_paths(List *paths, IndexOptInfo *index)
 }
 
 /*
- * PlanCustomPath: make the plan.  The clauses come in the order in which they have to be
- * tested.  They are all that the table has, what a partial index's predicate implies
- * included: GjRefuseIndex().
+ * PlanCustomPath: make the plan
+ *
+ * The clauses come in the order in which they must be tested.  They are all of the table's
+ * clauses, including those that a partial index's predicate implies: see GjRefuseIndex().
  */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -446,23 +450,24 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 /*-------------------------------------------------------------------------
  * Rows in order
  *
- * ORDER BY ... LIMIT: which order a scan can give its rows in, and how many are wanted.
+ * ORDER BY ... LIMIT: in which order can a scan return its rows, and how many are wanted?
  *
- * No upper path is made: the table's scan has pathkeys, as an index scan has, and PostgreSQL adds
- * what belongs above it: locking rows, the limit itself, further sort columns (Incremental Sort),
+ * We make no upper path.  The table's scan has pathkeys, like an index scan, and PostgreSQL adds
+ * the nodes above it: locking rows, the limit itself, further sort columns (Incremental Sort),
  * other partitions (MergeAppend), and min() and max() as a LIMIT 1.
  *
- * The order can be given as far as its columns are in the index and of types that are compared as
- * integers or floats are.  It is offered only where few rows are wanted, so that each can be
- * fetched by itself; costs decide.
+ * The scan can sort by leading columns of the order that are in the index and whose types compare
+ * like integers or floats.  We offer this only if few rows are wanted, so that each can be fetched
+ * by itself; costs decide.
  *
- * How many rows are wanted is a hint.  The scan goes on as long as it is asked.
+ * The number of wanted rows is a hint.  The scan continues as long as it is asked for rows.
  *-------------------------------------------------------------------------
  */
 
 /*
- * How much of the order that the query wants can entries of the index be put in?  Returns these
- * pathkeys and fills order: GJ_SCAN_ORDER
+ * Return the leading pathkeys of the query by which entries of the index can be sorted
+ *
+ * *order is set to the value of GJ_SCAN_ORDER.
  */
 static List *
 order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
@@ -489,8 +494,9 @@ order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
 }
 
 /*
- * Does the query want few of the rows that come in its order?  Groups and the like, which want
- * orders of their own, take all.
+ * Return true if the query wants few of the rows in its order
+ *
+ * Grouping and the like, which have orders of their own, take all rows.
  */
 static bool
 wants_few(PlannerInfo *root)
@@ -503,7 +509,7 @@ wants_few(PlannerInfo *root)
 }
 
 /*
- * The index's column that the pathkey sorts by; -1 if there is none that will do
+ * Return the index's column that a pathkey sorts by, or -1
  */
 static int
 find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
@@ -519,7 +525,7 @@ find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
 		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
 		GjSortKind	kind;
 
-		/* the key may be kept as something else */
+		/* the key need not be the indexed value */
 		if (!IsA(var, Var) || var->varattno <= 0 || (column == 0 && !GjIndexKeepsValues(index)) ||
 			!GjTypeSorts(var->vartype, &kind) || !is_default_order(pathkey, var->vartype))
 			continue;
@@ -536,9 +542,10 @@ is_default_order(PathKey *pathkey, Oid type)
 }
 
 /*
- * How many entries should be prepared at first, if so many lead to one row?  As many as have the
- * rows that are wanted, if those that filters remove are spread evenly, and some more for rows
- * that are dead or join nothing.
+ * Return the number of entries to prepare first, given the number of entries for each row
+ *
+ * That is the number of entries for the wanted rows, if the rows that filters remove are spread
+ * evenly, and some more for rows that are dead or have no join partner.
  */
 static double
 order_bound(PlannerInfo *root, double per_row)
@@ -551,8 +558,8 @@ order_bound(PlannerInfo *root, double per_row)
 }
 
 /*
- * Estimate the memory that an entry takes while it is put in order; kept are the attributes that
- * rows have from entries
+ * Estimate the memory for an entry while it is sorted; kept are the attributes that rows take from
+ * entries
  */
 static Size
 order_entry_bytes(const RelOptInfo *rel, List *order, List *kept)
@@ -579,7 +586,7 @@ get_width(const RelOptInfo *rel, AttrNumber attno)
 }
 
 /*
- * The sort columns as expressions, for EXPLAIN
+ * Return the sort columns as expressions, for EXPLAIN
  */
 static List *
 order_columns(IndexOptInfo *index, List *order)
@@ -609,27 +616,26 @@ order_columns(IndexOptInfo *index, List *order)
 /*-------------------------------------------------------------------------
  * Numbers of keys and rows
  *
- * How many keys the conditions of a scan bring, and what share of the rows they
- * take.
+ * Estimate the number of keys of a scan's conditions, and the fraction of the rows that satisfy
+ * them.
  *
- * PostgreSQL's own estimate of the clauses is used wherever it means something: it
- * knows the common values one by one, and is there already.  It does not where the
- * clause casts the key (no statistics), where only a part of the clause is a condition
- * on the key, and for an array whose length is not known before the execution, for
- * which PostgreSQL assumes 10 elements.  Then each key is taken for an average one:
+ * We use PostgreSQL's own estimate of the clauses where it is meaningful: it knows the common
+ * values individually, and has been computed already.  It is not meaningful if the clause casts
+ * the key (no statistics), if only a part of the clause is a condition on the key, and for an
+ * array whose length is not known before execution, for which PostgreSQL assumes 10 elements.
+ * Then we treat each key as an average one:
  *
- * share of a key	= (1 - null fraction) / distinct values
- * union				= the sum, at most all
- * intersection		= the smallest
+ *	  share of a key	= (1 - null fraction) / distinct values
+ *	  union				= the sum, at most all
+ *	  intersection		= the smallest
  *
- * An array of unknown length is assumed to have gpujoin.assumed_keys elements, but to
- * ask for no more than a tenth of the distinct values: few queries want all of a
- * column that has few.
+ * An array of unknown length is assumed to have gpujoin.assumed_keys elements, but at most a tenth
+ * of the distinct values: few queries want all of a column that has few values.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Estimate the share of the table's rows that satisfy all conditions, and the number of keys
+ * Estimate the fraction of the table's rows that satisfy all conditions, and the number of keys
  */
 static Selectivity
 estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -659,7 +665,7 @@ estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 }
 
 /*
- * Is there something in it that PostgreSQL can only guess?
+ * Return true if a condition contains parts that PostgreSQL can only guess
  */
 static bool
 estimate_is_ours(GjKeyNode *node)
@@ -678,7 +684,7 @@ estimate_is_ours(GjKeyNode *node)
 }
 
 /*
- * Is it an array whose length is known only when the plan is executed?
+ * Return true if a source is an array whose length is known only at execution
  */
 bool
 GjSourceIsUnknown(const GjSource *source)
@@ -716,8 +722,8 @@ get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
 }
 
 /*
- * Return the number of keys that an array of unknown length is assumed to have for a column with so
- * many distinct values
+ * Return the assumed length of an array of unknown length, given the number of distinct values of
+ * the column
  */
 double
 GjAssumedKeys(double ndistinct)
@@ -770,7 +776,8 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 }
 
 /*
- * Estimate one source.  One of rows with a NULL key is taken to be empty, as it nearly always is.
+ * Estimate one source.  The set of rows with a NULL key is assumed to be empty, as it nearly
+ * always is.
  */
 static Selectivity
 estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
@@ -793,7 +800,8 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 }
 
 /*
- * Will the resulting set be the complement of a list?  An intersection with a list is a list.
+ * Return true if the resulting set is the complement of a list.  An intersection with a list is a
+ * list.
  */
 static bool
 node_is_complement(GjKeyNode *node)

@@ -7,6 +7,8 @@
  * times are medians. Answers are checked, against a binary search, before anything is timed.
  *
  *	bench_device [rows-in-millions ...]		default: 20 200 1000
+ *
+ * With GPUJOIN_BENCH_REDUCTIONS in the environment, only bench_device_reduce.cu runs.
  */
 #include "bench_device.cuh"
 
@@ -303,7 +305,7 @@ main(int argc, char **argv)
 	}
 	try
 	{
-		for (int i = 1; i < n; i++)
+		for (int i = 1; i < n && getenv("GPUJOIN_BENCH_REDUCTIONS") == nullptr; i++)
 		{
 			uint64_t rows = strtoull(given ? argv[i] : defaults[i], nullptr, 10) * 1000000;
 

@@ -75,6 +75,9 @@ template <class Key> bool check_answer(setup &s);
 /* requests through the interface: bench_device_requests.cu */
 void measure_requests(const gjd_api *api, gjd_device *device);
 
+/* reductions and limits, given registered memory: bench_device_reduce.cu */
+void measure_reductions(const gjd_api *api, gjd_device *device, char *arena);
+
 template <class Work>
 double
 time_it(setup &s, bool cold, Work work)

@@ -59,7 +59,7 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 	for (int i = 0; i < 500; i++)
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
-		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0, 0, {}};
+		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0, 0, {}, nullptr, {}};
 		gjd_keyset *keyset;
 		gjd_match *match;
 		gjd_match_state state;
@@ -114,7 +114,8 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			{
 				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 				gjd_match_params params = {sizeof(params), GJD_TIDS,
-										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0, 0, {}};
+										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0, 0, {},
+										   nullptr, {}};
 				gjd_keyset *keyset;
 
 				must(api->keyset_create(s.device, &set, &keyset, nullptr));
@@ -174,7 +175,7 @@ large_result(const gjd_api *api, setup &s, char *arena, gjd_what what)
 {
 	const gjd_shape &shape = s.column->shape;
 	gjd_want want = {(1u << shape.n_carried) - 1, 1};
-	gjd_match_params params = {sizeof(params), what, nullptr, 0, want, 0, 0, {}};
+	gjd_match_params params = {sizeof(params), what, nullptr, 0, want, 0, 0, {}, nullptr, {}};
 	gjd_entry_layout one;
 	uint64_t room = chunk_bytes / 8;
 	uint64_t bytes = 8;
@@ -231,7 +232,8 @@ filter_entries(const gjd_api *api, setup &s, char *arena)
 {
 	const gjd_shape &shape = s.column->shape;
 	gjd_want want = {(1u << shape.n_carried) - 1, 1};
-	gjd_match_params params = {sizeof(params), GJD_ENTRIES, nullptr, 0, want, 1, 0, {}};
+	gjd_match_params params = {sizeof(params), GJD_ENTRIES, nullptr, 0, want, 1, 0, {}, nullptr,
+							   {}};
 	match_output out = {s.bitmap, s.tile_start, s.totals, s.tiles};
 	gjd_filter filter = {1, 0, {{1, GJD_BETWEEN, 0, 0}}};
 	uint64_t matches;
@@ -301,6 +303,12 @@ measure_requests(const gjd_api *api, gjd_device *device)
 								MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	must(api->host_register(device, arena, arena_bytes, nullptr));
+	measure_reductions(api, device, arena);
+	if (getenv("GPUJOIN_BENCH_REDUCTIONS") != nullptr) /* nothing else */
+	{
+		must(api->host_unregister(device, arena, nullptr));
+		return;
+	}
 	load(api, device, arena);
 	{
 		setup s(device, 20000000, 4);

@@ -34,6 +34,13 @@ void test_entry_memory(const gjd_api *api);
 void test_filters(library *libs, int n);
 void test_filter_limits(library *lib);
 
+/* reduce_cases.c: groups, the rest, pages that are left out */
+void test_reductions(library *libs, int n);
+void test_reduction_limits(library *lib);
+
+/* top_cases.c: the first rows of an order */
+void test_top(library *lib);
+
 /* service_cases.c: requirements of the service */
 void test_concurrency(library *lib);
 void test_shared_set(library *lib);

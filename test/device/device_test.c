@@ -6,7 +6,7 @@
  * strategies; so with two libraries, their answers are also compared with each other. Environment
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
- * random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow
+ * reductions, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow
  * kernels down.
  */
 #include "cases.h"
@@ -136,6 +136,12 @@ run_cases(uint32_t shared_limit)
 			test_filters(libs, n_apis);
 		for (int i = 0; i < n_apis && wanted("filters"); i++)
 			test_filter_limits(&libs[i]);
+		if (wanted("reductions"))
+			test_reductions(libs, n_apis);
+		for (int i = 0; i < n_apis && wanted("reductions"); i++)
+			test_reduction_limits(&libs[i]);
+		for (int i = 0; i < n_apis && wanted("top"); i++)
+			test_top(&libs[i]);
 		if (wanted("random"))
 			test_random(libs, n_apis, test_is_small() ? 8 : 40);
 	}

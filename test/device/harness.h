@@ -92,6 +92,9 @@ void sort_set(key_set *set); /* sorts and removes duplicates */
  */
 answer expected_answer(const model *m, key_set set, gjd_what what);
 
+/* Stores the item of a row's entry, and advances. */
+void put_item(const model *m, uint64_t row, char **to);
+
 /* Converts n entries of a part with the given room into items of an answer. */
 void unpack_part(const model *m, const char *part, uint64_t room, uint64_t n, char *items);
 

@@ -181,8 +181,8 @@ put_bytes(char **to, const void *value, uint32_t bytes)
 }
 
 /* Stores the wanted columns of an entry, in the order of items. */
-static void
-put_entry(const model *m, uint64_t row, char **to)
+void
+put_item(const model *m, uint64_t row, char **to)
 {
 	gjd_tid tid = gjd_tid_make(m->blocks[row], m->offsets[row]);
 
@@ -267,7 +267,7 @@ list_hits(const model *m, const hit *hits, gjd_what what, answer *a)
 	a->data = to = malloc(a->count * a->item_bytes + 8);
 	for (uint64_t i = 0; i < a->count; i++)
 		if (what == GJD_ENTRIES)
-			put_entry(m, hits[i].row, &to);
+			put_item(m, hits[i].row, &to);
 		else
 			put_bytes(&to, what == GJD_TIDS ? &hits[i].tid : &hits[i].row, 8);
 	a->items = a->count;

@@ -28,3 +28,5 @@
 #include "reference/filter.c"
 #include "reference/match.c"
 #include "reference/entries.c"
+#include "reference/reduce.c"
+#include "reference/top.c"

@@ -17,13 +17,13 @@
 
 #define BLOCKS		3
 #define RUNS		2			/* listed at most */
-#define SYNCS		2			/* synchronizations of the mirror */
 #define FILLERS		1			/* further rows, not searched for, that make pages open */
 #define MAX_STATES	40000000		/* a larger number of states indicates a mistake */
 
 #define ROW			1			/* bits: contents of a page, a tail, or an answer */
 #define DEAD		2
 #define ROW_AGAIN	4			/* the row, found a second time among a run's pages or copies */
+#define LATER		8			/* an entry of a row that the snapshot does not see */
 
 #define NONE		(-1)
 
@@ -46,13 +46,28 @@ typedef enum Mutant
 	MERGED_RUN_KEPT,			/* a run stays listed together with the one that it was merged
 								 * into */
 	BASE_PUBLISHED_ONLY,		/* a full pass does not check when small runs were published */
-	EPOCH_NOT_READ_AGAIN		/* entries are trusted without rereading the epoch */
+	EPOCH_NOT_READ_AGAIN,		/* entries are trusted without rereading the epoch */
+
+	/* Of a reduction (reduce.c) */
+	BOUND_AFTER_TAILS,			/* the bound is read after the tails */
+	NO_BOUND,					/* pages newer than the bound are reduced */
+	LAG_REDUCED,				/* pages that the mirror lacks are reduced, and searched, too */
+	LAG_NOT_SEARCHED,
+	NEWER_NOT_SEARCHED,			/* pages left out because of the bound are not searched */
+	NEWER_WITHOUT_LISTS,		/* they are searched without testing whether they are live */
+	MAP_BEFORE_BOUND,			/* the visibility map is copied before the bound is read */
+	VERSION_NOT_COMPARED,		/* the states are used without rereading the lists' version ... */
+	EPOCH_NOT_COMPARED,			/* ... or without rereading the epoch */
+	LAG_BY_FIRST_MAP,			/* hits of the CPU are trusted by the map that the device got */
+	PARTIAL_FILTER,				/* a part of the filter is not sent to the device */
+	MARKS_REDUCED				/* values that did not fit into the index are reduced */
 } Mutant;
 
 typedef enum ReaderKind
 {
 	READ_ON_CPU,				/* with a cursor: tails and delta, and later the runs */
-	READ_ON_DEVICE
+	READ_ON_DEVICE,
+	REDUCE_ON_DEVICE			/* reduce.c */
 } ReaderKind;
 
 /* Initial location of the entries */
@@ -125,6 +140,7 @@ typedef struct State
 	int8_t		sync_open;
 	uint8_t		sync_wanted;	/* blocks to take, if it is not a full pass */
 	bool		sync_full;
+	int8_t		sync_at;		/* the page to push next, if each push is a step */
 	Lists		sync_lists;
 
 	/* The reader */
@@ -138,6 +154,18 @@ typedef struct State
 	uint8_t		lag;
 	int8_t		answer_epoch;
 	Lists		seen;
+
+	/* The heap's visibility map, as far as a reduction looks at it; and the reduction */
+	uint8_t		map;			/* ROW: of the block of the row and the later one; DEAD */
+	int8_t		writer;			/* next step of the process that inserts LATER */
+	uint8_t		first_map;		/* copies of the map */
+	uint8_t		second_map;
+	int8_t		bound;
+	uint8_t		newer;			/* pages that the device left out because of the bound */
+	int8_t		states;			/* entries in the device's states */
+	int8_t		searched;		/* hits of the CPU on pages that the device left out */
+	bool		replied;		/* has the device replied? */
+	bool		lag_read;		/* has the CPU searched the pages that the mirror lacks? */
 } State;
 
 typedef struct Node
@@ -159,6 +187,7 @@ static uint32_t capacity;
 static uint32_t *table;
 static uint32_t table_size;
 static int	rounds;				/* of VACUUM */
+static int	syncs = 2;			/* synchronizations of the mirror */
 static uint32_t current;		/* the state whose steps are being made */
 static const char *fault;		/* of a reader that has finished */
 
@@ -167,7 +196,9 @@ enum
 	READ_EPOCH, READ_TAIL, READ_LISTS, READ_DELTA, READ_DELTA_AGAIN,	/* collect */
 	READ_RUN_LISTS, READ_RUN, READ_RUN_AGAIN,	/* a piece */
 	ASK_MIRROR, ASK_DEVICE, READ_LAG, ASK_AGAIN,
-	READ_BELIEVE, READ_DONE, READ_GIVEN_UP
+	READ_BELIEVE, READ_DONE, READ_GIVEN_UP,
+	REDUCE_MAP_EARLY, REDUCE_BOUND, REDUCE_TAIL, REDUCE_BOUND_LATE, REDUCE_LISTS, REDUCE_LAG,
+	REDUCE_MAP, REDUCE_ASK, REDUCE_NEWER, REDUCE_CHECK, REDUCE_MAP_AGAIN, REDUCE_BELIEVE
 };
 
 /* Add entries to an answer that should not contain any of them yet */
@@ -177,38 +208,8 @@ add(int answer, int has)
 	return answer | has | (answer & has & ROW ? ROW_AGAIN : 0);
 }
 
-/* Return the fault of a reader that has just finished; NULL if it has none */
-static const char *
-find_fault(const State *s)
-{
-	int			times = 0;
-
-	if (kind == READ_ON_CPU)
-	{
-		times = (s->hits & ROW) + (s->found & ROW);
-		if (s->found & ROW_AGAIN)
-			return "the row comes twice";
-		/* seen contains the lists of the piece */
-		if (times > 1 && s->seen.version != s->hits_version && mutant != NO_DISTINCT)
-			times = 1;
-	}
-	else
-		times = (s->hits & ROW) + ((s->hits & ROW_AGAIN) != 0);
-	if (times == 0)
-		return "the row is lost";
-	if (times > 1)
-		return "the row comes twice";
-	if (s->answer_epoch == s->read_epoch && s->began_late && ((s->hits | s->found) & DEAD))
-		return "a dead row is believed";
-	/*
-	 * removed meanwhile, and its place is free by now: rereading the epoch should have detected
-	 * it
-	 */
-	if (mutant == EPOCH_NOT_READ_AGAIN && s->gone && !s->began_late &&
-		s->answer_epoch == s->read_epoch && ((s->hits | s->found) & DEAD))
-		return "a dead row is believed";
-	return NULL;
-}
+/* Return the fault of a reader that has just finished; NULL if it has none.  Each model's own. */
+static const char *find_fault(const State *s);
 
 /* Reached states -------------------------------------------------------------- */
 
@@ -259,6 +260,7 @@ list_numbers(State *s, int8_t **numbers)
 	numbers[n++] = &s->fold_change;
 	numbers[n++] = &s->mirror_sequence;
 	numbers[n++] = &s->sync_sequence;
+	numbers[n++] = &s->bound;
 	for (int i = 0; i < RUNS; i++)
 	{
 		numbers[n++] = &s->lists.published[i];
@@ -282,7 +284,7 @@ list_numbers(State *s, int8_t **numbers)
 static void
 normalize(State *s)
 {
-	int8_t	   *numbers[4 + 3 * RUNS + 4 * BLOCKS];
+	int8_t	   *numbers[5 + 3 * RUNS + 4 * BLOCKS];
 	int			n = list_numbers(s, numbers);
 	int8_t		from = 0;
 	int8_t		to = 0;
@@ -293,6 +295,20 @@ normalize(State *s)
 		for (int i = 0; i < n; i++)
 			*numbers[i] = 0;
 		return;
+	}
+	if (s->replied)
+	{
+		/* the mirror does not matter any more */
+		s->mirror_sequence = s->mirror_version = s->mirror_epoch = s->mirror_open = 0;
+		s->sync = s->sync_sequence = s->sync_epoch = s->sync_open = s->sync_at = 0;
+		s->syncs = syncs;
+		s->sync_wanted = 0;
+		s->sync_full = false;
+		memset(s->copy_change, 0, sizeof(s->copy_change));
+		memset(s->copy_has, 0, sizeof(s->copy_has));
+		memset(&s->sync_lists, 0, sizeof(Lists));
+		memset(s->opened, 0, sizeof(s->opened));
+		memset(s->deleted, 0, sizeof(s->deleted));
 	}
 	/* a device is not searched by the lists of pages */
 	s->seen.delta_blocks = s->seen.previous_blocks = 0;

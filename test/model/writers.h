@@ -251,7 +251,7 @@ vacuum(const State *s)
 			t.lists.delta = t.lists.next_run++;
 			t.lists.delta_blocks = 0;
 			t.vacuum = FOLD_START;
-			if (kind == READ_ON_DEVICE)
+			if (kind != READ_ON_CPU)
 				start_folds(&t, "rotate, fold from");	/* the other reader tries more */
 			else
 				reach(&t, "rotate", NONE);
@@ -347,7 +347,7 @@ synchronize(const State *s)
 	switch (s->sync)
 	{
 		case SYNC_LISTS:
-			if (s->syncs == SYNCS)
+			if (s->syncs == syncs)
 				return;
 			t.syncs++;
 			t.sync_lists = s->lists;
@@ -360,6 +360,19 @@ synchronize(const State *s)
 			reach(&t, "sync: lists", NONE);
 			break;
 		case SYNC_PAGES:
+			if (kind == REDUCE_ON_DEVICE)
+			{
+				/* the device sees the copies of all pages at one moment, between any two pushes */
+				push(&t, s->sync_at);
+				if (++t.sync_at == BLOCKS)
+				{
+					t.sync_at = 0;
+					t.sync = SYNC_END;
+				}
+				reach(&t, "sync: push", s->sync_at);
+				break;
+			}
+
 			/*
 			 * pages change in between, too, but each independently: doing all at once is
 			 * equivalent

@@ -1,0 +1,214 @@
+/*
+ * reduce.cu
+ *	  Reductions: memory and inputs of the kernels, and delivery of the groups.
+ *
+ * Groups and rest must be of one state of the column. The kernels that make them follow the scan
+ * directly; if the match has to scan again, everything is made again, with the pages that are newer
+ * than the bound by then.
+ */
+#include "library.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+constexpr uint32_t counters_at = 8; /* in the match's totals */
+
+uint64_t
+rounded(uint64_t bytes)
+{
+	return (bytes + 255) / 256 * 256;
+}
+
+reduction_counters *
+counters_of(const gjd_match *match)
+{
+	return (reduction_counters *) (match->totals + counters_at);
+}
+
+/* Lists the pages to leave out after the map, in page-locked memory. */
+void
+list_pages(gjd_match *match)
+{
+	reducing *r = match->reduction;
+	uint32_t *list = (uint32_t *) (r->locked + r->left_out_at);
+
+	if (!newer_list(match->column->newer, match->column->versions.data(), r->asked.bound,
+					r->state.newer, &r->state.n_newer))
+		throw_status(GJD_TOO_NEW, "too many pages are newer than the bound");
+	r->n_left_out = (uint32_t) (std::set_union(r->named, r->named + r->asked.n_left_out,
+											   r->state.newer, r->state.newer + r->state.n_newer,
+											   list) - list);
+}
+
+reduction_job
+job_of_reduction(const gjd_match *match)
+{
+	const reducing *r = match->reduction;
+
+	return reduction_job{match->column,
+						 match->keyset,
+						 &r->asked,
+						 &match->filter,
+						 (const uint8_t *) r->inputs,
+						 (const uint32_t *) (r->inputs + r->left_out_at),
+						 r->n_left_out,
+						 r->sums,
+						 r->elements,
+						 counters_of(match)};
+}
+
+/* Has a kernel write the first elements, if it can reach the caller's memory. */
+void
+deliver_first_groups(gjd_match *match)
+{
+	reducing *r = match->reduction;
+	uint64_t elements = std::min(r->asked.first_capacity,
+								 possible_groups(match->keyset, r->asked));
+	uint64_t bytes = elements * r->state.element_bytes;
+	const gjd_device::region *region;
+
+	r->written = 0;
+	if (r->asked.first_groups == nullptr || bytes == 0 || bytes > policy::written_bytes ||
+		(uintptr_t) r->asked.first_groups % 8 != 0)
+		return;
+	region = region_of(match->device, r->asked.first_groups, bytes);
+	if (region == nullptr || region->mapped == nullptr)
+		return;
+	launch_group_delivery(job_of_reduction(match),
+						  region->mapped + ((char *) r->asked.first_groups - region->base),
+						  elements);
+	r->written = elements;
+}
+
+}  // namespace
+
+/* Allocates memory and copies what the parameters point to. */
+void
+begin_reduction(gjd_match *match, const gjd_reduction *asked)
+{
+	const gjd_shape &shape = match->column->shape;
+	reducing *r = match->reduction = new reducing();
+	uint64_t groups = possible_groups(match->keyset, *asked);
+	bool distinct = asked->grouping == GJD_DISTINCT;
+	uint32_t words = gjd_element_words(asked, &shape);
+
+	r->asked = *asked;
+	r->state.element_bytes = words * 8;
+	r->sum_bytes = groups * reduction_sum_words(*asked, shape) * 8;
+	r->left_out_at = rounded(asked->map_bytes);
+	r->input_bytes = r->left_out_at + (GJD_MAX_LEFT_OUT + GJD_MAX_NEWER) * sizeof(uint32_t);
+
+	uint64_t elements = distinct ? 0 : rounded(groups * words * 8);
+
+	r->scratch_bytes = rounded(r->sum_bytes) + elements + r->input_bytes;
+	r->scratch = take_scratch(match->device, &r->scratch_bytes);
+	r->sums = (uint64_t *) r->scratch;
+	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + rounded(r->sum_bytes));
+	r->inputs = r->scratch + rounded(r->sum_bytes) + elements;
+	r->locked_bytes = r->input_bytes;
+	r->locked = take_locked(match->device, &r->locked_bytes);
+	if (r->locked == nullptr)
+		throw_status(r->locked_bytes > policy::locked_bytes ? GJD_NO_MEMORY : GJD_BUSY,
+					 "no page-locked memory at present");
+	if (asked->map_bytes > 0)
+		memcpy(r->locked, asked->map, asked->map_bytes);
+	std::copy_n(asked->left_out, asked->n_left_out, r->named);
+	list_pages(match);
+}
+
+void
+end_reduction(gjd_match *match)
+{
+	reducing *r = match->reduction;
+
+	if (r == nullptr)
+		return;
+	give_scratch(match->device, r->scratch, r->scratch_bytes);
+	if (r->locked)
+		give_locked(match->device, r->locked, r->locked_bytes);
+	delete r;
+}
+
+/* Puts the reduction on the stream, after a scan; the match's totals are zero. */
+void
+reduce(gjd_match *match, const match_output &out)
+{
+	cudaStream_t stream = match->device->execute;
+	reducing *r = match->reduction;
+	uint64_t pages = r->n_left_out * sizeof(uint32_t);
+	uint64_t from = r->asked.map_bytes > 0 ? 0 : r->left_out_at;
+	uint64_t end = pages > 0 ? r->left_out_at + pages : r->asked.map_bytes;
+
+	if (end > from)
+		check(cudaMemcpyAsync(r->inputs + from, r->locked + from, end - from,
+							  cudaMemcpyHostToDevice, stream),
+			  "could not copy a visibility map");
+	check(cudaMemsetAsync(r->sums, 0, r->sum_bytes, stream), "could not clear groups");
+	launch_reduction(job_of_reduction(match), out, match->totals + 3);
+	deliver_first_groups(match);
+}
+
+/* Lists the pages to leave out again; what was started with the previous list is over. */
+void
+reduce_again(gjd_match *match)
+{
+	list_pages(match);
+}
+
+const reduction_counters *
+reported_counters(const gjd_match *match)
+{
+	return match->reduction != nullptr ? counters_of(match) : nullptr;
+}
+
+/* Makes the groups final, and starts to copy the first ones if no kernel has written them. */
+void
+finish_reduction(gjd_match *match)
+{
+	reducing *r = match->reduction;
+	gjd_chunk chunk;
+
+	r->state.rows = match->report->reduced;
+	r->state.nulls = match->report->nulls;
+	r->state.elements = match->report->elements;
+	r->state.groups = match->report->groups;
+	if (r->written > 0)
+		r->state.begun = r->state.delivered = std::min(r->written, r->state.elements);
+	else if (r->asked.first_groups != nullptr && r->asked.first_capacity > 0)
+		next_groups(match, r->asked.first_groups, r->asked.first_capacity, &chunk);
+}
+
+gjd_status
+next_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk)
+{
+	gjd_device *device = match->device;
+	reducing *r = match->reduction;
+	uint64_t n = std::min(capacity, r->state.elements - r->state.begun);
+
+	chunk->first = r->state.begun;
+	chunk->items = 0;
+	if (n == 0)
+		return GJD_OK;
+	collect_copies(match);
+	if (match->copies.size() >= gjd_match::max_copies)
+		return GJD_PENDING;
+
+	gjd_match::copy copy = {r->state.begun + n, take_event(device), true};
+	uint64_t bytes = r->state.element_bytes;
+
+	match->copies.push_back(copy);
+	check(cudaMemcpyAsync(buffer, (const char *) r->elements + r->state.begun * bytes, n * bytes,
+						  cudaMemcpyDeviceToHost, device->out),
+		  "could not copy groups");
+	check(cudaEventRecord(copy.copied, device->out), "could not record an event");
+	r->state.begun += n;
+	chunk->items = n;
+	return GJD_OK;
+}
+
+}  // namespace gjd

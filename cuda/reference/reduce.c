@@ -1,0 +1,306 @@
+/*
+ * reduce.c
+ *	  Reductions in the reference library: row by row, into an array of all possible groups.
+ */
+#include "reference.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+compare_pages(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *) a;
+	uint32_t y = *(const uint32_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Returns true if the page is one that the caller has named, or newer than the bound. */
+bool
+is_left_out(const reducing *r, uint64_t page)
+{
+	uint32_t number = (uint32_t) page;
+
+	return (r->asked.n_left_out > 0 && bsearch(&number, r->left_out, r->asked.n_left_out,
+											   sizeof(number), compare_pages) != NULL) ||
+		   (r->state.n_newer > 0 && bsearch(&number, r->state.newer, r->state.n_newer,
+											sizeof(number), compare_pages) != NULL);
+}
+
+static uint64_t
+possible_groups(const gjd_match *match, const gjd_reduction *asked)
+{
+	switch (asked->grouping)
+	{
+		case GJD_BY_KEY:
+			return match->keyset->count;
+		case GJD_BY_VALUE:
+			return asked->span + 1;
+		case GJD_DISTINCT:
+			return asked->span / 64;
+		default:
+			return 1;
+	}
+}
+
+static void
+set_first_values(reducing *r, const gjd_shape *shape)
+{
+	for (uint64_t group = 0; group < r->n_groups; group++)
+	{
+		uint64_t *words = r->groups + group * r->words + GJD_GROUP_WORDS;
+
+		for (uint32_t i = 0; i < r->asked.n_aggregates; i++)
+		{
+			const gjd_aggregate *aggregate = &r->asked.aggregates[i];
+
+			if (aggregate->kind == GJD_MIN)
+				*words = (uint64_t) INT64_MAX;
+			else if (aggregate->kind == GJD_MAX)
+				*words = (uint64_t) INT64_MIN;
+			words += gjd_aggregate_words(aggregate, shape);
+		}
+	}
+}
+
+static void *
+copy_of(const void *from, uint64_t bytes)
+{
+	void *to = malloc(bytes + 1);
+
+	if (to != NULL && bytes > 0)
+		memcpy(to, from, bytes);
+	return to;
+}
+
+/* Prepares a reduction; after an error, end_reduction() cleans up. */
+gjd_status
+begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
+{
+	const gjd_shape *shape = &match->column->shape;
+	reducing *r = match->reducing = calloc(1, sizeof(*r));
+	gjd_status status;
+	uint64_t bytes;
+
+	if (r == NULL)
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	r->asked = *asked;
+	if (!newer_list(match->column->newer, match->column->versions, asked->bound, r->state.newer,
+					&r->state.n_newer))
+		return fail(error, GJD_TOO_NEW, 0, "too many pages are newer than the bound");
+	r->n_groups = possible_groups(match, asked);
+	r->words = gjd_element_words(asked, shape);
+	r->state.element_bytes = r->words * 8;
+	bytes = r->n_groups * r->words * 8 + asked->map_bytes;
+	status = charge(match->column->device, bytes, error);
+	if (status != GJD_OK)
+		return status;
+	match->charged = bytes;
+	r->left_out = copy_of(asked->left_out, asked->n_left_out * sizeof(uint32_t));
+	r->map = copy_of(asked->map, asked->map_bytes);
+	r->groups = calloc(r->n_groups + 1, r->words * 8);
+	if (r->left_out == NULL || r->map == NULL || r->groups == NULL)
+		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	set_first_values(r, shape);
+	return GJD_OK;
+}
+
+void
+end_reduction(gjd_match *match)
+{
+	reducing *r = match->reducing;
+
+	if (r == NULL)
+		return;
+	free(r->left_out);
+	free(r->map);
+	free(r->groups);
+	free(r);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static bool
+is_visible(const reducing *r, uint64_t block)
+{
+	uint64_t behind;
+
+	if (block < r->asked.visible_below)
+		return true;
+	behind = block - r->asked.visible_below;
+	return behind / 4 < r->asked.map_bytes && (r->map[behind / 4] >> behind % 4 * 2 & 1) != 0;
+}
+
+static bool
+column_is_null(const gjd_shape *shape, const char *image, uint32_t slot, uint32_t column)
+{
+	return column > 0 && is_null(shape, image, slot, column - 1);
+}
+
+/* Returns true if a row that matches and passes the filter is reduced. */
+bool
+is_reduced(const gjd_match *match, const char *image, uint32_t slot, gjd_tid tid)
+{
+	const reducing *r = match->reducing;
+	const gjd_shape *shape = &match->column->shape;
+	bool by_span;
+
+	if (r == NULL || !is_visible(r, tid >> 16))
+		return false;
+	for (uint32_t column = 1; column <= shape->n_carried; column++)
+		if (is_marked(shape, r->asked.marked, image, slot, column))
+			return false;
+	by_span = r->asked.grouping == GJD_BY_VALUE || r->asked.grouping == GJD_DISTINCT;
+	return !by_span || column_is_null(shape, image, slot, r->asked.column) ||
+		   (uint64_t) value_at(shape, image, slot, r->asked.column) - (uint64_t) r->asked.least <
+			   r->asked.span;
+}
+
+static void
+add_value(const gjd_shape *shape, const gjd_aggregate *aggregate, int64_t value, uint64_t *words)
+{
+	switch (aggregate->kind)
+	{
+		case GJD_COUNT_VALUES:
+			words[0]++;
+			break;
+		case GJD_SUM:
+			if (gjd_aggregate_words(aggregate, shape) == 1)
+				words[0] += (uint64_t) value;
+			else
+			{
+				words[0] += (uint32_t) value;
+				words[1] += (uint64_t) (value >> 32);
+			}
+			break;
+		case GJD_MIN:
+			if (value < (int64_t) words[0])
+				words[0] = (uint64_t) value;
+			break;
+		default:
+			if (value > (int64_t) words[0])
+				words[0] = (uint64_t) value;
+			break;
+	}
+}
+
+void
+reduce_row(gjd_match *match, const char *image, uint32_t slot)
+{
+	reducing *r = match->reducing;
+	const gjd_shape *shape = &match->column->shape;
+	int64_t value = 0;
+	bool null = false;
+	uint64_t group = 0;
+	uint64_t *words;
+
+	r->state.rows++;
+	if (r->asked.grouping == GJD_BY_KEY)
+	{
+		value = value_at(shape, image, slot, 0);
+		group = rank_of(match->keyset, value);
+	}
+	else if (r->asked.grouping != GJD_ONE_GROUP)
+	{
+		value = value_at(shape, image, slot, r->asked.column);
+		null = column_is_null(shape, image, slot, r->asked.column);
+		group = null ? r->asked.span : (uint64_t) value - (uint64_t) r->asked.least;
+	}
+	if (r->asked.grouping == GJD_DISTINCT)
+	{
+		if (null)
+			r->state.nulls++;
+		else
+			r->groups[group / 64] |= (uint64_t) 1 << group % 64;
+		return;
+	}
+	words = r->groups + group * r->words;
+	words[0] = null ? 0 : (uint64_t) value;
+	words[1] = null;
+	words[2]++;
+	words += GJD_GROUP_WORDS;
+	for (uint32_t i = 0; i < r->asked.n_aggregates; i++)
+	{
+		const gjd_aggregate *aggregate = &r->asked.aggregates[i];
+
+		if (!column_is_null(shape, image, slot, aggregate->column))
+			add_value(shape, aggregate, value_at(shape, image, slot, aggregate->column), words);
+		words += gjd_aggregate_words(aggregate, shape);
+	}
+}
+
+/* Leaves groups without rows out, and counts the others. */
+void
+finish_groups(gjd_match *match)
+{
+	reducing *r = match->reducing;
+
+	if (r->asked.grouping == GJD_DISTINCT)
+	{
+		for (uint64_t i = 0; i < r->n_groups; i++)
+			for (uint64_t bits = r->groups[i]; bits != 0; bits &= bits - 1)
+				r->state.groups++;
+		r->state.elements = r->n_groups;
+		return;
+	}
+	for (uint64_t i = 0; i < r->n_groups; i++)
+	{
+		if (r->groups[i * r->words + 2] == 0 && r->asked.grouping != GJD_ONE_GROUP)
+			continue;
+		memmove(r->groups + r->state.elements * r->words, r->groups + i * r->words, r->words * 8);
+		r->state.groups += r->groups[i * r->words + 2] > 0 || r->asked.grouping != GJD_ONE_GROUP;
+		r->state.elements++;
+	}
+}
+
+/* ---- delivery ------------------------------------------------------------------------------ */
+
+void
+copy_groups(gjd_match *match, void *buffer, uint64_t capacity)
+{
+	reducing *r = match->reducing;
+	uint64_t left = r->state.elements - r->state.begun;
+	uint64_t n = left < capacity ? left : capacity;
+
+	if (n > 0)
+		memcpy(buffer, r->groups + r->state.begun * r->words, n * r->words * 8);
+	r->state.begun += n;
+}
+
+gjd_status
+match_reduced(gjd_match *match, gjd_reduced *reduced, gjd_error *error)
+{
+	uint32_t size;
+
+	if (match == NULL || reduced == NULL || reduced->struct_size < sizeof(*reduced) ||
+		match->reducing == NULL || !match->state.ready)
+		return fail(error, GJD_INVALID, 0, "no reduction that is ready");
+	size = reduced->struct_size;
+	*reduced = match->reducing->state;
+	reduced->struct_size = size;
+	return GJD_OK;
+}
+
+gjd_status
+match_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk,
+			 gjd_error *error)
+{
+	uint32_t delay;
+	gjd_status status;
+
+	if (match == NULL || buffer == NULL || capacity == 0 || chunk == NULL ||
+		match->reducing == NULL || !match->state.ready)
+		return fail(error, GJD_INVALID, 0, "no reduction that is ready");
+	chunk->first = match->reducing->state.begun;
+	chunk->items = 0;
+	status = play_fault(match->column->device, GJD_AT_NEXT, &delay, error);
+	if (status != GJD_OK)
+		return status;
+	copy_groups(match, buffer, capacity);
+	chunk->items = match->reducing->state.begun - chunk->first;
+	if (chunk->items > 0)
+		match->done = due_in(delay);
+	return GJD_OK;
+}

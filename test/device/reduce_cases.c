@@ -1,0 +1,842 @@
+/*
+ * reduce_cases.c
+ *	  Reductions, and the first rows of an order. The right groups are computed from the model, row
+ *	  by row; so are the rows of the rest, and the rows that a limit must not lose.
+ */
+#include "cases.h"
+
+#define MAX_WORDS (GJD_GROUP_WORDS + 2 * GJD_MAX_AGGREGATES)
+
+/* A reduction, and the versions of the pages that it is to see */
+typedef struct task
+{
+	gjd_reduction asked;
+	uint64_t *versions; /* NULL: all are 1 */
+} task;
+
+/* A right or a given result */
+typedef struct outcome
+{
+	gjd_status status;
+	gjd_reduced reduced;
+	uint64_t *elements;
+	uint64_t matched, n_rest;
+	char *rest; /* items of entries, sorted */
+	uint32_t item_bytes;
+} outcome;
+
+static uint32_t sorted_bytes; /* of an element or item in compare_bytes() */
+
+static int
+compare_bytes(const void *a, const void *b)
+{
+	return memcmp(a, b, sorted_bytes);
+}
+
+static void
+sort_items(void *items, uint64_t n, uint32_t bytes)
+{
+	sorted_bytes = bytes;
+	if (n > 1)
+		qsort(items, n, bytes, compare_bytes);
+}
+
+static void
+free_outcome(outcome *o)
+{
+	free(o->elements);
+	free(o->rest);
+}
+
+/* ---- the right result ---------------------------------------------------------------------- */
+
+static int64_t
+value_of(const model *m, uint64_t row, uint32_t column)
+{
+	uint32_t unused = 64 - 8 * gjd_column_bytes(&m->shape, column);
+
+	if (column == 0)
+		return m->keys[row];
+	return (int64_t) (m->carried[column - 1][row] << unused) >> unused;
+}
+
+static bool
+value_is_null(const model *m, uint64_t row, uint32_t column)
+{
+	return column > 0 && m->nulls[column - 1][row] != 0;
+}
+
+static bool
+value_is_marked(const model *m, uint64_t row, uint32_t column, uint32_t marked)
+{
+	return column > 0 && (marked >> (column - 1) & 1) != 0 && !value_is_null(m, row, column) &&
+		   value_of(m, row, column) ==
+			   INT64_MIN >> (64 - 8 * gjd_column_bytes(&m->shape, column));
+}
+
+static bool
+holds(const model *m, uint64_t row, const gjd_condition *condition)
+{
+	int64_t value = value_of(m, row, condition->column);
+	bool null = value_is_null(m, row, condition->column);
+	bool inside = value >= condition->low && value <= condition->high;
+
+	switch (condition->test)
+	{
+		case GJD_BETWEEN:
+			return !null && inside;
+		case GJD_OUTSIDE:
+			return !null && !inside;
+		case GJD_IS_NULL:
+			return null;
+		default:
+			return !null;
+	}
+}
+
+static bool
+passes(const model *m, uint64_t row, uint32_t marked)
+{
+	for (uint32_t i = 0; i < m->filter.n; i++)
+	{
+		const gjd_condition *condition = &m->filter.conditions[i];
+
+		if (!value_is_marked(m, row, condition->column, marked) && !holds(m, row, condition))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_left_out(const task *t, uint64_t page)
+{
+	for (uint32_t i = 0; i < t->asked.n_left_out; i++)
+		if (t->asked.left_out[i] == page)
+			return true;
+	return (t->versions ? t->versions[page] : 1) > t->asked.bound;
+}
+
+/* Returns the group of a row, or UINT64_MAX if it belongs to the rest. */
+static uint64_t
+group_of(const model *m, const task *t, key_set set, uint64_t row)
+{
+	uint64_t behind = m->blocks[row] - t->asked.visible_below;
+	uint64_t group = 0;
+
+	if (m->blocks[row] >= t->asked.visible_below &&
+		(behind / 4 >= t->asked.map_bytes ||
+		 (t->asked.map[behind / 4] >> behind % 4 * 2 & 1) == 0))
+		return UINT64_MAX;
+	for (uint32_t c = 1; c <= m->shape.n_carried; c++)
+		if (value_is_marked(m, row, c, t->asked.marked))
+			return UINT64_MAX;
+	if (t->asked.grouping == GJD_BY_KEY)
+		while (set.keys[group] != m->keys[row])
+			group++;
+	if (t->asked.grouping == GJD_BY_VALUE || t->asked.grouping == GJD_DISTINCT)
+	{
+		group = (uint64_t) value_of(m, row, t->asked.column) - (uint64_t) t->asked.least;
+		if (value_is_null(m, row, t->asked.column))
+			group = t->asked.span;
+		else if (group >= t->asked.span)
+			return UINT64_MAX;
+	}
+	return group;
+}
+
+static void
+add_row(const model *m, const task *t, uint64_t row, uint64_t *words)
+{
+	bool by_value = t->asked.grouping == GJD_BY_VALUE;
+
+	words[1] = by_value && value_is_null(m, row, t->asked.column);
+	if (t->asked.grouping != GJD_ONE_GROUP && !words[1])
+		words[0] = (uint64_t) value_of(m, row, by_value ? t->asked.column : 0);
+	words[2]++;
+	words += GJD_GROUP_WORDS;
+	for (uint32_t i = 0; i < t->asked.n_aggregates; i++)
+	{
+		const gjd_aggregate *a = &t->asked.aggregates[i];
+		int64_t value = value_of(m, row, a->column);
+		uint32_t n = gjd_aggregate_words(a, &m->shape);
+
+		if (value_is_null(m, row, a->column))
+			;
+		else if (a->kind == GJD_COUNT_VALUES)
+			words[0]++;
+		else if (a->kind == GJD_SUM && n == 2)
+		{
+			words[0] += (uint64_t) value & UINT32_MAX;
+			words[1] += (uint64_t) (value >> 32);
+		}
+		else if (a->kind == GJD_SUM)
+			words[0] += (uint64_t) value;
+		else if ((a->kind == GJD_MIN) == (value < (int64_t) words[0]))
+			words[0] = (uint64_t) value;
+		words += n;
+	}
+}
+
+static uint64_t
+possible_groups(const task *t, key_set set)
+{
+	return t->asked.grouping == GJD_BY_KEY	   ? set.count
+		   : t->asked.grouping == GJD_BY_VALUE ? t->asked.span + 1
+		   : t->asked.grouping == GJD_DISTINCT ? t->asked.span / 64
+											   : 1;
+}
+
+/* Fills in the elements from the groups, which may be without rows. */
+static void
+keep_groups(const task *t, outcome *o, uint64_t n, uint32_t words)
+{
+	for (uint64_t i = 0; i < n; i++)
+	{
+		if (t->asked.grouping == GJD_DISTINCT)
+			for (uint64_t bits = o->elements[i]; bits != 0; bits &= bits - 1)
+				o->reduced.groups++;
+		else if (o->elements[i * words + 2] == 0 && t->asked.grouping != GJD_ONE_GROUP)
+			continue;
+		else
+			o->reduced.groups++;
+		memmove(o->elements + o->reduced.elements++ * words, o->elements + i * words, words * 8);
+	}
+	if (t->asked.grouping == GJD_DISTINCT)
+		return;
+	if (t->asked.grouping == GJD_ONE_GROUP && o->elements[2] == 0)
+		o->reduced.groups = 0;
+	sort_items(o->elements, o->reduced.elements, words * 8);
+}
+
+static outcome
+expected_outcome(const model *m, const task *t, key_set set)
+{
+	uint64_t rows = m->pages * m->shape.slots;
+	uint64_t n = possible_groups(t, set);
+	uint32_t words = gjd_element_words(&t->asked, &m->shape);
+	gjd_entry_layout layout;
+	outcome o = {.status = GJD_OK};
+	char *to;
+
+	gjd_entry_layout_of(&m->shape, m->want, 1, &layout);
+	o.item_bytes = layout.item_bytes;
+	o.rest = to = malloc(rows * o.item_bytes + 8);
+	o.elements = calloc(n + 1, words * 8);
+	o.reduced.element_bytes = words * 8;
+	for (uint64_t i = 0; i < n && t->asked.grouping != GJD_DISTINCT; i++)
+	{
+		uint64_t *word = o.elements + i * words + GJD_GROUP_WORDS;
+
+		for (uint32_t a = 0; a < t->asked.n_aggregates; a++)
+		{
+			if (t->asked.aggregates[a].kind >= GJD_MIN)
+				*word = t->asked.aggregates[a].kind == GJD_MIN ? INT64_MAX : (uint64_t) INT64_MIN;
+			word += gjd_aggregate_words(&t->asked.aggregates[a], &m->shape);
+		}
+	}
+	for (uint64_t page = 0; page < m->pages; page++)
+		if ((t->versions ? t->versions[page] : 1) > t->asked.bound)
+			o.reduced.newer[o.reduced.n_newer++] = (uint32_t) page;
+	for (uint64_t row = 0; row < rows; row++)
+	{
+		uint64_t group;
+
+		if ((m->valid[row / 32] >> row % 32 & 1) == 0 || is_left_out(t, row / m->shape.slots) ||
+			!set_contains(set, m->keys[row]))
+			continue;
+		o.matched++;
+		if (!passes(m, row, t->asked.marked))
+			continue;
+		group = group_of(m, t, set, row);
+		if (group == UINT64_MAX)
+		{
+			put_item(m, row, &to);
+			o.n_rest++;
+			continue;
+		}
+		o.reduced.rows++;
+		if (t->asked.grouping != GJD_DISTINCT)
+			add_row(m, t, row, o.elements + group * words);
+		else if (group == t->asked.span)
+			o.reduced.nulls++;
+		else
+			o.elements[group / 64] |= (uint64_t) 1 << group % 64;
+	}
+	keep_groups(t, &o, n, words);
+	sort_items(o.rest, o.n_rest, o.item_bytes);
+	return o;
+}
+
+/* ---- the given result ---------------------------------------------------------------------- */
+
+/* Fetches groups in chunks of a given capacity, or as many as fit. */
+static gjd_status
+collect_groups(library *lib, gjd_match *match, outcome *o, const char *first, uint64_t capacity)
+{
+	uint32_t bytes = o->reduced.element_bytes;
+	uint64_t room = lib->arena_bytes / 4 / bytes;
+	uint64_t n = o->reduced.delivered;
+	gjd_status status = GJD_OK;
+
+	o->elements = malloc(o->reduced.elements * bytes + 8);
+	memcpy(o->elements, first, n * bytes);
+	if (capacity > 0 && capacity < room)
+		room = capacity;
+	while (status == GJD_OK && n < o->reduced.elements)
+	{
+		char *buffer = lib->arena;
+		gjd_match_state state;
+		gjd_chunk chunk;
+
+		status = lib->api->match_groups(match, buffer, room, &chunk, NULL);
+		if (status == GJD_OK)
+			status = wait_match(lib, match, &state);
+		if (status == GJD_OK && (chunk.first != n || chunk.items == 0))
+			status = GJD_INTERNAL;
+		if (status != GJD_OK)
+			break;
+		memcpy((char *) o->elements + n * bytes, buffer, chunk.items * bytes);
+		n += chunk.items;
+	}
+	if (status == GJD_OK)
+		status = lib->api->match_reduced(match, &o->reduced, NULL);
+	return status == GJD_OK && o->reduced.delivered != o->reduced.elements ? GJD_INTERNAL : status;
+}
+
+/* With a capacity of groups, some come with the match, and the others in such chunks. */
+static outcome
+run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, const task *t,
+			  uint64_t capacity)
+{
+	gjd_reduction asked = t->asked;
+	gjd_match_params params = {.struct_size = sizeof(params),
+							   .what = GJD_ENTRIES,
+							   .want = m->want,
+							   .any_order = 1,
+							   .filter = m->filter,
+							   .reduction = &asked};
+	delivery d = {capacity, true, 0, false};
+	gjd_match_state state;
+	gjd_match *match;
+	outcome o = {.status = GJD_OK};
+
+	asked.struct_size = sizeof(asked);
+	if (capacity > 0)
+	{
+		asked.first_groups = lib->arena + lib->arena_bytes / 2;
+		asked.first_capacity = capacity;
+	}
+	memset(lib->arena, 0x5a, 1 << 20);
+	o.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
+	if (o.status != GJD_OK)
+		return o;
+	o.status = wait_match(lib, match, &state);
+	memset(&o.reduced, 0x5a, sizeof(o.reduced));
+	o.reduced.struct_size = sizeof(o.reduced);
+	if (o.status == GJD_OK)
+		o.status = lib->api->match_reduced(match, &o.reduced, NULL);
+	if (o.status == GJD_OK)
+		o.status = collect_groups(lib, match, &o, lib->arena + lib->arena_bytes / 2, capacity);
+	if (o.status != GJD_OK)
+	{
+		end_match(lib, match);
+		return o;
+	}
+	answer rest = collect_match(lib, m, match, GJD_ENTRIES, NULL, d);
+
+	o.status = rest.status;
+	o.matched = rest.matched;
+	o.n_rest = rest.items;
+	o.rest = rest.data;
+	o.item_bytes = rest.item_bytes;
+	if (t->asked.grouping != GJD_DISTINCT)
+		sort_items(o.elements, o.reduced.elements, o.reduced.element_bytes);
+	sort_items(o.rest, o.n_rest, o.item_bytes);
+	return o;
+}
+
+static bool
+same_outcome(const outcome *a, const outcome *b)
+{
+	const gjd_reduced *x = &a->reduced;
+	const gjd_reduced *y = &b->reduced;
+
+	if (a->status != b->status || a->matched != b->matched || a->n_rest != b->n_rest ||
+		a->item_bytes != b->item_bytes || x->element_bytes != y->element_bytes ||
+		x->rows != y->rows || x->nulls != y->nulls || x->groups != y->groups ||
+		x->elements != y->elements || x->n_newer != y->n_newer ||
+		memcmp(x->newer, y->newer, x->n_newer * sizeof(uint32_t)) != 0)
+	{
+		note("status %d %d, matched %llu %llu, rest %llu %llu, rows %llu %llu, groups %llu %llu, "
+			 "elements %llu %llu, nulls %llu %llu, newer %u %u",
+			 a->status, b->status, (unsigned long long) a->matched,
+			 (unsigned long long) b->matched, (unsigned long long) a->n_rest,
+			 (unsigned long long) b->n_rest, (unsigned long long) x->rows,
+			 (unsigned long long) y->rows, (unsigned long long) x->groups,
+			 (unsigned long long) y->groups, (unsigned long long) x->elements,
+			 (unsigned long long) y->elements, (unsigned long long) x->nulls,
+			 (unsigned long long) y->nulls, x->n_newer, y->n_newer);
+		return false;
+	}
+	if (memcmp(a->elements, b->elements, x->elements * x->element_bytes) != 0)
+	{
+		note("the groups differ");
+		return false;
+	}
+	return memcmp(a->rest, b->rest, a->n_rest * a->item_bytes) == 0;
+}
+
+/* Runs a reduction in each library, in two ways of delivery. */
+static void
+check_reduction(library *libs, int n, const model *m, key_set set, const task *t,
+				gjd_column *const *columns, bool *good)
+{
+	outcome expected = expected_outcome(m, t, set);
+
+	for (int i = 0; i < n; i++)
+	{
+		if ((libs[i].api->capabilities & gjd_reduction_capability(&t->asked)) == 0)
+			continue;
+		for (uint64_t capacity = 0; capacity <= 7 && good[i]; capacity += 7)
+		{
+			gjd_keyset *keyset = make_keyset(&libs[i], m->shape.key_bytes, set, GJD_BY_AUTO);
+			outcome o = run_reduction(&libs[i], m, columns[i], keyset, t, capacity);
+
+			/* chunks of a few elements take long for many */
+			good[i] = same_outcome(&o, &expected);
+			if (!good[i])
+				note("%s: grouping %u, column %u, %u aggregates, capacity %llu",
+					 libs[i].api->name, t->asked.grouping, t->asked.column, t->asked.n_aggregates,
+					 (unsigned long long) capacity);
+			free_outcome(&o);
+			libs[i].api->keyset_destroy(keyset, NULL);
+			if (expected.reduced.elements > 2000 || expected.n_rest > 2000)
+				break;
+		}
+	}
+	free_outcome(&expected);
+}
+
+/* ---- models and tasks ---------------------------------------------------------------------- */
+
+/* Carried columns of each width, with and without NULLs, of values near 0 and at the ends. */
+static model *
+make_values(uint32_t key_bytes, uint32_t slots, uint64_t rows, uint32_t keys, bool in_order)
+{
+	model *m = make_model(key_bytes, slots, (rows + slots - 1) / slots);
+	uint64_t seed = rows + key_bytes;
+
+	for (uint64_t i = 0; i < m->pages * slots; i++)
+	{
+		uint64_t number = in_order ? i * keys / (m->pages * slots) : random64(&seed) % keys;
+
+		set_row(m, i, (int64_t) number - keys / 2, i < rows && i % 19 != 3);
+	}
+	for (uint32_t bytes = 1; bytes <= 8; bytes *= 2)
+	{
+		add_carried(m, bytes, false);
+		add_carried(m, bytes, true);
+	}
+	for (uint32_t c = 0; c < m->shape.n_carried; c++)
+		for (uint64_t i = 0; i < m->pages * slots; i++)
+		{
+			uint64_t least = (uint64_t) 1 << (8 * m->shape.carried_bytes[c] - 1);
+			uint64_t what = random64(&seed) % 40;
+
+			m->carried[c][i] = what < 38 ? random64(&seed) % 50 - 25 : what == 38 ? least : least - 1;
+		}
+	return m;
+}
+
+static key_set
+some_keys(uint32_t keys, uint32_t step)
+{
+	key_set set = {malloc(((uint64_t) keys + 4) * sizeof(int64_t)), 0};
+
+	for (int64_t key = -(int64_t) (keys / 2) - 3; key < (int64_t) (keys / 2); key += step)
+		set.keys[set.count++] = key;
+	return set;
+}
+
+static void
+all_aggregates(task *t, uint32_t first_column)
+{
+	t->asked.n_aggregates = GJD_MAX_AGGREGATES;
+	for (uint32_t i = 0; i < GJD_MAX_AGGREGATES; i++)
+		t->asked.aggregates[i] = (gjd_aggregate){i % 4, (first_column + i / 4) % 9};
+}
+
+/* Each way of grouping, by columns of each width, with different aggregates. */
+static void
+check_groupings(library *libs, int n, const model *m, key_set set, task *t,
+				gjd_column *const *columns, bool *good)
+{
+	for (uint32_t first = 0; first < 9; first += test_is_small() ? 4 : 1)
+	{
+		all_aggregates(t, first);
+		t->asked.column = first;
+		t->asked.least = -20;
+		t->asked.span = first % 2 ? 40 : 37;
+		for (uint32_t grouping = GJD_ONE_GROUP; grouping <= GJD_BY_VALUE; grouping++)
+		{
+			t->asked.grouping = grouping;
+			check_reduction(libs, n, m, set, t, columns, good);
+			if (first % 4 == 0)
+			{
+				t->asked.n_aggregates = first / 4;
+				check_reduction(libs, n, m, set, t, columns, good);
+				all_aggregates(t, first);
+			}
+		}
+		t->asked.grouping = GJD_DISTINCT;
+		t->asked.n_aggregates = 0;
+		t->asked.span = 64;
+		check_reduction(libs, n, m, set, t, columns, good);
+	}
+}
+
+static void
+test_groupings(library *libs, int n, uint32_t key_bytes, uint32_t slots, uint64_t rows,
+			   uint32_t keys, bool in_order)
+{
+	model *m = make_values(key_bytes, slots, rows, keys, in_order);
+	key_set set = some_keys(keys, keys > 100 ? 1 : 2);
+	uint8_t map[64];
+	uint32_t left_out[] = {0, 2, 7};
+	gjd_column *columns[MAX_LIBRARIES] = {0};
+	bool good[MAX_LIBRARIES];
+	task t = {.asked = {.bound = 1, .visible_below = UINT32_MAX / 4 * 4}};
+
+	for (int i = 0; i < n; i++)
+		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
+	check_groupings(libs, n, m, set, &t, columns, good);
+
+	/* a map with holes, pages that are left out, marked values, a filter */
+	for (uint32_t i = 0; i < sizeof(map); i++)
+		map[i] = (uint8_t) (i * 0x9d + 0x71);
+	t.asked.visible_below = 4;
+	t.asked.map = map;
+	t.asked.map_bytes = sizeof(map);
+	t.asked.left_out = left_out;
+	t.asked.n_left_out = 3;
+	t.asked.marked = 0x2c;
+	m->filter = (gjd_filter){.n = 2, .conditions = {{3, GJD_BETWEEN, -20, 24}, {8, GJD_IS_NOT_NULL, 0, 0}}};
+	check_groupings(libs, n, m, set, &t, columns, good);
+	for (int i = 0; i < n; i++)
+	{
+		ok(good[i], "%s: reduction: %llu rows, %u-byte keys, set of %llu, %s", libs[i].api->name,
+		   (unsigned long long) rows, key_bytes, (unsigned long long) set.count,
+		   in_order ? "in order" : "at random");
+		destroy_column(&libs[i], columns[i]);
+	}
+	free(set.keys);
+	free_model(m);
+}
+
+/* Sums at the ends of their words: many rows with the least or the greatest value. */
+static void
+test_large_sums(library *libs, int n)
+{
+	uint64_t rows = test_is_small() ? 4096 : 300000;
+	model *m = make_model(4, 512, rows / 512);
+	int64_t keys[] = {5, 6, 7};
+	key_set set = {keys, 3};
+	gjd_column *columns[MAX_LIBRARIES] = {0};
+	bool good[MAX_LIBRARIES];
+	task t = {.asked = {.bound = 1, .visible_below = UINT32_MAX / 4 * 4}};
+
+	add_carried(m, 4, false);
+	add_carried(m, 8, false);
+	for (uint64_t i = 0; i < m->pages * 512; i++)
+	{
+		uint64_t key = 5 + i % 3;
+
+		set_row(m, i, (int64_t) key, true);
+		m->carried[0][i] = key == 5 ? (uint64_t) INT32_MIN : key == 6 ? INT32_MAX : -(i % 2);
+		m->carried[1][i] = key == 5 ? (uint64_t) INT64_MIN : key == 6 ? INT64_MAX : -(i % 2);
+	}
+	for (int i = 0; i < n; i++)
+		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
+	t.asked.n_aggregates = 4;
+	for (uint32_t i = 0; i < 4; i++)
+		t.asked.aggregates[i] = (gjd_aggregate){i < 3 ? GJD_SUM : GJD_MIN, i % 3};
+	for (uint32_t grouping = GJD_ONE_GROUP; grouping <= GJD_BY_VALUE; grouping++)
+	{
+		t.asked.grouping = grouping;
+		t.asked.least = 5;
+		t.asked.span = 3;
+		check_reduction(libs, n, m, set, &t, columns, good);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		ok(good[i], "%s: reduction: sums of the least and greatest values", libs[i].api->name);
+		destroy_column(&libs[i], columns[i]);
+	}
+	free_model(m);
+}
+
+/* Many groups, a large bitmap, and a rest that is larger than the first window. */
+static void
+test_many(library *libs, int n)
+{
+	uint64_t rows = test_is_small() ? 8192 : 1300000;
+	uint32_t keys = test_is_small() ? 1000 : 60000;
+	model *m = make_model(4, 512, (rows + 511) / 512);
+	key_set set = some_keys(keys, 1);
+	gjd_column *columns[MAX_LIBRARIES] = {0};
+	bool good[MAX_LIBRARIES];
+	task t = {.asked = {.bound = 1, .visible_below = UINT32_MAX / 4 * 4}};
+	uint64_t seed = 5;
+
+	add_carried(m, 4, true);
+	for (uint64_t i = 0; i < m->pages * 512; i++)
+	{
+		set_row(m, i, (int64_t) (random64(&seed) % keys) - keys / 2, true);
+		m->carried[0][i] = random64(&seed) % 1000000;
+	}
+	for (int i = 0; i < n; i++)
+		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
+	t.asked.n_aggregates = 1;
+	t.asked.aggregates[0] = (gjd_aggregate){GJD_SUM, 1};
+	t.asked.column = 1;
+	t.asked.span = 700000;
+	/* by key with a set this large, the model's own search takes too long */
+	t.asked.grouping = GJD_BY_VALUE;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.grouping = GJD_DISTINCT;
+	t.asked.n_aggregates = 0;
+	t.asked.span = 64 * 15000;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.visible_below = 16;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	for (int i = 0; i < n; i++)
+	{
+		ok(good[i], "%s: reduction: many groups, a large bitmap, a long rest", libs[i].api->name);
+		destroy_column(&libs[i], columns[i]);
+	}
+	free(set.keys);
+	free_model(m);
+}
+
+void
+test_reductions(library *libs, int n)
+{
+	static const uint64_t sizes[] = {0, 1, 31, 1023, 1024, 1025, 4097};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += test_is_small() ? 3 : 1)
+		test_groupings(libs, n, i % 2 ? 8 : 4, 32, sizes[i], 20, i % 3 == 0);
+	test_groupings(libs, n, 4, 800, test_is_small() ? 8000 : 60000, 300, true);
+	test_groupings(libs, n, 4, 800, test_is_small() ? 8000 : 60000, 300, false);
+	test_groupings(libs, n, 8, 576, test_is_small() ? 6000 : 40000, 6, true);
+	test_large_sums(libs, n);
+	test_many(libs, n);
+}
+
+/* ---- bounds and limits --------------------------------------------------------------------- */
+
+static gjd_status
+begin_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
+				const gjd_reduction *asked, gjd_what what, uint32_t any_order)
+{
+	gjd_match_params params = {.struct_size = sizeof(params),
+							   .what = what,
+							   .want = m->want,
+							   .any_order = any_order,
+							   .reduction = asked};
+	gjd_match *match;
+	gjd_status status = lib->api->match_begin(column, keyset, &params, &match, NULL);
+
+	if (status == GJD_OK)
+		end_match(lib, match);
+	return status;
+}
+
+/* Copies that are newer than the bound are left out, until they are too many. */
+static void
+check_bounds(library *lib)
+{
+	model *m = make_values(4, 32, 32 * 700, 20, false);
+	key_set set = some_keys(20, 2);
+	gjd_column *column = make_column(lib, m);
+	bool good = column != NULL;
+	task t = {.asked = {.struct_size = sizeof(t.asked), .bound = 4,
+						.visible_below = UINT32_MAX / 4 * 4}};
+
+	t.versions = malloc(m->pages * sizeof(uint64_t));
+	for (uint64_t page = 0; page < m->pages; page++)
+		t.versions[page] = 1;
+	all_aggregates(&t, 3);
+	/* copies with versions around the bound, some of them replaced by older or newer ones */
+	for (uint64_t page = 0; page < 255; page++)
+	{
+		uint64_t version = 3 + page % 4;
+
+		good &= push_pages(lib, column, m, page, 1, version) == GJD_OK;
+		if (page % 5 == 0)
+			good &= push_pages(lib, column, m, page, 1, ++version) == GJD_OK;
+		if (page % 7 == 0)
+			good &= push_pages(lib, column, m, page, 1, 2) == GJD_OK;
+		t.versions[page] = version;
+	}
+	check_reduction(lib, 1, m, set, &t, &column, &good);
+	ok(good, "%s: reduction: pages newer than the bound are left out", lib->api->name);
+
+	gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
+
+	good = push_pages(lib, column, m, 300, GJD_MAX_NEWER, 9) == GJD_OK;
+	for (uint64_t page = 300; page < 300 + GJD_MAX_NEWER; page++)
+		t.versions[page] = 9;
+	t.asked.bound = 8;
+	check_reduction(lib, 1, m, set, &t, &column, &good);
+	good &= push_pages(lib, column, m, 299, 1, 9) == GJD_OK;
+	good &= begin_reduction(lib, m, column, keyset, &t.asked, GJD_ENTRIES, 1) == GJD_TOO_NEW;
+	t.versions[299] = 9;
+	t.asked.bound = 9;
+	check_reduction(lib, 1, m, set, &t, &column, &good);
+
+	/* after 65,536 further copies the older ones are not known any more */
+	for (uint64_t i = 0; i < 100 && !test_is_small(); i++)
+		good &= push_pages(lib, column, m, 0, m->pages, 10 + i) == GJD_OK;
+	for (uint64_t page = 0; page < m->pages; page++)
+		t.versions[page] = 109;
+	t.asked.bound = 108;
+	if (!test_is_small())
+	{
+		good &= begin_reduction(lib, m, column, keyset, &t.asked, GJD_ENTRIES, 1) == GJD_TOO_NEW;
+		t.asked.bound = 109;
+		check_reduction(lib, 1, m, set, &t, &column, &good);
+	}
+	ok(good, "%s: reduction: too many newer pages", lib->api->name);
+	lib->api->keyset_destroy(keyset, NULL);
+	destroy_column(lib, column);
+	free(t.versions);
+	free(set.keys);
+	free_model(m);
+}
+
+static void
+refuse_reductions(library *lib)
+{
+	model *m = make_model(4, 32, 1);
+	gjd_keyset *keyset = make_keyset(lib, 4, (key_set){NULL, 0}, GJD_BY_AUTO);
+	gjd_column *column;
+	uint32_t pages[] = {3, 3};
+	gjd_reduction good = {.struct_size = sizeof(good), .bound = 1};
+	gjd_reduction bad[12];
+	bool refused = true;
+
+	add_carried(m, 4, false);
+	column = make_column(lib, m);
+	for (int i = 0; i < 12; i++)
+		bad[i] = good;
+	bad[0].struct_size = 8;
+	bad[1].grouping = GJD_DISTINCT + 1;
+	bad[2].n_aggregates = GJD_MAX_AGGREGATES + 1;
+	bad[3].n_aggregates = 1;
+	bad[3].aggregates[0].column = 2;
+	bad[4].n_aggregates = 1;
+	bad[4].aggregates[0].kind = GJD_MAX + 1;
+	bad[5].grouping = GJD_BY_VALUE;
+	bad[6].grouping = GJD_BY_VALUE;
+	bad[6].span = GJD_MAX_GROUPS + 1;
+	bad[7].grouping = GJD_DISTINCT;
+	bad[7].span = 65;
+	bad[8].n_left_out = 2;
+	bad[8].left_out = pages;
+	bad[9].visible_below = 2;
+	bad[10].map_bytes = 1;
+	bad[11].marked = 2;
+	for (int i = 0; i < 12; i++)
+	{
+		bool this = begin_reduction(lib, m, column, keyset, &bad[i], GJD_ENTRIES, 1) == GJD_INVALID;
+
+		if (!this)
+			note("reduction %d is not refused", i);
+		refused &= this;
+	}
+	ok(refused, "%s: reduction: invalid parameters", lib->api->name);
+	ok(begin_reduction(lib, m, column, keyset, &good, GJD_TIDS, 1) == GJD_INVALID &&
+		   begin_reduction(lib, m, column, keyset, &good, GJD_ENTRIES, 0) == GJD_INVALID &&
+		   begin_reduction(lib, m, column, keyset, &good, GJD_ENTRIES, 1) == GJD_OK,
+	   "%s: reduction: only of entries in any order", lib->api->name);
+	lib->api->keyset_destroy(keyset, NULL);
+	destroy_column(lib, column);
+	free_model(m);
+}
+
+/* The column is written to while a long rest is being delivered: all of it is of one state. */
+static void
+check_one_state(library *lib)
+{
+	uint64_t rows = test_is_small() ? 64000 : 1280000;
+	model *m = make_model(4, 160, rows / 160);
+	int64_t key = 1;
+	gjd_keyset *keyset = make_keyset(lib, 4, (key_set){&key, 1}, GJD_BY_AUTO);
+	gjd_reduction asked = {.struct_size = sizeof(asked), .grouping = GJD_ONE_GROUP,
+						   .n_aggregates = 1, .aggregates = {{GJD_SUM, 1}}, .bound = 9,
+						   .visible_below = 1000};
+	gjd_match_params params = {.struct_size = sizeof(params), .what = GJD_ENTRIES, .any_order = 1,
+							   .reduction = &asked};
+	delivery d = {0, true, 0, false};
+	gjd_reduced reduced = {.struct_size = sizeof(reduced)};
+	uint64_t words[4], counted = 0, sum = 0;
+	gjd_match_state state;
+	gjd_column *column;
+	gjd_match *match;
+	bool good;
+
+	add_carried(m, 4, false);
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		set_row(m, i, 1, true);
+		m->carried[0][i] = 1;
+	}
+	params.want = m->want;
+	column = make_column(lib, m);
+	good = lib->api->match_begin(column, keyset, &params, &match, NULL) == GJD_OK;
+	for (uint64_t i = 0; i < rows / 2; i++)
+		m->carried[0][i] = 1000;
+	good &= push_pages(lib, column, m, 0, m->pages / 2, 2) == GJD_OK;
+	good &= wait_match(lib, match, &state) == GJD_OK;
+	good &= lib->api->match_reduced(match, &reduced, NULL) == GJD_OK;
+	if (good && reduced.elements == 1)
+	{
+		gjd_chunk chunk;
+
+		good = lib->api->match_groups(match, lib->arena, 4, &chunk, NULL) == GJD_OK &&
+			   wait_match(lib, match, &state) == GJD_OK && chunk.items == 1;
+		memcpy(words, lib->arena, sizeof(words));
+		counted = words[2];
+		sum = words[3];
+	}
+	answer a = collect_match(lib, m, match, GJD_ENTRIES, NULL, d);
+
+	good &= a.status == GJD_OK;
+	for (uint64_t i = 0; i < a.items && good; i++)
+	{
+		uint32_t value;
+
+		memcpy(&value, (char *) a.data + i * a.item_bytes + 12, 4);
+		counted++;
+		sum += value;
+	}
+	good &= counted == rows && (sum == rows || sum == rows / 2 * 1001);
+	if (!good)
+		note("status %d, %llu rows, sum %llu", a.status, (unsigned long long) counted,
+			 (unsigned long long) sum);
+	ok(good, "%s: reduction: groups and rest are of one state", lib->api->name);
+	free_answer(&a);
+	lib->api->keyset_destroy(keyset, NULL);
+	destroy_column(lib, column);
+	free_model(m);
+}
+
+void
+test_reduction_limits(library *lib)
+{
+	if ((lib->api->capabilities & GJD_CAN_REDUCE) == 0)
+		return;
+	refuse_reductions(lib);
+	check_bounds(lib);
+	check_one_state(lib);
+}
