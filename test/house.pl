@@ -12,15 +12,15 @@ use File::Basename;
 # Limits.  They only ever become lower: a change that needs a higher one should be divided
 # differently.
 my %limit = (
-	'files' => 165,
+	'files' => 158,
 	'lines' => 61500,
 	'lines of code' => 42950,
-	'global functions' => 690,
-	'used across folders' => 370,
-	'single callers in the folder' => 225,
+	'global functions' => 650,
+	'used across folders' => 360,
+	'single callers in the folder' => 195,
 	'pairs of files to merge' => 0,
-	'private headers' => 10,
-	'names with two meanings' => 2,
+	'private headers' => 9,
+	'names with two meanings' => 1,
 	'files with EXPLAIN' => 1);
 
 # A pair of files is to be merged if it shares this many functions that have a single caller, and
