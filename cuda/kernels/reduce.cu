@@ -179,7 +179,7 @@ raise_word(uint64_t *to, uint64_t value)
 	atomicMax((unsigned long long *) to, (unsigned long long) value);
 }
 
-/* The unsigned number whose maximum is the least or the greatest value; 0 if there is none */
+/* Maps a value to the unsigned number whose maximum stands for the least or the greatest value. */
 __device__ inline uint64_t
 extreme_of(uint32_t kind, int64_t value)
 {
@@ -188,7 +188,7 @@ extreme_of(uint32_t kind, int64_t value)
 	return kind == GJD_MIN ? ~number : number;
 }
 
-/* What one lane, or one warp, adds for an aggregate */
+/* Addend of one lane, or of one warp, for an aggregate */
 struct addend
 {
 	uint64_t first, second;
@@ -340,6 +340,13 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 
 	visit_rows<true>(
 		column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
+		[&](const char *extent, uint32_t row) {
+			prefetch_column(placed_column{column.blocks_at, 0, 4}, extent, row, lane);
+			if (grouping != GJD_ONE_GROUP)
+				prefetch_column(job.group, extent, row, lane);
+			for (uint32_t i = 0; i < job.n_aggregates; i++)
+				prefetch_column(job.aggregates[i].column, extent, row, lane);
+		},
 		[&](const char *extent, uint32_t extent_number, uint32_t row, bool active) {
 			bool taken = active;
 			bool passing, reduces;
@@ -455,7 +462,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 		atomicAdd(&job.counters->nulls, block_nulls);
 }
 
-/* What the elements are made from */
+/* Input of the kernel that makes the elements */
 struct element_job
 {
 	uint64_t groups;
@@ -623,20 +630,29 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	return job;
 }
 
+template <uint32_t grouping, uint32_t most>
+void
+launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
+{
+	static visit_grid grid;
+	uint32_t shared = job.shared_groups * job.words * 8;
+	auto kernel = reduce_kernel<grouping, most>;
+
+	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
+			 device->execute>>>(view, job);
+	check_launch(device->execute, "could not reduce rows");
+}
+
 template <uint32_t grouping>
 void
-launch_grouping(uint32_t blocks, cudaStream_t stream, const column_view &view,
-				const reduce_job &job)
+launch_grouping(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
-	uint32_t shared = job.shared_groups * job.words * 8;
-
 	if (job.n_aggregates <= 1)
-		reduce_kernel<grouping, 1><<<blocks, threads, shared, stream>>>(view, job);
+		launch_instance<grouping, 1>(device, view, job);
 	else if (job.n_aggregates <= 3)
-		reduce_kernel<grouping, 3><<<blocks, threads, shared, stream>>>(view, job);
+		launch_instance<grouping, 3>(device, view, job);
 	else
-		reduce_kernel<grouping, GJD_MAX_AGGREGATES><<<blocks, threads, shared, stream>>>(view, job);
-	check_launch(stream, "could not reduce rows");
+		launch_instance<grouping, GJD_MAX_AGGREGATES>(device, view, job);
 }
 
 void
@@ -701,29 +717,26 @@ void
 launch_reduction(const reduction_job &from, const match_output &out, uint64_t *matched)
 {
 	gjd_device *device = from.column->device;
-	cudaStream_t stream = device->execute;
 	column_view view = view_of(from.column);
 	reduce_job job = reduce_job_of(from, out, matched);
-	uint32_t blocks = visit_blocks(device, out.tiles);
 
 	view.tiles = out.tiles;
 	if (view.tiles > 0)
 		switch (from.asked->grouping)
 		{
 			case GJD_BY_KEY:
-				launch_grouping<GJD_BY_KEY>(blocks, stream, view, job);
+				launch_grouping<GJD_BY_KEY>(device, view, job);
 				break;
 			case GJD_BY_VALUE:
-				launch_grouping<GJD_BY_VALUE>(blocks, stream, view, job);
+				launch_grouping<GJD_BY_VALUE>(device, view, job);
 				break;
 			case GJD_DISTINCT:
-				reduce_kernel<GJD_DISTINCT, 1><<<blocks, threads, 0, stream>>>(view, job);
-				check_launch(stream, "could not reduce rows");
+				launch_instance<GJD_DISTINCT, 1>(device, view, job);
 				break;
 			default:
-				launch_grouping<GJD_ONE_GROUP>(blocks, stream, view, job);
+				launch_grouping<GJD_ONE_GROUP>(device, view, job);
 		}
-	launch_elements(from, stream);
+	launch_elements(from, device->execute);
 }
 
 void

@@ -11,7 +11,7 @@
 typedef struct task
 {
 	gjd_reduction asked;
-	uint64_t *versions; /* NULL: all are 1 */
+	uint64_t *versions; /* NULL if all are 1 */
 } task;
 
 /* A right or a given result */
